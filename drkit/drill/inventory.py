@@ -18,7 +18,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.requests import Groups, failure
 from drkit.kafka.raw import RawCluster, ask_once
 from drkit.kafka.topics import broker_config, describe_topics, topic_configs, topic_names
-from drkit.kafka.transactions.open_transactions import transactional_ids
+from drkit.kafka.transactions import transactional_ids
 
 _KAFKAS_OWN: Final = "__"
 """How Kafka's own topics begin: a cluster creates them when they are first used."""

@@ -15,7 +15,7 @@ from drkit.flow_state.records import BulkProducerRecord, ProducerIdsRecord
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import RawCluster, ask_once
-from drkit.kafka.transactions.producer import ProducerIdentity, Transactions, new_producer_id
+from drkit.kafka.transactions import ProducerIdentity, Transactions, new_producer_id
 
 
 class ProducerIds(NamedTuple):

@@ -22,8 +22,8 @@ from kafka.net.selector import NetworkSelector
 from drkit.config import ClusterSettings
 from drkit.control_key import Signatures
 from drkit.errors import ClusterUnreachable
+from drkit.kafka.admin import refused_credentials, why_not
 from drkit.kafka.clients import raw_config
-from drkit.kafka.connect import refused_credentials, why_not
 from drkit.kafka.transport import SendGate, WideManager, may_send
 
 T = TypeVar("T")

@@ -19,7 +19,7 @@ from kafka.protocol.producer.produce import ProduceRequest
 
 from drkit.clock import monotonic
 from drkit.kafka import codes
-from drkit.kafka.connect import Broker, ClusterDescription
+from drkit.kafka.admin import Broker, ClusterDescription
 from drkit.kafka.raw import KafkaTimeoutError, RawCluster, RawError
 from drkit.model import TopicPartition
 

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from drkit.config import FlowSettings
 from drkit.flow_state.names import keep_transactional_id, replay_transactional_id
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.transactions.producer import Transactions
+from drkit.kafka.transactions import Transactions
 from drkit.model import TopicPartition
 
 TRANSACTION_MS: Final = 30_000

@@ -14,7 +14,7 @@ from drkit.kafka import codes
 from drkit.kafka.codes import error_name
 from drkit.kafka.raw import RawError
 from drkit.kafka.requests import Append, produce_request
-from drkit.kafka.transactions.producer import TransactionFailed
+from drkit.kafka.transactions import TransactionFailed
 from drkit.kafka.transport import may_send
 from drkit.model import TopicPartition
 from drkit.offsets.map_record import SEQUENCE_MODULUS

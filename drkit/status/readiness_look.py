@@ -9,8 +9,7 @@ from drkit.clock import Seconds, monotonic
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.detect.readiness import Disk, Parity, TargetFacts
 from drkit.errors import DrkitError
-from drkit.kafka.admin import Cluster
-from drkit.kafka.connect import ClusterDescription
+from drkit.kafka.admin import Cluster, ClusterDescription
 from drkit.kafka.raw import RawCluster, RawError, connections
 from drkit.kafka.requests import DescribeLogDirsRequest, TopicMetadata, describe_registered
 from drkit.kafka.topics import describe_topics, topic_configs

@@ -20,8 +20,7 @@ from drkit.flow_state.records import (
     VerifiedRecord,
 )
 from drkit.flow_state.topic import StateTopic
-from drkit.kafka.admin import CALL_SECONDS, Cluster
-from drkit.kafka.connect import identity
+from drkit.kafka.admin import CALL_SECONDS, Cluster, identity
 from drkit.kafka.topics import describe_topics, one_by_one
 from drkit.topic_sync.rules import TopicSyncResult
 from drkit.topology.topic_plan import DeleteTopic

@@ -15,8 +15,7 @@ from drkit.errors import ClusterUnreachable, ConfigError, DrkitError, Failed
 from drkit.flow_state.copied_topics import CopiedPartition, CopiedTopics, known_of
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.topic import StateTopic
-from drkit.kafka.admin import Cluster
-from drkit.kafka.connect import reach
+from drkit.kafka.admin import Cluster, reach
 from drkit.kafka.groups.requests import Groups, failure
 from drkit.kafka.raw import RawCluster, connections, unanswered_as
 from drkit.mm2_topics.checkpoint_topic import read_checkpoints

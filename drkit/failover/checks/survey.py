@@ -39,7 +39,7 @@ from drkit.flow_state.returns import begun_by_turn
 from drkit.flow_state.unreplayed import Unreplayed
 from drkit.kafka.raw import RawCluster, unanswered_as
 from drkit.kafka.requests import describe_cluster, metadata
-from drkit.kafka.transactions.open_transactions import hanging
+from drkit.kafka.transactions import hanging
 from drkit.model import TopicPartition
 from drkit.status.facts import noted_ends, status_of
 from drkit.status.lag.held_back import held_back, with_held

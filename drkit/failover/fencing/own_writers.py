@@ -16,7 +16,7 @@ from drkit.errors import NotAuthorized
 from drkit.kafka.codes import CLUSTER_AUTHORIZATION_FAILED, FENCED, error_name
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import Append, TopicMetadata, ask_leaders, describe_producers, metadata, produced
-from drkit.kafka.transactions.producer import Marker, write_markers
+from drkit.kafka.transactions import Marker, write_markers
 from drkit.model import TopicPartition
 from drkit.wire import Record, encode, stamp
 

@@ -9,8 +9,8 @@ from drkit.clock import Seconds, monotonic, wall_ms
 from drkit.config import ClusterSettings
 from drkit.config.tables.fence import FenceSettings
 from drkit.errors import DrkitError, Failed
+from drkit.kafka.admin import REACH_SECONDS
 from drkit.kafka.clients import tls_context
-from drkit.kafka.connect import REACH_SECONDS
 from drkit.kafka.probe import ProbeFinding, ProbeKind, probe_servers
 from drkit.kafka.raw import EventLoop
 from drkit.kafka.security.settings import Tls

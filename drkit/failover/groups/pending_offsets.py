@@ -17,7 +17,7 @@ from drkit.kafka.codes import UNSTABLE_OFFSET_COMMIT
 from drkit.kafka.groups.requests import Groups
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import metadata
-from drkit.kafka.transactions.open_transactions import Owner, abort, open_in, owners
+from drkit.kafka.transactions import Owner, abort, open_in, owners
 from drkit.model import TopicPartition
 
 _OFFSETS: Final = "__consumer_offsets"

@@ -16,7 +16,7 @@ from drkit.failover.returning.scope import promoted
 from drkit.flow_state.lease.watch import replicator_of
 from drkit.flow_state.records import ReturnRecord
 from drkit.flow_state.returns import still_away
-from drkit.kafka.transactions.open_transactions import hanging
+from drkit.kafka.transactions import hanging
 
 
 class ProtectedStep(Step):

@@ -22,7 +22,7 @@ from drkit.flow_state.records import (
     Role,
     RoleRecord,
 )
-from drkit.kafka.transactions.producer import ProducerIdentity, new_producer_id
+from drkit.kafka.transactions import ProducerIdentity, new_producer_id
 from drkit.model import TopicPartition
 from drkit.offset_map.topic import bucket_of
 from drkit.offsets.takeup import FROZEN_EPOCH

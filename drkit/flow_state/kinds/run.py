@@ -27,7 +27,7 @@ from drkit.flow_state.codec.fields import (
     whole,
 )
 from drkit.flow_state.codec.record import StateRecord
-from drkit.kafka.transactions.producer import ProducerIdentity
+from drkit.kafka.transactions import ProducerIdentity
 
 _TTL_MS: Final = 15_000
 _DAY_MS: Final = 86_400_000

@@ -13,7 +13,7 @@ from drkit.kafka.access.acls import create_acls
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import RawCluster, ask_once
 from drkit.kafka.topics import TopicPlan, create_topics
-from drkit.kafka.transactions.producer import Transactions
+from drkit.kafka.transactions import Transactions
 from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ADMIN, ClusterSpec
 from drkit.model import TopicPartition

@@ -13,7 +13,7 @@ from drkit.flow_state.names import map_transactional_id
 from drkit.flow_state.records import CutRecord
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import Append, produce_request
-from drkit.kafka.transactions.producer import Transactions
+from drkit.kafka.transactions import Transactions
 from drkit.kafka.transport import permitted_by
 from drkit.local.cluster import LocalCluster
 from drkit.offset_map.bucket import MapBucket

@@ -19,7 +19,7 @@ from drkit.kafka.clients import confluent_config
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.requests import TopicMetadata
 from drkit.kafka.topics import TopicPlan, create_topics, describe_topics, list_offsets, topic_names
-from drkit.kafka.transactions.producer import Transactions
+from drkit.kafka.transactions import Transactions
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import MapBucket
