@@ -80,8 +80,10 @@ def reads_of(metadata: bytes, assignment: bytes) -> Reads | None:
     if not metadata:
         return None
     try:
-        reads = ConsumerProtocolSubscription.decode(_FIRST_VERSION + metadata[2:]).topics
-        assigned = ConsumerProtocolAssignment.decode(_FIRST_VERSION + assignment[2:]) if assignment else None
-    except (struct.error, ValueError):
+        topics = set(ConsumerProtocolSubscription.decode(_FIRST_VERSION + metadata[2:]).topics)
+        if assignment:
+            parts = ConsumerProtocolAssignment.decode(_FIRST_VERSION + assignment[2:]).assigned_partitions
+            topics |= {part.topic for part in parts}
+    except (struct.error, ValueError, TypeError):  # also for null where there must be a list
         return None
-    return Reads(frozenset([*reads, *(p.topic for p in (assigned.assigned_partitions if assigned else ()))]))
+    return Reads(frozenset(topics))
