@@ -94,14 +94,45 @@ class ProducerState(NamedTuple):
 
 
 async def metadata(
-    cluster: RawCluster, topics: Iterable[str], node: int | None = None, *, timeout_ms: int = 10_000
+    cluster: RawCluster, topics: Iterable[str] | None, node: int | None = None, *, timeout_ms: int = 10_000
 ) -> dict[str, TopicMetadata]:
     """Ids and leaders of topics by name.
 
+    :param topics: None: all that drkit's principal may see
     :param node: the broker to ask; None: any
     """
-    wanted = [MetadataRequest.MetadataRequestTopic(name=t) for t in topics]
-    return await _metadata(cluster, wanted, node, timeout_ms)
+    topic_of = MetadataRequest.MetadataRequestTopic
+    wanted = None if topics is None else [topic_of(name=t) for t in topics]
+    request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+    answer = await cluster.send(request, node, timeout_ms=timeout_ms)
+    return {
+        t.name: TopicMetadata(
+            t.error_code,
+            t.topic_id or _NO_TOPIC,
+            {
+                p.partition_index: PartitionLeader(
+                    p.leader_id, p.leader_epoch, tuple(p.replica_nodes), tuple(p.isr_nodes)
+                )
+                for p in sorted(t.partitions, key=lambda p: p.partition_index)
+            },
+            t.name,
+        )
+        for t in answer.topics
+    }
+
+
+async def all_topics(cluster: RawCluster) -> dict[str, TopicMetadata]:
+    """Ids and leaders of every topic that drkit's principal may see."""
+    return await metadata(cluster, None)
+
+
+async def metadata_of_all(cluster: RawCluster, topics: Collection[str]) -> dict[str, list[TopicMetadata]]:
+    """What every broker says of some topics: one that has just started may be behind. Raises RawError."""
+    found: dict[str, list[TopicMetadata]] = {name: [] for name in topics}
+    for node in sorted(cluster.nodes()):
+        for name, topic in (await metadata(cluster, topics, node)).items():
+            found[name].append(topic)
+    return found
 
 
 async def describe_cluster(cluster: RawCluster) -> ClusterDescription:
@@ -123,41 +154,6 @@ async def describe_registered(cluster: RawCluster, timeout_ms: int = 30_000) -> 
         raise RawError(f"DescribeCluster: {codes.error_name(answer.error_code)}")
     brokers = sorted(Broker(b.broker_id, b.host, b.port) for b in answer.brokers)
     return ClusterDescription(answer.cluster_id, brokers)
-
-
-async def all_topics(cluster: RawCluster) -> dict[str, TopicMetadata]:
-    """The same of every topic that drkit's principal may see."""
-    return await _metadata(cluster, None, None, 10_000)
-
-
-async def metadata_of_all(cluster: RawCluster, topics: Collection[str]) -> dict[str, list[TopicMetadata]]:
-    """What every broker says of some topics: one that has just started may be behind. Raises RawError."""
-    found: dict[str, list[TopicMetadata]] = {name: [] for name in topics}
-    for node in sorted(cluster.nodes()):
-        for name, topic in (await metadata(cluster, topics, node)).items():
-            found[name].append(topic)
-    return found
-
-
-async def _metadata(
-    cluster: RawCluster, topics: list[Any] | None, node: int | None, timeout_ms: int
-) -> dict[str, TopicMetadata]:
-    request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
-    answer = await cluster.send(request, node, timeout_ms=timeout_ms)
-    return {
-        t.name: TopicMetadata(
-            t.error_code,
-            t.topic_id or _NO_TOPIC,
-            {
-                p.partition_index: PartitionLeader(
-                    p.leader_id, p.leader_epoch, tuple(p.replica_nodes), tuple(p.isr_nodes)
-                )
-                for p in sorted(t.partitions, key=lambda p: p.partition_index)
-            },
-            t.name,
-        )
-        for t in answer.topics
-    }
 
 
 async def list_offsets(
