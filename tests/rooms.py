@@ -29,7 +29,7 @@ FLOORS: Final[tuple[tuple[str, ...], ...]] = (
     ("config",),
     ("local", "kafka.security", "kafka.schemas"),
     ("kafka",),
-    ("kafka.reading", "kafka.groups", "kafka.transactions", "kafka.access"),
+    ("kafka.reading", "kafka.groups", "kafka.access"),
     ("flow_state.codec",),
     ("flow_state.kinds",),
     ("flow_state",),

@@ -33,8 +33,7 @@ from drkit.flow_state.names import state_topic
 from drkit.flow_state.records import PendingFence, PendingLift
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.one_shot import ask_once
-from drkit.kafka.raw import RawCluster
+from drkit.kafka.raw import RawCluster, ask_once
 from drkit.kafka.topics import describe_topics, list_offsets, topic_names
 from drkit.model import TopicPartition
 from drkit.verify.reading import RangeReader
@@ -119,7 +118,7 @@ def _probe(stage: ClientStage, active: str) -> None:
 
 def _partitions(cluster: Cluster, *topics: str) -> list[TopicPartition]:
     described = describe_topics(cluster, topics)
-    return [TopicPartition(topic.name, p) for topic in described.values() for p in topic.partitions]
+    return [TopicPartition(topic.name, p) for topic in described.values() for p in topic.leaders]
 
 
 def _read_logs(stage: ClientStage, _active: str) -> None:

@@ -29,11 +29,10 @@ from drkit.config import ClusterSettings, FlowSettings, Settings, load
 from drkit.endpoint import Endpoint
 from drkit.errors import DrkitError, Failed
 from drkit.kafka.admin import Cluster
-from drkit.kafka.client_config import confluent_config
-from drkit.kafka.clients import KafkaError, Message, Producer
+from drkit.kafka.clients import KafkaError, Message, Producer, confluent_config
 from drkit.kafka.groups.asking import Answered
 from drkit.kafka.groups.requests import Committed, Groups
-from drkit.kafka.one_shot import ask_once
+from drkit.kafka.raw import ask_once
 from drkit.kafka.topics import TopicPlan, create_topics
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.jars import Progress

@@ -8,7 +8,7 @@ from typing import Any
 from drkit.checkpoints.other_groups import other_groups
 from drkit.checkpoints.summary import wants_checkpoints
 from drkit.config import FlowSettings, Settings
-from drkit.kafka.groups.members import listed_groups
+from drkit.kafka.groups.requests import listed_groups
 from drkit.topic_sync.preview import as_admin
 
 

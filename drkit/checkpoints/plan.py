@@ -14,7 +14,7 @@ from drkit.config import ClusterSettings, FlowSettings
 from drkit.flow_state.copied_topics import CopiedTopics, known_of
 from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
-from drkit.kafka.groups.members import listed_groups
+from drkit.kafka.groups.requests import listed_groups
 from drkit.kafka.topics import broker_config
 from drkit.mm2_topics.checkpoint_tail import CheckpointTail
 from drkit.mm2_topics.checkpoint_topic import ensure_checkpoint_topic

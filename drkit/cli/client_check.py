@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from drkit.errors import ConfigError, error_text
-from drkit.kafka.client_config import NUMBERS, tls_context
+from drkit.kafka.clients import NUMBERS, tls_context
 from drkit.kafka.security.settings import (
     UnusableProperty,
     mechanism_of,

@@ -32,7 +32,7 @@ from drkit.copy_task.worker_links import keep_links, take_links
 from drkit.errors import Failed
 from drkit.flow_state.names import bulk_transactional_id, map_transactional_id
 from drkit.kafka.raw import Future, RawError
-from drkit.kafka.transactions.producer import Transactions
+from drkit.kafka.transactions import Transactions
 from drkit.offset_map.bucket import MapBucket
 from drkit.offset_map.reading import read_on
 from drkit.offset_map.writer import MapTaken, MapWriter

@@ -63,10 +63,10 @@ def ensure_canary(cluster: Cluster) -> str:
         made = cluster.call("create a topic", cluster.admin.create_topics, [new])
         cluster.wait(made[TOPIC], "create a topic", TOPIC)
         return f"created with {counted(len(wanted), 'partition')}"
-    missing = sorted(wanted - {r for p in found.partitions.values() for r in p.replicas})
+    missing = sorted(wanted - {r for p in found.leaders.values() for r in p.replicas})
     if not missing:
         return ""
-    more = NewPartitions(TOPIC, len(found.partitions) + len(missing), [[b] for b in missing])
+    more = NewPartitions(TOPIC, len(found.leaders) + len(missing), [[b] for b in missing])
     made = cluster.call("add partitions", cluster.admin.create_partitions, [more])
     cluster.wait(made[TOPIC], "add partitions to a topic", TOPIC)
     return f"{counted(len(missing), 'partition')} more, for new brokers"

@@ -26,14 +26,12 @@ from drkit.flow_state.codec.record import StateRecord
 from drkit.flow_state.creation import kept_tombstones
 from drkit.flow_state.names import watch_topic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.client_config import confluent_config
-from drkit.kafka.clients import KafkaError, KafkaException, Message, Producer
-from drkit.kafka.own_topics import create_own_topic
-from drkit.kafka.quiet import QUIET
+from drkit.kafka.clients import QUIET, KafkaError, KafkaException, Message, Producer, confluent_config
 from drkit.kafka.reading.compacted import NewestValues, newest_values
 from drkit.kafka.reading.log_end import LogRestarted
 from drkit.kafka.reading.log_tail import SMALL_BYTES
 from drkit.kafka.reading.signed_log import SignedLog
+from drkit.kafka.topics import create_own_topic
 from drkit.wire import Record
 
 _RETRY_SECONDS: Final = 2.0

@@ -23,7 +23,7 @@ from drkit.detect.seen import Address, Probe, SightRules, SourceView, Track, see
 from drkit.errors import DrkitError
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
-from drkit.kafka.requests import DescribeClusterRequest
+from drkit.kafka.requests import describe_registered
 from drkit.kafka.security.settings import read_security
 
 OWN: Final = "own"
@@ -68,7 +68,7 @@ class Probes:
         """Start with the bootstrap servers and the remembered brokers."""
         with self._lock:
             for name, cluster in self._listeners.items():
-                for server in cluster.bootstrap_servers.split(","):
+                for server in cluster.servers:
                     self._add(Address(name, server))
         self._care.start()
 
@@ -250,10 +250,9 @@ class Probes:
         raw = RawCluster(loop, self._listeners[OWN], "probe")
         try:
             await raw.connect(int(self._settings.probe_timeout_seconds * 1000))
-            request = DescribeClusterRequest(include_fenced_brokers=True, min_version=2)
-            answer = await raw.send(request, timeout_ms=5000)
+            found = await describe_registered(raw, timeout_ms=5000)
         finally:
             raw.close()
-        if answer.error_code or answer.cluster_id != self.cluster_id:
-            raise RawError(f"DescribeCluster: error {answer.error_code}, cluster id {answer.cluster_id}")
-        return {b.broker_id for b in answer.brokers}
+        if found.cluster_id != self.cluster_id:
+            raise RawError(f"DescribeCluster: cluster id {found.cluster_id}")
+        return {b.id for b in found.brokers}

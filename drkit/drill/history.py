@@ -33,15 +33,12 @@ from drkit.flow_state.creation import ensure_compacted
 from drkit.flow_state.names import drill_transactional_id, drills_topic
 from drkit.kafka.access.acls import NoAuthorizer, delete_acls, list_acls
 from drkit.kafka.admin import Cluster
-from drkit.kafka.client_config import confluent_config
-from drkit.kafka.clients import KafkaException, Producer
+from drkit.kafka.clients import QUIET, KafkaException, Producer, confluent_config
 from drkit.kafka.codes import error_name
-from drkit.kafka.delete_topics import delete_topics_by_id
 from drkit.kafka.groups.requests import Groups
-from drkit.kafka.one_shot import ask_once
-from drkit.kafka.quiet import QUIET
-from drkit.kafka.raw import RawCluster
+from drkit.kafka.raw import RawCluster, ask_once
 from drkit.kafka.reading.signed_log import SignedLog
+from drkit.kafka.requests import delete_topics_by_id
 from drkit.kafka.topics import describe_topics
 from drkit.local.file_lock import locked_alone
 from drkit.topology.acls import ResourceKind

@@ -21,10 +21,9 @@ from drkit.errors import DrkitError
 from drkit.kafka.access.acls import NoAuthorizer, list_acls
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.requests import Groups, failure
-from drkit.kafka.one_shot import ask_once
-from drkit.kafka.raw import RawCluster
+from drkit.kafka.raw import RawCluster, ask_once
 from drkit.kafka.topics import broker_config, describe_topics, topic_configs, topic_names
-from drkit.kafka.transactions.open_transactions import transactional_ids
+from drkit.kafka.transactions import transactional_ids
 
 _KAFKAS_OWN: Final = "__"
 """How Kafka's own topics begin: a cluster creates them when they are first used."""
@@ -153,7 +152,7 @@ def _read_topics(settings: ClusterSettings) -> Items:
     return {
         name: {
             "id": str(topic.topic_id),
-            "partitions": len(topic.partitions),
+            "partitions": len(topic.leaders),
             "configs": {k: c.value for k, c in configs.get(name, {}).items() if c.is_set_on_topic},
         }
         for name, topic in topics.items()

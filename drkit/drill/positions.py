@@ -27,8 +27,7 @@ from drkit.flow_state.copied_topics import CopiedPartition, CopiedTopics, known_
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.requests import Committed, Groups
-from drkit.kafka.one_shot import connections
-from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.raw import RawCluster, RawError, connections
 from drkit.kafka.topics import topic_configs
 from drkit.model import TopicPartition
 from drkit.offset_map.places import PositionReader

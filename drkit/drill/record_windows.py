@@ -13,9 +13,17 @@ from drkit.clock import Seconds, monotonic
 from drkit.drill.position_rows import WINDOW, RecordDigest, RecordWindow
 from drkit.failover.loss.log_cursor import LogSide, first_answers
 from drkit.kafka.codes import error_name
-from drkit.kafka.partition_offsets import leader_of, listed
 from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.requests import EARLIEST, LATEST, TopicMetadata, aborted_in, fetch_one, metadata
+from drkit.kafka.requests import (
+    EARLIEST,
+    LATEST,
+    TopicMetadata,
+    aborted_in,
+    fetch_one,
+    leader_of,
+    listed,
+    metadata,
+)
 from drkit.model import TopicPartition
 from drkit.wire import CorruptBatch, Piece, pieces_in, visible
 

@@ -42,11 +42,9 @@ from drkit.flow_state.names import (
     watch_topic,
 )
 from drkit.kafka.admin import Cluster
-from drkit.kafka.client_config import confluent_config
-from drkit.kafka.clients import KafkaError, Message, Producer
+from drkit.kafka.clients import KafkaError, Message, Producer, confluent_config
 from drkit.kafka.groups.requests import Groups
-from drkit.kafka.one_shot import ask_once
-from drkit.kafka.raw import RawCluster
+from drkit.kafka.raw import RawCluster, ask_once
 from drkit.kafka.requests import describe_producers, metadata
 from drkit.kafka.topics import TopicPlan, create_topics
 from drkit.model import TopicPartition

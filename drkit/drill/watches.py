@@ -15,8 +15,7 @@ from drkit.drill.evidence import GroupCommit, ProductionLoss
 from drkit.errors import DrkitError
 from drkit.failover.journal.topic import JournalTopic
 from drkit.kafka.groups.requests import Committed, Groups, failure
-from drkit.kafka.one_shot import connections
-from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.raw import RawCluster, RawError, connections
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import OffsetMark
 from drkit.status.look import StatusCollector

@@ -29,7 +29,8 @@ from drkit.export.request import PER_SLOT, CopiedBack, Exported, ExportRequest, 
 from drkit.export.storage import Storage
 from drkit.export.task import Place, read_share, share_text, write_share, writing, written
 from drkit.flow_state.codec.fields import Malformed
-from drkit.kafka.admin import Cluster
+from drkit.kafka.raw import ask_once
+from drkit.kafka.requests import describe_cluster
 from drkit.spark.conf import secrets_of
 from drkit.spark.jobs import SparkJobs
 from drkit.spark.master import batch_tasks, choose_master
@@ -171,8 +172,9 @@ def export_by_spark(
     source = settings.task_sides(flow)[0]
     with new_folder(run):
         partitions, peak = _written(run, settings, flow, request, tails, skip)
+        cluster_id = ask_once(source, "export", describe_cluster, what="ask for its cluster id").cluster_id
         manifest = Manifest(
-            version=1, cluster_id=Cluster.connect(source).cluster_id, flow=flow.name, run=request.run_id,
+            version=1, cluster_id=cluster_id, flow=flow.name, run=request.run_id,
             term=max((p.term for p in partitions if p.term is not None), default=0),
             format=run.format, written_at_ms=wall_ms(), partitions=partitions,
         )  # fmt: skip

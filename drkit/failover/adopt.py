@@ -31,9 +31,15 @@ from drkit.flow_state.names import (
 from drkit.flow_state.records import ControlKeyRecord, kind_of
 from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
-from drkit.kafka.client_config import confluent_config
-from drkit.kafka.clients import OFFSET_BEGINNING, KafkaError, KafkaException, Message, Producer
-from drkit.kafka.quiet import QUIET
+from drkit.kafka.clients import (
+    OFFSET_BEGINNING,
+    QUIET,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    confluent_config,
+)
 from drkit.kafka.reading.headers import headers_of
 from drkit.kafka.reading.log_reader import read_partitions
 from drkit.kafka.topics import alter_topic_configs, describe_topics, list_offsets
@@ -393,7 +399,7 @@ def _ends(topic: TopicRecords, cluster: Cluster) -> dict[int, int]:
     described = describe_topics(cluster, [topic.name]).get(topic.name)
     if described is None:
         return {}
-    at = [TopicPartition(topic.name, p) for p in described.partitions]
+    at = [TopicPartition(topic.name, p) for p in described.leaders]
     return {a.partition: e for a, e in list_offsets(cluster, at, "latest", committed=True).items()}
 
 

@@ -10,8 +10,8 @@ until a person resumes or aborts it. A killed process leaves the same state as a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 import struct
 from traceback import extract_tb
@@ -26,8 +26,8 @@ from drkit.failover.core.step import Announced, Step, StepResult
 from drkit.failover.journal.entries import EntryKind, RunLog
 from drkit.failover.journal.journal import Journal, RunLocked
 from drkit.kafka.clients import KafkaException
-from drkit.kafka.permit import permitted_by
-from drkit.kafka.raw import RawError
+from drkit.kafka.raw import RawError, unanswered_as
+from drkit.kafka.transport import permitted_by
 
 UNEXPECTED: Final = (
     LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError, OSError, struct.error,
@@ -63,18 +63,9 @@ def _module(path: str) -> str:
     return "/".join(path.replace("\\", "/").split("/")[-2:])
 
 
-def silent_target(flow: FlowSettings, error: BaseException) -> ClusterUnreachable:
-    """Return the error that a flow's target does not answer."""
-    return ClusterUnreachable("target_unreachable_in_step", where=flow.target, evidence=repr(error))
-
-
-@contextmanager
-def target_errors(flow: FlowSettings) -> Iterator[None]:
+def target_errors(flow: FlowSettings) -> AbstractContextManager[None]:
     """Turn a request outside a run that the target leaves unanswered into ClusterUnreachable."""
-    try:
-        yield
-    except RawError as error:
-        raise silent_target(flow, error) from error
+    return unanswered_as("target_unreachable_in_step", flow.target)
 
 
 T = TypeVar("T")

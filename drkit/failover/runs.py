@@ -20,7 +20,7 @@ from drkit.failover.core.request import RunRequest, choice_for, choices_among, r
 from drkit.failover.core.stall import Stall
 from drkit.failover.core.step import Step
 from drkit.failover.fencing.source_record import overrule_abort
-from drkit.failover.interpreter import Interpreter, refuse_late_abort, silent_target
+from drkit.failover.interpreter import Interpreter, refuse_late_abort, target_errors
 from drkit.failover.journal.entries import EntryKind, RunLog
 from drkit.failover.journal.file import JournalFile, folder_of
 from drkit.failover.journal.journal import Journal, NoJournal, RunLocked, open_run, refuse_open
@@ -43,7 +43,7 @@ from drkit.failover.steps.snapshot import LockStep, SnapshotStep
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.pending_fence import paid_with
 from drkit.flow_state.topic import StateTopic
-from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.requests import metadata
 
 
@@ -156,21 +156,19 @@ class Runs:
         self._state: StateTopic | None = None
         self._context: Context | None = None
         try:
-            loop.run(target.connect, _CONNECT_MS)
-            name = state_topic(flow.source)
-            if loop.run(metadata, target, [name])[name].error:
-                raise Refused(
-                    "never_copied",
-                    where=f"flow {flow.name}",
-                    evidence=f"there is no {name} on {flow.target}",
-                    flow=flow.name,
-                )
-            self._state = StateTopic(target_settings, flow.source)
-            self._state.load()
-            self._read_journal()
-        except RawError as error:
-            self.close()
-            raise silent_target(flow, error) from error
+            with target_errors(flow):
+                loop.run(target.connect, _CONNECT_MS)
+                name = state_topic(flow.source)
+                if loop.run(metadata, target, [name])[name].error:
+                    raise Refused(
+                        "never_copied",
+                        where=f"flow {flow.name}",
+                        evidence=f"there is no {name} on {flow.target}",
+                        flow=flow.name,
+                    )
+                self._state = StateTopic(target_settings, flow.source)
+                self._state.load()
+                self._read_journal()
         except DrkitError:
             self.close()
             raise
@@ -230,10 +228,8 @@ class Runs:
 
     def read_again(self) -> None:
         """Read the journal on: :attr:`under_way` is as of now. Raises DrkitError: it cannot be read."""
-        try:
+        with target_errors(self._flow):
             self._read_journal()
-        except RawError as error:
-            raise silent_target(self._flow, error) from error
 
     @property
     def flow(self) -> FlowSettings:

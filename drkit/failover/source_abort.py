@@ -20,7 +20,7 @@ from drkit.failover.journal.entries import RUN_ID, read_history
 from drkit.failover.journal.file import JournalFile, folder_of
 from drkit.flow_state.source_fence.entries import FenceLog, FenceMark, FenceRecord
 from drkit.flow_state.source_fence.topic import FenceTopic
-from drkit.kafka.permit import permitted_by
+from drkit.kafka.transport import permitted_by
 from drkit.next_command import REASON
 
 

@@ -12,8 +12,8 @@ from drkit.flow_state.names import offset_map_topic, state_topic
 from drkit.flow_state.records import ClustersRecord, FormerSourcesRecord, OffsetMapRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.own_topics import appeared, create_own_topic
-from drkit.kafka.topics import Topic, describe_topics
+from drkit.kafka.requests import TopicMetadata
+from drkit.kafka.topics import appeared, create_own_topic, describe_topics
 
 _CONFIGS: Final = {"cleanup.policy": "compact", "unclean.leader.election.enable": "false"}
 _STATE_SEGMENT: Final = {"segment.bytes": str(16 << 20), "max.message.bytes": str(16 << 20)}
@@ -63,19 +63,19 @@ def ensure_offset_map(target: Cluster, flow: FlowSettings, state: StateTopic) ->
             state=state.name,
         )
     found = found or _ensure(target, name, flow.buckets, _MAP_SEGMENT)
-    if len(found.partitions) != flow.buckets:
+    if len(found.leaders) != flow.buckets:
         raise Failed(
             "map_buckets_differ",
             where=f"{name} on {target.alias}",
-            evidence=f"{len(found.partitions)} partitions, buckets = {flow.buckets}",
-            count=len(found.partitions),
+            evidence=f"{len(found.leaders)} partitions, buckets = {flow.buckets}",
+            count=len(found.leaders),
             flow=flow.name,
         )
     if known is None:
         state.put(OffsetMapRecord(found.topic_id))
 
 
-def ensure_compacted(target: Cluster, name: str) -> Topic:
+def ensure_compacted(target: Cluster, name: str) -> TopicMetadata:
     """Create another compacted topic of drkit's own where it is missing. Raises DrkitError."""
     return _ensure(target, name, 1, _STATE_SEGMENT, kept_tombstones(target.settings))
 
@@ -91,7 +91,7 @@ def _ensure(
     partitions: int,
     segment: Mapping[str, str],
     configs: Mapping[str, str] = MappingProxyType({}),
-) -> Topic:
+) -> TopicMetadata:
     """The topic, created where it is missing.
 
     :param segment: settings that some services refuse; the topic is correct without them

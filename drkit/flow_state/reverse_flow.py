@@ -45,9 +45,8 @@ from drkit.flow_state.returns import (
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.one_by_one import one_by_one
 from drkit.kafka.reading.compacted import newest_values
-from drkit.kafka.topics import describe_topics, topic_names
+from drkit.kafka.topics import describe_topics, one_by_one, topic_names
 
 
 class UnnamedFlows:

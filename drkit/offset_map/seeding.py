@@ -18,10 +18,8 @@ from drkit.flow_state.left_out import KeptTail
 from drkit.flow_state.records import CutRecord, ProducerIdsRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka import codes
-from drkit.kafka.one_shot import ask_once
-from drkit.kafka.partition_offsets import listed
-from drkit.kafka.raw import RawCluster
-from drkit.kafka.requests import EARLIEST, TopicMetadata, metadata
+from drkit.kafka.raw import RawCluster, ask_once
+from drkit.kafka.requests import EARLIEST, TopicMetadata, listed, metadata
 from drkit.model import TopicPartition
 from drkit.offset_map.beginning import begin_partitions
 from drkit.offset_map.look import Look, PartitionQuery, look_at_leaders

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from drkit.kafka import codes
-from drkit.kafka.partition_offsets import leader_of
 from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.requests import EARLIEST, TopicMetadata, list_offsets
+from drkit.kafka.requests import EARLIEST, TopicMetadata, leader_of, list_offsets
 from drkit.model import TopicPartition
 from drkit.offset_map.look import Look, PartitionQuery, look_at_leaders
 from drkit.offset_map.scan import scan

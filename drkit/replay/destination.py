@@ -18,10 +18,11 @@ from drkit.flow_state.records import (
 )
 from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
-from drkit.kafka.own_topics import appeared, create_own_topic
+from drkit.kafka.requests import TopicMetadata
 from drkit.kafka.topics import (
     ConfigValue,
-    Topic,
+    appeared,
+    create_own_topic,
     create_partitions,
     describe_topics,
     list_offsets,
@@ -76,7 +77,7 @@ class Destination(NamedTuple):
 class Promoted(NamedTuple):
     """The topic on the new primary that a tail's topic is on the old one."""
 
-    topic: Topic
+    topic: TopicMetadata
     role: RoleRecord
     configs: Configs
     held: HeldSettingsRecord | None = None
@@ -158,7 +159,7 @@ def copied_topics(cluster: Cluster, export: Export, state: FlowState) -> dict[st
     found = {}
     for source, name in names.items():
         limit = setting(configs.get(name, {}), MAX_MESSAGE_BYTES, str(_DEFAULT_BYTES))
-        number = len(topics[name].partitions) if name in topics else 0
+        number = len(topics[name].leaders) if name in topics else 0
         found[source] = TopicCopy(name, number, max(int(limit), _DEFAULT_BYTES))
     return found
 
@@ -186,7 +187,9 @@ def _refuse_other_clusters(cluster: Cluster, export: Export, state: FlowState) -
         )
 
 
-def _same(cluster: Cluster, topics: Mapping[str, Topic], generation: GenerationRecord) -> Topic:
+def _same(
+    cluster: Cluster, topics: Mapping[str, TopicMetadata], generation: GenerationRecord
+) -> TopicMetadata:
     found = topics.get(generation.target)
     if found is None or found.topic_id != generation.target_id:
         raise Refused(
@@ -204,8 +207,8 @@ def destination_of(tail: Tail, to: Promoted, alias: str) -> Destination:
     """
     at = TopicPartition(to.topic.name, tail.source.partition)
     where = f"{at} on {alias}"
-    if at.partition not in to.topic.partitions:
-        evidence = f"{len(to.topic.partitions)} partitions, records are of partition {at.partition}"
+    if at.partition not in to.topic.leaders:
+        evidence = f"{len(to.topic.leaders)} partitions, records are of partition {at.partition}"
         raise Refused("replay_fewer_partitions", where=where, evidence=evidence)
     # A partition that is younger than the failover has nothing but what clients wrote since.
     cut = (to.role.ends or {at.partition: None}).get(at.partition, 0)
@@ -253,7 +256,7 @@ class Quarantine:
                 raise Refused("quarantine_name_long", where=self._alias, evidence=evidence)
         return found
 
-    def look(self, book: ReplayBook) -> dict[str, Topic]:
+    def look(self, book: ReplayBook) -> dict[str, TopicMetadata]:
         """The topics in quarantine that are drkit's and may get these records, by name.
 
         Another run's is taken, too: of a tail that the old primary lost in parts, each part may be in another
@@ -284,16 +287,16 @@ class Quarantine:
                     "quarantine_name_clash", where=f"{name} on {self._alias}", evidence=f"{other} is there"
                 )
 
-    def _is_own(self, known: QuarantineRecord, topic: Topic) -> bool:
+    def _is_own(self, known: QuarantineRecord, topic: TopicMetadata) -> bool:
         if known.topic_id is not None:
             return known.topic_id == topic.topic_id
-        partitions = [TopicPartition(topic.name, number) for number in topic.partitions]
+        partitions = [TopicPartition(topic.name, number) for number in topic.leaders]
         return not any(list_offsets(self._log.cluster, partitions, "latest").values())
 
     def create(
         self, name: str, source: str, known: QuarantineRecord | None,
         put: Callable[[QuarantineRecord], None],
-    ) -> Topic:  # fmt: skip
+    ) -> TopicMetadata:  # fmt: skip
         """Create a topic in quarantine where it is missing, as after its owner has deleted it.
 
         :param source: the export's topic
@@ -313,14 +316,14 @@ class Quarantine:
         configs = {**_SETTINGS, MAX_MESSAGE_BYTES: str(like.max_bytes + _HEADER_ROOM)}
         create_own_topic(self._log.cluster, name, configs, max(like.partitions, most))
         topic = appeared(self._log.cluster, name)
-        if len(topic.partitions) < most:  # an earlier export was of fewer
+        if len(topic.leaders) < most:  # an earlier export was of fewer
             for error in create_partitions(self._log.cluster, {name: most}).values():
                 raise error
         if known is not None and known.topic_id is None:
             put(QuarantineRecord(known.run_id, name, topic.topic_id))
         return topic
 
-    def destinations(self, there: Mapping[str, Topic]) -> dict[TopicPartition, Destination]:
+    def destinations(self, there: Mapping[str, TopicMetadata]) -> dict[TopicPartition, Destination]:
         """Partition of the old primary → where its records go; a topic that is missing has the id 0.
 
         :param there: the topics that this run has created, by name

@@ -16,7 +16,7 @@ from drkit.flow_state.records import UnreplayedRecord
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.flow_state.unreplayed import Unreplayed, UnreplayedEnd, unreplayed
-from drkit.kafka.one_shot import connections
+from drkit.kafka.raw import connections
 from drkit.model import TopicPartition
 from drkit.replay.compare import Same
 from drkit.replay.destination import (

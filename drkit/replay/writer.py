@@ -14,10 +14,10 @@ from drkit.errors import DrkitError, Failed
 from drkit.flow_state.names import keep_transactional_id, replay_transactional_id
 from drkit.kafka import codes
 from drkit.kafka.codes import error_name
-from drkit.kafka.permit import may_send
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import Append, produce_request
-from drkit.kafka.transactions.producer import TransactionFailed, Transactions
+from drkit.kafka.transactions import TransactionFailed, Transactions
+from drkit.kafka.transport import may_send
 from drkit.model import TopicPartition
 from drkit.offsets.map_record import SEQUENCE_MODULUS
 from drkit.replay.compare import Origin, Same, fate_of, key_hash

@@ -27,7 +27,8 @@ from drkit.flow_state.records import (
 from drkit.flow_state.repair import restore
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.topics import Topic, describe_topics, list_offsets
+from drkit.kafka.requests import TopicMetadata
+from drkit.kafka.topics import describe_topics, list_offsets
 from drkit.model import TopicPartition
 
 _OF_OTHERS: Final = frozenset({LeaseRecord.KEY, ControlRecord.KEY})
@@ -91,10 +92,10 @@ class InternalTopics:
         at = TopicPartition(self._state.name, 0)
         return list_offsets(self._target, [at], "latest", committed=False)[at] > self._state.position
 
-    def _described(self) -> dict[str, Topic]:
+    def _described(self) -> dict[str, TopicMetadata]:
         return describe_topics(self._target, [self._state.name, self._map])
 
-    def _refuse_other(self, name: str, found: Topic | None, expected: UUID, what: str) -> None:
+    def _refuse_other(self, name: str, found: TopicMetadata | None, expected: UUID, what: str) -> None:
         if found is not None and found.topic_id == expected:
             return
         raise Refused(
@@ -110,7 +111,7 @@ class InternalTopics:
         found = describe_topics(self._target, [self._map]).get(self._map)
         if found is None:
             return
-        at = [TopicPartition(self._map, number) for number in found.partitions]
+        at = [TopicPartition(self._map, number) for number in found.leaders]
         records = sum(list_offsets(self._target, at, "latest").values())
         if not records:
             return  # made a moment ago by a run that was killed before it could say so

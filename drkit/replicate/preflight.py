@@ -16,9 +16,9 @@ from drkit.flow_state.processes import lives_here
 from drkit.flow_state.records import LeaseRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.access.acls import own_principal
-from drkit.kafka.access.permissions import CLUSTER_NAME, Need, OperationCode, Resource, missing
+from drkit.kafka.access.permissions import CLUSTER_NAME, Need, Resource, missing
 from drkit.kafka.admin import Cluster
-from drkit.kafka.groups.members import listed_groups
+from drkit.kafka.groups.requests import listed_groups
 from drkit.kafka.security.settings import read_security
 from drkit.kafka.topics import broker_config, topic_names
 from drkit.next_command import quoted
@@ -26,12 +26,13 @@ from drkit.replicate import required_acls as rights
 from drkit.replicate.promoted import waits_for_return
 from drkit.replicate.required_acls import Sides, SourceNames
 from drkit.topic_sync.rules import refuse_promoted
+from drkit.topology.acls import AclOperation
 
 _PLAIN_NAME: Final = re.compile(r"[\w-]+(?:\\?\.[\w-]+)*")
 _LETTERS: Final = re.compile(r"(?:(?:[\w-]|\\[.-])(?![*?+{]))*")
 _ALL: Final = "*"
 _SHOWN: Final = 20
-_SEE_GROUPS: Final = Need(Resource.CLUSTER, CLUSTER_NAME, OperationCode.DESCRIBE, "list all groups")
+_SEE_GROUPS: Final = Need(Resource.CLUSTER, CLUSTER_NAME, AclOperation.DESCRIBE, "list all groups")
 _Both = tuple[ClusterSettings, ClusterSettings]
 
 

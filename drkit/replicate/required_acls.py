@@ -17,59 +17,60 @@ from drkit.flow_state.names import (
     offset_map_topic,
     state_topic,
 )
-from drkit.kafka.access.permissions import CLUSTER_NAME, Need, OperationCode, Resource
+from drkit.kafka.access.permissions import CLUSTER_NAME, Need, Resource
 from drkit.kafka.groups.tail import OFFSETS_TOPIC
 from drkit.mm2_topics.heartbeats import TOPIC as HEARTBEATS
 from drkit.takeover import mm2_progress
+from drkit.topology.acls import AclOperation
 from drkit.topology.mm2_names import worker_group
 
-Wanted = Mapping[OperationCode, str]
+Wanted = Mapping[AclOperation, str]
 """Operation → what drkit does with it."""
 
 SOURCE: Final[Wanted] = {
-    OperationCode.READ: "fetch records, offsets and leaders",
-    OperationCode.DESCRIBE_CONFIGS: "create the copy with the same settings",
+    AclOperation.READ: "fetch records, offsets and leaders",
+    AclOperation.DESCRIBE_CONFIGS: "create the copy with the same settings",
 }
 TARGET: Final[Wanted] = {
-    OperationCode.CREATE: "create the copy",
-    OperationCode.READ: "find the end of the copy",
-    OperationCode.WRITE: "append records",
-    OperationCode.ALTER: "add partitions when the source does",
-    OperationCode.ALTER_CONFIGS: "compare settings, and let old records and large batches in",
+    AclOperation.CREATE: "create the copy",
+    AclOperation.READ: "find the end of the copy",
+    AclOperation.WRITE: "append records",
+    AclOperation.ALTER: "add partitions when the source does",
+    AclOperation.ALTER_CONFIGS: "compare settings, and let old records and large batches in",
 }
 OPPOSITE: Final[Wanted] = {
-    OperationCode.READ: "know a flow in the other direction, and not copy back what it wrote"
+    AclOperation.READ: "know a flow in the other direction, and not copy back what it wrote"
 }
 INTERNAL: Final[Wanted] = {
-    OperationCode.CREATE: "keep offsets, leases and events",
-    OperationCode.READ: "continue where the last run ended",
-    OperationCode.WRITE: "keep offsets, leases and events",
+    AclOperation.CREATE: "keep offsets, leases and events",
+    AclOperation.READ: "continue where the last run ended",
+    AclOperation.WRITE: "keep offsets, leases and events",
 }
-CLUSTER: Final[Wanted] = {OperationCode.DESCRIBE_CONFIGS: "read producer.id.expiration.ms of the brokers"}
-TRANSACTIONS: Final[Wanted] = {OperationCode.WRITE: "transactions while catching up, and the flow's lease"}
-TAKEOVER_TOPIC: Final[Wanted] = {OperationCode.READ: "see how far MirrorMaker 2 got"}
-TAKEOVER_GROUP: Final[Wanted] = {OperationCode.DESCRIBE: "see that no worker of it lives"}
+CLUSTER: Final[Wanted] = {AclOperation.DESCRIBE_CONFIGS: "read producer.id.expiration.ms of the brokers"}
+TRANSACTIONS: Final[Wanted] = {AclOperation.WRITE: "transactions while catching up, and the flow's lease"}
+TAKEOVER_TOPIC: Final[Wanted] = {AclOperation.READ: "see how far MirrorMaker 2 got"}
+TAKEOVER_GROUP: Final[Wanted] = {AclOperation.DESCRIBE: "see that no worker of it lives"}
 
-ACLS_SOURCE: Final[Wanted] = {OperationCode.DESCRIBE: "read the ACLs"}
-ACLS_TARGET: Final[Wanted] = {OperationCode.ALTER: "read, create and delete ACLs"}
-GROUPS_SOURCE: Final[Wanted] = {OperationCode.DESCRIBE: "read what the groups have committed"}
+ACLS_SOURCE: Final[Wanted] = {AclOperation.DESCRIBE: "read the ACLs"}
+ACLS_TARGET: Final[Wanted] = {AclOperation.ALTER: "read, create and delete ACLs"}
+GROUPS_SOURCE: Final[Wanted] = {AclOperation.DESCRIBE: "read what the groups have committed"}
 GROUP_LOG: Final[Wanted] = {
-    OperationCode.READ: "see which groups have committed, and ask for the offsets of no others"
+    AclOperation.READ: "see which groups have committed, and ask for the offsets of no others"
 }
-GROUPS_TARGET: Final[Wanted] = {OperationCode.READ: "write their positions, and see who works there"}
-GONE_GROUPS: Final[Wanted] = {OperationCode.DELETE: "delete a group whose original is gone"}
-GONE_TOPICS: Final[Wanted] = {OperationCode.DELETE: "delete a copy whose original is gone"}
+GROUPS_TARGET: Final[Wanted] = {AclOperation.READ: "write their positions, and see who works there"}
+GONE_GROUPS: Final[Wanted] = {AclOperation.DELETE: "delete a group whose original is gone"}
+GONE_TOPICS: Final[Wanted] = {AclOperation.DELETE: "delete a copy whose original is gone"}
 CHECKPOINTS: Final[Wanted] = {
-    OperationCode.CREATE: "create it once",
-    OperationCode.WRITE: "write checkpoints",
-    OperationCode.READ: "find those of deleted groups; `drkit translate` when the source is gone",
+    AclOperation.CREATE: "create it once",
+    AclOperation.WRITE: "write checkpoints",
+    AclOperation.READ: "find those of deleted groups; `drkit translate` when the source is gone",
 }
 SYNCS: Final[Wanted] = {
-    OperationCode.CREATE: "create it once",
-    OperationCode.WRITE: "write offset syncs",
-    OperationCode.READ: "continue those of the last run",
+    AclOperation.CREATE: "create it once",
+    AclOperation.WRITE: "write offset syncs",
+    AclOperation.READ: "continue those of the last run",
 }
-BEATS: Final[Wanted] = {OperationCode.CREATE: "create it once", OperationCode.WRITE: "write heartbeats"}
+BEATS: Final[Wanted] = {AclOperation.CREATE: "create it once", AclOperation.WRITE: "write heartbeats"}
 
 NO_ACLS: Final = "sync_topic_acls = false"
 NO_SYNC: Final = "sync_group_offsets = false"
@@ -131,7 +132,7 @@ def moving(flow: FlowSettings, topics: Iterable[str]) -> Sides:
     names = [t for t in topics if not flow.is_heartbeats(t)]
     copies = [flow.naming_policy.downstream(t) for t in names]
     internal = (state_topic(flow.source), offset_map_topic(flow.source))
-    read, write = OperationCode.READ, OperationCode.WRITE
+    read, write = AclOperation.READ, AclOperation.WRITE
     return Sides(
         tuple(_topics(names, {read: SOURCE[read]})),
         (

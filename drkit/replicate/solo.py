@@ -41,7 +41,7 @@ from drkit.flow_state.records import (
 from drkit.flow_state.reverse_flow import OppositeFlows
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.groups.members import listed_groups
+from drkit.kafka.groups.requests import listed_groups
 from drkit.kafka.raw import RawError
 from drkit.mm2_topics.checkpoint_topic import ensure_checkpoint_topic
 from drkit.mm2_topics.heartbeats import HeartbeatEmitter

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from drkit.endpoint import Endpoint, parse_endpoint
 from drkit.errors import DrkitError, Failed, NotAuthenticated, NotAuthorized
-from drkit.kafka.client_config import tls_context
+from drkit.kafka.clients import tls_context
 from drkit.repoint.contract import RepointEffect, TryAgain, judge
 from drkit.repoint.http import HttpAnswer, HttpCaller
 from drkit.repoint.kube_access import KubeAccess

@@ -12,7 +12,7 @@ from drkit.counted import counted
 from drkit.errors import Refused
 from drkit.kafka.admin import Cluster
 from drkit.kafka.clients import Message
-from drkit.kafka.groups.members import group_members
+from drkit.kafka.groups.requests import group_members
 from drkit.kafka.reading.log_reader import read_partitions
 from drkit.kafka.topics import describe_topics
 from drkit.model import TopicPartition
@@ -62,7 +62,7 @@ def stored_offsets(target: Cluster, flow: FlowSettings) -> dict[TopicPartition, 
         if found[1] not in newest or newest[found[1]][0] <= when:
             newest[found[1]] = (when, found[2])
 
-    starts = {TopicPartition(name, p): 0 for p in topic.partitions}
+    starts = {TopicPartition(name, p): 0 for p in topic.leaders}
     read_partitions(target.settings, starts, take)
     return {at: offset for at, (_, offset) in newest.items() if offset is not None}
 

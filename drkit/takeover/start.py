@@ -21,7 +21,7 @@ from drkit.flow_state.producer_ids import ProducerIds
 from drkit.flow_state.records import TakenOverPartition, TakeoverRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.one_shot import ask_once, connections
+from drkit.kafka.raw import ask_once, connections
 from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition
 from drkit.offset_map.beginning import begin_partitions
@@ -219,7 +219,7 @@ def _places(topic: CopiedTopic) -> list[_Place]:
     name = topic.source.name
     return [
         _Place(topic, TopicPartition(name, p), TopicPartition(topic.target_name, p))
-        for p in sorted(topic.source.partitions)
+        for p in sorted(topic.source.leaders)
     ]
 
 

@@ -13,8 +13,7 @@ from drkit.flow_state.events import TopicEvents
 from drkit.flow_state.records import ConfigsRecord, GenerationRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.one_by_one import one_by_one
-from drkit.kafka.topics import BROKER_DEFAULT, topic_configs
+from drkit.kafka.topics import BROKER_DEFAULT, one_by_one, topic_configs
 from drkit.topic_sync.apply import TopicApply
 from drkit.topic_sync.delay import ConfigDelay, Delayed
 from drkit.topic_sync.rules import (
@@ -75,7 +74,7 @@ class TopicChanges:
         wanted, delayed = self._all_wanted(done, pairs, configs, delay)
         fit = [p for p in pairs if p.source.name not in done.left_out]
         actual = {
-            p.target_name: ActualTopic(len(p.target.partitions), configs.get(p.target_name, {}))
+            p.target_name: ActualTopic(len(p.target.leaders), configs.get(p.target_name, {}))
             for p in fit
             if p.target is not None
         }
@@ -163,9 +162,9 @@ class TopicChanges:
             replicas = replication_factor(self._flow, source, len(self._target.brokers))
         else:
             replicas = target.replication_factor
-            self._name_larger(source.name, len(source.partitions), len(target.partitions))
+            self._name_larger(source.name, len(source.leaders), len(target.leaders))
         if target is not None and not compare:
-            return WantedTopic(pair.target_name, len(source.partitions), replicas, {})
+            return WantedTopic(pair.target_name, len(source.leaders), replicas, {})
         known = None if replicas == BROKER_DEFAULT else replicas
         configs = self._rules.wanted(pair.configs, known, new=target is None)
         asked = self._rules.followed(pair.configs).get(MIN_INSYNC_REPLICAS)
@@ -174,7 +173,7 @@ class TopicChanges:
             self._events.once("min_insync_lowered", source.name, asked, level="warning", source=asked,
                               target=given.value, replicas=replicas,
                               hint="give the target more brokers and set replication_factor")  # fmt: skip
-        return WantedTopic(pair.target_name, len(source.partitions), replicas, configs)
+        return WantedTopic(pair.target_name, len(source.leaders), replicas, configs)
 
     def _name_larger(self, name: str, on_source: int, on_target: int) -> None:
         if on_target > on_source:

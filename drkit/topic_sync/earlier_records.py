@@ -101,7 +101,7 @@ class EarlierRecords:
             where=f"topic {pair.source.name}, flow {self._flow.name}: {pair.target_name} on"
             f" {self._target.alias}",
             evidence=f"up to {records} {'record' if records == 1 else 'records'} in {len(times)} of"
-            f" {len(pair.source.partitions)} partitions, the earliest of"
+            f" {len(pair.source.leaders)} partitions, the earliest of"
             f" {first.isoformat(timespec='seconds').replace('+00:00', 'Z')}",
             hint=f"{hint}; or {_APPEND}" if hint else f"{_TAKEOVER}; {_APPEND}; or {_DELETE}",
         )
@@ -109,4 +109,4 @@ class EarlierRecords:
 
 def _partitions(pair: Pair) -> list[TopicPartition]:
     assert pair.target is not None  # noqa: S101  only copies that are there are looked into
-    return [TopicPartition(pair.target_name, number) for number in sorted(pair.target.partitions)]
+    return [TopicPartition(pair.target_name, number) for number in sorted(pair.target.leaders)]

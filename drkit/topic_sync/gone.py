@@ -20,10 +20,8 @@ from drkit.flow_state.records import (
     VerifiedRecord,
 )
 from drkit.flow_state.topic import StateTopic
-from drkit.kafka.admin import CALL_SECONDS, Cluster
-from drkit.kafka.connect import identity
-from drkit.kafka.one_by_one import one_by_one
-from drkit.kafka.topics import describe_topics
+from drkit.kafka.admin import CALL_SECONDS, Cluster, identity
+from drkit.kafka.topics import describe_topics, one_by_one
 from drkit.topic_sync.rules import TopicSyncResult
 from drkit.topology.topic_plan import DeleteTopic
 

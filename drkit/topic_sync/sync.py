@@ -18,8 +18,8 @@ from drkit.flow_state.records import GenerationRecord, RoleRecord
 from drkit.flow_state.state import Damaged
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.one_by_one import one_by_one
-from drkit.kafka.topics import Topic, describe_topics, topic_configs, topic_names
+from drkit.kafka.requests import TopicMetadata
+from drkit.kafka.topics import describe_topics, one_by_one, topic_configs, topic_names
 from drkit.topic_sync.change import TopicChanges
 from drkit.topic_sync.earlier_records import EarlierRecords, Unexplained
 from drkit.topic_sync.gone import GONE_ROUNDS, SourceGone
@@ -176,9 +176,9 @@ class TopicSync:
                 ready[name] = decision
         return ready
 
-    def _settled(self, wanted: set[str]) -> dict[str, Topic]:
+    def _settled(self, wanted: set[str]) -> dict[str, TopicMetadata]:
         """Wait a moment until metadata of new topics have reached every broker."""
-        found: dict[str, Topic] = {}
+        found: dict[str, TopicMetadata] = {}
         for _ in range(50):
             found |= describe_topics(self._target, wanted - set(found))
             if set(found) == wanted:

@@ -53,12 +53,13 @@ class Permission(StrEnum):
     DENY = "DENY"
 
 
-_IMPLIED_BY: Final[Mapping[AclOperation, frozenset[AclOperation]]] = {
+IMPLIED_BY: Final[Mapping[AclOperation, frozenset[AclOperation]]] = {
     AclOperation.DESCRIBE: frozenset(
         {AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER}
     ),
     AclOperation.DESCRIBE_CONFIGS: frozenset({AclOperation.ALTER_CONFIGS}),
 }
+"""What Kafka allows along with others."""
 
 
 class Acl(NamedTuple):
@@ -136,7 +137,7 @@ def overrides(deny: Acl, allow: Acl) -> bool:
 def _same_operation(denied: AclOperation, allowed: AclOperation) -> bool:
     if denied is allowed or AclOperation.ALL in {denied, allowed}:
         return True
-    return allowed in _IMPLIED_BY.get(denied, ())
+    return allowed in IMPLIED_BY.get(denied, ())
 
 
 def gives(allow: Acl, principal: str, operation: AclOperation, pattern: Acl) -> bool:
@@ -156,7 +157,7 @@ def gives(allow: Acl, principal: str, operation: AclOperation, pattern: Acl) -> 
         and allow.principal in {principal, EVERYBODY}
         and (
             allow.operation in {operation, AclOperation.ALL}
-            or allow.operation in _IMPLIED_BY.get(operation, ())
+            or allow.operation in IMPLIED_BY.get(operation, ())
         )
     )
 

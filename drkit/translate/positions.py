@@ -15,11 +15,9 @@ from drkit.errors import ClusterUnreachable, ConfigError, DrkitError, Failed
 from drkit.flow_state.copied_topics import CopiedPartition, CopiedTopics, known_of
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.topic import StateTopic
-from drkit.kafka.admin import Cluster
+from drkit.kafka.admin import Cluster, reach
 from drkit.kafka.groups.requests import Groups, failure
-from drkit.kafka.one_shot import connections
-from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.reach import reach
+from drkit.kafka.raw import RawCluster, connections, unanswered_as
 from drkit.mm2_topics.checkpoint_topic import read_checkpoints
 from drkit.model import TopicPartition
 from drkit.offset_map.places import PositionReader
@@ -110,12 +108,8 @@ def _asked(settings: Settings, flow: FlowSettings, question: Callable[[_Asking],
     reached = reach(source)
     with connections("translate", reached.settings, target) as (source_cluster, target_cluster):
         asking = _Asking(flow, known, target, None if reached.silence else source_cluster, target_cluster)
-        try:
+        with unanswered_as("cluster_stopped_answering", flow.name):
             found: T = target_cluster.loop.run(question, asking)
-        except RawError as error:
-            raise ClusterUnreachable(
-                "cluster_stopped_answering", where=flow.name, evidence=repr(error)
-            ) from error
     return found
 
 

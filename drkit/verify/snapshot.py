@@ -25,7 +25,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.requests import LATEST, TopicMetadata, metadata
 from drkit.kafka.requests import list_offsets as offsets_of_leader
-from drkit.kafka.topics import Topic, describe_topics, list_offsets, topic_configs, topic_names
+from drkit.kafka.topics import describe_topics, list_offsets, topic_configs, topic_names
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import MapBucket
 from drkit.offset_map.look import Look
@@ -194,8 +194,8 @@ class Snapshot:
 class _Pair(NamedTuple):
     """A topic and its copy."""
 
-    source: Topic
-    target: Topic
+    source: TopicMetadata
+    target: TopicMetadata
 
 
 class _Side(NamedTuple):
@@ -224,7 +224,7 @@ def take(
     for name, topic in on_source.items():
         copy = on_target.get(flow.naming_policy.downstream(name))
         if copy is None:
-            out.absent[name] = _held(source, name, topic.partitions)
+            out.absent[name] = _held(source, name, topic.leaders)
         else:
             pairs.append(_Pair(topic, copy))
             out.ids[name] = (topic.topic_id, copy.topic_id)
@@ -259,7 +259,7 @@ class _Look:
     def run(self, *, only_new: bool) -> None:
         """Fill the snapshot."""
         for pair in self._pairs:
-            for number in sorted(pair.source.partitions):
+            for number in sorted(pair.source.leaders):
                 at, to = TopicPartition(pair.source.name, number), TopicPartition(pair.target.name, number)
                 try:
                     view = self._view(pair, at, to)
@@ -275,7 +275,7 @@ class _Look:
 
     def _view(self, pair: _Pair, at: TopicPartition, to: TopicPartition) -> PartitionView:
         if to not in self._target.ends:
-            raise Unknown(f"the target topic has only {counted(len(pair.target.partitions), 'partition')}")
+            raise Unknown(f"the target topic has only {counted(len(pair.target.leaders), 'partition')}")
         end, emptied = self._target.ends[to], self._map.emptied(at)
         start = max(self._target.starts[to], emptied)
         if self._target.starts[to] < emptied:
@@ -331,8 +331,8 @@ class _Look:
         return tuple(out)
 
 
-def _side(cluster: Cluster, topics: list[Topic]) -> _Side:
-    where = [TopicPartition(t.name, n) for t in topics for n in t.partitions]
+def _side(cluster: Cluster, topics: list[TopicMetadata]) -> _Side:
+    where = [TopicPartition(t.name, n) for t in topics for n in t.leaders]
     configs = topic_configs(cluster, [t.name for t in topics])
     compacted = [n for n, c in configs.items() if is_compacted(c)]
     return _Side(

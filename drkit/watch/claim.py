@@ -16,9 +16,7 @@ from drkit.detect.notes import Notes
 from drkit.detect.noticeboard import ensure_board, put_note, read_notes, topic_name
 from drkit.flow_state.names import automatic_transactional_id
 from drkit.kafka.admin import Cluster
-from drkit.kafka.client_config import confluent_config
-from drkit.kafka.clients import KafkaError, KafkaException, Producer
-from drkit.kafka.quiet import QUIET
+from drkit.kafka.clients import QUIET, KafkaError, KafkaException, Producer, confluent_config
 from drkit.kafka.reading.signed_log import SignedLog
 from drkit.wire import Record
 

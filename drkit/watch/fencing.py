@@ -58,7 +58,7 @@ def closed(listeners: Iterable[ClusterSettings], servers: Iterable[str], seconds
     unreachable one: others may reach it.
     """
     ways = list(listeners)
-    wanted = {(s, w) for w in range(len(ways)) for s in ways[w].bootstrap_servers.split(",")}
+    wanted = {(s, w) for w in range(len(ways)) for s in ways[w].servers}
     wanted |= {(s, 0) for s in servers if not any(s == known for known, _ in wanted)}
 
     def look(at: tuple[str, int]) -> ProbeFinding:

@@ -12,7 +12,7 @@ from drkit import observe
 from drkit.clock import wall_ms
 from drkit.config.tables.watch import WatchSettings
 from drkit.errors import DrkitError
-from drkit.kafka.client_config import tls_context
+from drkit.kafka.clients import tls_context
 from drkit.kafka.security.settings import Tls
 from drkit.repoint.http import HttpCaller, place_of
 from drkit.repoint.program import run_program

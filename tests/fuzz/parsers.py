@@ -22,9 +22,9 @@ from drkit.failover.journal.entries import Assembly, EntryKind, JournalEntry, Jo
 from drkit.flow_state.codec.fields import Malformed
 from drkit.flow_state.records import decoded, kind_of
 from drkit.kafka import probe
-from drkit.kafka.security.jaas import parse_jaas
 from drkit.kafka.security.keystores import StoreError, read_store
 from drkit.kafka.security.oauth import read_answer
+from drkit.kafka.security.settings import parse_jaas
 from drkit.masking import scrubbed
 from drkit.offsets import map_codec, map_record, spark_state
 from drkit.offsets.mm2_records import Checkpoint, Heartbeat, OffsetSync, group_of, is_checkpoint

@@ -137,7 +137,7 @@ def _leader(side: Side, topic: str) -> int:
 
 def _in_sync(home: DeadPrimary) -> bool:
     found = describe_topics(Cluster.connect(home.side.target), home.topics)
-    return all(len(p.in_sync) == BROKERS for t in found.values() for p in t.partitions.values())
+    return all(len(p.in_sync) == BROKERS for t in found.values() for p in t.leaders.values())
 
 
 def _there(home: DeadPrimary, topic: str) -> dict[int, list[bytes]]:

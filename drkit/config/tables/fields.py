@@ -16,6 +16,8 @@ from drkit.topology import split_list
 TO_DO: Final = "to_do"
 """In the context of an error: what the user is to do about it."""
 
+_SERVER: Final = re.compile(r"(?:[\w.%-]*://)?(?P<host>\[[\w.%:-]+\]|[\w.%:-]+):(?P<port>[0-9]+)")
+"""The pattern of Kafka's own ``Utils.HOST_PORT_PATTERN``."""
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """RFC 9110, 5.6.2."""
 _HEADER: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
@@ -35,13 +37,17 @@ def _expression(pattern: str) -> str:
 
 
 def host_and_port(value: str) -> str:
-    """Servers with commas between them. Raises PydanticCustomError for one that is not host:port."""
-    servers = split_list(value)
-    for server in servers:
-        host, _, port = server.rpartition(":")
-        if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+    """Servers with commas between them, without the protocol that Kafka's clients allow before each.
+
+    Raises PydanticCustomError for one that is not host:port.
+    """
+    servers = []
+    for server in split_list(value):
+        match = _SERVER.fullmatch(server)
+        if match is None or not 0 < int(match["port"]) < 1 << 16:
             what = {"server": server, TO_DO: "write host:port, and commas between several"}
             raise PydanticCustomError("server", "'{server}' is not host:port", what)
+        servers.append(f"{match['host']}:{match['port']}")
     if not servers:
         raise PydanticCustomError("server", "no server is named", {})
     return ",".join(servers)

@@ -24,7 +24,7 @@ from drkit.kafka.codes import CLUSTER_AUTHORIZATION_FAILED
 from drkit.kafka.codes import error_name as error_name
 from drkit.kafka.raw import EventLoop, Future, RawError
 from drkit.kafka.requests import Append, TopicMetadata, metadata, produce_request
-from drkit.kafka.transactions.producer import Transactions
+from drkit.kafka.transactions import Transactions
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import MapBucket, Pair, pairs
 from drkit.offset_map.topic import made_anew, new_nonce

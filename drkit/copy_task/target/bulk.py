@@ -27,7 +27,7 @@ from drkit.flow_state.records import BulkProducerRecord
 from drkit.kafka import codes
 from drkit.kafka.raw import Future, RawError
 from drkit.kafka.requests import Append, produce_request
-from drkit.kafka.transactions.producer import TransactionFailed, Transactions
+from drkit.kafka.transactions import TransactionFailed, Transactions
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import batch_of, pairs
 from drkit.offset_map.reading import signatures_of

@@ -22,7 +22,7 @@ from drkit.kafka.codes import (
 )
 from drkit.kafka.raw import RawError
 from drkit.kafka.requests import EARLIEST, list_offsets, metadata
-from drkit.kafka.transactions.markers import Marker, write_markers
+from drkit.kafka.transactions import Marker, write_markers
 from drkit.model import TopicPartition
 from drkit.offset_map.reading import read_on
 from drkit.offset_map.settle import settle

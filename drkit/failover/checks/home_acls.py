@@ -11,8 +11,7 @@ from drkit.errors import DrkitError, Refused
 from drkit.failover.core.context import Context
 from drkit.failover.core.request import RunRequest
 from drkit.flow_state.records import FenceAclsRecord, GuardAclsRecord
-from drkit.kafka.access.acls import NoAuthorizer, is_open, list_acls, own_principal
-from drkit.kafka.access.scram_users import scram_users
+from drkit.kafka.access.acls import NoAuthorizer, is_open, list_acls, own_principal, scram_users
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.requests import Groups, ListedGroup
 from drkit.kafka.topics import topic_names

@@ -21,8 +21,7 @@ from drkit.detect.votes import Heard, Tally, Vote, VoteRules, tally
 from drkit.errors import DrkitError
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
-from drkit.kafka.admin import Cluster
-from drkit.kafka.reach import reach
+from drkit.kafka.admin import Cluster, reach
 from drkit.status.heartbeat_tail import HeartbeatTail
 
 _RECENT_SECONDS: Final = 5.0

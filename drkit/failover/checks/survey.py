@@ -10,7 +10,6 @@ from drkit.detect.noticeboard import read_notes
 from drkit.detect.reasons import FailoverFacts
 from drkit.detect.risk import Risk, of_answering_source
 from drkit.detect.speakers import Speakers
-from drkit.errors import ClusterUnreachable
 from drkit.failover.checks.foreign_writes import places_of, written
 from drkit.failover.checks.home_acls import NOT_COMPARED, HomeAcls, look_home_acls
 from drkit.failover.checks.out_of_scope import OutOfScope, Reach, look_outside, look_reach
@@ -34,10 +33,10 @@ from drkit.flow_state.lease.watch import LeaseHolder, replicator_of
 from drkit.flow_state.records import ClustersRecord
 from drkit.flow_state.returns import begun_by_turn
 from drkit.flow_state.unreplayed import Unreplayed
-from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.requests import MetadataRequest, metadata
-from drkit.kafka.topics import ConfigValue, Topic, describe_topics, topic_configs
-from drkit.kafka.transactions.open_transactions import hanging
+from drkit.kafka.raw import RawCluster, unanswered_as
+from drkit.kafka.requests import TopicMetadata, describe_cluster, metadata
+from drkit.kafka.topics import ConfigValue, describe_topics, topic_configs
+from drkit.kafka.transactions import hanging
 from drkit.model import TopicPartition
 from drkit.status.facts import noted_ends, status_of
 from drkit.status.lag.held_back import held_back, with_held
@@ -63,7 +62,7 @@ def unready_topics(context: Context, partitions: Iterable[PartitionStatus]) -> l
 
 def _reasons(
     names: set[str],
-    topics: Mapping[str, Topic],
+    topics: Mapping[str, TopicMetadata],
     configs: Mapping[str, Mapping[str, ConfigValue]],
     partitions: Iterable[PartitionStatus],
 ) -> Iterator[str]:
@@ -72,14 +71,14 @@ def _reasons(
     for name, topic in sorted(topics.items()):
         setting = configs.get(name, {}).get(MIN_INSYNC_REPLICAS)
         needed = int(setting.value) if setting is not None and setting.value else 1
-        for number, p in sorted(topic.partitions.items()):
-            if p.leader is None or p.leader < 0:
+        for number, p in sorted(topic.leaders.items()):
+            if p.node < 0:
                 yield f"{name}-{number} has no leader on the target"
             elif len(p.in_sync) < min(needed, len(p.replicas)):
                 yield f"{name}-{number} has {len(p.in_sync)} replicas in sync on the target, needs {needed}"
     for seen in partitions:
         copy = topics.get(seen.target_topic)
-        if copy is not None and seen.partition not in copy.partitions:
+        if copy is not None and seen.partition not in copy.leaders:
             yield f"{seen.target_topic} has no partition {seen.partition} on the target, the source has"
 
 
@@ -160,20 +159,16 @@ class Survey:
 def survey(context: Context) -> Survey:
     """Return the survey of a run's scope. Raises DrkitError: the target's answer or state is unreadable."""
     context.state.load()
-    try:
+    with unanswered_as("target_unreachable", context.flow.target):
         # If the source goes away meanwhile, the survey is repeated with the target alone.
         return asked(context, lambda source: _look(context, source))
-    except RawError as error:
-        raise ClusterUnreachable(
-            "target_unreachable", where=context.flow.target, evidence=repr(error)
-        ) from error
 
 
 def _look(context: Context, source: RawCluster | None) -> Survey:
     state, now, scope = context.state, context.wall(), context.scope
     flow, ids = context.flow, state.get(ClustersRecord)
-    source_id = context.run(cluster_id, source) if source is not None else None
-    target_id = context.run(cluster_id, context.target)
+    source_id = context.run(describe_cluster, source).cluster_id if source is not None else None
+    target_id = context.run(describe_cluster, context.target).cluster_id
     planned = context.request.planned and source is not None
     places = places_of(context)
     partitions = _partitions(context, places, source, now)
@@ -229,13 +224,6 @@ def positions_of(
 
 
 # -- the clusters ------------------------------------------------------------------------------------
-
-
-async def cluster_id(cluster: RawCluster) -> str:
-    """Return the cluster id that the brokers show."""
-    request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
-    answer = await cluster.send(request, timeout_ms=10_000)
-    return str(answer.cluster_id)
 
 
 # -- the copy ----------------------------------------------------------------------------------------

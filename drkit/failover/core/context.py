@@ -17,9 +17,8 @@ from drkit.failover.core.request import RunRequest
 from drkit.flow_state.copied_topics import CopiedTopics, known_of
 from drkit.flow_state.lease.watch import LeaseHolder, replicator_of
 from drkit.flow_state.topic import StateTopic
-from drkit.kafka.admin import Cluster
-from drkit.kafka.raw import EventLoop, RawCluster, RawError
-from drkit.kafka.reach import Impatient, reach
+from drkit.kafka.admin import Cluster, reach
+from drkit.kafka.raw import EventLoop, Impatient, RawCluster, RawError
 from drkit.kafka.requests import metadata
 
 _LEASE_PAUSE_SECONDS: Final = 0.25

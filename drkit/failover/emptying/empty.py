@@ -15,10 +15,8 @@ from drkit.counted import first_of
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
 from drkit.kafka import codes
 from drkit.kafka.admin import Cluster
-from drkit.kafka.delete_records import Deleted, delete_records
-from drkit.kafka.partition_offsets import listed
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.requests import EARLIEST, metadata
+from drkit.kafka.requests import EARLIEST, Deleted, delete_records, listed, metadata
 from drkit.kafka.topics import alter_topic_configs, topic_configs
 from drkit.model import TopicPartition
 

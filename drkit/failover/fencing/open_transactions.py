@@ -19,8 +19,7 @@ from drkit.counted import first_of
 from drkit.errors import Refused
 from drkit.kafka.codes import error_name
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.transactions.markers import Marker, write_markers
-from drkit.kafka.transactions.open_transactions import OpenProducer, Owner, abort, all_owners, open_on
+from drkit.kafka.transactions import Marker, OpenProducer, Owner, abort, all_owners, open_on, write_markers
 from drkit.model import TopicPartition
 
 _PAUSE_SECONDS: Final = 0.1

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from drkit.clock import monotonic
@@ -17,8 +16,8 @@ from drkit.errors import NotAuthorized
 from drkit.failover.fencing.proof import canary_batch
 from drkit.kafka.codes import CLUSTER_AUTHORIZATION_FAILED, FENCED, error_name
 from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.requests import Append, TopicMetadata, describe_producers, metadata, produced
-from drkit.kafka.transactions.markers import Marker, write_markers
+from drkit.kafka.requests import Append, TopicMetadata, ask_leaders, describe_producers, metadata, produced
+from drkit.kafka.transactions import Marker, write_markers
 from drkit.model import TopicPartition
 from drkit.wire import stamp
 
@@ -87,22 +86,18 @@ async def _round(cluster: RawCluster, writers: Writers, progress: FenceProgress,
     except RawError as error:
         progress.waiting = dict.fromkeys(missing, f"no answer ({type(error).__name__})")
         return
-    by_node: dict[int, list[TopicPartition]] = {}
-    for at in missing:
-        leader = topics[at.topic].leaders.get(at.partition) if at.topic in topics else None
-        if leader is None or leader.node < 0:
-            missing[at] = "it has no leader"
+    answers = await ask_leaders(
+        cluster,
+        topics,
+        missing,
+        lambda node, some: _node(cluster, topics, node, {at: writers[at] for at in some}, effects=effects),
+    )
+    for at in list(missing):
+        if reason := answers.get(at, "it has no leader"):
+            missing[at] = reason
         else:
-            by_node.setdefault(leader.node, []).append(at)
-    asked = [(node, {at: writers[at] for at in some}) for node, some in by_node.items()]
-    ask = partial(_node, cluster, topics, effects=effects)
-    for answers in await cluster.loop.together(lambda each: ask(*each), asked):
-        for at, reason in answers.items():
-            if reason:
-                missing[at] = reason
-            else:
-                missing.pop(at)
-                progress.proven.add(at)
+            missing.pop(at)
+            progress.proven.add(at)
 
 
 async def _node(

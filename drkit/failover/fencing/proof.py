@@ -24,8 +24,7 @@ from drkit.errors import ClusterUnreachable, DrkitError, Refused
 from drkit.failover.fencing.methods import may_write
 from drkit.kafka import codes
 from drkit.kafka.codes import LEADER_MOVES, MESSAGE_TOO_LARGE, TOPIC_AUTHORIZATION_FAILED
-from drkit.kafka.one_shot import connections
-from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.kafka.raw import EventLoop, RawCluster, RawError, connections
 from drkit.kafka.requests import ALL, Append, metadata, produced
 from drkit.model import TopicPartition
 from drkit.topology.acls import Acl

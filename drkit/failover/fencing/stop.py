@@ -9,11 +9,11 @@ from drkit.clock import Seconds, monotonic, wall_ms
 from drkit.config import ClusterSettings
 from drkit.config.tables.fence import FenceSettings
 from drkit.errors import DrkitError, Failed
-from drkit.kafka.client_config import tls_context
-from drkit.kafka.probe import ProbeFinding, ProbeKind, probe
+from drkit.kafka.admin import REACH_SECONDS
+from drkit.kafka.clients import tls_context
+from drkit.kafka.probe import ProbeFinding, ProbeKind, probe_servers
 from drkit.kafka.raw import EventLoop
-from drkit.kafka.reach import SECONDS
-from drkit.kafka.security.settings import Tls, read_security
+from drkit.kafka.security.settings import Tls
 from drkit.repoint.http import HttpCaller, place_of
 from drkit.repoint.program import run_program
 from drkit.repoint.webhook import signature
@@ -66,13 +66,9 @@ def still_there(
     settings: ClusterSettings, loop: EventLoop, seconds: float, clock: Seconds = monotonic
 ) -> list[ProbeFinding]:
     """Return servers that accept connections after `seconds`. Raises ConfigError: certificates unreadable."""
-    security, deadline = read_security(settings), clock() + seconds
+    deadline = clock() + seconds
     while True:
-        found = [
-            probe(server, security, f"clusters.{settings.alias}", SECONDS)
-            for server in settings.bootstrap_servers.split(",")
-        ]
-        left = [f for f in found if f.kind not in _CLOSED]
+        left = [f for f in probe_servers(settings, REACH_SECONDS) if f.kind not in _CLOSED]
         if not left or clock() >= deadline:
             return left
         loop.run(loop.sleep, _PAUSE_SECONDS)

@@ -13,8 +13,7 @@ from drkit.failover.core.machine import FAILOVER, StepName
 from drkit.flow_state.copied_topics import CopiedTopics
 from drkit.flow_state.records import CheckpointsRecord
 from drkit.flow_state.state import FlowState
-from drkit.kafka.groups.eviction import leave_groups
-from drkit.kafka.groups.requests import Committed, Groups, Offsets, failure
+from drkit.kafka.groups.requests import Committed, Groups, Offsets, failure, leave_groups
 from drkit.kafka.raw import RawCluster
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import OffsetMark, StoredOffset

@@ -23,7 +23,7 @@ from drkit.kafka.groups.asking import Answered
 from drkit.kafka.groups.requests import GroupDescription, Groups
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import metadata
-from drkit.kafka.transactions.open_transactions import Owner, abort, open_in, owners
+from drkit.kafka.transactions import Owner, abort, open_in, owners
 from drkit.model import TopicPartition
 from drkit.offsets.translation import Exact, PartitionPosition
 

@@ -15,8 +15,8 @@ from drkit.failover.journal.entries import EntryKind, JournalEntry, RunLog
 from drkit.failover.journal.file import JournalFile
 from drkit.failover.journal.topic import JournalFenced, JournalTopic
 from drkit.flow_state.processes import holder_of, lives_here, this_process
-from drkit.kafka.permit import permitted_by
 from drkit.kafka.raw import EventLoop
+from drkit.kafka.transport import permitted_by
 
 _TRIES: Final = 5
 """How often the lock is taken back from a process that only asked for it."""

@@ -18,10 +18,10 @@ from drkit.flow_state.dropped import Dropped
 from drkit.flow_state.names import ADOPTED, failover_transactional_id, journal_topic
 from drkit.kafka import codes
 from drkit.kafka.admin import Cluster
-from drkit.kafka.own_topics import create_own_topic
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import Append, TopicMetadata, fetch_one, metadata, produce_request
-from drkit.kafka.transactions.producer import ProducerIdentity, Transactions
+from drkit.kafka.topics import create_own_topic
+from drkit.kafka.transactions import ProducerIdentity, Transactions
 from drkit.wire import Record, encode, records_in, stamp, visible
 
 _SECONDS: Final = 20.0

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from drkit.kafka.partition_offsets import leader_of
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.reading.record_cursor import (
     FETCH_BYTES,
@@ -16,7 +15,7 @@ from drkit.kafka.reading.record_cursor import (
     Unreadable,
     leader_fetch,
 )
-from drkit.kafka.requests import TopicMetadata, aborted_in, fetch_request, metadata
+from drkit.kafka.requests import TopicMetadata, aborted_in, fetch_request, leader_of, metadata
 from drkit.model import TopicPartition
 from drkit.wire import Piece, pieces_in, visible
 

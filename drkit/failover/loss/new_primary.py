@@ -22,9 +22,8 @@ from drkit.flow_state.records import (
     RoleRecord,
 )
 from drkit.kafka import codes
-from drkit.kafka.partition_offsets import leader_of, listed
 from drkit.kafka.reading.epochs import EpochEnd, epoch_ends
-from drkit.kafka.requests import EARLIEST, LATEST, TopicMetadata, metadata
+from drkit.kafka.requests import EARLIEST, LATEST, TopicMetadata, leader_of, listed, metadata
 from drkit.model import TopicPartition
 from drkit.offset_map.locate import Located
 from drkit.offsets import Unavailable

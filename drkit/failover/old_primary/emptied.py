@@ -199,12 +199,12 @@ def create_missing(context: Context, topic: str) -> None:
     there = Cluster.connect(context.source_settings)
     known = describe_topics(there, [topic])
     name = context.scope.topics[topic]
-    partitions = len(describe_topics(context.target_admin(), [name])[name].partitions)
+    partitions = len(describe_topics(context.target_admin(), [name])[name].leaders)
     if topic not in known:
         with context.effect(StepName.BEGIN, f"{_CREATE} {topic}", partitions=partitions):
             for error in create_topics(there, [TopicPlan(topic, partitions, configs=dict(PASSIVE))]).values():
                 raise error
-    elif len(known[topic].partitions) < partitions:
+    elif len(known[topic].leaders) < partitions:
         with context.effect(StepName.BEGIN, f"{_GROW} {topic}", partitions=partitions):
             for error in create_partitions(there, {topic: partitions}).values():
                 raise error

@@ -41,11 +41,11 @@ from drkit.flow_state.records import (
 )
 from drkit.flow_state.returns import still_away
 from drkit.kafka.access.acls import NoAuthorizer, create_acls, delete_acls, is_open, list_acls, own_principals
-from drkit.kafka.access.permissions import CLUSTER_NAME, Need, OperationCode, Resource, missing
+from drkit.kafka.access.permissions import CLUSTER_NAME, Need, Resource, missing
 from drkit.kafka.admin import Cluster
 from drkit.next_command import HOW
 from drkit.status.pair.facts import FENCED_HERE
-from drkit.topology.acls import Acl, to_json
+from drkit.topology.acls import Acl, AclOperation, to_json
 
 _REPLACED: Final = "size replaced"
 _NO_AUTHORIZER: Final = "it has no authorizer"
@@ -232,7 +232,7 @@ def refuse_unguarded(context: Context, back: Reverse, topics: Collection[str]) -
     change = _change(context, back, topics)
     if change is None or not (change.created or change.deleted):
         return
-    alter = Need(Resource.CLUSTER, CLUSTER_NAME, OperationCode.ALTER, "make the fence its guard")
+    alter = Need(Resource.CLUSTER, CLUSTER_NAME, AclOperation.ALTER, "make the fence its guard")
     if missing(context.source_settings, [alter]):
         raise _no_right(context, alter.operation)
 
@@ -271,7 +271,7 @@ def _change(context: Context, back: Reverse, topics: Collection[str]) -> _Change
     try:
         existing = list_acls(settings).acls
     except NotAuthorized as error:
-        raise _no_right(context, OperationCode.DESCRIBE) from error
+        raise _no_right(context, AclOperation.DESCRIBE) from error
     own = own_principals(settings, writer)
     known = back.state.get(GuardAclsRecord)
     guard = known.acls if known is not None else frozenset()
@@ -292,7 +292,7 @@ def _change(context: Context, back: Reverse, topics: Collection[str]) -> _Change
     return _Change(fence, guard, wanted, wanted - existing, fence - wanted)
 
 
-def _no_right(context: Context, operation: OperationCode) -> Refused:
+def _no_right(context: Context, operation: AclOperation) -> Refused:
     return Refused(
         "guard_not_authorized",
         where=context.flow.source,

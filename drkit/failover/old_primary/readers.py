@@ -31,8 +31,7 @@ from drkit.flow_state.records import GenerationRecord, LeaseRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
 from drkit.kafka.codes import GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED
-from drkit.kafka.groups.requests import DEAD, EMPTY, Groups, failure
-from drkit.kafka.groups.share import SHARE, describe_share_groups
+from drkit.kafka.groups.requests import DEAD, EMPTY, SHARE, Groups, failure
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.reading.compacted import newest_values
 from drkit.kafka.reading.log_tail import LogTail
@@ -150,7 +149,7 @@ async def _readers(context: Context, source: RawCluster, topics: Collection[str]
     asked, accepts = Groups(source), reverse_flow(context).group_filter.accepts
     living = {g: x for g, x in sorted((await asked.listed()).items()) if x.state not in {EMPTY, DEAD}}
     described = await asked.describe([g for g, x in living.items() if is_consumer(x)])
-    described |= await describe_share_groups(source, [g for g, x in living.items() if x.protocol == SHARE])
+    described |= await asked.describe_share([g for g, x in living.items() if x.protocol == SHARE])
     with_offsets = [g for g, x in living.items() if is_consumer(x) or x.protocol == _STREAMS]
     committed = await asked.committed(with_offsets)
     members, unsettled, hidden = dict[str, str](), set[str](), list[str]()

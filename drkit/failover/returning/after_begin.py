@@ -26,7 +26,7 @@ from drkit.flow_state.lease.watch import replicator_of
 from drkit.flow_state.records import ReturnRecord
 from drkit.flow_state.returns import still_away
 from drkit.flow_state.unreplayed import UnreplayedEnd
-from drkit.kafka.transactions.open_transactions import hanging
+from drkit.kafka.transactions import hanging
 from drkit.replay.run import note_replayed
 from drkit.replay.writer import Results
 

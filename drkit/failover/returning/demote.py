@@ -36,9 +36,8 @@ from drkit.failover.returning.scope import not_returned
 from drkit.flow_state.producer_ids import own_ids, renew_live_id
 from drkit.flow_state.records import ProducerIdsRecord, PromotionRecord, RoleRecord
 from drkit.kafka.groups.requests import Groups, failure
-from drkit.kafka.one_shot import ask_once
-from drkit.kafka.raw import RawCluster
-from drkit.kafka.transactions.producer import new_producer_id
+from drkit.kafka.raw import RawCluster, ask_once
+from drkit.kafka.transactions import new_producer_id
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import OffsetMark, StoredOffset
 from drkit.offsets.translation import Exact, PartitionPosition

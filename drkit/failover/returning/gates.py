@@ -30,9 +30,8 @@ from drkit.failover.returning.scope import pairs
 from drkit.flow_state.records import IncompleteRecord
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.requests import Groups, failure
-from drkit.kafka.partition_offsets import listed
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.requests import EARLIEST, metadata
+from drkit.kafka.requests import EARLIEST, listed, metadata
 from drkit.kafka.topics import describe_topics, topic_configs
 from drkit.model import TopicPartition
 from drkit.offsets.translation import Exact, PartitionPosition
@@ -227,7 +226,7 @@ def refuse_lagging_replicas(context: Context, topics: Collection[str]) -> None:
     if lagging := [
         f"{name}-{number}: {len(p.in_sync)} of {len(p.replicas)}"
         for name, topic in sorted(describe_topics(context.target_admin(), names).items() if names else ())
-        for number, p in sorted(topic.partitions.items())
+        for number, p in sorted(topic.leaders.items())
         if len(p.in_sync) < len(p.replicas)
     ]:
         command = retry_command(context)

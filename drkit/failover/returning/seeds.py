@@ -29,8 +29,7 @@ from drkit.flow_state.copied_topics import CopiedPartition
 from drkit.flow_state.left_out import KeptTail
 from drkit.flow_state.records import GenerationRecord
 from drkit.kafka import codes
-from drkit.kafka.partition_offsets import listed
-from drkit.kafka.requests import EARLIEST, TopicMetadata, metadata, metadata_of_all
+from drkit.kafka.requests import EARLIEST, TopicMetadata, listed, metadata, metadata_of_all
 from drkit.model import TopicPartition
 from drkit.offset_map.seeding import SeededPartition, write_seeds
 from drkit.offsets.crossing import Crossing

@@ -16,7 +16,6 @@ from drkit.detect.seen import ProbeOutcome
 from drkit.endpoint import Endpoint
 from drkit.errors import Failed, Refused
 from drkit.failover.checks.late_groups import repeated, too_late
-from drkit.failover.checks.survey import cluster_id
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import Step, StepEffect, StepResult
@@ -26,7 +25,7 @@ from drkit.failover.groups.offsets import TargetGroup, on_target, partition_of
 from drkit.flow_state.returns import to_reprotect
 from drkit.kafka.codes import TOPIC_AUTHORIZATION_FAILED
 from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.requests import metadata
+from drkit.kafka.requests import describe_cluster, metadata
 from drkit.repoint import RepointOutcome, Result, adapters, endpoint_of, tell_all
 
 
@@ -95,7 +94,7 @@ def _endpoint(context: Context) -> Endpoint:
     return endpoint_of(
         context.settings.cluster(context.flow.target),
         term=context.term,
-        cluster_id=context.run(cluster_id, context.target),
+        cluster_id=context.run(describe_cluster, context.target).cluster_id,
         topics={**known, **context.scope.topics},
     )
 

@@ -29,7 +29,7 @@ from drkit.flow_state.records import (
 )
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
-from drkit.kafka.transactions.producer import ProducerIdentity, new_producer_id
+from drkit.kafka.transactions import ProducerIdentity, new_producer_id
 from drkit.model import TopicPartition
 from drkit.offset_map.topic import bucket_of
 from drkit.offsets.takeup import FROZEN_EPOCH

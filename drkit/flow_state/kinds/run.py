@@ -35,7 +35,7 @@ from drkit.flow_state.codec.fields import (
     whole,
 )
 from drkit.flow_state.codec.record import Body, StateRecord
-from drkit.kafka.transactions.producer import ProducerIdentity
+from drkit.kafka.transactions import ProducerIdentity
 from drkit.model import TopicPartition
 
 _TTL_MS: Final = 15_000

@@ -20,9 +20,7 @@ from drkit.flow_state.names import lease_transactional_id
 from drkit.flow_state.processes import in_session, lives_here, this_process
 from drkit.flow_state.records import LeaseRecord
 from drkit.flow_state.topic import StateTopic
-from drkit.kafka.client_config import confluent_config
-from drkit.kafka.clients import KafkaError, KafkaException, Producer
-from drkit.kafka.quiet import QUIET
+from drkit.kafka.clients import QUIET, KafkaError, KafkaException, Producer, confluent_config
 
 
 class LeaseLost(Failed):

@@ -13,9 +13,8 @@ from drkit.flow_state.codec.fields import Malformed
 from drkit.flow_state.names import fence_topic
 from drkit.flow_state.source_fence.entries import FenceEntry, FenceLog, FenceMark
 from drkit.kafka.admin import Cluster
-from drkit.kafka.own_topics import appeared, create_own_topic
 from drkit.kafka.reading.signed_log import SignedLog
-from drkit.kafka.topics import describe_topics
+from drkit.kafka.topics import appeared, create_own_topic, describe_topics
 from drkit.wire import Record
 
 _CONFIGS: Final = {

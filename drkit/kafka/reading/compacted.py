@@ -83,7 +83,7 @@ def newest_values(
             control = cluster.settings.control
             signatures = Signatures(control, topic.name, lambda: cluster.cluster_id) if verified else None
             values = found[topic.name] = NewestValues(signatures)
-            for partition in topic.partitions:
+            for partition in topic.leaders:
                 at = TopicPartition(topic.name, partition)
                 tail = LogTail(
                     cluster.settings,

@@ -7,9 +7,8 @@ from typing import Any, Final, NamedTuple
 
 from kafka.protocol.consumer.offsets import OffsetForLeaderEpochRequest
 
-from drkit.kafka.partition_offsets import leader_of
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.requests import TopicMetadata
+from drkit.kafka.requests import TopicMetadata, leader_of
 from drkit.model import TopicPartition
 
 _CONSUMER: Final = -1

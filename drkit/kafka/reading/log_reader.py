@@ -12,8 +12,7 @@ from drkit.clock import monotonic
 from drkit.config import ClusterSettings
 from drkit.errors import Failed
 from drkit.kafka.admin import Cluster
-from drkit.kafka.client_config import confluent_config
-from drkit.kafka.quiet import QUIET
+from drkit.kafka.clients import QUIET, confluent_config
 from drkit.kafka.reading.groupless import is_passed_over
 from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition

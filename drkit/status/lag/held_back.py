@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from drkit.flow_state.left_out import LeftOut
 from drkit.kafka.raw import IncompatibleBrokerVersion, RawCluster
 from drkit.kafka.requests import TopicMetadata, fetch_one, metadata
-from drkit.kafka.transactions.open_transactions import Ongoing, OpenProducer, ongoing, open_in
+from drkit.kafka.transactions import Ongoing, OpenProducer, ongoing, open_in
 from drkit.model import TopicPartition
 from drkit.status.lag.source import MOST_SAMPLES, Ends, HeldBack, ends_of, sample_bytes
 from drkit.wire import CorruptBatch, split

@@ -10,7 +10,16 @@ from typing import Final, NamedTuple
 from drkit.counted import counted
 from drkit.flow_state.left_out import LeftOut
 from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.requests import EARLIEST, LATEST, TopicMetadata, aborted_in, fetch_one, list_offsets
+from drkit.kafka.requests import (
+    EARLIEST,
+    LATEST,
+    TopicMetadata,
+    aborted_in,
+    by_leader,
+    fetch_one,
+    list_offsets,
+    partitions_of,
+)
 from drkit.model import TopicPartition
 from drkit.wire import CorruptBatch, read_header, visible
 
@@ -98,13 +107,8 @@ async def ends_of(
 
     The high watermark is requested first: records that arrive between two requests are not held back.
     """
-    by_node: dict[int, list[TopicPartition]] = {}
-    for name in names:
-        for number, leader in topics[name].leaders.items():
-            if leader.node >= 0:
-                by_node.setdefault(leader.node, []).append(TopicPartition(name, number))
     out = {}
-    for node, wanted in by_node.items():
+    for node, wanted in by_leader(topics, partitions_of(topics, names)).items():
         marks = await list_offsets(cluster, node, dict.fromkeys(wanted, LATEST), committed=False)
         starts = await list_offsets(cluster, node, dict.fromkeys(wanted, EARLIEST), committed=True)
         ends = await list_offsets(cluster, node, dict.fromkeys(wanted, LATEST), committed=True)

@@ -19,7 +19,7 @@ import pytest
 
 from drkit.chaos.stage import APPLICATION, DRKIT, grant_rights
 from drkit.config import ClusterSettings
-from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import confluent_config
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ADMIN, ClusterSpec
 from tests.support.drill.production import Production, plan_of, run

@@ -26,7 +26,7 @@ from drkit.flow_state.records import FenceAclsRecord, GuardAclsRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.access.acls import delete_acls
 from drkit.kafka.admin import Cluster
-from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import confluent_config
 from drkit.local.cluster import LocalCluster
 from drkit.repoint import endpoint_of
 from drkit.repoint.file import EndpointFile

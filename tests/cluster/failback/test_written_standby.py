@@ -18,7 +18,7 @@ from drkit.failover.runs import all_steps
 from drkit.failover.steps.drain import DrainStep
 from drkit.flow_state.records import CutRecord, GenerationRecord, WrittenRecord
 from drkit.flow_state.topic import StateTopic
-from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import confluent_config
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.status.model import FlowStatus

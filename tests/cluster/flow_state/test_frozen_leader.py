@@ -136,7 +136,7 @@ def _first_read_seconds(settings: ClusterSettings, flow: FlowSettings) -> float:
 
 def _leader(settings: ClusterSettings, flow: FlowSettings) -> int:
     name = state_topic(flow.source)
-    found = describe_topics(Cluster.connect(settings), [name])[name].partitions[0].leader
+    found = describe_topics(Cluster.connect(settings), [name])[name].leaders[0].node
     assert found is not None
     return found
 

@@ -21,10 +21,10 @@ from drkit.flow_state.creation import ensure_state_topic
 from drkit.flow_state.records import Role, RoleRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.own_topics import appeared
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.reading.log_tail import LogTail
 from drkit.kafka.requests import Append, metadata, produce_request
+from drkit.kafka.topics import appeared
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.watch.claim import acknowledge, claim

@@ -16,7 +16,7 @@ from drkit.flow_state.records import AclsRecord, FenceAclsRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.access.acls import delete_acls, is_open, own_principal
 from drkit.kafka.admin import Cluster
-from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import confluent_config
 from drkit.kafka.topics import TopicPlan, create_topics
 from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ADMIN

@@ -11,8 +11,8 @@ from drkit.failover.core.machine import GROUNDS, TABLE, Belief, RunState, StepNa
 from drkit.failover.core.stall import ProcessSuspended, Stall
 from drkit.failover.journal.violations import violations
 from drkit.kafka.admin import Cluster
-from drkit.kafka.permit import permitted_by
 from drkit.kafka.raw import EventLoop, RawCluster
+from drkit.kafka.transport import permitted_by
 from tests.support.failover.paper.model import Play
 
 SEEDS = range(600)

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from drkit.errors import Refused
-from drkit.kafka.topics import Topic
+from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition
 from drkit.replay import destination as module
 from drkit.replay.compare import Same, TailCounts
@@ -63,8 +63,8 @@ class Kafka:
         monkeypatch.setattr(module, "create_partitions", lambda _, totals: self.grow(totals))
         monkeypatch.setattr(module, "list_offsets", lambda *_: {AT: end})
 
-    def topics(self) -> dict[str, Topic]:
-        return {} if self.there is None else {NAME: Topic(NAME, self.there, {0: None})}  # type: ignore[dict-item]
+    def topics(self) -> dict[str, TopicMetadata]:
+        return {} if self.there is None else {NAME: TopicMetadata(0, self.there, {0: None}, NAME)}  # type: ignore[dict-item]
 
     def create(self) -> None:
         self.there = self.there or NEW

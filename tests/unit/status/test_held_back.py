@@ -17,7 +17,7 @@ from drkit.failover.core.request import RunRequest
 from drkit.failover.loss.count import Lost, held_of, is_drained
 from drkit.flow_state.records import SourceSeenRecord
 from drkit.kafka.requests import ProducerState
-from drkit.kafka.transactions.open_transactions import Ongoing, OpenProducer, Owner
+from drkit.kafka.transactions import Ongoing, OpenProducer, Owner
 from drkit.model import TopicPartition
 from drkit.status.facts import ends_from, seen_record, status_of
 from drkit.status.faults import faults_of

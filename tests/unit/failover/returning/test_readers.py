@@ -42,9 +42,10 @@ class Brokers:
         def by(found: Any) -> Any:
             return lambda groups, **_: answer({g: found for g in groups if found is not None})
 
-        asked = SimpleNamespace(listed=lambda: answer(listed), describe=by(told), committed=by(committed))
+        asked = SimpleNamespace(
+            listed=lambda: answer(listed), describe=by(told), describe_share=by(told), committed=by(committed)
+        )
         monkeypatch.setattr(module, "Groups", lambda _: asked)
-        monkeypatch.setattr(module, "describe_share_groups", lambda _, groups: by(told)(groups))
         accepts = SimpleNamespace(accepts=lambda name: name.startswith("shop-"))
         monkeypatch.setattr(module, "reverse_flow", lambda _: SimpleNamespace(group_filter=accepts))
         self.context: Any = SimpleNamespace(

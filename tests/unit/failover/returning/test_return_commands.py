@@ -209,7 +209,7 @@ def test_a_choice_that_is_typed_as_printed_is_refused_and_decides_nothing(held_b
 
 def test_replicas_that_lag_do_not_cost_the_options(monkeypatch: pytest.MonkeyPatch) -> None:
     partition = SimpleNamespace(in_sync=[1], replicas=[1, 2])
-    topics = {"t": SimpleNamespace(partitions={0: partition})}
+    topics = {"t": SimpleNamespace(leaders={0: partition})}
     monkeypatch.setattr(gates, "describe_topics", lambda *_: topics)
     said = RunRequest(clients_cut=CUT, export_to=PLACE, dispositions={"t": "discard"}, reason="why")
     with pytest.raises(Refused, check=coded("replicas_out_of_sync")) as caught:
