@@ -129,9 +129,17 @@ class StateTopic:
 
     def delete(self, kind: type[StateRecord], name: str = "") -> None:
         """Delete one record. Raises as :meth:`put` does."""
-        key = kind.key(name)
-        self.write(key, None)
-        self.records.take(key.encode(), None)
+        self._delete([kind.key(name)])
+
+    def delete_all(self, kind: type[StateRecord], names: Iterable[str]) -> None:
+        """Delete the records of a kind with these names, those that are there. Raises as :meth:`put` does."""
+        self._delete([kind.key(name) for name in names if self.get(kind, name) is not None])
+
+    def _delete(self, keys: Iterable[str]) -> None:
+        deleted = [key.encode() for key in keys]
+        self._log.append(*((key, None) for key in deleted))
+        for key in deleted:
+            self.records.take(key, None)
 
     def write(self, key: str, value: bytes | None) -> None:
         """Write bytes as they are; None deletes the key. Raises as :meth:`put` does."""

@@ -102,10 +102,10 @@ class FreezeStep(Step):
             notes.append(f"the flow writes with the new producer id {renewed}")
         if context.request.planned:
             release_reverse(context)
-        for topic in context.scope.topics:
-            role = context.state.get(RoleRecord, topic)
-            if role is not None and role.is_frozen:
-                context.state.delete(RoleRecord, topic)
+        roles = context.state.all(RoleRecord)
+        context.state.delete_all(
+            RoleRecord, (t for t in context.scope.topics if t in roles and roles[t].is_frozen)
+        )
         return StepResult({}, tuple(notes))
 
     # -- the flow -----------------------------------------------------------------------------------

@@ -85,9 +85,8 @@ def release_reverse(context: Context) -> None:
     with state_of(context.settings, back) as state:
         if state is None:
             return
-        for topic, role in state.all(RoleRecord).items():
-            if role.is_frozen and role.run_id == context.run_id:
-                state.delete(RoleRecord, topic)
+        roles = state.all(RoleRecord).items()
+        state.delete_all(RoleRecord, [t for t, r in roles if r.is_frozen and r.run_id == context.run_id])
 
 
 def _reverse(context: Context) -> FlowSettings | None:
