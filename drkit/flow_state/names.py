@@ -7,19 +7,23 @@ from __future__ import annotations
 
 from typing import Final
 
+from drkit.control_key import SignedTopic
 from drkit.model import TopicPartition
 from drkit.topology import is_drill_alias
 
 CANARY_TOPIC: Final = "drkit-canary.internal"
 """On the source: records that a prober produces and fetches."""
 ADOPTED: Final = b"adopted"
-"""Key of the two records in a journal that enclose all entries signed by `drkit control adopt`."""
-_STATE: Final = ("drkit-state.", ".internal")
+"""Key of the two records in a log that enclose all entries signed by `drkit control adopt`."""
+BEGUN: Final = b"begun"
+"""Value of the first of them."""
+DONE: Final = b"done"
+"""Value of the second."""
 
 
 def state_topic(source: str) -> str:
     """Topic on the target with the state of the flow from this source."""
-    return source.join(_STATE)
+    return SignedTopic.STATE.of(source)
 
 
 def source_of_state_topic(name: str) -> str | None:
@@ -27,8 +31,7 @@ def source_of_state_topic(name: str) -> str | None:
 
     Also None for the state of a drill: its flow copies topics of drills only, so it concerns no other flow.
     """
-    head, tail = _STATE
-    source = name.removeprefix(head).removesuffix(tail)
+    source = name.removeprefix(f"{SignedTopic.STATE}.").removesuffix(".internal")
     return source if source and name == state_topic(source) and not is_drill_alias(source) else None
 
 
@@ -58,32 +61,32 @@ def is_of_drill(drill_id: str, name: str) -> bool:
 
 def drills_topic(source: str, target: str) -> str:
     """Return the topic on the target with the records of a flow's drills."""
-    return f"drkit-drills.{source}.{target}.internal"
+    return SignedTopic.DRILLS.of(source, target)
 
 
 def offset_map_topic(source: str) -> str:
     """Topic on the target with the offset map of the flow from this source."""
-    return f"drkit-offset-map.{source}.internal"
+    return SignedTopic.MAP.of(source)
 
 
 def journal_topic(source: str) -> str:
     """Topic on the target with the journal of failovers from this source."""
-    return f"drkit-failover.{source}.internal"
+    return SignedTopic.JOURNAL.of(source)
 
 
 def fence_topic(source: str, target: str) -> str:
     """Topic on the source with what the planned runs of a flow have fenced there, and how they ended."""
-    return f"drkit-fence.{source}.{target}.internal"
+    return SignedTopic.FENCES.of(source, target)
 
 
 def watch_topic(source: str, target: str) -> str:
     """Topic with the notes of the observers and fence agents of a flow."""
-    return f"drkit-watch.{source}.{target}.internal"
+    return SignedTopic.NOTES.of(source, target)
 
 
 def replay_topic(source: str, target: str) -> str:
     """Topic on the target with what replays of the source's tails have done there."""
-    return f"drkit-replay.{source}.{target}.internal"
+    return SignedTopic.REPLAYS.of(source, target)
 
 
 def quarantine_topic(topic: str, term: int) -> str:

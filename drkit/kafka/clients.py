@@ -6,7 +6,6 @@ The one module to check when the library changes. `admin` and `topics` have the 
 from __future__ import annotations
 
 from confluent_kafka import (
-    OFFSET_BEGINNING,
     TIMESTAMP_LOG_APPEND_TIME,
     Consumer,
     KafkaError,
@@ -18,7 +17,6 @@ from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import NewPartitions, NewTopic
 
 __all__ = [
-    "OFFSET_BEGINNING",
     "TIMESTAMP_LOG_APPEND_TIME",
     "ConfluentPartition",
     "Consumer",

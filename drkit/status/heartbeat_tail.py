@@ -149,12 +149,12 @@ class HeartbeatTail:
         """Return the reader of the last heartbeats, or None if there is no topic yet or no answer."""
         if self._tail is None:
             tail = LogTail(self._target, TopicPartition(self.topic, 0), self._take)
-            try:
-                tail.skip_to_last(_LAST, _SECONDS)
-            except DrkitError:  # others report that the target is gone
+            with suppress(DrkitError):  # others report that the target is gone
+                if tail.exists(_SECONDS):
+                    tail.skip_to_last(_LAST, _SECONDS)
+                    self._tail = tail
+            if self._tail is None:
                 tail.close()
-                return None
-            self._tail = tail
         return self._tail
 
     def _take(self, record: Record) -> None:

@@ -10,8 +10,8 @@ from drkit.config import ClusterSettings
 from drkit.errors import Failed
 from drkit.kafka.client_config import confluent_config
 from drkit.kafka.clients import ConfluentPartition, Consumer, KafkaError, KafkaException, Message
-from drkit.kafka.reading.groupless import is_passed_over
 from drkit.kafka.reading.headers import all_headers
+from drkit.kafka.reading.log_reader import is_passed_over
 from drkit.model import TopicPartition
 from drkit.verify.compare import ConsumedRecord
 

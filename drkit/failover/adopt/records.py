@@ -1,15 +1,24 @@
-"""The records of drkit's topics, and which of them are signed. No input or output."""
+"""The records of drkit's topics, which of them are signed, and what is not replaced. No input or output."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from drkit.failover.journal.topic import BEGUN
-from drkit.flow_state.names import ADOPTED
+from drkit.clock import wall_ms
+from drkit.config import FlowSettings
+from drkit.control_key import SignedTopic
+from drkit.errors import Refused
+from drkit.flow_state.lease.watch import replicator_of
+from drkit.flow_state.names import ADOPTED, BEGUN
 from drkit.flow_state.records import kind_of
+from drkit.flow_state.state import FlowState
 from drkit.offset_map import bucket
+
+LOGS: Final = frozenset({SignedTopic.JOURNAL, SignedTopic.FENCES})
+"""Topics in which later records do not replace earlier ones."""
 
 _NOTES: Final = frozenset({"pause", "automatic"})
 """Notes that are valid until a person withdraws them; the others are published repeatedly."""
@@ -36,15 +45,6 @@ class ReadRecord(NamedTuple):
     """The order in its MAC, or 0 for a MAC without one."""
 
 
-class TopicKind(StrEnum):
-    """The purpose of a topic; it decides which of its records are kept."""
-
-    STATE = "state"
-    MAP = "offset map"
-    NOTES = "notes of observers"
-    JOURNAL = "failover journal"
-
-
 @dataclass
 class TopicRecords:
     """All records of one of drkit's topics."""
@@ -52,10 +52,14 @@ class TopicRecords:
     name: str
     where: str
     """Alias of its cluster."""
-    kind: TopicKind
+    kind: SignedTopic
     records: list[ReadRecord] = field(default_factory=list)
     ends: dict[int, int] = field(default_factory=dict)
     """End offset of each partition when the topic was read."""
+    hidden: int | None = None
+    """First offset of a record with a valid MAC whose transaction is open; None: there is none."""
+    unreachable: str = ""
+    """Why it was not read: its cluster, the source, does not answer."""
 
     def counts(self) -> dict[str, int]:
         """Return the number of records by sign."""
@@ -64,11 +68,11 @@ class TopicRecords:
     def is_needed(self, record: ReadRecord) -> bool:
         """Whether drkit will read such a record."""
         key = (record.key or b"").decode(errors="replace")
-        if self.kind is TopicKind.STATE:
+        if self.kind is SignedTopic.STATE:
             return kind_of(key) is not None
-        if self.kind is TopicKind.MAP:
+        if self.kind is SignedTopic.MAP:
             return record.key != bucket.ADOPTED
-        return self.kind is not TopicKind.NOTES or key in _NOTES
+        return self.kind is not SignedTopic.NOTES or key in _NOTES
 
     def newest(self, *, unsigned: bool) -> list[ReadRecord]:
         """Return the valid record of every key, in the order of the offsets.
@@ -108,15 +112,26 @@ def is_valid(record: ReadRecord) -> bool:
     return record.sign in {Sign.CURRENT, Sign.PREVIOUS}
 
 
-def journal_entries(topic: TopicRecords, *, unsigned: bool) -> list[ReadRecord]:
-    """Return the journal entries to sign, in order; empty when all valid ones have the current key.
+def log_entries(topic: TopicRecords, *, unsigned: bool) -> list[ReadRecord]:
+    """Return the entries of a log to sign, in order; empty when all valid ones have the current key.
 
-    Later records do not replace entries of a journal. Entries without a MAC are adopted only the first time,
-    before the journal has entries with a MAC or the marks of an adoption.
+    Entries without a MAC are adopted only the first time, before the log has entries with a MAC or the marks
+    of an adoption.
     """
-    marks = [r for r in topic.records if r.key == ADOPTED and is_valid(r)]
+    marks: list[ReadRecord] = []
+    entries: list[ReadRecord] = []  # since the last adoption that ended began: all that count are there
+    begun = 0
+    for record in topic.records:
+        if record.key != ADOPTED:
+            entries.append(record)
+        elif is_valid(record):
+            marks.append(record)
+            if record.value == BEGUN:
+                begun = len(entries)
+            else:
+                del entries[:begun]
+                begun = 0
     unfinished = bool(marks) and marks[-1].value == BEGUN
-    entries = [r for r in topic.records if r.key != ADOPTED]
     valid = [r for r in entries if is_valid(r)]
     if unsigned and (unfinished or not (valid or marks)):
         return entries
@@ -124,5 +139,51 @@ def journal_entries(topic: TopicRecords, *, unsigned: bool) -> list[ReadRecord]:
 
 
 def only_foreign(topic: TopicRecords) -> bool:
-    """Whether a journal has records, but none with a valid MAC: its reader refuses such a journal."""
+    """Whether a log has records, but none with a valid MAC: its reader refuses such a log."""
     return bool(topic.records) and not any(map(is_valid, topic.records))
+
+
+def refuse_running(flow: FlowSettings, topics: Iterable[TopicRecords]) -> None:
+    """Refuse while the flow runs: the records that were read would replace newer ones.
+
+    :raises Refused: a replicator runs
+    """
+    state = FlowState()
+    for record in (r for t in topics if t.kind is SignedTopic.STATE for r in t.newest(unsigned=True)):
+        state.take(record.key or b"", record.value)
+    replicator = replicator_of(state, wall_ms())
+    if replicator is not None and replicator.alive:
+        raise Refused(
+            "adopt_flow_running",
+            where=f"flow {flow.name}: host {replicator.host}, process {replicator.process}",
+            evidence=f"it renewed its lease {replicator.age_seconds:.1f} s ago",
+        )
+
+
+def refuse_loss(topics: Iterable[TopicRecords]) -> None:
+    """Refuse to delete records without a MAC if no record has one: that would delete all of drkit's state.
+
+    :raises Refused: no record of the flow's state was written with this key
+    """
+    state = [t for t in topics if t.kind is SignedTopic.STATE]
+    if not any(is_valid(r) for t in state for r in t.records):
+        raise Refused(
+            "adopt_nothing_signed",
+            where=", ".join(f"{t.name} on {t.where}" for t in state),
+            evidence=", ".join(f"{n} {sign}" for t in state for sign, n in t.counts().items())
+            or "no records",
+        )
+
+
+def refuse_change(topic: TopicRecords, ends: Mapping[int, int]) -> None:
+    """Refuse to sign a topic that has changed: the records that were read would replace newer ones.
+
+    :param ends: current end offsets of the topic's partitions
+    :raises Refused: they differ from those at the time of the read
+    """
+    if topic.ends != ends:
+        raise Refused(
+            "adopt_state_changing",
+            where=f"{topic.name} on {topic.where}",
+            evidence=f"it ended at {topic.ends or 'none'}, now at {dict(ends) or 'none'}",
+        )

@@ -1,47 +1,50 @@
 """Signs the records that a pair of clusters wrote without a control key, or with an older one (decision 24).
 
-The newest record of every key, and every entry of the journal, is written again with a MAC of the current
-control key, in the order of the offsets. Records without a MAC are not trusted afterwards.
+The newest record of every key, and every entry of a log, is written again with a MAC of the current control
+key, in the order of the offsets. Records without a MAC are not trusted afterwards.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import dataclass, field
 from typing import Final
 
 from drkit.clock import wall_ms
 from drkit.config import FlowSettings, Settings
-from drkit.control_key import NO_MAC, ControlKeys, LogPlace, read_mac
-from drkit.errors import ConfigError
+from drkit.control_key import NO_MAC, ControlKeys, LogPlace, Signatures, SignedTopic, key_of, read_mac
+from drkit.errors import ClusterUnreachable, ConfigError, Failed, Refused
 from drkit.failover.adopt.records import (
+    LOGS,
     ReadRecord,
     Sign,
-    TopicKind,
     TopicRecords,
-    journal_entries,
+    is_valid,
+    log_entries,
     only_foreign,
+    refuse_change,
 )
-from drkit.failover.adopt.refusals import refuse_change
-from drkit.failover.adopt.writing import Written, write
-from drkit.failover.journal.topic import BEGUN, DONE
 from drkit.flow_state.creation import kept_tombstones
-from drkit.flow_state.names import (
-    ADOPTED,
-    journal_topic,
-    offset_map_topic,
-    state_topic,
-    watch_topic,
-)
+from drkit.flow_state.names import ADOPTED, BEGUN, DONE, adopting_transactional_id
 from drkit.flow_state.records import ControlKeyRecord
 from drkit.kafka.admin import Cluster
-from drkit.kafka.clients import OFFSET_BEGINNING, Message
-from drkit.kafka.reading.headers import headers_of
-from drkit.kafka.reading.log_reader import read_partitions
+from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import KafkaError, KafkaException, Message, Producer
+from drkit.kafka.quiet import QUIET
+from drkit.kafka.raw import EventLoop, RawCluster
+from drkit.kafka.reading.log_tail import LARGE_BYTES, LogTail
 from drkit.kafka.topics import alter_topic_configs, describe_topics, list_offsets
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import adopted_at
+from drkit.wire import Record
 
+_SECONDS: Final = 120.0
+_READ_SECONDS: Final = 60.0
 _SHOWN: Final = 20
+_WITH_TOMBSTONES: Final = frozenset(SignedTopic) - LOGS - {SignedTopic.MAP}
+Written = tuple[int, bytes | None, bytes | None]
+"""Partition, key and value of a record to sign."""
 
 
 @dataclass
@@ -58,25 +61,26 @@ class FlowRecords:
     def adopted(self) -> bool:
         """Whether an adoption was done before: then records without a MAC were written by others."""
         marker = ControlKeyRecord.key().encode()
-        state = [t for t in self.topics if t.kind is TopicKind.STATE]
+        state = [t for t in self.topics if t.kind is SignedTopic.STATE]
         return any(r.key == marker for t in state for r in t.records)
 
     @property
     def lacks_mac(self) -> bool:
         """Whether some key that drkit needs has no record with a valid MAC."""
-        if any(journal_entries(t, unsigned=True) for t in self.topics if t.kind is TopicKind.JOURNAL):
-            return True
-        return any(t.foreign() for t in self.topics if t.kind is not TopicKind.JOURNAL)
+        return any(log_entries(t, unsigned=True) if t.kind in LOGS else t.foreign() for t in self.topics)
 
     def to_json(self) -> list[dict[str, object]]:
         """Return the topics as plain data, for the decision."""
         return [
-            {"cluster": t.where, "topic": t.name, **t.counts(), "not signed": _shown(t)} for t in self.topics
+            {"cluster": t.where, "topic": t.name, "unreachable": t.unreachable}
+            if t.unreachable
+            else {"cluster": t.where, "topic": t.name, **t.counts(), "not signed": _shown(t)}
+            for t in self.topics
         ]
 
 
 def _shown(topic: TopicRecords) -> str:
-    if topic.kind in {TopicKind.JOURNAL, TopicKind.MAP}:
+    if topic.kind in LOGS | {SignedTopic.MAP}:
         return str(len(topic.foreign()))
     keys = [(r.key or b"").decode(errors="backslashreplace")[:80] for r in topic.foreign()]
     more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
@@ -92,20 +96,23 @@ def look(settings: Settings, flow: FlowSettings) -> FlowRecords:
     keys = settings.control.keys
     if keys is None:
         raise ConfigError("no_control_key", where="control.key_file is not set")
-    target, watch = Cluster.connect(settings.sides(flow)[1]), watch_topic(flow.source, flow.target)
-    clusters = {flow.target: target}
-    wanted = [
-        TopicRecords(state_topic(flow.source), flow.target, TopicKind.STATE),
-        TopicRecords(offset_map_topic(flow.source), flow.target, TopicKind.MAP),
-        TopicRecords(journal_topic(flow.source), flow.target, TopicKind.JOURNAL),
-        TopicRecords(watch, flow.target, TopicKind.NOTES),
-    ]
-    if (third := settings.watch.third) is not None:
-        clusters[third] = Cluster.connect(settings.cluster(third))
-        wanted.append(TopicRecords(watch, third, TopicKind.NOTES))
-    for topic in wanted:
-        _read(topic, clusters[topic.where], keys)
-    return FlowRecords(flow, keys, wanted, clusters)
+    found = FlowRecords(flow, keys, [], {})
+    source, target = settings.sides(flow)
+    for kind in SignedTopic:
+        here = [source if kind is SignedTopic.FENCES else target]
+        if kind is SignedTopic.NOTES and (third := settings.watch.third) is not None:
+            here.append(settings.cluster(third))
+        for cluster in here:
+            topic = TopicRecords(kind.of(flow.source, flow.target), cluster.alias, kind)
+            found.topics.append(topic)
+            try:
+                found.clusters[cluster.alias] = Cluster.connect(cluster)
+                _read(topic, found.clusters[cluster.alias], keys)
+            except ClusterUnreachable as error:
+                if cluster is not source:
+                    raise
+                topic.unreachable = error.evidence  # after a failover it may be gone for ever
+    return found
 
 
 def sign_all(found: FlowRecords, *, unsigned: bool, discard: bool = False) -> dict[str, int]:
@@ -114,50 +121,55 @@ def sign_all(found: FlowRecords, *, unsigned: bool, discard: bool = False) -> di
     :param unsigned: adopt records without a MAC if their key has no record with one
     :param discard: delete such records instead
     :raises Refused: another process has written to a topic since it was read
-    :raises DrkitError: a topic refuses the records
+    :raises DrkitError: an open transaction hides a record of drkit's, or a topic refuses the records
     """
     written: dict[str, int] = {}
     # The state topic has the marker, so it is last: everything else is signed by then.
-    for topic in sorted(found.topics, key=lambda t: t.kind is TopicKind.STATE):
+    for topic in sorted(found.topics, key=lambda t: t.kind is SignedTopic.STATE):
+        if topic.unreachable:
+            continue
         cluster = found.clusters[topic.where]
         if not describe_topics(cluster, [topic.name]):
             continue
-        if topic.kind is TopicKind.NOTES:
+        if topic.kind is SignedTopic.NOTES:
             # Observers may continue, so the notes are read again with those written since.
-            topic.records.clear()
             _read(topic, cluster, found.keys)
-        else:
+        elif topic.hidden is None:
             refuse_change(topic, _ends(topic, cluster))
+        if topic.hidden is not None:
+            evidence = f"an open transaction hides the record at offset {topic.hidden}"
+            where = f"{topic.name} on {topic.where}"
+            raise Failed("own_topic_hidden", where=where, evidence=evidence, alias=topic.where)
         _keep_tombstones(topic, cluster)
         records = _to_write(topic, found, unsigned=unsigned, discard=discard)
         if records:
-            write(topic, cluster, found.flow, found.keys, records)
+            _write(topic, cluster, found.flow, found.keys, records)
         written[f"{topic.name} on {topic.where}"] = len(records)
     return written
 
 
 def _keep_tombstones(topic: TopicRecords, cluster: Cluster) -> None:
     """Keep tombstones, as in a new topic. Raises DrkitError."""
-    if topic.kind in {TopicKind.STATE, TopicKind.NOTES}:
+    if topic.kind in _WITH_TOMBSTONES:
         changes = {topic.name: kept_tombstones(cluster.settings)}
         for error in alter_topic_configs(cluster, changes).values():
             raise error
 
 
 def _to_write(topic: TopicRecords, found: FlowRecords, *, unsigned: bool, discard: bool) -> list[Written]:
-    if topic.kind is TopicKind.JOURNAL:
-        entries = [(0, r.key, r.value) for r in journal_entries(topic, unsigned=unsigned)]
+    if topic.kind in LOGS:
+        entries = [(0, r.key, r.value) for r in log_entries(topic, unsigned=unsigned)]
         marked = entries or (discard and only_foreign(topic))
         return [(0, ADOPTED, BEGUN), *entries, (0, ADOPTED, DONE)] if marked else []
     records = [(r.partition, r.key, r.value) for r in topic.newest(unsigned=unsigned)]
     records = [] if topic.is_signed() else records
-    if topic.kind is TopicKind.MAP:
+    if topic.kind is SignedTopic.MAP:
         # Earlier records may have a valid MAC too: the marks prevent reading them twice.
         marks = [(p, *adopted_at(topic.ends[p])) for p in sorted({r[0] for r in records})]
         records = [*marks, *records]
     if discard:
         records += [(r.partition, r.key, None) for r in topic.foreign()]
-    if topic.kind is TopicKind.STATE and (unsigned or not found.adopted):
+    if topic.kind is SignedTopic.STATE and (unsigned or not found.adopted):
         marker = ControlKeyRecord(wall_ms(), found.keys.current.fingerprint)
         records.append((0, marker.key().encode(), marker.encode()))
     return records
@@ -165,12 +177,25 @@ def _to_write(topic: TopicRecords, found: FlowRecords, *, unsigned: bool, discar
 
 def _read(topic: TopicRecords, cluster: Cluster, keys: ControlKeys) -> None:
     """Read a topic from its first record to its end. Raises DrkitError."""
-    topic.ends = _ends(topic, cluster)
-    starts = {TopicPartition(topic.name, p): OFFSET_BEGINNING for p, end in topic.ends.items() if end}
+    topic.records, topic.ends, topic.hidden = [], {}, None
+    described = describe_topics(cluster, [topic.name]).get(topic.name)
     place = LogPlace(topic.name, cluster.cluster_id)
-    read_partitions(
-        cluster.settings, starts, lambda message: topic.records.append(_stored(place, keys, message))
-    )
+    with closing(EventLoop()) as loop, closing(RawCluster(loop, cluster.settings, "adopt")) as raw:
+        for partition in described.partitions if described is not None else ():
+
+            def read(record: Record, partition: int = partition) -> ReadRecord:
+                return _read_record(place, keys, partition, record)
+
+            tail = LogTail(
+                raw,
+                TopicPartition(topic.name, partition),
+                lambda record: topic.records.append(read(record)),
+                may_count=lambda record: is_valid(read(record)),
+                unpacked_bytes=LARGE_BYTES,
+            )
+            topic.ends[partition] = tail.read(_READ_SECONDS).replicated
+            if tail.undecided and topic.hidden is None:
+                topic.hidden = tail.undecided[0].offset
 
 
 def _ends(topic: TopicRecords, cluster: Cluster) -> dict[int, int]:
@@ -179,15 +204,103 @@ def _ends(topic: TopicRecords, cluster: Cluster) -> dict[int, int]:
     if described is None:
         return {}
     at = [TopicPartition(topic.name, p) for p in described.partitions]
-    return {a.partition: e for a, e in list_offsets(cluster, at, "latest", committed=True).items()}
+    return {a.partition: e for a, e in list_offsets(cluster, at, "latest", committed=False).items()}
 
 
-def _stored(place: LogPlace, keys: ControlKeys, message: Message) -> ReadRecord:
-    key, value, headers = message.key(), message.value(), headers_of(message)
-    found = read_mac(keys, place, key, value, headers)
-    if isinstance(found, str):
-        sign, order = (Sign.NONE if found == NO_MAC else Sign.WRONG), 0
+def _read_record(place: LogPlace, keys: ControlKeys, partition: int, record: Record) -> ReadRecord:
+    key, value, headers = record.key, record.value, record.headers
+    order = read_mac(keys, place, key, value, headers)
+    if isinstance(order, str):
+        sign, order = (Sign.NONE if order == NO_MAC else Sign.WRONG), 0
     else:
-        is_current = not isinstance(read_mac(ControlKeys(keys.current), place, key, value, headers), str)
-        sign, order = (Sign.CURRENT if is_current else Sign.PREVIOUS), found or 0
-    return ReadRecord(message.partition() or 0, message.offset() or 0, key, value, sign, order)
+        sign = Sign.CURRENT if key_of(headers) == keys.current.fingerprint else Sign.PREVIOUS
+    return ReadRecord(partition, record.offset, key, value, sign, order or 0)
+
+
+@dataclass
+class Delivered:
+    """The delivery results of the brokers."""
+
+    failed: list[KafkaError] = field(default_factory=list)
+    first: dict[int, int] = field(default_factory=dict)
+    """Partition → offset of the first record."""
+
+    def take(self, error: KafkaError | None, message: Message) -> None:
+        """Add the result of one record."""
+        if error is not None:
+            self.failed.append(error)
+        else:
+            self.first.setdefault(message.partition() or 0, message.offset() or 0)
+
+
+def _write(
+    topic: TopicRecords, cluster: Cluster, flow: FlowSettings, keys: ControlKeys, records: Iterable[Written]
+) -> None:
+    """Sign and write records in order.
+
+    :raises Refused: another process wrote to the topic after it was read
+    :raises Failed: the records were not accepted
+    """
+    config: dict[str, str | int | bool] = {
+        **confluent_config(cluster.settings),
+        "enable.idempotence": True,
+        "allow.auto.create.topics": False,
+        "log_level": 0,
+    }
+    if is_whole := topic.kind not in LOGS:
+        config["transactional.id"] = adopting_transactional_id(flow.source, flow.target)
+        config["transaction.timeout.ms"] = int(_SECONDS * 1000)
+    producer, told = Producer(config, logger=QUIET), Delivered()
+    newest = max((r.order for r in topic.records), default=0)
+    signatures = Signatures(keys, topic.name, lambda: cluster.cluster_id, newest=newest)
+    try:
+        if is_whole:
+            producer.init_transactions(_SECONDS)
+            producer.begin_transaction()
+        for partition, key, value in records:
+            headers = signatures.text_headers(key, value)
+            _produce(
+                producer=producer,
+                told=told,
+                name=topic.name,
+                value=value,
+                key=key,
+                partition=partition,
+                headers=headers,
+            )
+        if producer.flush(_SECONDS):
+            told.failed.append(KafkaError(KafkaError._MSG_TIMED_OUT))  # noqa: SLF001  the constant's only name
+        if is_whole and not told.failed:
+            _refuse_between(topic, told, producer)
+            producer.commit_transaction(_SECONDS)
+    except KafkaException as error:
+        told.failed.append(error.args[0])
+    if told.failed:
+        raise Failed("signing_failed", where=f"{topic.name} on {topic.where}", evidence=told.failed[0].str())
+
+
+def _refuse_between(topic: TopicRecords, told: Delivered, producer: Producer) -> None:
+    """Refuse if another process wrote to the topic after the read, except for notes.
+
+    :raises Refused: another process wrote; the transaction is aborted
+    """
+    if topic.kind is SignedTopic.NOTES:
+        return
+    try:
+        refuse_change(topic, topic.ends | told.first)
+    except Refused:
+        producer.abort_transaction(_SECONDS)
+        raise
+
+
+def _produce(
+    producer: Producer, told: Delivered, name: str, value: bytes | None, key: bytes | None, partition: int,
+    headers: dict[str, str | bytes | None] | None,
+) -> None:  # fmt: skip
+    while True:
+        try:
+            producer.produce(name, value, key, partition=partition, headers=headers, on_delivery=told.take)
+        except BufferError:
+            producer.poll(0.1)
+        else:
+            return

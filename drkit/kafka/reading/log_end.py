@@ -8,7 +8,7 @@ replicas are asked who leads: one of them acknowledged, and knows the leader epo
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from drkit.clock import monotonic
@@ -20,6 +20,7 @@ from drkit.kafka.raw import EventLoop, Future, RawCluster, RawError
 from drkit.kafka.requests import LATEST, PartitionLeader, list_offsets, metadata
 from drkit.model import TopicPartition
 
+T = TypeVar("T")
 _ONE_MS: Final = 1000
 """A replica that does not answer in this time is left out."""
 _FEW_SECONDS: Final = 3.0
@@ -41,15 +42,14 @@ class LogEnds(NamedTuple):
 class LogEndReader:
     """Asks for the ends of one partition again and again; for one thread.
 
-    :param cluster: existing connections to use, or None to make own ones
+    :param on: the cluster: its settings, for connections of its own, or existing connections
     """
 
-    def __init__(
-        self, settings: ClusterSettings, at: TopicPartition, cluster: RawCluster | None = None
-    ) -> None:
-        self._settings, self._at = settings, at
-        self._cluster, self._is_shared = cluster, cluster is not None
-        self._topic_id = UUID(int=0)
+    def __init__(self, on: ClusterSettings | RawCluster, at: TopicPartition) -> None:
+        self._on, self._at = on, at
+        self._cluster = on if isinstance(on, RawCluster) else None
+        self.topic_id = UUID(int=0)
+        """Id of the topic, or zero before the first answer."""
         self._replicas: tuple[int, ...] = ()
         self._few_since: float | None = None
         """Since when most replicas do not answer."""
@@ -64,22 +64,34 @@ class LogEndReader:
         ends: LogEnds = self._run(self._ends, seconds)
         return ends
 
+    def exists(self, seconds: float) -> bool:
+        """Return whether the topic exists. Raises as :meth:`ask` does."""
+        found: bool = self._run(self.is_there, seconds)
+        return found
+
+    async def is_there(self, cluster: RawCluster) -> bool:
+        """Return whether the topic exists; for :meth:`patiently`."""
+        found = (await metadata(cluster, [self._at.topic]))[self._at.topic]
+        return found.error not in codes.NO_SUCH_TOPIC
+
     def _run(self, ask: Callable[[RawCluster], Awaitable[Any]], seconds: float) -> Any:
-        if self._cluster is None:
-            self._cluster = RawCluster(EventLoop(), self._settings, "log")
-        return self._cluster.loop.run(self._patiently, self._cluster, ask, monotonic() + seconds)
+        if not isinstance(self._on, RawCluster) and self._cluster is None:
+            self._cluster = RawCluster(EventLoop(), self._on, "log")
+        assert self._cluster is not None  # noqa: S101  one of the two
+        return self._cluster.loop.run(self.patiently, self._cluster, ask, seconds)
 
     def close(self) -> None:
         """Let go of the connections; a later question makes new ones."""
-        if self._cluster is not None and not self._is_shared:
+        if self._cluster is not None and self._cluster is not self._on:
             self._cluster.close()
             self._cluster.loop.close()
             self._cluster = None
 
-    async def _patiently(
-        self, cluster: RawCluster, ask: Callable[[RawCluster], Awaitable[Any]], deadline: float
-    ) -> Any:
-        """Ask again until there is an answer, or the deadline has passed."""
+    async def patiently(
+        self, cluster: RawCluster, ask: Callable[[RawCluster], Awaitable[T]], seconds: float
+    ) -> T:
+        """Ask again until there is an answer. Raises as :meth:`ask` does."""
+        deadline = monotonic() + seconds
         while True:
             try:
                 await cluster.connected(max(1, round(1000 * (deadline - monotonic()))))
@@ -160,24 +172,24 @@ class LogEndReader:
         leader = topic.leaders.get(self._at.partition)
         if leader is None:
             raise NoAnswerYet(codes.error_name(topic.error))
-        if self._topic_id.int and self._topic_id != topic.topic_id:
+        if self.topic_id.int and self.topic_id != topic.topic_id:
             raise self._restarted(f"it was created again, with id {topic.topic_id}")
-        self._topic_id = topic.topic_id
+        self.topic_id = topic.topic_id
         return leader
 
     def _restarted(self, evidence: str) -> LogRestarted:
-        return LogRestarted("log_restarted", where=f"{self._at} on {self._settings.alias}", evidence=evidence)
+        return LogRestarted("log_restarted", where=f"{self._at} on {self._on.alias}", evidence=evidence)
 
     def _refused(self, code: int) -> NotAuthorized:
         return NotAuthorized(
             "not_authorized_for_log_end",
-            where=f"{self._at} on {self._settings.alias}",
+            where=f"{self._at} on {self._on.alias}",
             evidence=codes.error_name(code),
         )
 
     def _unknown(self, why: Exception) -> Failed:
         evidence = why.evidence if isinstance(why, ClusterUnreachable) else str(why) or repr(why)
-        return Failed("log_end_unknown", where=f"{self._at} on {self._settings.alias}", evidence=evidence)
+        return Failed("log_end_unknown", where=f"{self._at} on {self._on.alias}", evidence=evidence)
 
 
 class LogRestarted(Failed):

@@ -9,13 +9,14 @@ Any client with WRITE on such a topic can put two things there that must not sto
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import Any, Final
 
 from drkit.config import ClusterSettings
 from drkit.kafka import codes
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.reading.log_end import LogEndReader, LogEnds, NoAnswerYet
+from drkit.kafka.reading.log_end import LogEndReader, LogEnds, NoAnswerYet, T
 from drkit.kafka.requests import EARLIEST, LATEST, aborted_in, fetch_one, list_offsets
 from drkit.model import TopicPartition
 from drkit.wire import (
@@ -45,21 +46,19 @@ class LogTail(LogEndReader):
     :param may_count: which records of open transactions are kept until these are decided; any client may
         leave any number of them
     :param unpacked_bytes: a batch that unpacks to more is passed over
-    :param cluster: existing connections to use, or None to make own ones
     """
 
     def __init__(
         self,
-        settings: ClusterSettings,
+        on: ClusterSettings | RawCluster,
         at: TopicPartition,
         take: Callable[[Record], None],
         pass_over: Callable[[int, str], None] = lambda _offset, _why: None,
         *,
         may_count: Callable[[Record], bool] = lambda _record: True,
         unpacked_bytes: int = SMALL_BYTES,
-        cluster: RawCluster | None = None,
     ) -> None:
-        super().__init__(settings, at, cluster)
+        super().__init__(on, at)
         self._take, self._pass_over, self._limit = take, pass_over, unpacked_bytes
         self._may_count = may_count
         self.next_offset = 0
@@ -72,6 +71,11 @@ class LogTail(LogEndReader):
         """Offsets of records whose transaction was committed while an earlier one is still open."""
         self._node: int | None = None
         self._answered = ""
+
+    @property
+    def end(self) -> int:
+        """The first offset not read yet; records of open transactions before it are :attr:`undecided`."""
+        return max(self.next_offset, self._ahead)
 
     @property
     def undecided(self) -> list[Record]:
@@ -102,22 +106,22 @@ class LogTail(LogEndReader):
         :raises LogRestarted: the log was emptied or created again
         :raises DrkitError: it cannot be read to its end in time
         """
+        ends: LogEnds = self._run(self.to_end, seconds)
+        return ends
 
-        async def to_the_end(cluster: RawCluster) -> LogEnds:
-            leader = await self._leader(cluster)
-            ends = await self._ends_of(cluster, leader)
-            if ends.replicated < self.next_offset:
-                raise self._restarted(f"it ends at {ends.replicated}, but was read up to {self.next_offset}")
-            if not self.next_offset:
-                await self._look(cluster, leader.node, 0)  # also of an empty log: it shows the right to read
-            while self.next_offset < ends.decided or self._ahead < ends.replicated:
-                before = self.next_offset, self._ahead
-                await self._look(cluster, leader.node, 0)
-                if (self.next_offset, self._ahead) == before:
-                    raise NoAnswerYet(f"offset {self._ahead} of {ends.replicated} is not returned")
-            return ends
-
-        ends: LogEnds = self._run(to_the_end, seconds)
+    async def to_end(self, cluster: RawCluster) -> LogEnds:
+        """See :meth:`read`; for :meth:`patiently`."""
+        leader = await self._leader(cluster)
+        ends = await self._ends_of(cluster, leader)
+        if ends.replicated < self.next_offset:
+            raise self._restarted(f"it ends at {ends.replicated}, but was read up to {self.next_offset}")
+        if not self.next_offset:
+            await self._look(cluster, leader.node, 0)  # also of an empty log: it shows the right to read
+        while self.next_offset < ends.decided or self._ahead < ends.replicated:
+            before = self.next_offset, self._ahead
+            await self._look(cluster, leader.node, 0)
+            if (self.next_offset, self._ahead) == before:
+                raise NoAnswerYet(f"offset {self._ahead} of {ends.replicated} is not returned")
         return ends
 
     def poll(self, seconds: float, wait_ms: int) -> bool:
@@ -127,18 +131,25 @@ class LogTail(LogEndReader):
         :raises LogRestarted: the log was emptied or created again
         :raises DrkitError: there was no answer
         """
-
-        async def once(cluster: RawCluster) -> bool:
-            if self._node is None:
-                self._node = (await self._leader(cluster)).node
-            try:
-                return await self._look(cluster, self._node, wait_ms)
-            except BaseException:
-                self._node = None
-                raise
-
-        ended: bool = self._run(once, seconds)
+        ended: bool = self._run(partial(self.look, wait_ms=wait_ms), seconds)
         return ended
+
+    async def look(self, cluster: RawCluster, wait_ms: int = 0) -> bool:
+        """See :meth:`poll`; for :meth:`patiently`."""
+        return await self.on_leader(cluster, lambda node: self._look(cluster, node, wait_ms))
+
+    async def on_leader(self, cluster: RawCluster, ask: Callable[[int], Awaitable[T]]) -> T:
+        """Ask the leader that was found last; after a failure it is looked for again.
+
+        :param ask: called with its node
+        """
+        if self._node is None:
+            self._node = (await self._leader(cluster)).node
+        try:
+            return await ask(self._node)
+        except BaseException:
+            self._node = None
+            raise
 
     async def _look(self, cluster: RawCluster, node: int, wait_ms: int) -> bool:
         """Take one answer of committed records, and what follows open transactions; True: up to the end."""
@@ -162,7 +173,7 @@ class LogTail(LogEndReader):
         answer = await fetch_one(
             cluster,
             node,
-            (self._at.topic, self._topic_id),
+            (self._at.topic, self.topic_id),
             self._at.partition,
             offset,
             committed=committed,
