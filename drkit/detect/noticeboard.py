@@ -31,8 +31,7 @@ from drkit.kafka.clients import KafkaError, KafkaException, Message, Producer
 from drkit.kafka.own_topics import create_own_topic
 from drkit.kafka.quiet import QUIET
 from drkit.kafka.reading.compacted import NewestValues, newest_values
-from drkit.kafka.reading.log_end import LogRestarted
-from drkit.kafka.reading.log_tail import SMALL_BYTES
+from drkit.kafka.reading.log_tail import SMALL_BYTES, LogRestarted
 from drkit.kafka.reading.signed_log import SignedLog
 from drkit.wire import Record
 

@@ -8,8 +8,7 @@ from uuid import UUID
 
 from drkit.config import ClusterSettings
 from drkit.kafka.admin import Cluster
-from drkit.kafka.reading.log_end import LogRestarted
-from drkit.kafka.reading.log_tail import LARGE_BYTES, LogTail
+from drkit.kafka.reading.log_tail import LARGE_BYTES, LogRestarted, LogTail
 from drkit.mm2_topics.topic import Mm2Topic, ensure_mm2_topic
 from drkit.model import TopicPartition
 from drkit.offsets.mm2_records import (

@@ -15,8 +15,7 @@ from drkit.flow_state.creation import ensure_compacted
 from drkit.flow_state.names import replay_topic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.reading.compacted import NewestValues
-from drkit.kafka.reading.log_end import LogRestarted
-from drkit.kafka.reading.log_tail import LARGE_BYTES, LogTail
+from drkit.kafka.reading.log_tail import LARGE_BYTES, LogRestarted, LogTail
 from drkit.kafka.topics import describe_topics
 from drkit.model import TopicPartition
 from drkit.replay.progress import ReplayBook

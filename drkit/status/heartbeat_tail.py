@@ -10,8 +10,7 @@ from typing import Final
 from drkit.clock import Millis, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError
-from drkit.kafka.reading.log_end import LogRestarted
-from drkit.kafka.reading.log_tail import LogTail
+from drkit.kafka.reading.log_tail import LogRestarted, LogTail
 from drkit.mm2_topics.heartbeats import TOPIC
 from drkit.model import TopicPartition
 from drkit.offsets.mm2_records import Heartbeat

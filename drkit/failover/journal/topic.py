@@ -22,8 +22,7 @@ from drkit.kafka import codes
 from drkit.kafka.admin import Cluster
 from drkit.kafka.own_topics import create_own_topic
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.reading.log_end import NoAnswerYet, T
-from drkit.kafka.reading.log_tail import LARGE_BYTES, LogTail
+from drkit.kafka.reading.log_tail import LARGE_BYTES, LogTail, NoAnswerYet, T
 from drkit.kafka.requests import Append, produce_request
 from drkit.kafka.transactions.producer import ProducerIdentity, Transactions
 from drkit.model import TopicPartition

@@ -1,23 +1,38 @@
-"""Reads one partition of a small topic of drkit's own on and on.
+"""Reads one partition of a small topic of drkit's own on and on, to the end that its current leader knows.
 
 Any client with WRITE on such a topic can put two things there that must not stop its readers:
 
 - an open transaction (KIP-98). Ordinary ``read_committed`` consumers see nothing that follows it, for up to
   15 minutes. Here it hides its own records only: the records of others are read past it.
 - a batch of a few kilobytes that unpacks to gigabytes. It is passed over and named.
+
+A broker that was frozen or cut off takes itself for the leader until it hears of its successor. Until then it
+answers with the end that it knew, and what the successor has acknowledged is missing (decision 0036). So most
+replicas are asked who leads: one of them acknowledged, and knows the leader epoch in which it did.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeVar
+from uuid import UUID
 
+from drkit.clock import monotonic
 from drkit.config import ClusterSettings
+from drkit.counted import counted
+from drkit.errors import ClusterUnreachable, DrkitError, Failed, NotAuthorized
 from drkit.kafka import codes
-from drkit.kafka.raw import RawCluster
-from drkit.kafka.reading.log_end import LogEndReader, LogEnds, NoAnswerYet, T
-from drkit.kafka.requests import EARLIEST, LATEST, aborted_in, fetch_one, list_offsets
+from drkit.kafka.raw import EventLoop, Future, RawCluster, RawError
+from drkit.kafka.requests import (
+    EARLIEST,
+    LATEST,
+    PartitionLeader,
+    aborted_in,
+    fetch_one,
+    list_offsets,
+    metadata,
+)
 from drkit.model import TopicPartition
 from drkit.wire import (
     AbortedTransactions,
@@ -30,6 +45,16 @@ from drkit.wire import (
     split,
 )
 
+T = TypeVar("T")
+_ONE_MS: Final = 1000
+"""A replica that does not answer in this time is left out."""
+_FEW_SECONDS: Final = 3.0
+"""Seconds to wait for most replicas; then those that answer count. A resumed broker is informed by then."""
+_LEADER_MS: Final = 2000
+"""Then the replicas are asked again who leads."""
+_PAUSE_SECONDS: Final = 0.05
+
+
 _FETCH_BYTES: Final = 1 << 20
 _CALL_MS: Final = 5000
 SMALL_BYTES: Final = 2 << 20
@@ -38,9 +63,27 @@ LARGE_BYTES: Final = 32 << 20
 """Limit of an unpacked batch in topics whose records grow with the number of partitions."""
 
 
-class LogTail(LogEndReader):
+class LogEnds(NamedTuple):
+    """Where a log ends."""
+
+    replicated: int
+    """The high watermark: all that was acknowledged is before it."""
+    decided: int
+    """The last stable offset, asked later: an open transaction hides what follows."""
+
+
+class LogRestarted(Failed):
+    """The log is not the one that was read until now."""
+
+
+class NoAnswerYet(Exception):
+    """An answer without what was asked, so the question is repeated; the text is the evidence."""
+
+
+class LogTail:
     """Reads the records of one partition in their order, over a connection of its own; for one thread.
 
+    :param on: the cluster: its settings, for connections of its own, or existing connections
     :param take: called with each record, in order; never with one of an open or aborted transaction
     :param pass_over: called with the offset of a batch that was not read, and why
     :param may_count: which records of open transactions are kept until these are decided; any client may
@@ -58,7 +101,13 @@ class LogTail(LogEndReader):
         may_count: Callable[[Record], bool] = lambda _record: True,
         unpacked_bytes: int = SMALL_BYTES,
     ) -> None:
-        super().__init__(on, at)
+        self._on, self._at = on, at
+        self._cluster = on if isinstance(on, RawCluster) else None
+        self.topic_id = UUID(int=0)
+        """Id of the topic, or zero before the first answer."""
+        self._replicas: tuple[int, ...] = ()
+        self._few_since: float | None = None
+        """Since when most replicas do not answer."""
         self._take, self._pass_over, self._limit = take, pass_over, unpacked_bytes
         self._may_count = may_count
         self.next_offset = 0
@@ -92,11 +141,14 @@ class LogTail(LogEndReader):
     def close(self) -> None:
         """Let go of the connections; a later question makes new ones."""
         self._answered = self.cluster_id
-        super().close()
+        if self._cluster is not None and self._cluster is not self._on:
+            self._cluster.close()
+            self._cluster.loop.close()
+            self._cluster = None
 
     def skip_to_last(self, records: int, seconds: float) -> None:
-        """Begin to read at most this many offsets before the end. Raises as :meth:`ask` does."""
-        self.next_offset = max(0, self.ask(seconds).replicated - records)
+        """Begin to read at most this many offsets before the end. Raises as :meth:`read` does."""
+        self.next_offset = max(0, self._run(self._ends, seconds).replicated - records)
 
     def read(self, seconds: float) -> LogEnds:
         """Take the next records up to the end at the time of the call.
@@ -247,6 +299,128 @@ class LogTail(LogEndReader):
         except CorruptBatch as error:
             self._pass_over(header.base_offset, error.reason)
             return []
+
+    # -- the end, and who tells it ---------------------------------------------------------------
+
+    def exists(self, seconds: float) -> bool:
+        """Return whether the topic exists. Raises as :meth:`read` does."""
+        found: bool = self._run(self.is_there, seconds)
+        return found
+
+    async def is_there(self, cluster: RawCluster) -> bool:
+        """Return whether the topic exists; for :meth:`patiently`."""
+        found = (await metadata(cluster, [self._at.topic]))[self._at.topic]
+        return found.error not in codes.NO_SUCH_TOPIC
+
+    def _run(self, ask: Callable[[RawCluster], Awaitable[Any]], seconds: float) -> Any:
+        if not isinstance(self._on, RawCluster) and self._cluster is None:
+            self._cluster = RawCluster(EventLoop(), self._on, "log")
+        assert self._cluster is not None  # noqa: S101  one of the two
+        return self._cluster.loop.run(self.patiently, self._cluster, ask, seconds)
+
+    async def patiently(
+        self, cluster: RawCluster, ask: Callable[[RawCluster], Awaitable[T]], seconds: float
+    ) -> T:
+        """Ask again until there is an answer. Raises as :meth:`read` does."""
+        deadline = monotonic() + seconds
+        while True:
+            try:
+                await cluster.connected(max(1, round(1000 * (deadline - monotonic()))))
+                return await ask(cluster)
+            except (RawError, ClusterUnreachable, NoAnswerYet) as error:
+                if monotonic() > deadline:
+                    raise self._unknown(error) from error
+            await cluster.loop.sleep(_PAUSE_SECONDS)
+
+    async def _ends(self, cluster: RawCluster) -> LogEnds:
+        return await self._ends_of(cluster, await self._leader(cluster))
+
+    async def _ends_of(self, cluster: RawCluster, leader: PartitionLeader) -> LogEnds:
+        found = []
+        for committed in (False, True):
+            answer = await list_offsets(
+                cluster, leader.node, {self._at: LATEST}, committed=committed,
+                epochs={self._at: leader.epoch}, timeout_ms=_LEADER_MS,
+            )  # fmt: skip
+            code = answer[self._at].error
+            if code in codes.NOT_AUTHORIZED:
+                raise self._refused(code)
+            if code:  # also where it has not heard yet that it leads
+                raise NoAnswerYet(codes.error_name(code))
+            found.append(answer[self._at].offset)
+        return LogEnds(*found)
+
+    async def _leader(self, cluster: RawCluster) -> PartitionLeader:
+        known = [] if self._replicas else [await self._view(cluster, None)]
+        self._replicas = replicas = self._replicas or known[0].replicas
+        if not known or len(replicas) > 1:
+            views = await self._views(cluster, replicas)
+            known += views
+            self._count(len(views), len(replicas))
+        newest = max(known, key=lambda leader: leader.epoch)
+        self._replicas = newest.replicas
+        if newest.node < 0:
+            raise NoAnswerYet("it has no leader")
+        return newest
+
+    def _count(self, answered: int, replicas: int) -> None:
+        """Refuse the word of a few as long as the others may still answer."""
+        if 2 * answered > replicas:
+            self._few_since = None
+            return
+        self._few_since = self._few_since or monotonic()
+        if not answered:
+            self._replicas = ()  # they may be others now
+        if not answered or monotonic() - self._few_since < _FEW_SECONDS:
+            raise NoAnswerYet(f"{answered} of {counted(replicas, 'replica')} answer")
+
+    async def _views(self, cluster: RawCluster, replicas: tuple[int, ...]) -> list[PartitionLeader]:
+        """What most of some brokers say; fewer where the others do not answer."""
+        found: list[PartitionLeader] = []
+        missing, enough = set(replicas), Future()
+
+        async def ask(node: int) -> None:
+            try:
+                found.append(await self._view(cluster, node))
+            except (RawError, DrkitError, NoAnswerYet):  # the others may answer
+                return
+            finally:
+                missing.discard(node)
+                few = self._few_since is not None and monotonic() - self._few_since > _FEW_SECONDS
+                wanted = 0 if few else len(replicas) // 2
+                if not enough.is_done and (not missing or len(found) > wanted):
+                    enough.success(None)
+
+        for node in replicas:
+            cluster.loop.spawn(ask, node)
+        await enough
+        return list(found)
+
+    async def _view(self, cluster: RawCluster, node: int | None) -> PartitionLeader:
+        topic = (await metadata(cluster, [self._at.topic], node, timeout_ms=_ONE_MS))[self._at.topic]
+        if topic.error in codes.NOT_AUTHORIZED:
+            raise self._refused(topic.error)
+        leader = topic.leaders.get(self._at.partition)
+        if leader is None:
+            raise NoAnswerYet(codes.error_name(topic.error))
+        if self.topic_id.int and self.topic_id != topic.topic_id:
+            raise self._restarted(f"it was created again, with id {topic.topic_id}")
+        self.topic_id = topic.topic_id
+        return leader
+
+    def _restarted(self, evidence: str) -> LogRestarted:
+        return LogRestarted("log_restarted", where=f"{self._at} on {self._on.alias}", evidence=evidence)
+
+    def _refused(self, code: int) -> NotAuthorized:
+        return NotAuthorized(
+            "not_authorized_for_log_end",
+            where=f"{self._at} on {self._on.alias}",
+            evidence=codes.error_name(code),
+        )
+
+    def _unknown(self, why: Exception) -> Failed:
+        evidence = why.evidence if isinstance(why, ClusterUnreachable) else str(why) or repr(why)
+        return Failed("log_end_unknown", where=f"{self._at} on {self._on.alias}", evidence=evidence)
 
 
 def _batches(answer: Any) -> list[tuple[BatchHeader, memoryview]]:

@@ -22,8 +22,7 @@ from drkit.kafka.client_config import confluent_config
 from drkit.kafka.clients import KafkaError, Message, Producer
 from drkit.kafka.permit import may_send
 from drkit.kafka.quiet import QUIET
-from drkit.kafka.reading.log_end import LogRestarted
-from drkit.kafka.reading.log_tail import LARGE_BYTES, LogTail
+from drkit.kafka.reading.log_tail import LARGE_BYTES, LogRestarted, LogTail
 from drkit.model import TopicPartition
 from drkit.wire import Record
 
