@@ -135,10 +135,9 @@ class FreezeStep(Step):
         flow = context.flow
         buckets = {bucket_of(*p.source, flow.buckets) for p in pairs_of(context)}
         found: dict[int, ProducerIdentity] = context.run(take_bulk_ids, context.target, flow, sorted(buckets))
-        for bucket, identity in found.items():
-            record, name = BulkProducerRecord(bucket), str(identity.id)
-            if context.state.get(BulkProducerRecord, name) != record:
-                context.state.put(record, name)
+        known = context.state.all(BulkProducerRecord)
+        records = ((str(identity.id), BulkProducerRecord(bucket)) for bucket, identity in found.items())
+        context.state.put_all((name, record) for name, record in records if known.get(name) != record)
         return found
 
     def _fence(self, context: Context, writers: Writers, *, effects: bool = True) -> FenceProgress:
