@@ -19,8 +19,8 @@ from drkit.detect.note_kinds import Automatic, Pause
 from drkit.detect.noticeboard import Noticeboard, ensure_board, put_note, read_notes, topic_name
 from drkit.failover.journal.entries import EntryKind, JournalEntry
 from drkit.failover.journal.topic import JournalTopic
-from drkit.flow_state.creation import ensure_state_topic
-from drkit.flow_state.names import journal_topic
+from drkit.flow_state.creation import ensure_offset_map, ensure_state_topic
+from drkit.flow_state.names import journal_topic, offset_map_topic
 from drkit.flow_state.records import Role, RoleRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
@@ -209,6 +209,16 @@ def test_brokers_take_no_such_record_for_a_topic_that_drkit_created(
     ensure_board(Cluster.connect(settings), flow)
     with pytest.raises(AssertionError, match="10"):  # MESSAGE_TOO_LARGE
         append(settings, topic_name(flow), bomb(64))
+
+
+def test_brokers_take_no_such_record_for_an_offset_map(settings: ClusterSettings, flow: FlowSettings):
+    cluster = Cluster.connect(settings)
+    ensure_state_topic(cluster, flow)
+    with StateTopic(settings, flow.source) as state:
+        state.load()
+        ensure_offset_map(cluster, flow, state)
+    with pytest.raises(AssertionError, match="10"):  # MESSAGE_TOO_LARGE
+        append(settings, offset_map_topic(flow.source), bomb(64))
 
 
 def create(settings: ClusterSettings, topic: str) -> None:
