@@ -88,8 +88,8 @@ class JournalTopic:
     # -- reading ------------------------------------------------------------------------------------
 
     async def exists(self) -> bool:
-        """Whether the journal topic exists, so that this flow ever had a failover."""
-        return await self._ask(self._tail.is_there)
+        """Whether the journal topic exists, so that this flow ever had a failover. Raises RawError."""
+        return await self._tail.is_there(self._cluster)
 
     async def read(self) -> list[JournalEntry]:
         """Read to the end of the topic; return the new entries and add them to the history.
