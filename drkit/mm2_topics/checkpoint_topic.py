@@ -93,7 +93,7 @@ class CheckpointTail:
         return self._newest
 
     def of(self, groups: Iterable[str] | None) -> Checkpoints:
-        """Return the checkpoints of some groups; None: of all groups."""
+        """Return the checkpoints of some groups, or of all groups for None."""
         if groups is None:
             return self.newest
         for group in groups:

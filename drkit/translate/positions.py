@@ -214,9 +214,9 @@ class _Asking:
         names = self._known.upstream
         with closing(CheckpointTail(self._settings, topic)) as tail:
             tail.read(there.topic_id if there is not None else None)
-        mine, bad = tail.of([group]).get(group), tail.unreadable
-        damaged = f"; {bad} of its records are none, {tail.first_unreadable}" if bad else ""
-        if not mine:
+        checkpoints, unreadable = tail.of([group]).get(group), tail.unreadable
+        damaged = f"; {unreadable} of its records are none, {tail.first_unreadable}" if unreadable else ""
+        if not checkpoints:
             number = sum(map(len, tail.newest.values()))
             raise ClusterUnreachable(
                 "source_silent_no_checkpoint",
@@ -225,11 +225,13 @@ class _Asking:
                 f" none of this group{damaged}",
             )
         if damaged:
-            observe.event("internal_topic_unreadable", level="warning", flow=self._flow.name, topic=topic,
-                          cluster=self._flow.target, records=bad, reason=tail.first_unreadable)  # fmt: skip
+            observe.event(
+                "internal_topic_unreadable", level="warning", flow=self._flow.name, topic=topic,
+                cluster=self._flow.target, records=unreadable, reason=tail.first_unreadable,
+            )  # fmt: skip
         return {
             TopicPartition(names[at.topic], at.partition): seen.upstream
-            for at, seen in mine.items()
+            for at, seen in checkpoints.items()
             if at.topic in names
         }
 
