@@ -11,13 +11,13 @@ from drkit.checkpoints.other_groups import OtherGroup, is_consumer, other_groups
 from drkit.checkpoints.shard import NO_ROUND, Shard, shards_of
 from drkit.checkpoints.summary import promoted_topics
 from drkit.config import ClusterSettings, FlowSettings
+from drkit.errors import DrkitError
 from drkit.flow_state.copied_topics import CopiedTopics, known_of
 from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.requests import listed_groups
 from drkit.kafka.topics import broker_config
-from drkit.mm2_topics.checkpoint_tail import CheckpointTail
-from drkit.mm2_topics.checkpoint_topic import ensure_checkpoint_topic
+from drkit.mm2_topics.checkpoint_topic import CheckpointTail, ensure_checkpoint_topic
 from drkit.mm2_topics.topic import tell_remade
 from drkit.model import TopicPartition
 
@@ -176,7 +176,9 @@ class FrameLook:
         """Return checkpoints of groups that the source does not list, or of topics that are not copied."""
         if self._tail is None:
             self._tail = CheckpointTail(self._clusters[1], topic)
-        if self._tail.read(self._topic_id):
+        try:
+            self._tail.read(self._topic_id)
+        except DrkitError:
             return ()  # continue at the next look
         found = [
             (group, *at)

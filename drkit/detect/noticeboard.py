@@ -28,8 +28,7 @@ from drkit.flow_state.names import watch_topic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.clients import QUIET, KafkaError, KafkaException, Message, Producer, confluent_config
 from drkit.kafka.reading.compacted import NewestValues, newest_values
-from drkit.kafka.reading.log_end import LogRestarted
-from drkit.kafka.reading.log_tail import SMALL_BYTES
+from drkit.kafka.reading.log_tail import SMALL_BYTES, LogRestarted
 from drkit.kafka.reading.signed_log import SignedLog
 from drkit.kafka.topics import create_own_topic
 from drkit.wire import Record

@@ -1,51 +1,34 @@
-"""`drkit control adopt`: signs what a pair of clusters wrote without a control key, or with an older one.
-
-The newest record of every key, and every entry of the journal, is written again with a MAC of the current
-control key, in the order of the offsets, in one transaction if the topic's reader allows it. Records without
-a MAC are not trusted afterwards (decision 24). Needed records are never replaced or deleted.
-"""
+"""`drkit control adopt`: sign what a pair of clusters wrote without a control key, or with an older one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import partial
 from typing import Final, NamedTuple
 
 from drkit.clock import wall_ms
 from drkit.config import FlowSettings, Settings
-from drkit.control_key import NO_MAC, ControlKeys, LogPlace, Signatures, read_mac
-from drkit.errors import ConfigError, Failed, Refused
-from drkit.failover.journal.topic import BEGUN, DONE
+from drkit.control_key import NO_MAC, ControlKeys, LogPlace, Signatures, SignedTopic, key_of, read_mac
+from drkit.errors import ClusterUnreachable, ConfigError, Failed, Refused
 from drkit.flow_state.creation import kept_tombstones
 from drkit.flow_state.lease.watch import replicator_of
-from drkit.flow_state.names import (
-    ADOPTED,
-    adopting_transactional_id,
-    journal_topic,
-    offset_map_topic,
-    state_topic,
-    watch_topic,
-)
+from drkit.flow_state.names import ADOPTED, BEGUN, DONE, adopting_transactional_id
 from drkit.flow_state.records import ControlKeyRecord, kind_of
 from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
-from drkit.kafka.clients import (
-    OFFSET_BEGINNING,
-    QUIET,
-    KafkaError,
-    KafkaException,
-    Message,
-    Producer,
-    confluent_config,
-)
-from drkit.kafka.reading.headers import headers_of
-from drkit.kafka.reading.log_reader import read_partitions
+from drkit.kafka.clients import QUIET, KafkaError, KafkaException, Message, Producer, confluent_config
+from drkit.kafka.raw import EventLoop, RawCluster
+from drkit.kafka.reading.log_tail import LARGE_BYTES, LogTail
 from drkit.kafka.topics import alter_topic_configs, describe_topics, list_offsets
 from drkit.model import TopicPartition
 from drkit.offset_map import bucket
 from drkit.offset_map.bucket import adopted_at
+from drkit.wire import Record
+
+LOGS: Final = frozenset({SignedTopic.JOURNAL, SignedTopic.FENCES})
+"""Topics in which later records do not replace earlier ones."""
 
 _NOTES: Final = frozenset({"pause", "automatic"})
 """Notes that are valid until a person withdraws them; the others are published repeatedly."""
@@ -72,25 +55,21 @@ class ReadRecord(NamedTuple):
     """The order in its MAC, or 0 for a MAC without one."""
 
 
-class TopicKind(StrEnum):
-    """The purpose of a topic; it decides which of its records are kept."""
-
-    STATE = "state"
-    MAP = "offset map"
-    NOTES = "notes of observers"
-    JOURNAL = "failover journal"
-
-
 @dataclass
 class TopicRecords:
     """All records of one of drkit's topics."""
 
     name: str
     where: str
-    kind: TopicKind
+    """Alias of its cluster."""
+    kind: SignedTopic
     records: list[ReadRecord] = field(default_factory=list)
     ends: dict[int, int] = field(default_factory=dict)
     """End offset of each partition when the topic was read."""
+    hidden: int | None = None
+    """First offset of a record with a valid MAC whose transaction is open; None: there is none."""
+    unreachable: str = ""
+    """Why it was not read: its cluster, the source, does not answer."""
 
     def counts(self) -> dict[str, int]:
         """Return the number of records by sign."""
@@ -99,11 +78,11 @@ class TopicRecords:
     def is_needed(self, record: ReadRecord) -> bool:
         """Whether drkit will read such a record."""
         key = (record.key or b"").decode(errors="replace")
-        if self.kind is TopicKind.STATE:
+        if self.kind is SignedTopic.STATE:
             return kind_of(key) is not None
-        if self.kind is TopicKind.MAP:
+        if self.kind is SignedTopic.MAP:
             return record.key != bucket.ADOPTED
-        return self.kind is not TopicKind.NOTES or key in _NOTES
+        return self.kind is not SignedTopic.NOTES or key in _NOTES
 
     def newest(self, *, unsigned: bool) -> list[ReadRecord]:
         """Return the valid record of every key, in the order of the offsets.
@@ -143,15 +122,26 @@ def is_valid(record: ReadRecord) -> bool:
     return record.sign in {Sign.CURRENT, Sign.PREVIOUS}
 
 
-def journal_entries(topic: TopicRecords, *, unsigned: bool) -> list[ReadRecord]:
-    """Return the journal entries to sign, in order; empty when all valid ones have the current key.
+def log_entries(topic: TopicRecords, *, unsigned: bool) -> list[ReadRecord]:
+    """Return the entries of a log to sign, in order; empty when all valid ones have the current key.
 
-    Later records do not replace entries of a journal. Entries without a MAC are adopted only the first time,
-    before the journal has entries with a MAC or the marks of an adoption.
+    Entries without a MAC are adopted only the first time, before the log has entries with a MAC or the marks
+    of an adoption.
     """
-    marks = [r for r in topic.records if r.key == ADOPTED and is_valid(r)]
+    marks: list[ReadRecord] = []
+    entries: list[ReadRecord] = []  # since the last adoption that ended began: all that count are there
+    begun = 0
+    for record in topic.records:
+        if record.key != ADOPTED:
+            entries.append(record)
+        elif is_valid(record):
+            marks.append(record)
+            if record.value == BEGUN:
+                begun = len(entries)
+            else:
+                del entries[:begun]
+                begun = 0
     unfinished = bool(marks) and marks[-1].value == BEGUN
-    entries = [r for r in topic.records if r.key != ADOPTED]
     valid = [r for r in entries if is_valid(r)]
     if unsigned and (unfinished or not (valid or marks)):
         return entries
@@ -159,14 +149,17 @@ def journal_entries(topic: TopicRecords, *, unsigned: bool) -> list[ReadRecord]:
 
 
 def only_foreign(topic: TopicRecords) -> bool:
-    """Whether a journal has records, but none with a valid MAC: its reader refuses such a journal."""
+    """Whether a log has records, but none with a valid MAC: its reader refuses such a log."""
     return bool(topic.records) and not any(map(is_valid, topic.records))
 
 
 def refuse_running(flow: FlowSettings, topics: Iterable[TopicRecords]) -> None:
-    """Refuse while the flow runs: what was read would replace newer records. Raises Refused."""
+    """Refuse while the flow runs: the records that were read would replace newer ones.
+
+    :raises Refused: a replicator runs
+    """
     state = FlowState()
-    for record in (r for t in topics if t.kind is TopicKind.STATE for r in t.newest(unsigned=True)):
+    for record in (r for t in topics if t.kind is SignedTopic.STATE for r in t.newest(unsigned=True)):
         state.take(record.key or b"", record.value)
     replicator = replicator_of(state, wall_ms())
     if replicator is not None and replicator.alive:
@@ -178,8 +171,11 @@ def refuse_running(flow: FlowSettings, topics: Iterable[TopicRecords]) -> None:
 
 
 def refuse_loss(topics: Iterable[TopicRecords]) -> None:
-    """Refuse to delete records without a MAC if no record of the state has one. Raises Refused."""
-    state = [t for t in topics if t.kind is TopicKind.STATE]
+    """Refuse to delete records without a MAC if no record has one: that would delete all of drkit's state.
+
+    :raises Refused: no record of the flow's state was written with this key
+    """
+    state = [t for t in topics if t.kind is SignedTopic.STATE]
     if not any(is_valid(r) for t in state for r in t.records):
         raise Refused(
             "adopt_nothing_signed",
@@ -190,7 +186,11 @@ def refuse_loss(topics: Iterable[TopicRecords]) -> None:
 
 
 def refuse_change(topic: TopicRecords, ends: Mapping[int, int]) -> None:
-    """Refuse to sign a topic whose end offsets differ from those at its read. Raises Refused."""
+    """Refuse to sign a topic that has changed: the records that were read would replace newer ones.
+
+    :param ends: current end offsets of the topic's partitions
+    :raises Refused: they differ from those at the time of the read
+    """
     if topic.ends != ends:
         raise Refused(
             "adopt_state_changing",
@@ -200,8 +200,181 @@ def refuse_change(topic: TopicRecords, ends: Mapping[int, int]) -> None:
 
 
 _SECONDS: Final = 120.0
+_READ_SECONDS: Final = 60.0
+_SHOWN: Final = 20
+_WITH_TOMBSTONES: Final = frozenset(SignedTopic) - LOGS - {SignedTopic.MAP}
 Written = tuple[int, bytes | None, bytes | None]
 """Partition, key and value of a record to sign."""
+
+
+@dataclass
+class FlowRecords:
+    """All topics of a flow."""
+
+    flow: FlowSettings
+    keys: ControlKeys
+    topics: list[TopicRecords]
+    clusters: dict[str, Cluster]
+    """Clusters by alias."""
+
+    @property
+    def adopted(self) -> bool:
+        """Whether an adoption was done before: then records without a MAC were written by others."""
+        marker = ControlKeyRecord.key().encode()
+        state = [t for t in self.topics if t.kind is SignedTopic.STATE]
+        return any(r.key == marker for t in state for r in t.records)
+
+    @property
+    def lacks_mac(self) -> bool:
+        """Whether some key that drkit needs has no record with a valid MAC."""
+        return any(log_entries(t, unsigned=True) if t.kind in LOGS else t.foreign() for t in self.topics)
+
+    def to_json(self) -> list[dict[str, object]]:
+        """Return the topics as plain data, for the decision."""
+        return [
+            {"cluster": t.where, "topic": t.name, "unreachable": t.unreachable}
+            if t.unreachable
+            else {"cluster": t.where, "topic": t.name, **t.counts(), "not signed": _shown(t)}
+            for t in self.topics
+        ]
+
+
+def _shown(topic: TopicRecords) -> str:
+    if topic.kind in LOGS | {SignedTopic.MAP}:
+        return str(len(topic.foreign()))
+    keys = [(r.key or b"").decode(errors="backslashreplace")[:80] for r in topic.foreign()]
+    more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
+    return (", ".join(keys[:_SHOWN]) + more) or "none"
+
+
+def look(settings: Settings, flow: FlowSettings) -> FlowRecords:
+    """Return the records of all topics of a flow.
+
+    :raises ConfigError: there is no control key
+    :raises DrkitError: a cluster does not answer
+    """
+    keys = settings.control.keys
+    if keys is None:
+        raise ConfigError("no_control_key", where="control.key_file is not set")
+    found = FlowRecords(flow, keys, [], {})
+    source, target = settings.sides(flow)
+    for kind in SignedTopic:
+        here = [source if kind is SignedTopic.FENCES else target]
+        if kind is SignedTopic.NOTES and (third := settings.watch.third) is not None:
+            here.append(settings.cluster(third))
+        for cluster in here:
+            topic = TopicRecords(kind.of(flow.source, flow.target), cluster.alias, kind)
+            found.topics.append(topic)
+            try:
+                found.clusters[cluster.alias] = Cluster.connect(cluster)
+                _read(topic, found.clusters[cluster.alias], keys)
+            except ClusterUnreachable as error:
+                if cluster is not source:
+                    raise
+                topic.unreachable = error.evidence  # after a failover it may be gone for ever
+    return found
+
+
+def sign_all(found: FlowRecords, *, unsigned: bool, discard: bool = False) -> dict[str, int]:
+    """Sign the valid records with the current control key; return the number of records by topic.
+
+    :param unsigned: adopt records without a MAC if their key has no record with one
+    :param discard: delete such records instead
+    :raises Refused: another process has written to a topic since it was read
+    :raises DrkitError: an open transaction hides a record of drkit's, or a topic refuses the records
+    """
+    written: dict[str, int] = {}
+    # The state topic has the marker, so it is last: everything else is signed by then.
+    for topic in sorted(found.topics, key=lambda t: t.kind is SignedTopic.STATE):
+        if topic.unreachable:
+            continue
+        cluster = found.clusters[topic.where]
+        if not describe_topics(cluster, [topic.name]):
+            continue
+        if topic.kind is SignedTopic.NOTES:
+            # Observers may continue, so the notes are read again with those written since.
+            _read(topic, cluster, found.keys)
+        elif topic.hidden is None:
+            refuse_change(topic, _ends(topic, cluster))
+        if topic.hidden is not None:
+            evidence = f"an open transaction hides the record at offset {topic.hidden}"
+            where = f"{topic.name} on {topic.where}"
+            raise Failed("own_topic_hidden", where=where, evidence=evidence, alias=topic.where)
+        _keep_tombstones(topic, cluster)
+        records = _to_write(topic, found, unsigned=unsigned, discard=discard)
+        if records:
+            _write(topic, cluster, found.flow, found.keys, records)
+        written[f"{topic.name} on {topic.where}"] = len(records)
+    return written
+
+
+def _keep_tombstones(topic: TopicRecords, cluster: Cluster) -> None:
+    """Keep tombstones, as in a new topic. Raises DrkitError."""
+    if topic.kind in _WITH_TOMBSTONES:
+        changes = {topic.name: kept_tombstones(cluster.settings)}
+        for error in alter_topic_configs(cluster, changes).values():
+            raise error
+
+
+def _to_write(topic: TopicRecords, found: FlowRecords, *, unsigned: bool, discard: bool) -> list[Written]:
+    if topic.kind in LOGS:
+        entries = [(0, r.key, r.value) for r in log_entries(topic, unsigned=unsigned)]
+        marked = entries or (discard and only_foreign(topic))
+        return [(0, ADOPTED, BEGUN), *entries, (0, ADOPTED, DONE)] if marked else []
+    records = [(r.partition, r.key, r.value) for r in topic.newest(unsigned=unsigned)]
+    records = [] if topic.is_signed() else records
+    if topic.kind is SignedTopic.MAP:
+        # Earlier records may have a valid MAC too: the marks prevent reading them twice.
+        marks = [(p, *adopted_at(topic.ends[p])) for p in sorted({r[0] for r in records})]
+        records = [*marks, *records]
+    if discard:
+        records += [(r.partition, r.key, None) for r in topic.foreign()]
+    if topic.kind is SignedTopic.STATE and (unsigned or not found.adopted):
+        marker = ControlKeyRecord(wall_ms(), found.keys.current.fingerprint)
+        records.append((0, marker.key().encode(), marker.encode()))
+    return records
+
+
+def _read(topic: TopicRecords, cluster: Cluster, keys: ControlKeys) -> None:
+    """Read a topic from its first record to its end. Raises DrkitError."""
+    topic.records, topic.ends, topic.hidden = [], {}, None
+    described = describe_topics(cluster, [topic.name]).get(topic.name)
+    place = LogPlace(topic.name, cluster.cluster_id)
+    with closing(EventLoop()) as loop, closing(RawCluster(loop, cluster.settings, "adopt")) as raw:
+        for partition in described.leaders if described is not None else ():
+
+            def read(record: Record, partition: int = partition) -> ReadRecord:
+                return _read_record(place, keys, partition, record)
+
+            tail = LogTail(
+                raw,
+                TopicPartition(topic.name, partition),
+                lambda record: topic.records.append(read(record)),
+                may_count=lambda record: is_valid(read(record)),
+                unpacked_bytes=LARGE_BYTES,
+            )
+            topic.ends[partition] = tail.read(_READ_SECONDS).replicated
+            if tail.undecided and topic.hidden is None:
+                topic.hidden = tail.undecided[0].offset
+
+
+def _ends(topic: TopicRecords, cluster: Cluster) -> dict[int, int]:
+    """Return end offsets by partition; empty: there is no such topic."""
+    described = describe_topics(cluster, [topic.name]).get(topic.name)
+    if described is None:
+        return {}
+    at = [TopicPartition(topic.name, p) for p in described.leaders]
+    return {a.partition: e for a, e in list_offsets(cluster, at, "latest", committed=False).items()}
+
+
+def _read_record(place: LogPlace, keys: ControlKeys, partition: int, record: Record) -> ReadRecord:
+    key, value, headers = record.key, record.value, record.headers
+    order = read_mac(keys, place, key, value, headers)
+    if isinstance(order, str):
+        sign, order = (Sign.NONE if order == NO_MAC else Sign.WRONG), 0
+    else:
+        sign = Sign.CURRENT if key_of(headers) == keys.current.fingerprint else Sign.PREVIOUS
+    return ReadRecord(partition, record.offset, key, value, sign, order or 0)
 
 
 @dataclass
@@ -210,6 +383,7 @@ class Delivered:
 
     failed: list[KafkaError] = field(default_factory=list)
     first: dict[int, int] = field(default_factory=dict)
+    """Partition → offset of the first record."""
 
     def take(self, error: KafkaError | None, message: Message) -> None:
         """Add the result of one record."""
@@ -219,17 +393,21 @@ class Delivered:
             self.first.setdefault(message.partition() or 0, message.offset() or 0)
 
 
-def write(
+def _write(
     topic: TopicRecords, cluster: Cluster, flow: FlowSettings, keys: ControlKeys, records: Iterable[Written]
 ) -> None:
-    """Sign and write records in order. Raises Refused: others wrote since the read; Failed: not accepted."""
+    """Sign and write records in order.
+
+    :raises Refused: another process wrote to the topic after it was read
+    :raises Failed: the records were not accepted
+    """
     config: dict[str, str | int | bool] = {
         **confluent_config(cluster.settings),
         "enable.idempotence": True,
         "allow.auto.create.topics": False,
         "log_level": 0,
     }
-    if is_whole := topic.kind is not TopicKind.JOURNAL:
+    if is_whole := topic.kind not in LOGS:
         config["transactional.id"] = adopting_transactional_id(flow.source, flow.target)
         config["transaction.timeout.ms"] = int(_SECONDS * 1000)
     producer, told = Producer(config, logger=QUIET), Delivered()
@@ -241,174 +419,48 @@ def write(
             producer.begin_transaction()
         for partition, key, value in records:
             headers = signatures.text_headers(key, value)
-            produce = partial(producer.produce, partition=partition, headers=headers, on_delivery=told.take)
-            _patiently(producer, partial(produce, topic.name, value, key))
+            _produce(
+                producer=producer,
+                told=told,
+                name=topic.name,
+                value=value,
+                key=key,
+                partition=partition,
+                headers=headers,
+            )
         if producer.flush(_SECONDS):
             told.failed.append(KafkaError(KafkaError._MSG_TIMED_OUT))  # noqa: SLF001  the constant's only name
         if is_whole and not told.failed:
-            _commit(topic, told, producer)
+            _refuse_between(topic, told, producer)
+            producer.commit_transaction(_SECONDS)
     except KafkaException as error:
         told.failed.append(error.args[0])
     if told.failed:
         raise Failed("signing_failed", where=f"{topic.name} on {topic.where}", evidence=told.failed[0].str())
 
 
-def _patiently(producer: Producer, produce: Callable[[], None]) -> None:
+def _refuse_between(topic: TopicRecords, told: Delivered, producer: Producer) -> None:
+    """Refuse if another process wrote to the topic after the read, except for notes.
+
+    :raises Refused: another process wrote; the transaction is aborted
+    """
+    if topic.kind is SignedTopic.NOTES:
+        return
+    try:
+        refuse_change(topic, topic.ends | told.first)
+    except Refused:
+        producer.abort_transaction(_SECONDS)
+        raise
+
+
+def _produce(
+    producer: Producer, told: Delivered, name: str, value: bytes | None, key: bytes | None, partition: int,
+    headers: dict[str, str | bytes | None] | None,
+) -> None:  # fmt: skip
     while True:
         try:
-            produce()
+            producer.produce(name, value, key, partition=partition, headers=headers, on_delivery=told.take)
         except BufferError:
             producer.poll(0.1)
         else:
             return
-
-
-def _commit(topic: TopicRecords, told: Delivered, producer: Producer) -> None:
-    try:
-        if topic.kind is not TopicKind.NOTES:  # others may write notes after the read
-            refuse_change(topic, topic.ends | told.first)
-    except Refused:
-        producer.abort_transaction(_SECONDS)
-        raise
-    producer.commit_transaction(_SECONDS)
-
-
-_SHOWN: Final = 20
-
-
-@dataclass
-class FlowRecords:
-    """All topics of a flow."""
-
-    flow: FlowSettings
-    keys: ControlKeys
-    topics: list[TopicRecords]
-    clusters: dict[str, Cluster]
-
-    @property
-    def adopted(self) -> bool:
-        """Whether an adoption was done before: then records without a MAC were written by others."""
-        marker = ControlKeyRecord.key().encode()
-        state = [t for t in self.topics if t.kind is TopicKind.STATE]
-        return any(r.key == marker for t in state for r in t.records)
-
-    @property
-    def lacks_mac(self) -> bool:
-        """Whether some key that drkit needs has no record with a valid MAC."""
-        if any(journal_entries(t, unsigned=True) for t in self.topics if t.kind is TopicKind.JOURNAL):
-            return True
-        return any(t.foreign() for t in self.topics if t.kind is not TopicKind.JOURNAL)
-
-    def to_json(self) -> list[dict[str, object]]:
-        """Return the topics as plain data, for the decision."""
-        return [
-            {"cluster": t.where, "topic": t.name, **t.counts(), "not signed": _shown(t)} for t in self.topics
-        ]
-
-
-def _shown(topic: TopicRecords) -> str:
-    if topic.kind in {TopicKind.JOURNAL, TopicKind.MAP}:
-        return str(len(topic.foreign()))
-    keys = [(r.key or b"").decode(errors="backslashreplace")[:80] for r in topic.foreign()]
-    more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
-    return (", ".join(keys[:_SHOWN]) + more) or "none"
-
-
-def look(settings: Settings, flow: FlowSettings) -> FlowRecords:
-    """Read all topics of a flow. Raises ConfigError: no control key; DrkitError: no answer."""
-    keys = settings.control.keys
-    if keys is None:
-        raise ConfigError("no_control_key", where="control.key_file is not set")
-    target, watch = Cluster.connect(settings.sides(flow)[1]), watch_topic(flow.source, flow.target)
-    clusters = {flow.target: target}
-    wanted = [
-        TopicRecords(state_topic(flow.source), flow.target, TopicKind.STATE),
-        TopicRecords(offset_map_topic(flow.source), flow.target, TopicKind.MAP),
-        TopicRecords(journal_topic(flow.source), flow.target, TopicKind.JOURNAL),
-        TopicRecords(watch, flow.target, TopicKind.NOTES),
-    ]
-    if (third := settings.watch.third) is not None:
-        clusters[third] = Cluster.connect(settings.cluster(third))
-        wanted.append(TopicRecords(watch, third, TopicKind.NOTES))
-    for topic in wanted:
-        _read(topic, clusters[topic.where], keys)
-    return FlowRecords(flow, keys, wanted, clusters)
-
-
-def sign_all(found: FlowRecords, *, unsigned: bool, discard: bool = False) -> dict[str, int]:
-    """Sign the valid records with the current control key; return the number of records by topic.
-
-    :param unsigned: adopt records without a MAC if their key has no record with one
-    :param discard: delete such records instead
-    :raises Refused: another process has written to a topic since it was read
-    :raises DrkitError: a topic refuses the records
-    """
-    written: dict[str, int] = {}
-    # The state topic has the marker, so it is last: everything else is signed by then.
-    for topic in sorted(found.topics, key=lambda t: t.kind is TopicKind.STATE):
-        cluster = found.clusters[topic.where]
-        if not describe_topics(cluster, [topic.name]):
-            continue
-        if topic.kind is TopicKind.NOTES:
-            # Observers may continue, so the notes are read again with those written since.
-            topic.records.clear()
-            _read(topic, cluster, found.keys)
-        else:
-            refuse_change(topic, _ends(topic, cluster))
-        if topic.kind in {TopicKind.STATE, TopicKind.NOTES}:  # as in a new topic
-            for error in alter_topic_configs(
-                cluster, {topic.name: kept_tombstones(cluster.settings)}
-            ).values():
-                raise error
-        records = _to_write(topic, found, unsigned=unsigned, discard=discard)
-        if records:
-            write(topic, cluster, found.flow, found.keys, records)
-        written[f"{topic.name} on {topic.where}"] = len(records)
-    return written
-
-
-def _to_write(topic: TopicRecords, found: FlowRecords, *, unsigned: bool, discard: bool) -> list[Written]:
-    if topic.kind is TopicKind.JOURNAL:
-        entries = [(0, r.key, r.value) for r in journal_entries(topic, unsigned=unsigned)]
-        marked = entries or (discard and only_foreign(topic))
-        return [(0, ADOPTED, BEGUN), *entries, (0, ADOPTED, DONE)] if marked else []
-    records = [(r.partition, r.key, r.value) for r in topic.newest(unsigned=unsigned)]
-    records = [] if topic.is_signed() else records
-    if topic.kind is TopicKind.MAP:
-        # Earlier records may have a valid MAC too: the marks prevent reading them twice.
-        marks = [(p, *adopted_at(topic.ends[p])) for p in sorted({r[0] for r in records})]
-        records = [*marks, *records]
-    if discard:
-        records += [(r.partition, r.key, None) for r in topic.foreign()]
-    if topic.kind is TopicKind.STATE and (unsigned or not found.adopted):
-        marker = ControlKeyRecord(wall_ms(), found.keys.current.fingerprint)
-        records.append((0, marker.key().encode(), marker.encode()))
-    return records
-
-
-def _read(topic: TopicRecords, cluster: Cluster, keys: ControlKeys) -> None:
-    topic.ends = _ends(topic, cluster)
-    starts = {TopicPartition(topic.name, p): OFFSET_BEGINNING for p, end in topic.ends.items() if end}
-    place = LogPlace(topic.name, cluster.cluster_id)
-    read_partitions(
-        cluster.settings, starts, lambda message: topic.records.append(_stored(place, keys, message))
-    )
-
-
-def _ends(topic: TopicRecords, cluster: Cluster) -> dict[int, int]:
-    described = describe_topics(cluster, [topic.name]).get(topic.name)
-    if described is None:
-        return {}
-    at = [TopicPartition(topic.name, p) for p in described.leaders]
-    return {a.partition: e for a, e in list_offsets(cluster, at, "latest", committed=True).items()}
-
-
-def _stored(place: LogPlace, keys: ControlKeys, message: Message) -> ReadRecord:
-    key, value, headers = message.key(), message.value(), headers_of(message)
-    found = read_mac(keys, place, key, value, headers)
-    if isinstance(found, str):
-        sign, order = (Sign.NONE if found == NO_MAC else Sign.WRONG), 0
-    else:
-        is_current = not isinstance(read_mac(ControlKeys(keys.current), place, key, value, headers), str)
-        sign, order = (Sign.CURRENT if is_current else Sign.PREVIOUS), found or 0
-    return ReadRecord(message.partition() or 0, message.offset() or 0, key, value, sign, order)

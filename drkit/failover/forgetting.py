@@ -138,16 +138,15 @@ def forget(service: FailoverService, topics: Collection[str], *, by: str) -> lis
 def _end(context: Context, topics: Collection[OverTopic], by: str) -> None:
     names = [t.topic for t in topics]
     # First: the note left promoted topics out of its ages, so it says nothing of what is copied from now on.
-    if topics and context.state.get(SourceSeenRecord) is not None:
-        context.state.delete(SourceSeenRecord)
+    if topics:
+        context.state.delete_all(SourceSeenRecord, [""])
     lift_fences(context, names)
     settle(context.state, PendingFence, names)
     for each in topics:
         observe.event("promotion_forgotten", level="warning", flow=context.flow.name, topic=each.topic,
                       copy=each.copy, fate=each.fate.value, by=by)  # fmt: skip
-        for kind in _OF_A_TOPIC:
-            if context.state.get(kind, each.topic) is not None:
-                context.state.delete(kind, each.topic)
+    for kind in _OF_A_TOPIC:
+        context.state.delete_all(kind, names)
 
 
 def _promoted_before(

@@ -17,10 +17,11 @@ from drkit.kafka.topics import appeared, create_own_topic, describe_topics
 
 _CONFIGS: Final = {"cleanup.policy": "compact", "unclean.leader.election.enable": "false"}
 _STATE_SEGMENT: Final = {"segment.bytes": str(16 << 20), "max.message.bytes": str(16 << 20)}
-_MAP_SEGMENT: Final = {"segment.bytes": str(1 << 20)}
+_MAP_SEGMENT: Final = {"segment.bytes": str(1 << 20), "compression.type": "uncompressed"}
 """Kafka never compacts the segment that it appends to, by default up to a gigabyte or a week. A start, or a
 command, would read all notes of the source's ends since, and in each bucket of the map all marks. By default
-it refuses a note of about 70,000 partitions: compressed it is larger than a megabyte."""
+it refuses a note of about 70,000 partitions: compressed it is larger than a megabyte. Brokers store the
+map unpacked, as it is written: no small batch unpacks to a large one at its readers."""
 KEPT_MS: Final = str(100 * 365 * 86_400_000)
 
 

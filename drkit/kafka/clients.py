@@ -12,7 +12,6 @@ import tempfile
 from typing import Any, Final
 
 from confluent_kafka import (
-    OFFSET_BEGINNING,
     TIMESTAMP_LOG_APPEND_TIME,
     Consumer,
     KafkaError,
@@ -29,7 +28,6 @@ from drkit.kafka.security.oauth import ClientCredentials
 from drkit.kafka.security.settings import Sasl, Security, Tls, read_security
 
 __all__ = [
-    "OFFSET_BEGINNING",
     "TIMESTAMP_LOG_APPEND_TIME",
     "ConfluentPartition",
     "Consumer",

@@ -6,10 +6,9 @@ Kafka's protocol types, big-endian: a STRING is an INT16 length and UTF-8, never
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 import struct
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 VERSION: Final = 0
 """Of the values of checkpoints and heartbeats; offset syncs have none."""
@@ -20,9 +19,6 @@ _INT64: Final = struct.Struct(">q")
 _TWO: Final = struct.Struct(">qq")
 _VERSIONED_TWO: Final = struct.Struct(">hqq")
 _VERSIONED_ONE: Final = struct.Struct(">hq")
-Raw = tuple[bytes | None, bytes | None]
-"""Key and value as stored in the topic."""
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,27 +158,6 @@ class Heartbeat:
         keys, values = _Reader(key), _Reader(value)
         values.version()
         return cls(keys.string(), keys.string(), values.int64())
-
-
-def latest(
-    records: Iterable[Raw], decode: Callable[[bytes, bytes], T], refused: list[str] | None = None
-) -> dict[bytes, T]:
-    """The last readable record of every key, as MM2's own readers see a topic.
-
-    A record without key or value, or one that cannot be parsed, is skipped: it hides no earlier one.
-
-    :param refused: gets a line for every record that could not be parsed
-    """
-    found: dict[bytes, T] = {}
-    for key, value in records:
-        if key is None or value is None:
-            continue
-        try:
-            found[key] = decode(key, value)
-        except ValueError as error:
-            if refused is not None:
-                refused.append(str(error))
-    return found
 
 
 class _Reader:

@@ -19,7 +19,7 @@ from drkit.kafka.groups.asking import Answered
 from drkit.kafka.groups.requests import Groups, ListedGroup, Offsets
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import metadata
-from drkit.mm2_topics.checkpoint_tail import CheckpointTail
+from drkit.mm2_topics.checkpoint_topic import CheckpointTail
 from drkit.model import TopicPartition
 from drkit.offset_map.places import PositionReader
 from drkit.offsets import Unavailable
@@ -153,8 +153,10 @@ class GroupLook:
         topics = await metadata(target, [self._flow.mm2_topics.checkpoints(self._flow.source)])
         (topic,) = topics.values()
         missing = bool(topic.error) or not self._flow.emit_checkpoints
-        if error := self._tail.read(None if missing else topic.topic_id):
-            return GroupsSeen(now, rounds, error=error)
+        try:
+            self._tail.read(None if missing else topic.topic_id)
+        except DrkitError as error:
+            return GroupsSeen(now, rounds, error=error.evidence)
         asked = await self._ask(target, source, known)
         facts = FlowFacts(
             source=self._flow.source, sync=self._flow.sync_group_offsets, source_answers=source is not None,

@@ -109,15 +109,12 @@ class SourceGone:
 
     def _delete(self, name: str) -> None:
         records = self._state.records
-        for event_name, event in records.readable(EventRecord).items():
-            if event.topic == name:
-                self._state.delete(EventRecord, event_name)
-        for place in records.readable(VerifiedRecord):
-            if partition_of(place).topic == name:
-                self._state.delete(VerifiedRecord, place)
+        events = records.readable(EventRecord).items()
+        self._state.delete_all(EventRecord, [n for n, event in events if event.topic == name])
+        places = records.readable(VerifiedRecord)
+        self._state.delete_all(VerifiedRecord, [p for p in places if partition_of(p).topic == name])
         for kind in (ConfigsRecord, GenerationRecord):
-            if name in records.readable(kind):
-                self._state.delete(kind, name)
+            self._state.delete_all(kind, [name] if name in records.readable(kind) else [])
 
     def _missing(self, done: TopicSyncResult, listed: Collection[str]) -> dict[str, GenerationRecord]:
         return {

@@ -7,6 +7,7 @@ offsets are on the source; without it they are taken from the flow's last checkp
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import closing
 from typing import Final, NamedTuple, TypeVar
 
 from drkit import observe
@@ -18,7 +19,8 @@ from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster, reach
 from drkit.kafka.groups.requests import Groups, failure
 from drkit.kafka.raw import RawCluster, connections, unanswered_as
-from drkit.mm2_topics.checkpoint_topic import read_checkpoints
+from drkit.kafka.topics import describe_topics
+from drkit.mm2_topics.checkpoint_topic import CheckpointTail
 from drkit.model import TopicPartition
 from drkit.offset_map.places import PositionReader
 from drkit.offsets import Unavailable
@@ -202,21 +204,30 @@ class _Asking:
     def _checkpointed(self, group: str) -> dict[TopicPartition, int]:
         """What the group had committed on the source at the last checkpoint."""
         topic = self._flow.mm2_topics.checkpoints(self._flow.source)
-        found, bad = read_checkpoints(Cluster.connect(self._settings), topic)
+        there = describe_topics(Cluster.connect(self._settings), [topic]).get(topic)
         names = self._known.upstream
-        mine = [c for c in found if c.group == group]
-        damaged = f"; {len(bad)} of its records are none, {bad[0]}" if bad else ""
-        if not mine:
+        with closing(CheckpointTail(self._settings, topic)) as tail:
+            tail.read(there.topic_id if there is not None else None)
+        checkpoints, unreadable = tail.of([group]).get(group), tail.unreadable
+        damaged = f"; {unreadable} of its records are none, {tail.first_unreadable}" if unreadable else ""
+        if not checkpoints:
+            number = sum(map(len, tail.newest.values()))
             raise ClusterUnreachable(
                 "source_silent_no_checkpoint",
                 where=f"group {group}, {self._flow.source}",
-                evidence=f"{len(found)} checkpoints in {topic} on {self._flow.target},"
+                evidence=f"{number} checkpoints in {topic} on {self._flow.target},"
                 f" none of this group{damaged}",
             )
         if damaged:
-            observe.event("internal_topic_unreadable", level="warning", flow=self._flow.name, topic=topic,
-                          cluster=self._flow.target, records=len(bad), reason=bad[0])  # fmt: skip
-        return {TopicPartition(names[c.topic], c.partition): c.upstream for c in mine if c.topic in names}
+            observe.event(
+                "internal_topic_unreadable", level="warning", flow=self._flow.name, topic=topic,
+                cluster=self._flow.target, records=unreadable, reason=tail.first_unreadable,
+            )  # fmt: skip
+        return {
+            TopicPartition(names[at.topic], at.partition): seen.upstream
+            for at, seen in checkpoints.items()
+            if at.topic in names
+        }
 
 
 def _line(at: TopicPartition, offset: int, looked: Looked) -> Line:

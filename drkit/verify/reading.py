@@ -16,8 +16,8 @@ from drkit.kafka.clients import (
     Message,
     confluent_config,
 )
-from drkit.kafka.reading.groupless import is_passed_over
 from drkit.kafka.reading.headers import all_headers
+from drkit.kafka.reading.log_reader import is_passed_over
 from drkit.model import TopicPartition
 from drkit.verify.compare import ConsumedRecord
 

@@ -219,8 +219,9 @@ def positions_of(
     by_marks: Positions = context.run(marked, context.target, flow, known, groups)
     log = context.kept.checkpoints_of(context.target_settings, flow)
     topic = context.run(metadata, context.target, [log.name])[log.name]
-    found, gone = checkpointed(log.read(topic, groups), flow, known, by_marks), log.gone
-    return {group: of_group for group, of_group in found.items() if group not in gone}, FROM_CHECKPOINTS
+    log.read(topic.topic_id if topic.leaders else None)
+    found = checkpointed(log.of(groups), flow, known, by_marks)
+    return {group: of_group for group, of_group in found.items() if group not in log.gone}, FROM_CHECKPOINTS
 
 
 # -- the clusters ------------------------------------------------------------------------------------

@@ -15,9 +15,9 @@ from drkit.flow_state.records import CheckpointsRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.groups.requests import Committed, Groups, Offsets, failure, leave_groups
 from drkit.kafka.raw import RawCluster
+from drkit.mm2_topics.checkpoint_topic import Checkpoints
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import OffsetMark, StoredOffset
-from drkit.offsets.mm2_records import Checkpoint
 
 FROM_SOURCE: Final = "source"
 FROM_CHECKPOINTS: Final = "checkpoints"
@@ -76,16 +76,16 @@ def checkpoints_age(state: FlowState, now_ms: int) -> float | None:
 
 
 def checkpointed(
-    checkpoints: Iterable[Checkpoint], flow: FlowSettings, known: CopiedTopics, marks: Positions
+    checkpoints: Checkpoints, flow: FlowSettings, known: CopiedTopics, marks: Positions
 ) -> Positions:
     """Return the groups' committed offsets as recorded on the target: checkpoints, else drkit's marks."""
     names, accepted = known.upstream, flow.group_filter.accepts
     out: Positions = {g: dict(p) for g, p in marks.items() if accepted(g)}
-    for c in checkpoints:
-        if c.topic in names and accepted(c.group):
-            out.setdefault(c.group, {})[TopicPartition(names[c.topic], c.partition)] = StoredOffset(
-                c.upstream
-            )
+    for group in filter(accepted, checkpoints):
+        for at, seen in checkpoints[group].items():
+            if at.topic in names:
+                place = TopicPartition(names[at.topic], at.partition)
+                out.setdefault(group, {})[place] = StoredOffset(seen.upstream)
     return out
 
 

@@ -192,9 +192,8 @@ def forget_saved(context: Context) -> None:
     :raises DrkitError: the state cannot be written
     """
     context.state.load()
-    for each in list(_saved(context)):
-        if each.topic in context.scope.topics:
-            context.state.delete(SavedTailRecord, each.name)
+    names = [s.name for s in _saved(context) if s.topic in context.scope.topics]
+    context.state.delete_all(SavedTailRecord, names)
 
 
 def gone_of(context: Context, tails: Iterable[PartitionDivergence]) -> dict[str, Gone]:

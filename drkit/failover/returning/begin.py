@@ -206,9 +206,7 @@ class BeginStep(Step):
         if not topics:
             return []
         released = release(context, topics)
-        for topic in topics:
-            if context.state.get(IncompleteRecord, topic) is not None:
-                context.state.delete(IncompleteRecord, topic)
+        context.state.delete_all(IncompleteRecord, topics)
         return released.notes()
 
     def _lift(self, context: Context, topics: Collection[str], effect: str) -> None:

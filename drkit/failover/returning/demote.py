@@ -106,9 +106,9 @@ class DemoteStep(Step):
                     what="put positions back",
                 )  # fmt: skip
                 notes.append(f"{counted(number, 'position')} put back on {context.flow.source}")
-            for topic, role in effects.get(ROLES, {}).get("intent", {}).get("roles", {}).items():
-                if topic in copies and back.state.get(RoleRecord, topic) is None:
-                    back.state.put(RoleRecord.of(role), topic)
+            roles = effects.get(ROLES, {}).get("intent", {}).get("roles", {})
+            lost = [t for t in roles if t in copies and back.state.get(RoleRecord, t) is None]
+            back.state.put_all((topic, RoleRecord.of(roles[topic])) for topic in lost)
             promotion = effects.get(ROLES, {}).get("intent", {}).get("promotion")
             is_whole = len(left) == len(context.scope.topics)
             if promotion and is_whole and back.state.get(PromotionRecord) is None:
@@ -129,11 +129,8 @@ class DemoteStep(Step):
                 "promotion": promotion.to_json() if promotion is not None else None,
             }
         with context.effect(self.name, ROLES, **known) as outcome:
-            for topic in known["roles"]:
-                if back.state.get(RoleRecord, topic) is not None:
-                    back.state.delete(RoleRecord, topic)
-            if back.state.get(PromotionRecord) is not None:
-                back.state.delete(PromotionRecord)
+            back.state.delete_all(RoleRecord, known["roles"])
+            back.state.delete_all(PromotionRecord, [""])
             outcome["passive"] = sorted(known["roles"])
 
     def _renew(self, context: Context, back: Reverse) -> int:

@@ -100,9 +100,8 @@ def release_reverse(context: Context) -> None:
     with state_of(context.settings, back) as state:
         if state is None:
             return
-        for topic, role in state.all(RoleRecord).items():
-            if role.is_frozen and role.run_id == context.run_id:
-                state.delete(RoleRecord, topic)
+        roles = state.all(RoleRecord).items()
+        state.delete_all(RoleRecord, [t for t, r in roles if r.is_frozen and r.run_id == context.run_id])
 
 
 _NOTICE_SECONDS: Final = 1.0
@@ -176,10 +175,10 @@ class FreezeStep(Step):
             notes.append(f"the flow writes with the new producer id {renewed}")
         if context.request.planned:
             release_reverse(context)
-        for topic in context.scope.topics:
-            role = context.state.get(RoleRecord, topic)
-            if role is not None and role.is_frozen:
-                context.state.delete(RoleRecord, topic)
+        roles = context.state.all(RoleRecord)
+        context.state.delete_all(
+            RoleRecord, (t for t in context.scope.topics if t in roles and roles[t].is_frozen)
+        )
         return StepResult({}, tuple(notes))
 
     # -- the flow -----------------------------------------------------------------------------------
@@ -207,10 +206,9 @@ class FreezeStep(Step):
         flow = context.flow
         buckets = {bucket_of(*p.source, flow.buckets) for p in pairs_of(context)}
         found: dict[int, ProducerIdentity] = context.run(take_bulk_ids, context.target, flow, sorted(buckets))
-        for bucket, identity in found.items():
-            record, name = BulkProducerRecord(bucket), str(identity.id)
-            if context.state.get(BulkProducerRecord, name) != record:
-                context.state.put(record, name)
+        known = context.state.all(BulkProducerRecord)
+        records = ((str(identity.id), BulkProducerRecord(bucket)) for bucket, identity in found.items())
+        context.state.put_all((name, record) for name, record in records if known.get(name) != record)
         return found
 
     def _fence(self, context: Context, writers: Writers, *, effects: bool = True) -> FenceProgress:

@@ -28,6 +28,7 @@ from drkit.flow_state.records import (
     PromotionRecord,
     Role,
     RoleRecord,
+    StateRecord,
 )
 from drkit.flow_state.returns import begun_by_turn
 from drkit.kafka.access.acls import NoAuthorizer, create_acls, delete_acls, list_acls, own_principals
@@ -208,6 +209,7 @@ def _promote(context: Context) -> None:
     topics: dict[str, TopicMetadata] = context.run(
         metadata, context.target, sorted(context.scope.topics.values())
     )
+    changes: list[tuple[str, StateRecord]] = []
     for name, target in context.scope.topics.items():
         known = state.get(RoleRecord, name)
         if known is None or not known.is_promoted or known.run_id != context.run_id:
@@ -222,13 +224,15 @@ def _promote(context: Context) -> None:
             if context.request.planned:
                 cut = context.request.clients_cut or None
                 role = replace(role, planned=True, clients_cut=cut)
-            state.put(role, name)
+            changes.append((name, role))
             configs = state.get(ConfigsRecord, name)
             if configs is not None and configs.delayed:
-                state.put(replace(configs, delayed=None), name)  # the copy's own settings count from now on
+                # The copy's own settings count from now on.
+                changes.append((name, replace(configs, delayed=None)))
     promotion = state.get(PromotionRecord)
     if context.scope.whole_flow and (promotion is None or promotion.run_id != context.run_id):
-        state.put(PromotionRecord(context.term, context.run_id, context.wall()))
+        changes.append(("", PromotionRecord(context.term, context.run_id, context.wall())))
+    state.put_all(changes)
 
 
 def _of_topic(values: Mapping[str, int | None], topic: str) -> dict[int, int | None]:

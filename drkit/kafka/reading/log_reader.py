@@ -13,7 +13,6 @@ from drkit.config import ClusterSettings
 from drkit.errors import Failed
 from drkit.kafka.admin import Cluster
 from drkit.kafka.clients import QUIET, confluent_config
-from drkit.kafka.reading.groupless import is_passed_over
 from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition
 
@@ -67,6 +66,15 @@ def read_partitions(
         ) from error
     finally:
         consumer.close()
+
+
+def is_passed_over(error: KafkaError) -> bool:
+    """Return whether a consumer without a group continues after this error.
+
+    librdkafka needs a group's name and looks for its coordinator, which drkit does not use. If an authorizer
+    does not allow that group, its refusal arrives between the records.
+    """
+    return bool(error.retriable()) or error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
 
 
 def _drain(
