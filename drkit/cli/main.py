@@ -13,12 +13,10 @@ import click
 from drkit import __version__
 from drkit.cli.common import COMPLETE, equip
 from drkit.cli.ending import end_with
-from drkit.cli.help import DocumentedGroup, usage_of
+from drkit.cli.help import DocumentedGroup
 from drkit.cli.loading import INTERRUPTED, work
 from drkit.cli.session import Session, common_options
-from drkit.cli.streams import drop_stdout, is_of_the_system, prepare, refused_by_the_system
-from drkit.cli.talk import say, show
-from drkit.errors import DrkitError, Failed, Usage
+from drkit.cli.streams import drop_stdout, prepare
 
 _PIPE_CLOSED: Final = 141
 """Exit code by which a shell reports a program ended by SIGPIPE."""
@@ -173,21 +171,16 @@ def run(arguments: Sequence[str]) -> int:
     try:
         code = _invoke(list(arguments), asked)
         sys.stdout.flush()
-    except DrkitError as error:
-        error.hint = work("drkit.next_command").completed(error.hint, asked.given)
-        return _failed(error, as_json=asked.as_json)
-    except click.ClickException as error:
-        return _answer_usage(error, as_json=asked.as_json)
     except (click.Abort, KeyboardInterrupt, EOFError) as error:
         if not isinstance(error, click.Abort):
-            say()  # ends the line with the terminal's ^C
+            work("drkit.cli.talk").say()  # ends the line with the terminal's ^C
         return INTERRUPTED
     except BrokenPipeError:
         # The reader closed the pipe; the interpreter must not complain at its last flush.
         drop_stdout()
         return _PIPE_CLOSED
     except Exception as error:  # noqa: BLE001  the last line of defence: a user gets a sentence, no traceback
-        return _failed(_unexpected(error, asked), as_json=asked.as_json)
+        return int(work("drkit.cli.error_answer").answer_error(error, asked))
     return code if isinstance(code, int) else 0
 
 
@@ -201,47 +194,3 @@ def _invoke(arguments: list[str], asked: Session) -> Any:
             return root.invoke(context)
     except click.exceptions.Exit as ended:
         return ended.exit_code
-
-
-def _failed(error: DrkitError, *, as_json: bool) -> int:
-    _emit_error(error, as_json=as_json)
-    return error.exit_code
-
-
-def _emit_error(error: DrkitError, *, as_json: bool) -> None:
-    work("drkit.cli.render").emit_error(error, as_json=as_json)
-
-
-def _answer_usage(error: click.ClickException, *, as_json: bool) -> int:
-    """Show the help for a command without arguments, else the usage error; returns the exit code."""
-    if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        show(error.format_message())
-        return 0
-    _emit_error(usage_of(error), as_json=as_json)
-    return Usage.exit_code
-
-
-def _unexpected(error: Exception, asked: Session) -> DrkitError:
-    if isinstance(error, OSError) and is_of_the_system(error):
-        if not error.filename:
-            drop_stdout()
-        return refused_by_the_system(error)
-    if type(error).__module__ == "kafka.errors":
-        return Failed(
-            "cluster_stopped_answering",
-            evidence=f"{type(error).__name__}: {error}",
-            hint="drkit config check --connect says which; then the same again",
-        )
-    text = work("drkit.masking").scrubbed("".join(work("traceback").format_exception(error)))
-    if asked.log_level == "debug":
-        say(text)
-        hint = "the traceback is above"
-    else:
-        with work("tempfile").NamedTemporaryFile(
-            "w", prefix="drkit-", suffix=".log", encoding="utf-8", delete=False
-        ) as log:
-            log.write(text)
-        hint = f"the traceback is in {log.name}"
-    return Failed(
-        "unexpected_error", hint=f"{hint}; please report it", kind=type(error).__name__, error=error
-    )

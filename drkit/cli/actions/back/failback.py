@@ -26,7 +26,7 @@ from drkit.failover.proposal import Proposal, Rehearsal
 from drkit.failover.returning.waiting import died, pairs_of_flows
 from drkit.failover.service import FailoverService
 from drkit.failover.way_home import HomeStage, refuse_unknown, ways_of
-from drkit.next_command import completed
+from drkit.next_command import with_given_options
 
 
 class _Given(Decisions):
@@ -145,4 +145,4 @@ def _typed(done: StageReport) -> dict[str, Any]:
     """Return the report of a stage with commands that are complete."""
     given = session().given
     of_flow = given._replace(flow=done.flow if given.flow else "")
-    return done.report | {"next": [completed(line, of_flow) for line in done.report["next"]]}
+    return done.report | {"next": [with_given_options(line, of_flow) for line in done.report["next"]]}
