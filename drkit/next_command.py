@@ -21,8 +21,8 @@ _COMMAND: Final = re.compile(
 _ADDITION: Final = re.compile(r"(?<=: )(?=--[a-z])")
 """An option to add to the typed command."""
 _OF_A_FLOW: Final = frozenset({
-    "control", "divergence", "drill cleanup", "drill run", "failback", "failover", "fence", "replay", "replicate",
-    "reprotect", "status", "translate", "verify", "watch",
+    "control", "divergence", "drill cleanup", "drill run", "failback", "failover", "fence", "replay",
+    "replicate", "reprotect", "status", "translate", "verify", "watch",
 })  # fmt: skip
 _OF_NO_FLOW: Final = "divergence verify"
 """It needs an export alone."""
