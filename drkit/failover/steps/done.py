@@ -20,7 +20,9 @@ class DoneStep(Step):
 
     def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`."""
-        return [StepEffect("say what to do next", context.flow.target, line) for line in next_steps(context)]
+        return [
+            StepEffect("report what to do next", context.flow.target, line) for line in next_steps(context)
+        ]
 
     def run(self, context: Context) -> StepResult:
         """See :class:`drkit.failover.core.step.Step`."""

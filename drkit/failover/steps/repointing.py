@@ -21,7 +21,7 @@ class RepointStep(Step):
     def plan(self, context: Context) -> list[StepEffect]:
         """See :class:`drkit.failover.core.step.Step`."""
         endpoint, ways = _endpoint(context), _ways(context)
-        text = f"tell {endpoint.cluster} ({endpoint.bootstrap_servers}), term {endpoint.term}"
+        text = f"publish {endpoint.cluster} ({endpoint.bootstrap_servers}), term {endpoint.term}"
         renamed = ", ".join(f"{a} is called {b} there" for a, b in _renamed(context).items())
         return [StepEffect(text, way.adapter.name, renamed) for way in ways] or [
             StepEffect("no client endpoint configured", _no_way(context), "move clients by other means")

@@ -43,7 +43,7 @@ class VerifyStep(Step):
         return [
             StepEffect("write and read a canary on every broker", f"{target}: {TOPIC}"),
             StepEffect(
-                f"ask every partition of {topics} whether it takes records",
+                f"check that every partition of {topics} accepts records",
                 target,
             ),
             StepEffect(
