@@ -13,7 +13,7 @@ ERRORS: Final[dict[str, Entry]] = {
     "chaos_no_coordinator": failed("the coordinator of a group does not answer"),
     "chaos_not_installed": wrong(
         "the packages for chaos scenarios are not installed",
-        hint="pip install 'drkit[chaos]'; from a clone: pip install '.[chaos]'",
+        hint="pip install 'chaostoolkit-lib>=1.44,<1.45' 'pyyaml>=6,<7'",
     ),
     "chaos_run_under_way": refused(
         "another chaos run is in progress", hint="wait for it, or give --folder another folder"
