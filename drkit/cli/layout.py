@@ -57,7 +57,7 @@ def _stacked(row: Mapping[str, Any]) -> RenderableType:
     """Return a row as its first value, and below it the others, each after its name."""
     (_, first), *rest = row.items()
     parts = [
-        Text.assemble(_name(f"{key} " if key else ""), cell(value)) for key, value in rest if value != ""
+        Text.assemble(_name(f"{key}: " if key else ""), cell(value)) for key, value in rest if value != ""
     ]
     return Group(cell(first), Padding(Text(", ").join(parts), (0, 0, 0, _INDENT)))
 

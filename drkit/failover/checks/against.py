@@ -13,7 +13,7 @@ from drkit.failover.core.context import Scope
 from drkit.failover.core.request import RunRequest
 from drkit.failover.loss.risk import held_text
 
-_ACCEPT: Final = 'accept the loss by name: --accept-data-loss "REASON"'
+_ACCEPT: Final = 'accept the loss: --accept-data-loss "REASON"'
 
 
 class PreconditionInput(NamedTuple):
@@ -90,12 +90,13 @@ def _loss_unknown(q: PreconditionInput, row: ReasonRow) -> Refused:  # noqa: ARG
 
 
 def _loss_above(q: PreconditionInput, row: ReasonRow) -> Refused:  # noqa: ARG001  one signature for all
-    facts = q.survey.facts
+    facts, primary = q.survey.facts, q.survey.source.alias
+    caught_up = f"bring {primary} back" if q.survey.source_error else "let the copy catch up: drkit status"
     return Refused(
         "rpo_exceeded",
         where=q.flow,
         evidence=f"up to {facts.risk.above:,.1f} s, rpo_seconds = {facts.rpo_seconds:g}; {_missing(q)}",
-        hint=f"let the copy catch up: drkit status; or {_ACCEPT}",
+        hint=f"{caught_up}; or {_ACCEPT}",
     )
 
 
