@@ -143,6 +143,18 @@ def test_a_failover_ends_in_a_few_lines_with_numbered_commands(capsys: pytest.Ca
     assert "a note" in capsys.readouterr().out
 
 
+def test_a_failover_on_a_terminal_says_nothing_twice(capsys: pytest.CaptureFixture[str]):
+    tell = Progressing()
+    for step, what in (
+        (StepName.DRAIN, "nothing is lost"), (StepName.TRANSLATE, "2 positions are exact"),
+        (StepName.TRANSLATE, "nothing is lost"), (StepName.DONE, "report what to do next"),
+        (StepName.DONE, "the report has this note"),
+    ):  # fmt: skip
+        tell(StepProgress(step, what))
+    shown_lines = [line.split("  ", 2)[2].strip() for line in capsys.readouterr().err.splitlines()]
+    assert shown_lines == ["nothing is lost", "2 positions are exact", "report what to do next"]
+
+
 def test_a_step_that_waits_says_so_once(capsys: pytest.CaptureFixture[str]):
     tell = Progressing()
     for count in (11, 11, 11, 10):
