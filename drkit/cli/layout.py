@@ -7,6 +7,7 @@ by row.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from rich.cells import cell_len
@@ -131,3 +132,12 @@ def _has_parts(value: object) -> bool:
 
 def _name(key: str, style: str = "") -> Text:
     return Text(visible(key.replace("_", " ")), style=style)
+
+
+def with_times(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row with readable times instead of milliseconds."""
+    times = {k: datetime.fromtimestamp(v / 1000, UTC) for k, v in row.items() if k.endswith("_ms") and v}
+    return {
+        k.removesuffix("_ms"): f"{times[k]:%Y-%m-%d %H:%M:%S} UTC" if k in times else v
+        for k, v in row.items()
+    }

@@ -90,7 +90,7 @@ def _chosen_flow(settings: Settings, name: str | None) -> FlowSettings:
             found += [there] if died(settings, there) else []
     if len(found) == 1:
         return found[0]
-    return settings.one_flow(None, "not exactly one of them has lost its primary")
+    return settings.one_flow(None, "none of them, or more than one, lost its primary")
 
 
 class _Terminal(FailbackOperator):
