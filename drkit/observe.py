@@ -189,7 +189,7 @@ def _in_short(_logger: object, _method: str, fields: MutableMapping[str, Any]) -
     return {k: v for k, v in shown.items() if k not in unread}
 
 
-def _over_progress(_logger: object, _method: str, line: str) -> str:
+def _over_progress(_logger: object, _method: str, line: Any) -> str:
     """Write over the progress line that the terminal shows."""
     return f"\r\x1b[2K{line}"
 

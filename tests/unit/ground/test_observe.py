@@ -81,11 +81,12 @@ class _Terminal(StringIO):
 def test_a_line_on_a_terminal_writes_over_the_progress_and_leaves_out_what_only_programs_need(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(sys, "stderr", _Terminal())
+    terminal = _Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
     observe.setup("console")
-    sys.stderr.write("a->b  12 records copied")
+    terminal.write("a->b  12 records copied")
     observe.event("topic_created", topic="orders", configs={"segment.bytes": "1"}, run="7f3a", alarms=[])
-    before, line = sys.stderr.getvalue().split("\r\x1b[2K")
+    before, line = terminal.getvalue().split("\r\x1b[2K")
     text = re.sub(r"\x1b\[[\d;]*m", "", line)
     assert before == "a->b  12 records copied"
     assert re.fullmatch(r"\d\d:\d\d:\d\d \[info\] topic_created topic=orders\n", text), text
