@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import faulthandler
 import os
 import sys
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NoReturn
 
 import click
 
@@ -22,99 +22,56 @@ _PIPE_CLOSED: Final = 141
 """Exit code by which a shell reports a program ended by SIGPIPE."""
 
 
-class _Row(NamedTuple):
-    module: str
-    attribute: str
-    help: str
-
-
 # The sentences are here so that `drkit --help` loads no command, and so neither Spark nor Kafka.
 _SECTIONS: Final = {
     "Every day": {
-        "replicate": _Row(
-            "drkit.cli.commands.replicate", "replicate", "Copy from source to target, exactly once."
-        ),
-        "status": _Row(
-            "drkit.cli.commands.status",
-            "status",
-            "Show lag, current RPO, group readiness and faults of each flow.",
-        ),
-        "watch": _Row(
-            "drkit.cli.commands.watch", "watch", "Detect a lost primary; propose or start a failover."
-        ),
-        "verify": _Row("drkit.cli.commands.verify", "verify", "Compare source and target, record by record."),
+        "replicate": "Copy from source to target, exactly once.",
+        "status": "Show lag, current RPO, group readiness and faults of each flow.",
+        "watch": "Detect a lost primary; propose or start a failover.",
+        "verify": "Compare source and target, record by record.",
     },
     "Failover": {
-        "failover": _Row(
-            "drkit.cli.commands.failover",
-            "failover",
-            "Move topics and their consumer groups to the standby.",
-        ),
-        "fence": _Row("drkit.cli.commands.fence", "fence", "Show, apply or lift fences of the old primary."),
-        "repoint": _Row(
-            "drkit.cli.commands.repoint", "repoint", "Show or change the cluster that clients connect to."
-        ),
-        "translate": _Row(
-            "drkit.cli.commands.translate",
-            "translate",
-            "Print a group's equivalent offset on the other cluster.",
-        ),
+        "failover": "Move topics and their consumer groups to the standby.",
+        "fence": "Show, apply or lift fences of the old primary.",
+        "repoint": "Show or change the cluster that clients connect to.",
+        "translate": "Print a group's equivalent offset on the other cluster.",
     },
     "Back home": {
-        "failback": _Row(
-            "drkit.cli.commands.back.failback", "failback", "Move clients back to the original primary."
-        ),
-        "reprotect": _Row(
-            "drkit.cli.commands.back.reprotect",
-            "reprotect",
-            "Turn the old primary into the new standby after a failover.",
-        ),
-        "divergence": _Row(
-            "drkit.cli.commands.divergence",
-            "diverged",
-            "List records that exist only on the old primary.",
-        ),
-        "replay": _Row(
-            "drkit.cli.commands.replay", "replay", "Append records from an export to the new primary."
-        ),
+        "failback": "Move clients back to the original primary.",
+        "reprotect": "Turn the old primary into the new standby after a failover.",
+        "divergence": "List records that exist only on the old primary.",
+        "replay": "Append records from an export to the new primary.",
     },
     "Rehearse": {
-        "drill": _Row("drkit.cli.commands.drills.drill", "drill", "Rehearse a failover and keep a report."),
-        "chaos": _Row(
-            "drkit.cli.commands.chaos", "chaos", "Break a local pair of clusters and check drkit's promises."
-        ),
+        "drill": "Rehearse a failover and keep a report.",
+        "chaos": "Break a local pair of clusters and check drkit's promises.",
     },
     "Set up": {
-        "config": _Row("drkit.cli.commands.config", "config", "Show and validate the configuration."),
-        "control": _Row(
-            "drkit.cli.commands.control",
-            "control",
-            "Manage the key that authenticates drkit's internal records.",
-        ),
-        "fence-agent": _Row(
-            "drkit.cli.commands.fence_agent",
-            "fence_agent",
-            "Run next to the primary; block writes when its lease expires.",
-        ),
-        "files": _Row(
-            "drkit.cli.files", "files", "Write systemd units, manifests, alert rules, a dashboard."
-        ),
-        "completion": _Row("drkit.cli.commands.completion", "completion", "Print a shell completion script."),
+        "config": "Show and validate the configuration.",
+        "control": "Manage the key that authenticates drkit's internal records.",
+        "fence-agent": "Run next to the primary; block writes when its lease expires.",
+        "files": "Write systemd units, manifests, alert rules, a dashboard.",
+        "completion": "Print a shell completion script.",
     },
     "Learn": {
-        "demo": _Row("drkit.cli.commands.demo", "demo", "Run a guided demo on two local clusters."),
-        "local": _Row(
-            "drkit.cli.commands.local", "local", "Start and stop a pair of local clusters to try drkit."
-        ),
-        "explain": _Row(
-            "drkit.cli.commands.explain",
-            "explain",
-            "Explain a page, code, event, alert, setting or word.",
-        ),
-        "help": _Row("drkit.cli.commands.help", "help_on", "Show the help of drkit or of a command."),
+        "demo": "Run a guided demo on two local clusters.",
+        "local": "Start and stop a pair of local clusters to try drkit.",
+        "explain": "Explain a page, code, event, alert, setting or word.",
+        "help": "Show the help of drkit or of a command.",
     },
 }
-_COMMANDS: Final = {name: row for rows in _SECTIONS.values() for name, row in rows.items()}
+_COMMANDS: Final = {name: text for commands in _SECTIONS.values() for name, text in commands.items()}
+_PACKAGE: Final = "drkit.cli.commands"
+_ELSEWHERE: Final = {
+    "failback": "drkit.cli.commands.back.failback:failback",
+    "reprotect": "drkit.cli.commands.back.reprotect:reprotect",
+    "divergence": "drkit.cli.commands.divergence:diverged",
+    "drill": "drkit.cli.commands.drills.drill:drill",
+    "fence-agent": "drkit.cli.commands.fence_agent:fence_agent",
+    "files": "drkit.cli.files:files",
+    "help": "drkit.cli.commands.help:help_on",
+}
+"""Module and name of each command that is not in the module of its name."""
 
 
 class _Commands(DocumentedGroup):
@@ -124,16 +81,15 @@ class _Commands(DocumentedGroup):
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  likewise
-        row = _COMMANDS.get(cmd_name)
-        if row is None:
+        if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = getattr(work(row.module), row.attribute)
+        module, _, attribute = _ELSEWHERE.get(cmd_name, f"{_PACKAGE}.{cmd_name}:{cmd_name}").partition(":")
+        command: click.Command = getattr(work(module), attribute)
         equip(command)
         return command
 
     def sections(self, ctx: click.Context) -> Iterator[tuple[str, Mapping[str, str]]]:  # noqa: ARG002  likewise
-        for heading, rows in _SECTIONS.items():
-            yield heading, {name: row.help for name, row in rows.items()}
+        yield from _SECTIONS.items()
 
 
 @click.command(
