@@ -79,7 +79,7 @@ def _sasl(client: Mapping[str, str], unknown: Collection[str]) -> Iterator[tuple
     mechanism = mechanism_of(client)
     yield from _unreadable(client, _FILES_OF.get(mechanism, ()), unknown)
     if mechanism == "GSSAPI" and find_spec("gssapi") is None:
-        yield "sasl.mechanism", "Kerberos needs the package gssapi", "pip install 'drkit[kerberos]'"
+        yield "sasl.mechanism", "Kerberos needs the package gssapi", "pip install 'gssapi>=1.8,<2'"
 
 
 def _tried(

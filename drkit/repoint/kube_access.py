@@ -108,7 +108,7 @@ def _document(file: Path) -> Any:
         # Optional: clusters that are not on Kubernetes need no YAML.
         import yaml  # noqa: PLC0415
     except ImportError:
-        hint = "pip install 'drkit[kubernetes]', or: kubectl config view --minify --flatten -o json > FILE"
+        hint = "pip install 'pyyaml>=6,<7', or: kubectl config view --minify --flatten -o json > FILE"
         raise _unusable(file, "it is YAML, and PyYAML is not installed", hint) from None
     try:
         return yaml.safe_load(text)

@@ -40,6 +40,8 @@ def in_words(flow: str, verdict: Verdict, command: str) -> str:
     :param command: empty: no command applies
     """
     lines = [f"{flow}: {verdict.name}", *(f"- {visible(line)}" for line in verdict.evidence)]
+    if verdict.kind is VerdictKind.LOST and command:
+        lines.append(f"first: {command} --dry-run")
     lines.append(f"next: {command or verdict.next}")
     if verdict.kind is VerdictKind.HOLD:
         lines.append(f"what it means: drkit explain {page_name(verdict.reason)}")

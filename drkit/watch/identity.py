@@ -32,7 +32,7 @@ def this_process(
     """
     watch = watch or WatchSettings()
     option = "--observer" if name or not watch.name else "watch.name"
-    called = name or (watch.name or socket.gethostname()) + ("" if votes else ", looking on")
+    called = name or (watch.name or socket.gethostname()) + ("" if votes else ", not voting")
     names = watch.observer_names if votes else ()
     usable = configured_name(called, names, "watch.observers", option)
     return ObserverIdentity(usable, f"{uuid.uuid4().hex[:12]}/{os.getpid()}", votes)

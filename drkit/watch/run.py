@@ -15,7 +15,7 @@ from drkit.detect.verdict import VerdictKind
 from drkit.errors import ConfigError
 from drkit.monitoring.metrics_drills import DrillSamples
 from drkit.monitoring.page.server import Listen, answering
-from drkit.next_command import Given, completed
+from drkit.next_command import Given, with_given_options
 from drkit.watch.announcer import Announcer, failover_command, in_words
 from drkit.watch.automatic import AutoFailover, by_service
 from drkit.watch.board import WatchBoard
@@ -83,7 +83,7 @@ class _FlowWatcher:
         """Look once, and act on the verdict."""
         moment = self.observer.look()
         given = self._options.given._replace(flow=moment.flow)
-        verdict = moment.verdict._replace(next=completed(moment.verdict.next, given))
+        verdict = moment.verdict._replace(next=with_given_options(moment.verdict.next, given))
         moment = self.newest = moment._replace(verdict=verdict)
         now = monotonic()
         command = failover_command(moment.flow, verdict, given.options(flow=False))

@@ -9,7 +9,7 @@ from drkit.checkpoints.group_preview import group_plan
 from drkit.cli.client_check import client_problems
 from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
-from drkit.cli.screens.config import settings_rows, settings_text
+from drkit.cli.screens.config import grouped_writers, settings_rows, settings_text
 from drkit.cli.session import session, to_type
 from drkit.config import ClusterSettings, Settings
 from drkit.config.schema import editor_schema
@@ -38,10 +38,8 @@ def check(*, connect: bool) -> None:
             {"alias": c.alias, "cluster_id": c.cluster_id, "brokers": len(c.brokers)}
             for c in clusters.values()
         ]
-        answer["may_write"] = [
-            row if session().as_json else row | {"writers": "; ".join(row["writers"]) or "only drkit"}
-            for row in topic_writers(loaded.settings, clusters)
-        ]
+        writers = topic_writers(loaded.settings, clusters)
+        answer["may_write"] = writers if session().as_json else grouped_writers(writers)
         answer["also_may_write"] = UNSEEN
     emit(answer)
 

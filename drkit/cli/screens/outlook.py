@@ -99,11 +99,11 @@ def asked_of(outlook: Outlook, verb: str = "begin") -> Iterator[str]:
     """
     missing = outlook.missing
     if missing.clients_cut:
-        yield f"how clients are kept off is to be said: {missing.clients_cut}"
+        yield f"state how clients are kept away (--clients-cut): {missing.clients_cut}"
     if missing.export_to:
-        yield "where the records that only the old primary has are exported is to be said"
+        yield "name a place (--export-to): records that only the old primary has are exported first"
     if missing.undecided:
-        yield f"to be decided: {missing.undecided}"
+        yield f"decide (--disposition): {missing.undecided}"
     yield from (f"would not {verb}: {why}" for why in outlook.refused)
 
 

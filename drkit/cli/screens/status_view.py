@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from drkit.cli.screens.status_groups import group_lines
-from drkit.counted import counted, first_of, size_text
+from drkit.counted import counted, size_text
 from drkit.status.lag.hanging import OpenTransaction, held_by
 from drkit.status.model import FlowStatus, HeartbeatStatus, Loss, PartitionStatus, Runner, TopicStatus
 from drkit.status.runners import StandbyStatus
@@ -144,7 +144,7 @@ def _left_out(status: FlowStatus) -> str | None:
     ids = status.left_out_producers
     if not ids:
         return None
-    return f"excluded: records written by the opposite flow (producers {first_of(ids)})"
+    return f"excluded: records written by the opposite flow ({counted(len(ids), 'producer')})"
 
 
 def _runner(runner: Runner | None) -> str:

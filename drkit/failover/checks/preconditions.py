@@ -23,7 +23,7 @@ from drkit.model import TopicPartition
 from drkit.next_command import typed
 from drkit.status.lag.source import held_text
 
-_ACCEPT: Final = 'accept the loss by name: --accept-data-loss "REASON"'
+_ACCEPT: Final = 'accept the loss: --accept-data-loss "REASON"'
 
 
 class PreconditionInput(NamedTuple):
@@ -80,10 +80,11 @@ def _refusal(q: PreconditionInput, row: ReasonRow) -> Refused:
         case Reason.CLOCKS_DISAGREE:
             error = Refused("heartbeats_from_the_future", where=q.flow, evidence=seen)
         case Reason.LAG_ABOVE_RPO:
-            facts = q.survey.facts
+            facts, primary = q.survey.facts, q.survey.source.alias
+            is_silent = bool(q.survey.source_error)
+            caught_up = f"bring {primary} back" if is_silent else "let the copy catch up: drkit status"
             above = f"up to {facts.risk.above:,.1f} s, rpo_seconds = {facts.rpo_seconds:g}; {_missing(q)}"
-            hint = f"let the copy catch up: drkit status; or {_ACCEPT}"
-            error = Refused("rpo_exceeded", where=q.flow, evidence=above, hint=hint)
+            error = Refused("rpo_exceeded", where=q.flow, evidence=above, hint=f"{caught_up}; or {_ACCEPT}")
         case _:
             error = Refused("loss_unknown", where=q.flow, evidence=_missing(q))
     return error

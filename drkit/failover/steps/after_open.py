@@ -36,7 +36,7 @@ class RepointStep(Step):
 
     def plan(self, context: Context) -> list[StepEffect]:
         endpoint, ways = _endpoint(context), _ways(context)
-        text = f"tell {endpoint.cluster} ({endpoint.bootstrap_servers}), term {endpoint.term}"
+        text = f"publish {endpoint.cluster} ({endpoint.bootstrap_servers}), term {endpoint.term}"
         renamed = ", ".join(f"{a} is called {b} there" for a, b in _renamed(context).items())
         return [StepEffect(text, way.adapter.name, renamed) for way in ways] or [
             StepEffect("no client endpoint configured", _no_way(context), "move clients by other means")
@@ -156,7 +156,7 @@ class VerifyStep(Step):
         topics = counted(len(context.scope.topics), "topic")
         return [
             StepEffect("write and read a canary on every broker", f"{target}: {TOPIC}"),
-            StepEffect(f"ask every partition of {topics} whether it takes records", target),
+            StepEffect(f"check that every partition of {topics} accepts records", target),
             StepEffect(
                 f"wait up to {seconds:g} s for {counted(groups, 'group')} to have members and move", target
             ),
@@ -276,7 +276,9 @@ class DoneStep(Step):
     name = StepName.DONE
 
     def plan(self, context: Context) -> list[StepEffect]:
-        return [StepEffect("say what to do next", context.flow.target, line) for line in next_steps(context)]
+        return [
+            StepEffect("report what to do next", context.flow.target, line) for line in next_steps(context)
+        ]
 
     def run(self, context: Context) -> StepResult:
         lines = next_steps(context)

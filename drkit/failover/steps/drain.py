@@ -46,7 +46,7 @@ class DrainStep(Step):
             silent = silent_risk(context, known_records(lost), held_of(lost))
             loss = evidence_of(context, lost, silent, fenced=False)
             why = f"it does not answer: nothing to wait for; {loss['statement']}"
-            return [StepEffect("state what is lost", alias, why)]
+            return [StepEffect("report what is lost", alias, why)]
         lost = lost_partitions(context, scope_positions(context, source), source)
         seconds = context.settings.failover.drain_seconds
         what = f"wait up to {seconds:g} s for the copy to reach the end of {counted(len(lost), 'partition')}"

@@ -133,8 +133,8 @@ def _not_begun(promoted: OneWay, back: OneWay, role: RoleRecord) -> str:
         r.clients_cut for r in promoted.flow.promoted.values()
     ):
         return (
-            "its return has not begun, and does not begin by itself: the fence by size would be lifted, and"
-            f' how clients are kept off {old} is to be said: {command} --clients-cut "HOW"'
+            "its return has not begun, and does not begin by itself: the fence by size would be lifted;"
+            f' state how clients are kept away from {old}: {command} --clients-cut "HOW"'
         )
     if flow.running:
         left = flow.left_out.get(back.name)

@@ -50,7 +50,8 @@ def failing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
             sys.modules[__name__], "boom", click.Command("boom", callback=fail), raising=False
         )
         commands: Any = cli._COMMANDS
-        monkeypatch.setitem(commands, "boom", cli._Row(__name__, "boom", "Fails."))
+        monkeypatch.setitem(commands, "boom", "Fails.")
+        monkeypatch.setitem(cli._ELSEWHERE, "boom", f"{__name__}:boom")
 
     return install
 

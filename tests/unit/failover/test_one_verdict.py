@@ -44,15 +44,29 @@ OVERRULED = {
 }
 
 
-def refused(facts: FailoverFacts, **given_flags: str) -> set[str]:
-    """The gates of `drkit failover` that refuse a primary of which these facts are known."""
+def precondition_input(
+    facts: FailoverFacts, silent: str = "nothing listens", **given_flags: str
+) -> PreconditionInput:
+    """What `drkit failover` knows of a primary; ``silent``: why it does not answer."""
     clusters = ClusterIdentity("a", None, "1"), ClusterIdentity("b", "2", "2")
-    seen = Survey(
-        1, *clusters, "nothing listens", (), {}, "checkpoints", 0.0, {}, facts, None, (), OutOfScope(), ()
-    )
+    seen = Survey(1, *clusters, silent, (), {}, "checkpoints", 0.0, {}, facts, None, (), OutOfScope(), ())
     scope = Scope({"orders": "orders"}, (), whole_flow=True)
     request = RunRequest(**given_flags)  # type: ignore[arg-type]
-    return {gate for gate, _ in refusals(PreconditionInput(seen, scope, request, "a->b"))}
+    return PreconditionInput(seen, scope, request, "a->b")
+
+
+def refused(facts: FailoverFacts, **given_flags: str) -> set[str]:
+    """The gates of `drkit failover` that refuse a primary of which these facts are known."""
+    return {gate for gate, _ in refusals(precondition_input(facts, **given_flags))}
+
+
+@pytest.mark.parametrize(("silent", "status"), [("nothing listens", False), ("", True)])
+def test_the_copy_of_a_primary_that_is_silent_cannot_catch_up(silent: str, *, status: bool):
+    facts = EACH[Reason.LAG_ABOVE_RPO].facts
+    (error,) = [e for _, e in refusals(precondition_input(facts, silent)) if e.code == "rpo_exceeded"]
+    assert ("drkit status" in error.hint) is status
+    assert ("bring a back" in error.hint) is not status
+    assert '--accept-data-loss "REASON"' in error.hint
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.reason.value)

@@ -34,7 +34,7 @@ from drkit.failover.failback import (
 from drkit.failover.proposal import Proposal, Rehearsal
 from drkit.failover.returning.scope import died, pairs_of_flows
 from drkit.failover.service import FailoverService
-from drkit.next_command import completed
+from drkit.next_command import with_given_options
 
 
 class _Given(Decisions):
@@ -98,7 +98,7 @@ def _chosen_flow(settings: Settings, name: str | None) -> FlowSettings:
             found += [there] if died(settings, there) else []
     if len(found) == 1:
         return found[0]
-    return settings.one_flow(None, "not exactly one of them has lost its primary")
+    return settings.one_flow(None, "none of them, or more than one, lost its primary")
 
 
 class _Terminal(FailbackOperator):
@@ -153,4 +153,4 @@ def _typed(done: StageReport) -> dict[str, Any]:
     """Return the report of a stage with commands that are complete."""
     given = session().given
     of_flow = given._replace(flow=done.flow if given.flow else "")
-    return done.report | {"next": [completed(line, of_flow) for line in done.report["next"]]}
+    return done.report | {"next": [with_given_options(line, of_flow) for line in done.report["next"]]}
