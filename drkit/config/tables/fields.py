@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from drkit.masking import shown
+from drkit.masking import scrubbed, shown
 from drkit.topology import split_list
 
 TO_DO: Final = "to_do"
@@ -45,7 +45,7 @@ def host_and_port(value: str) -> str:
     for server in split_list(value):
         match = _SERVER.fullmatch(server)
         if match is None or not 0 < int(match["port"]) < 1 << 16:
-            what = {"server": server, TO_DO: "write host:port, and commas between several"}
+            what = {"server": scrubbed(server), TO_DO: "write host:port, and commas between several"}
             raise PydanticCustomError("server", "'{server}' is not host:port", what)
         servers.append(f"{match['host']}:{match['port']}")
     if not servers:

@@ -13,6 +13,7 @@ from drkit.cli.screens.status_view import loss_text, view
 from drkit.detect.reasons import FailoverFacts
 from drkit.detect.risk import Sighting, of_answering_source, of_silent_source
 from drkit.failover.checks.preconditions import GATES, PreconditionInput
+from drkit.failover.checks.survey import ClusterIdentity
 from drkit.failover.core.request import RunRequest
 from drkit.failover.loss.count import Lost, held_of, is_drained
 from drkit.flow_state.records import SourceSeenRecord
@@ -284,7 +285,9 @@ def test_partitions_of_a_loss_add_up():
 
 def test_the_refusal_says_how_much_was_held_back():
     risk = of_silent_source(Sighting(NOW, NOW, NOW, dead_since_ms=NOW), 0, HeldBack(52, 50, NOW - 40_000))
-    survey: Any = type("Seen", (), {"risk": risk, "facts": FailoverFacts(risk, 30.0)})()
+    source = ClusterIdentity("a", None, "1")
+    known = {"risk": risk, "facts": FailoverFacts(risk, 30.0), "source": source, "source_error": "dead"}
+    survey: Any = type("Seen", (), known)()
     [gate] = [g for g in GATES if g.name == "failover-data-loss"]
     scope: Any = None
     [refusal] = gate.check(PreconditionInput(survey, scope, RunRequest(), "a->b"))

@@ -91,7 +91,7 @@ def test_clients_do_not_move_home_where_the_turn_after_it_would_be_refused(
     with pytest.raises(Refused, check=coded("switchover_fence_refuses_drkit")) as caught:
         refuse_uncut(settings, FlowPair(THERE, BACK, frozenset(named)), cut)
     assert caught.value.where == f"b: {refused}"
-    assert 'then say how: --clients-cut "HOW"; or' in caught.value.hint
+    assert 'then state how: --clients-cut "HOW"; or' in caught.value.hint
 
 
 @pytest.mark.parametrize(
