@@ -285,8 +285,9 @@ def test_partitions_of_a_loss_add_up():
 
 def test_the_refusal_says_how_much_was_held_back():
     risk = of_silent_source(Sighting(NOW, NOW, NOW, dead_since_ms=NOW), 0, HeldBack(52, 50, NOW - 40_000))
-    source = ClusterIdentity("a", None, "1")
-    known = {"risk": risk, "facts": FailoverFacts(risk, 30.0), "source": source, "source_error": "dead"}
+    source, target = ClusterIdentity("a", None, "1"), ClusterIdentity("b", "2", "2")
+    known = {"risk": risk, "facts": FailoverFacts(risk, 30.0), "source_error": "nothing listens"}
+    known |= {"source": source, "target": target}
     survey: Any = type("Seen", (), known)()
     [gate] = [g for g in GATES if g.name == "failover-data-loss"]
     scope: Any = None
