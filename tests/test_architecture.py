@@ -42,7 +42,7 @@ LATE_IMPORTS = {
     "drkit.wire.merge": "only who joins batches needs numpy and pyarrow; a command that reads some does not",
     "drkit.failover.loss.outlived": "only who compares keys of a compacted topic needs numpy",
     "drkit.kafka.security.keystores": "cryptography is an optional package, needed for PKCS #12 only",
-    "drkit.repoint.kube_access": "PyYAML is an optional package, needed for a kubeconfig in YAML only",
+    "drkit.repoint.configmap": "PyYAML is an optional package, needed for a kubeconfig in YAML only",
 }
 MAX_LINES = 500
 MAX_FUNCTION_LINES = 50
@@ -50,7 +50,7 @@ LONG_FUNCTIONS: dict[str, str] = {}
 BROAD_EXCEPT = {
     "drkit.chaos.processes": "a child process ends there, whatever it was; its log has the traceback",
     "drkit.cli.main": "the last line of defence: a user gets a sentence instead of a traceback",
-    "drkit.replicate.epoch_loop": "what ends the epochs is kept and raised by the flow's own thread",
+    "drkit.replicate.epochs": "what ends the epochs is kept and raised by the flow's own thread",
     "drkit.replicate.flow_thread": "the last line of defence of a flow's thread: the flow fails, by name",
     "drkit.time_limit": "a thread's error is raised where its result is asked for",
     "drkit.copy_task.core.context": "a callback's error is kept, and raised by the task outside the loop",

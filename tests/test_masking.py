@@ -13,7 +13,6 @@ from drkit import observe
 from drkit.cli.main import run
 from drkit.cli.render import emit_error
 from drkit.config.loader import read
-from drkit.config.tables.cluster import ClusterSettings
 from drkit.config.tables.watch import FenceAgentSettings, WatchSettings
 from drkit.errors import Failed
 from drkit.masking import MASK, is_secret, scrubbed
@@ -130,9 +129,7 @@ proof_command = ["/bin/prove", "s3cret"]
 """
 
 
-def test_arguments_of_commands_are_shown_nowhere(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_arguments_of_commands_are_shown_nowhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     file = tmp_path / "drkit.toml"
     file.write_text(SAMPLE)
     for words in (["config", "show"], ["config", "show", "--json"]):

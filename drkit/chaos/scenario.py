@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import drkit
-from drkit.config.tables.closest import suggestion
+from drkit.config.tables.fields import suggestion
 from drkit.errors import ConfigError, Usage
 
 _PACKAGE: Final = Path(drkit.__file__).parent

@@ -8,9 +8,9 @@ import traceback
 
 import click
 
+from drkit.cli.main import drop_stdout
 from drkit.cli.render import emit_error
 from drkit.cli.session import Session
-from drkit.cli.streams import drop_stdout
 from drkit.cli.talk import say, show
 from drkit.errors import DrkitError, Failed, Usage
 from drkit.masking import scrubbed

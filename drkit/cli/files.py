@@ -136,7 +136,7 @@ def _select(words: tuple[str, ...], *, where: str, is_folder_allowed: bool) -> l
         name = word.removeprefix("./").rstrip("/")
         inside = [known for known in FILES if known == name or known.startswith(f"{name}/")]
         if not inside or (inside != [name] and not is_folder_allowed):
-            near = work("drkit.config.tables.closest").closest(name, FILES) or (inside[0] if inside else "")
+            near = work("drkit.config.tables.fields").closest(name, FILES) or (inside[0] if inside else "")
             hint = f"did you mean '{near}'?" if near else "drkit files list names every file"
             raise Usage("shipped_file_unknown", where=where, hint=hint, name=word)
         chosen += [known for known in inside if known not in chosen]

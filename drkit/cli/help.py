@@ -82,7 +82,7 @@ class DocumentedGroup(Documented, click.Group):
         """Find a command by its name; suggest another one if there is none."""
         name = args[0]
         if self.get_command(ctx, name) is None and name[:1].isalnum() and not ctx.resilient_parsing:
-            near = work("drkit.config.tables.closest").closest(name, self.list_commands(ctx))
+            near = work("drkit.config.tables.fields").closest(name, self.list_commands(ctx))
             hint = f"did you mean '{near}'?" if near else f"{ctx.command_path} --help"
             raise work("drkit.errors").Usage("command_unknown", where=ctx.command_path, hint=hint, name=name)
         return super().resolve_command(ctx, args)

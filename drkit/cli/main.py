@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import atexit
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 import faulthandler
+import io
 import os
 import sys
 from typing import Any, Final, NoReturn
@@ -12,11 +15,49 @@ import click
 
 from drkit import __version__
 from drkit.cli.common import COMPLETE, equip
-from drkit.cli.ending import end_with
 from drkit.cli.help import DocumentedGroup
 from drkit.cli.loading import INTERRUPTED, work
 from drkit.cli.session import Session, common_options
-from drkit.cli.streams import drop_stdout, prepare
+
+
+def end_with(work: Callable[[], int]) -> NoReturn:
+    """Run a command, and end the process with its exit code.
+
+    Python ends as always: threads that are no daemons are waited for, and what is registered with
+    :mod:`atexit` runs. Then the process ends at once, without the exit handlers of C libraries. librdkafka's
+    threads, and Python's daemon threads, are still at work. OpenSSL's handler frees what a thread of
+    librdkafka uses to authenticate, and three of a hundred refused logins ended by SIGSEGV or SIGABRT.
+    """
+    code = 1
+
+    def end() -> None:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
+
+    atexit.register(end)  # the first that is registered is the last that is called
+    try:
+        code = work()
+    except SystemExit as asked:
+        code = asked.code if isinstance(asked.code, int) else int(asked.code is not None)
+    sys.exit(code)
+
+
+def prepare() -> None:
+    """Make closed streams drop all output, and escape characters that an encoding lacks."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115  to the end
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def drop_stdout() -> None:
+    """Drop buffered output: the interpreter's last flush must not fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
 
 _PIPE_CLOSED: Final = 141
 """Exit code by which a shell reports a program ended by SIGPIPE."""

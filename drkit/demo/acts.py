@@ -8,8 +8,7 @@ import time
 from typing import Any, Protocol
 
 from drkit.demo.drill_acts import RunDrill
-from drkit.demo.failover_acts import FailOver, GoOn, PrimaryDies
-from drkit.demo.group_acts import ReadSome, ReadTheRest
+from drkit.demo.failover_acts import FailOver, GoOn, PrimaryDies, ReadSome, ReadTheRest
 from drkit.demo.home_acts import HomeAgain, PrimaryReturns, ReplayTail
 from drkit.demo.proof import read_all
 from drkit.demo.stage import TOPICS, Stage

@@ -22,8 +22,8 @@ from drkit.atomic_file import replace_file
 from drkit.chaos.verdict import PASS
 from drkit.clock import monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings, Settings
-from drkit.config.tables.closest import suggestion
 from drkit.config.tables.drills import DrillSettings
+from drkit.config.tables.fields import suggestion
 from drkit.drill.entry import SOURCE, TARGET, UNFINISHED, DrillEntry, MadeItem
 from drkit.drill.judge import ABORTED
 from drkit.drill.plan import drill_folder

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 import json
 from typing import Any
 
-from drkit.checkpoints.summary import wants_checkpoints
+from drkit.checkpoints.group_ledger import wants_checkpoints
 from drkit.clock import wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.counted import first_of

@@ -14,10 +14,9 @@ from prometheus_client.registry import Collector
 
 from drkit import observe
 from drkit.model import FlowAliases, TopicPartition
-from drkit.monitoring.metrics_drills import DRILL_ROWS, DrillSamples
 from drkit.monitoring.metrics_groups import GROUP_ROWS, group_samples
 from drkit.monitoring.metrics_mm2 import MM2, MM2_ROWS, Count, mm2_samples
-from drkit.monitoring.metrics_pair import PAIR_ROWS, pair_samples
+from drkit.monitoring.metrics_pair import DRILL_ROWS, PAIR_ROWS, DrillSamples, pair_samples
 from drkit.observe import MOST_PARTITIONS, OTHERS
 from drkit.status.model import Fault, FlowStatus, Loss
 from drkit.status.progress import Totals

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from drkit.checkpoints.summary import RoundTotals
+from drkit.checkpoints.group_ledger import RoundTotals
 from drkit.observe import MOST_GROUPS, OTHERS
 from drkit.status.groups import GroupsSeen, GroupStatus, total
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from drkit.status.model import FlowStatus
@@ -50,3 +50,24 @@ def pair_samples(flow: tuple[str, str], status: FlowStatus) -> Iterator[Sample]:
         yield "drkit_delta_whole_seconds", flow, (soonest.delta.until_ms - status.at_ms) / 1000
     unknown = any(t.delta is not None and t.delta.unknown for t in pair.topics)
     yield "drkit_delta_used_ratio", flow, pair.delta_used or (None if unknown else 0.0)
+
+
+_DRILL: Final = ("source", "target", "drill", "kind")
+"""Files for different pairs may have drills of one name."""
+PASSED: Final = "drkit_drill_last_pass_timestamp_seconds"
+VERDICT: Final = "drkit_drill_last_verdict"
+OVERDUE: Final = "drkit_drill_overdue"
+OWED: Final = "drkit_drill_cleanup_owed"
+
+DRILL_ROWS: Final = (
+    (
+        PASSED,
+        "gauge",
+        _DRILL,
+        "When the last drill that passed began, since 1970; none before the first pass.",
+    ),
+    (VERDICT, "gauge", (*_DRILL, "verdict"), "1 for the verdict of the last drill that ended."),
+    (OVERDUE, "gauge", _DRILL, "1: it did not pass within max_age_days."),
+    (OWED, "gauge", _DRILL, "1: what it made may still be there, see drkit drill cleanup."),
+)
+DrillSamples = Callable[[], Iterable[Sample]]

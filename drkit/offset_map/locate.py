@@ -17,8 +17,7 @@ from drkit.model import TopicPartition
 from drkit.offset_map.bucket import MapBucket, UnreadableRecord
 from drkit.offset_map.look import Look, PartitionQuery, look_at_leaders, look_while_copying
 from drkit.offset_map.reading import read_on
-from drkit.offset_map.settle import settle_one
-from drkit.offset_map.settling import Settled, Wanted, confirmed_end, grown, is_stale
+from drkit.offset_map.settling import Settled, Wanted, confirmed_end, grown, is_stale, settle_one
 from drkit.offset_map.topic import bucket_of
 from drkit.offsets import MapKey, PartitionMap, Unavailable
 from drkit.offsets.resolution import Resolution

@@ -22,8 +22,8 @@ from drkit.kafka.raw import RawCluster, ask_once
 from drkit.kafka.requests import EARLIEST, TopicMetadata, listed, metadata
 from drkit.model import TopicPartition
 from drkit.offset_map.beginning import begin_partitions
+from drkit.offset_map.bucket import parts
 from drkit.offset_map.look import Look, PartitionQuery, look_at_leaders
-from drkit.offset_map.packs import parts
 from drkit.offset_map.topic import new_nonce
 from drkit.offset_map.writer import MapTaken
 from drkit.offsets import History, MapRecord, PartitionMap

@@ -23,7 +23,7 @@ from drkit.kafka.security.settings import read_security
 from drkit.kafka.topics import broker_config, topic_names
 from drkit.next_command import quoted
 from drkit.replicate import required_acls as rights
-from drkit.replicate.promoted import waits_for_return
+from drkit.replicate.flow_thread import waits_for_return
 from drkit.replicate.required_acls import Sides, SourceNames
 from drkit.topic_sync.rules import refuse_promoted
 from drkit.topology.acls import AclOperation

@@ -22,7 +22,7 @@ from drkit.kafka.groups.tail import OFFSETS_TOPIC
 from drkit.mm2_topics.heartbeats import TOPIC as HEARTBEATS
 from drkit.takeover import mm2_progress
 from drkit.topology.acls import AclOperation
-from drkit.topology.mm2_names import worker_group
+from drkit.topology.naming import worker_group
 
 Wanted = Mapping[AclOperation, str]
 """Operation → what drkit does with it."""

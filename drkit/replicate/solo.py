@@ -19,9 +19,9 @@ from typing import Final
 import uuid
 
 from drkit import observe
+from drkit.checkpoints.group_ledger import promoted_topics
+from drkit.checkpoints.round import CheckpointTask
 from drkit.checkpoints.shard import Shard
-from drkit.checkpoints.summary import promoted_topics
-from drkit.checkpoints.task import CheckpointTask
 from drkit.clock import wall_ms
 from drkit.config import FlowSettings, Settings, load
 from drkit.copy_task.copier import copy_task

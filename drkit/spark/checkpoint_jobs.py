@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from drkit.checkpoints.round import checkpoint_task
 from drkit.checkpoints.shard import Shard, ShardReport
-from drkit.checkpoints.task import checkpoint_task
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.spark.jobs import SparkJobs
 from drkit.spark.session import SharedSpark

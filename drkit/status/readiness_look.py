@@ -15,7 +15,7 @@ from drkit.kafka.requests import DescribeLogDirsRequest, TopicMetadata, describe
 from drkit.kafka.topics import describe_topics, topic_configs
 from drkit.status.facts import error_line
 from drkit.status.model import FlowStatus
-from drkit.topic_sync.acl_preview import acl_plan
+from drkit.topic_sync.acl_sync import acl_plan
 from drkit.topic_sync.preview import topic_plan
 
 PARITY_SECONDS: Final = 60.0

@@ -25,7 +25,7 @@ from drkit.kafka.raw import ask_once, connections
 from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition
 from drkit.offset_map.beginning import begin_partitions
-from drkit.offset_map.packs import parts
+from drkit.offset_map.bucket import parts
 from drkit.offset_map.reading import load
 from drkit.offset_map.topic import bucket_of, new_nonce
 from drkit.offsets import (

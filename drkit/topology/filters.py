@@ -8,7 +8,7 @@ from functools import cached_property
 import re
 from typing import Final
 
-from drkit.topology.mm2_names import Mm2Topics
+from drkit.topology.naming import Mm2Topics
 
 _DOTS: Final = Mm2Topics()
 

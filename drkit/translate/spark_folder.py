@@ -18,9 +18,16 @@ from typing import Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from drkit.errors import ConfigError, Failed, Refused
-from drkit.offsets.spark_log import FirstOffsets, LoggedBatch, UnreadableLog
-from drkit.offsets.spark_query import NewLog, QueryLog
-from drkit.offsets.spark_state import moved, names_its_place, places
+from drkit.offsets.spark_query import (
+    FirstOffsets,
+    LoggedBatch,
+    NewLog,
+    QueryLog,
+    UnreadableLog,
+    moved,
+    names_its_place,
+    places,
+)
 
 OFFSETS: Final = "offsets"
 COMMITS: Final = "commits"

@@ -30,8 +30,7 @@ from drkit.model import TopicPartition
 from drkit.offset_map.bucket import MapBucket
 from drkit.offset_map.look import Look
 from drkit.offset_map.reading import read_on
-from drkit.offset_map.settle import settle_one
-from drkit.offset_map.settling import Wanted
+from drkit.offset_map.settling import Wanted, settle_one
 from drkit.offset_map.topic import bucket_of
 from drkit.offsets import MapKey, PartitionMap, SegmentMap
 from drkit.offsets.crossing import Crossing

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from drkit.cli.main import main
-from drkit.topic_sync import gone
+from drkit.topic_sync import sync
 
 if __name__ == "__main__":
-    gone.GRACE_MS, gone._PAUSE_MS = 10_000, 2_000  # type: ignore[misc]
+    sync.GRACE_MS, sync._PAUSE_MS = 10_000, 2_000  # type: ignore[misc]
     main()

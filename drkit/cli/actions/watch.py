@@ -17,7 +17,7 @@ from drkit.config import FlowSettings, Settings
 from drkit.detect.verdict import VerdictKind
 from drkit.errors import Refused
 from drkit.monitoring.page.server import Listen
-from drkit.watch import by_hand
+from drkit.watch import automatic
 from drkit.watch.identity import this_process
 from drkit.watch.run import WatchOptions
 from drkit.watch.run import watch as run_watch
@@ -60,20 +60,20 @@ def watch(
 def pause(names: tuple[str, ...], reason: str) -> None:
     """Run ``drkit watch pause``."""
     settings = configuration().settings
-    rows = [by_hand.pause(settings, f, getpass.getuser(), reason) for f in _chosen(settings, names)]
+    rows = [automatic.pause(settings, f, getpass.getuser(), reason) for f in _chosen(settings, names)]
     emit(rows if session().as_json else list(map(with_times, rows)))
 
 
 def resume(names: tuple[str, ...]) -> None:
     """Run ``drkit watch resume``."""
     settings = configuration().settings
-    emit([by_hand.resume(settings, f) for f in _chosen(settings, names)])
+    emit([automatic.resume(settings, f) for f in _chosen(settings, names)])
 
 
 def acknowledge(names: tuple[str, ...]) -> None:
     """Run ``drkit watch acknowledge``."""
     settings = configuration().settings
-    found = [by_hand.acknowledged(settings, f, getpass.getuser()) for f in _chosen(settings, names)]
+    found = [automatic.acknowledged(settings, f, getpass.getuser()) for f in _chosen(settings, names)]
     emit(found if session().as_json else [with_times(asdict(each)) for each in found])
 
 

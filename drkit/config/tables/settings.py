@@ -9,13 +9,12 @@ from typing import Final, Literal
 from pydantic import Field, PositiveFloat, ValidationInfo, field_validator
 
 from drkit.config.tables.auto_proof import Times, rpo_close, rpo_unmet, times_of, unsafe
-from drkit.config.tables.closest import suggestion
 from drkit.config.tables.cluster import ClusterSettings
 from drkit.config.tables.control import ControlSettings
 from drkit.config.tables.detection import DetectionSettings
 from drkit.config.tables.drills import DrillSettings, drill_conflicts
 from drkit.config.tables.fence import FenceSettings
-from drkit.config.tables.fields import Strict
+from drkit.config.tables.fields import Strict, suggestion
 from drkit.config.tables.flow import FlowSettings
 from drkit.config.tables.metrics import MetricsSettings
 from drkit.config.tables.repoint import RepointSettings

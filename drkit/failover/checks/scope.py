@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from drkit.config import FlowSettings
-from drkit.config.tables.closest import closest
+from drkit.config.tables.fields import closest
 from drkit.counted import counted, first_of, verb
 from drkit.errors import ConfigError, Usage
 from drkit.failover.checks.survey import positions_of

@@ -34,9 +34,8 @@ from drkit.flow_state.returns import begun_by_turn
 from drkit.kafka.access.acls import NoAuthorizer, create_acls, delete_acls, list_acls, own_principals
 from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.kafka.topics import alter_topic_configs, topic_configs
-from drkit.topology.acl_bounds import OUTSIDE, AclBounds, bounded_promotion
-from drkit.topology.acl_record import Promotion
-from drkit.topology.acls import Acl
+from drkit.topology.acl_plan import OUTSIDE, AclBounds, bounded_promotion
+from drkit.topology.acls import Acl, Promotion
 from drkit.topology.topic_configs import MAX_MESSAGE_BYTES, PASSIVE
 
 _EFFECT: Final = "acls only home"

@@ -22,8 +22,7 @@ from drkit.flow_state.codec.fields import (
     text,
 )
 from drkit.flow_state.codec.record import Body, StateRecord
-from drkit.topology.acl_record import AclRecord
-from drkit.topology.acls import Acl, from_json, to_json
+from drkit.topology.acls import Acl, AclRecord, from_json, to_json
 
 Sizes = Map[TopicName, Annotated[str, checked(text(32))] | None]
 """Topic → its ``max.message.bytes`` before a fence; None: it had none of its own."""

@@ -30,7 +30,7 @@ from drkit.kafka.requests import Append, metadata, produce_request
 from drkit.kafka.topics import appeared
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
-from drkit.watch.claim import acknowledge, claim
+from drkit.watch.automatic import acknowledge, claim
 from drkit.wire import Record, batch_crc
 from drkit.wire.header import CRC_AT, CRC_START, HEADER_SIZE, LENGTH_END, MAGIC
 from drkit.wire.header import HEADER as FIELDS

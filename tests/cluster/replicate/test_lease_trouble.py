@@ -23,8 +23,7 @@ from drkit.flow_state.records import LeaseRecord, StandbyRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster
-from drkit.replicate.epoch_loop import EpochLoop
-from drkit.replicate.epochs import Epochs
+from drkit.replicate.epochs import EpochLoop, Epochs
 from drkit.replicate.standby import Standby
 from drkit.spark.session import SharedSpark
 from tests.support.errors import coded

@@ -9,7 +9,7 @@ import pytest
 
 from drkit.catalogue import ERRORS
 from drkit.cli.page_index import ROOT, SOURCES, command_for, entries, look_up, look_up_page, plain
-from drkit.config.tables.closest import closest
+from drkit.config.tables.fields import closest
 from drkit.detect.reasons import Reason
 from tests.support.cli.printed import texts
 from tests.support.laws import broken

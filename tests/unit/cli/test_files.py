@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from drkit.cli import main as cli
-from drkit.cli.actions.config_init import starter
+from drkit.cli.actions.config import starter
 from drkit.cli.files import FILES, FOLDER
 from tests.support.laws import ROOT
 

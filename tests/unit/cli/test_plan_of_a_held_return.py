@@ -8,8 +8,7 @@ from typing import Any
 import click
 import pytest
 
-from drkit.cli.screens.held_return import commands_of, lines_of, under_way
-from drkit.cli.screens.outlook import show_outlook
+from drkit.cli.screens.outlook import commands_of, lines_of, show_outlook, under_way
 from drkit.cli.session import Session
 from drkit.config import FlowSettings
 from drkit.failover.core.machine import StepName

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from drkit.cli.screens.drill_states import state_text
+from drkit.cli.screens.drill import state_text
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.config.changes import changes
 from drkit.config.tables.drills import DrillSettings

@@ -15,7 +15,7 @@ from drkit.flow_state import names, reverse_flow
 from drkit.flow_state.reverse_flow import OppositeFlows
 from drkit.topology import IdentityNaming
 from drkit.topology.acls import Acl, AclOperation, PatternKind, Permission, ResourceKind
-from drkit.topology.refusals import refused_names
+from drkit.topology.flows import refused_names
 
 PARTS = st.text(st.characters(codec="ascii", categories=("L", "N"), include_characters="._-"), min_size=1)
 TOPICS = st.builds(names.drill_topic, PARTS, PARTS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from drkit.flow_state.records import ConfigsRecord, DelayedSetting
-from drkit.topic_sync.delay import Delayed, still_delayed
+from drkit.topic_sync.change import Delayed, still_delayed
 from drkit.topology.retention import Removal
 
 DAY = 86_400.0

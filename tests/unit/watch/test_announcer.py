@@ -13,8 +13,8 @@ from drkit.detect.risk import Sighting
 from drkit.detect.seen import Sight, SourceView
 from drkit.detect.verdict import Verdict, VerdictKind, judge
 from drkit.detect.votes import Tally
-from drkit.watch.announcer import Announcer, failover_command, in_words
-from drkit.watch.loss import LossKnown
+from drkit.watch.alerts import Announcer, failover_command, in_words
+from drkit.watch.senses import LossKnown
 
 UP = Verdict(VerdictKind.UP, Reason.WELL, (), "")
 SUSPECT = Verdict(VerdictKind.SUSPECT, Reason.UNCONFIRMED, (), "")

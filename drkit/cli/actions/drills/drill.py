@@ -19,8 +19,8 @@ from drkit.cli.session import session, to_type
 from drkit.cli.signals import until_signalled
 from drkit.cli.talk import say
 from drkit.config import Loaded, Settings
-from drkit.config.tables.closest import suggestion
 from drkit.config.tables.drills import DrillKind, DrillSettings
+from drkit.config.tables.fields import suggestion
 from drkit.drill.entry import DrillEntry, ended_notice, not_run_notice
 from drkit.drill.evidence import SWITCHOVER
 from drkit.drill.history import DrillHistory, clean_up
@@ -33,7 +33,7 @@ from drkit.drill.steps import DrillOptions, DrillProgress
 from drkit.drill.switchover import rehearse_switchover
 from drkit.errors import ConfigError, DrkitError, Failed, Refused, Usage
 from drkit.failover.proposal import Proposal
-from drkit.watch.tell import Teller
+from drkit.watch.alerts import Teller
 
 _OF_SWITCHOVER: Final = ("dry_run", "stay", "clients_cut")
 _CODES: Final = {PASS: 0, FAIL: Failed.exit_code}
