@@ -134,10 +134,7 @@ def _write_transactions(
 
 
 def _write_transaction(work: _Work, producer: Producer, cluster: str, topics: Sequence[str]) -> None:
-    """Write one transaction.
-
-    :raises KafkaException: its outcome is unknown, or it failed
-    """
+    """Write one transaction. Raises KafkaException if its outcome is unknown, or it failed."""
     sent: list[tuple[str, str]] = []
     delivered: dict[str, Message] = {}
 

@@ -71,10 +71,7 @@ def is_under_way() -> bool:
 
 
 def current_run() -> ScenarioRun:
-    """Return the run of this process.
-
-    :raises Failed: none is under way
-    """
+    """Return the run of this process. Raises Failed if none is under way."""
     if _Current.is_interrupted:
         raise KeyboardInterrupt
     if _Current.run is None:

@@ -186,10 +186,7 @@ class ClientStage(ABC):
         return bool(self._ask(cluster, group, lambda groups: groups.describe([group])).members)
 
     def _ask(self, cluster: str, group: str, question: Callable[[Groups], Awaitable[_Answers[_T]]]) -> _T:
-        """Return the answer of a group's coordinator.
-
-        :raises DrkitError: there is none
-        """
+        """Return the answer of a group's coordinator. Raises DrkitError if there is none."""
         settings = self.cluster(cluster)
         answers = ask_once(settings, self.WHERE, lambda raw: question(Groups(raw)), what="ask a coordinator")
         answer = answers[group]
@@ -373,10 +370,7 @@ class ScenarioStage(ClientStage):
         self.replicators.pop(flow).kill()
 
     def waiting_command(self) -> Child:
-        """Return the command that waits at an entry of its journal.
-
-        :raises Failed: there is none
-        """
+        """Return the command that waits at an entry of its journal. Raises Failed if there is none."""
         if self.orchestrator is None:
             raise Failed("no_orchestrator_running", where=self.WHERE)
         return self.orchestrator

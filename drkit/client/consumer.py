@@ -84,10 +84,7 @@ class FailoverConsumer(ConsumerSelection, ConsumerQuestions):
     # -- records ------------------------------------------------------------------------------------
 
     def poll(self, timeout: float | None = None) -> Message | None:
-        """As `Consumer.poll`.
-
-        :raises WrongCluster: the endpoint leads to another cluster than it says
-        """
+        """As `Consumer.poll`. Raises WrongCluster if the endpoint leads to another cluster than it says."""
         deadline = deadline_of(timeout)
         while True:
             self._follow()

@@ -183,10 +183,7 @@ class Stage:
         return self._addresses[cluster]
 
     def ask(self, *arguments: str) -> Any:
-        """The answer of a command, run as its user would.
-
-        :raises Failed: it gave no answer
-        """
+        """The answer of a command, run as its user would. Raises Failed if it gave no answer."""
         command = [sys.executable, "-m", "drkit", *arguments, "--json", "--config", str(self.config)]
         done = subprocess.run(  # noqa: S603  our own program
             command, capture_output=True, text=True, check=False, env=environment(self.folder)

@@ -45,10 +45,7 @@ def topic_name(flow: FlowSettings) -> str:
 
 
 def ensure_board(cluster: Cluster, flow: FlowSettings) -> None:
-    """Create the topic if it is missing.
-
-    :raises DrkitError: it cannot be created
-    """
+    """Create the topic if it is missing. Raises DrkitError if it cannot be created."""
     configs = {
         "cleanup.policy": "compact",
         # A vote a second: what is old goes within minutes, so that reading from the start stays quick.
@@ -87,10 +84,7 @@ def _report(where: str, key: str, why: str) -> None:
 
 
 def put_note(cluster: Cluster, flow: FlowSettings, key: str, value: Mapping[str, Any] | None) -> None:
-    """Write one note, durably; None takes it away.
-
-    :raises DrkitError: it was not accepted
-    """
+    """Write one note, durably; None takes it away. Raises DrkitError if it was not accepted."""
     ensure_board(cluster, flow)
     body = None if value is None else json.dumps(value).encode()
     with closing(SignedLog(cluster.settings, topic_name(flow), lambda _record, _why: None)) as log:

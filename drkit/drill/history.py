@@ -194,10 +194,7 @@ class DrillHistory:
         return sorted(found, key=lambda entry: (entry.began_ms, entry.key))
 
     def owing(self, flow: str) -> list[DrillEntry]:
-        """Return the drills of a flow that owe their cleanup.
-
-        :raises Failed: its topic cannot be read
-        """
+        """Return the drills of a flow that owe their cleanup. Raises Failed if its topic cannot be read."""
         entries = self.entries()
         if flow in self.unread:
             raise Failed("drills_unknown", where=flow, evidence=self.unread[flow])

@@ -219,10 +219,7 @@ def pack(positions: Sequence[PositionEvidence]) -> PackedPositions:
 
 
 def unpack(packed: PackedPositions) -> tuple[PositionEvidence, ...]:
-    """Return the positions with their windows.
-
-    :raises ValueError: a window is missing
-    """
+    """Return the positions with their windows. Raises ValueError if a window is missing."""
     windows: dict[int | None, RecordWindow | None] = {None: None, **dict(enumerate(packed.windows))}
     try:
         return tuple(PositionEvidence(*row[:-2], windows[s], windows[t]) for row, s, t in packed.rows)

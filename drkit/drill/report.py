@@ -198,10 +198,7 @@ def build_report(
 
 
 def read_report(text: str | bytes) -> DrillReport:
-    """Return the report in a JSON text.
-
-    :raises Failed: it is not a report
-    """
+    """Return the report in a JSON text. Raises Failed if it is not a report."""
     is_collecting = gc.isenabled()
     gc.disable()  # a million new objects without a cycle: searching them takes as long as reading
     try:

@@ -79,10 +79,7 @@ def kind_of(key: str) -> tuple[type[StateRecord], str] | None:
 
 
 def decoded(kind: type[StateRecord], name: str, value: bytes) -> StateRecord:
-    """The record of a kind in these bytes.
-
-    :raises Malformed: this drkit has not written it
-    """
+    """The record of a kind in these bytes. Raises Malformed if this drkit has not written it."""
     try:
         kind.check_name(name)
     except Malformed as error:

@@ -268,10 +268,7 @@ class Reached(NamedTuple):
 
 
 def reach(settings: ClusterSettings, seconds: float = REACH_SECONDS) -> Reached:
-    """Ask every server once.
-
-    :raises ConfigError: certificate files that do not load
-    """
+    """Ask every server once. Raises ConfigError if certificate files that do not load."""
     found = probe_servers(settings, seconds, _MOST)
     if answering := [f.server for f in found if f.kind is ProbeKind.KAFKA]:
         return Reached(settings.model_copy(update={"bootstrap_servers": ",".join(answering)}), "")
@@ -396,10 +393,7 @@ class Cluster:
 
 
 def refuse_same_cluster(source: Cluster, target: Cluster) -> None:
-    """Copying a cluster onto itself would never end.
-
-    :raises Refused: both aliases lead to one cluster
-    """
+    """Copying a cluster onto itself would never end. Raises Refused if both aliases lead to one cluster."""
     if source.cluster_id == target.cluster_id:
         raise Refused(
             "clusters_identical",

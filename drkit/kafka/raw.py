@@ -44,10 +44,7 @@ class PlainSelector(selectors.DefaultSelector):
     """
 
     def get_key(self, fileobj: Any) -> selectors.SelectorKey:
-        """The registration of a socket.
-
-        :raises KeyError: it is not registered
-        """
+        """The registration of a socket. Raises KeyError if it is not registered."""
         table: dict[int, selectors.SelectorKey] = self._fd_to_key  # type: ignore[attr-defined]  # typeshed hides it
         return table[fileobj.fileno()]
 

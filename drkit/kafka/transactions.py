@@ -310,10 +310,7 @@ class Ongoing(NamedTuple):
 
 
 async def open_on(cluster: RawCluster, topics: Iterable[str]) -> dict[TopicPartition, list[OpenProducer]]:
-    """Open transactions by partition, as the leaders that answer see them.
-
-    :raises RawError: no answer
-    """
+    """Open transactions by partition, as the leaders that answer see them. Raises RawError if no answer."""
     found = await metadata(cluster, sorted(topics))
     leaders = {at: leader_of(found, at) for at in partitions_of(found)}
     return await open_in(cluster, {at: node for at, node in leaders.items() if node >= 0})
@@ -343,10 +340,7 @@ async def owners(cluster: RawCluster, producers: Iterable[int]) -> dict[int, Own
 
 
 async def all_owners(cluster: RawCluster, producers: Iterable[int]) -> Owners:
-    """The same, and whether every coordinator has answered.
-
-    :raises RawError: no broker answers
-    """
+    """The same, and whether every coordinator has answered. Raises RawError if no broker answers."""
     leaders = (await metadata(cluster, [_LOG]))[_LOG].leaders
     coordinators = {leader.node for leader in leaders.values() if leader.node >= 0}
     # A broker that has just come back is not among those known.

@@ -27,10 +27,7 @@ Checkpoints = dict[str, dict[TopicPartition, CheckpointSeen]]
 
 
 def ensure_checkpoint_topic(target: Cluster, name: str, replicas: int = _REPLICAS) -> UUID:
-    """Create the topic where it is missing, and return its id.
-
-    :raises DrkitError: it cannot be created
-    """
+    """Create the topic where it is missing, and return its id. Raises DrkitError if it cannot be created."""
     return ensure_mm2_topic(target, name, replicas)
 
 

@@ -287,10 +287,7 @@ async def settle_one(
 
 
 async def _log_start(cluster: RawCluster, node: int, target: TopicPartition) -> int:
-    """The first offset left in a log; 0 where that is not answered.
-
-    :raises RawError: no answer
-    """
+    """The first offset left in a log; 0 where that is not answered. Raises RawError if no answer."""
     listed = (await list_offsets(cluster, node, {target: EARLIEST}, committed=False))[target]
     return 0 if listed.error else max(0, listed.offset)
 

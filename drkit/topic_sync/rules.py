@@ -131,10 +131,7 @@ def _by_policy(policy: str, go_on: Action, kind: str, generation: int, old_id: s
 
 
 def replication_factor(flow: FlowSettings, source: TopicMetadata, target_brokers: int) -> int:
-    """Replicas of a topic to create.
-
-    :raises Refused: more than the target has brokers
-    """
+    """Replicas of a topic to create. Raises Refused if more than the target has brokers."""
     wanted = source.replication_factor if flow.replication_factor is None else flow.replication_factor
     if wanted != BROKER_DEFAULT and wanted > target_brokers:
         raise Refused(

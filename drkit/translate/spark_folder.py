@@ -52,10 +52,7 @@ class SparkFolder(NamedTuple):
 
 
 def local_path(where: str) -> Path:
-    """The folder that a path or a ``file:`` URL names.
-
-    :raises Refused: it lies in another file system
-    """
+    """The folder that a path or a ``file:`` URL names. Raises Refused if it lies in another file system."""
     scheme = _SCHEME.match(where)
     if scheme is None:
         return Path(where).resolve()

@@ -234,10 +234,7 @@ def resume(settings: Settings, flow: FlowSettings) -> dict[str, Any]:
 
 
 def acknowledged(settings: Settings, flow: FlowSettings, by: str, wall: Millis = wall_ms) -> Automatic:
-    """Acknowledge the last automatic failover.
-
-    :raises Refused: there was none
-    """
+    """Acknowledge the last automatic failover. Raises Refused if there was none."""
     found = acknowledge(_target(settings, flow), flow, by, wall())
     if found is None:
         raise Refused(

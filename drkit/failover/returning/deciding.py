@@ -128,10 +128,7 @@ class DecideStep(Step):
         return StepResult({"topics": chosen, "reason": reason, "by": by}, (*notes, *left, *expiring))
 
     def undo(self, context: Context) -> StepResult:
-        """The decision stays on record, with its run.
-
-        The next return decides about what was discarded.
-        """
+        """The decision stays on record, with its run. The next return decides about what was discarded."""
         if context.effects(self.name):
             context.state.load()
             # Without BEGIN no topic has begun, and the old primary need not answer.

@@ -84,10 +84,7 @@ class DemoteStep(Step):
         return StepResult({"passive": len(context.scope.topics)})
 
     def undo(self, context: Context) -> StepResult:
-        """Roles and positions are put back.
-
-        Those of topics that the reverse flow may copy already stay.
-        """
+        """Roles and positions are put back. Those of topics that the reverse flow may copy already stay."""
         effects, notes = context.effects(self.name), []
         if not effects:
             return StepResult()

@@ -98,10 +98,7 @@ def fences_gone(settings: ClusterSettings, state: FlowState, topics: Collection[
 
 
 def retention_of(settings: ClusterSettings, topics: Collection[str]) -> dict[str, dict[str, str | None]]:
-    """The settings of topics that decide what is removed.
-
-    :raises DrkitError: the cluster does not tell
-    """
+    """The settings of topics that decide what is removed. Raises DrkitError if the cluster does not tell."""
     found = topic_configs(Cluster.connect(settings), topics)
     return {t: {n: c[n].value for n in _SETTINGS if n in c} for t, c in found.items()}
 

@@ -177,10 +177,7 @@ def decided_with(
 
 
 def _check(given: _Given) -> None:
-    """Refuse options that contradict each other.
-
-    :raises Usage: some do
-    """
+    """Refuse options that contradict each other. Raises Usage if some do."""
     again = [f"--{name}" for name in ("resume", "abort") if given[name]]
     if wrong := _contradiction(given, again) or _not_with(given, again):
         raise Usage("options_conflict", where=_PLACE, conflict=wrong, place=_PLACE)
@@ -253,10 +250,7 @@ def _is_open(settings: Settings, there: FlowSettings, _back: FlowSettings) -> bo
 
 
 def _refuse_failover(service: FailoverService) -> None:
-    """Refuse to continue a failover under the name of a return.
-
-    :raises Usage: a failover is under way
-    """
+    """Refuse to continue a failover under the name of a return. Raises Usage if a failover is under way."""
     run = service.under_way
     if run is not None and run.table is not RETURN:
         raise Usage(

@@ -200,10 +200,7 @@ def _plan(settings: Settings, name: str | None, kind: DrillKind | None, flow: st
 
 
 def _check(file: Path, drill_id: str | None) -> None:
-    """Check a report in a file.
-
-    :raises Failed: it was altered, or is not a report
-    """
+    """Check a report in a file. Raises Failed if it was altered, or is not a report."""
     if not file.is_file():
         raise Usage("file_missing", where=str(file))
     text = file.read_bytes()
