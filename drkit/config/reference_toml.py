@@ -12,13 +12,13 @@ from drkit.config.meanings import definitions
 UNITS: Final = {"_seconds": "s", "_ms": "ms", "_bytes": "bytes", "_per_second": "bytes/s"}
 """Ending of a setting's name → its unit."""
 _WIDTH: Final = 100
-_HEADER: Final = """\
+_TOML_HEADER: Final = """\
 # Every setting of drkit with its default. Generated: python -m drkit.config.reference
 #
 # `#name = value` is a default: take the # away to change it. `#name` without a value has no default.
 # Clusters and flows are examples; everything else may be left out.
 """
-_TABLES: Final[tuple[tuple[str, str, dict[str, str]], ...]] = (
+_TOML_TABLES: Final[tuple[tuple[str, str, dict[str, str]], ...]] = (
     ("ClusterSettings", "[clusters.primary]", {"bootstrap_servers": "primary-1:9092, primary-2:9092"}),
     ("ClusterSettings", "[clusters.standby]", {"bootstrap_servers": "standby-1:9092"}),
     ("FlowSettings", "[[flows]]", {"source": "primary", "target": "standby"}),
@@ -46,8 +46,8 @@ def reference_toml() -> str:
     """The file's text. It loads unchanged, and gives the same settings with every default uncommented."""
     tables = definitions()
     told: set[str] = set()
-    parts = [_HEADER]
-    for model, header, examples in _TABLES:
+    parts = [_TOML_HEADER]
+    for model, header, examples in _TOML_TABLES:
         schema = tables[model]
         parts += ["", header, *_settings(schema, examples, brief=model in told)]
         told.add(model)

@@ -11,7 +11,8 @@ from drkit.demo.stage import Stage
 from drkit.demo.turn_acts import CUT, protected, switched, works_at
 from drkit.errors import Failed
 
-_FORTH, _BACK = "primary->standby", "standby->primary"
+_FORTH = "primary->standby"
+_BACK = "standby->primary"
 _REASON = "no order may be lost"
 
 

@@ -13,7 +13,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from drkit.clock import wall_ms
 from drkit.demo.shop import ORDERS
 
-_LOOK_SECONDS = 0.2
+_OBSERVER_LOOK_SECONDS = 0.2
 _PIECE = 2000
 _POLL_SECONDS = 0.005
 _RATE_SECONDS = 1.0
@@ -110,7 +110,7 @@ class StandbyObserver:
     def _find_topics(self) -> None:
         """Topics appear on the standby when drkit creates them."""
         missing = dict(self._topics)
-        while missing and not self._closed.wait(_LOOK_SECONDS):
+        while missing and not self._closed.wait(_OBSERVER_LOOK_SECONDS):
             there = self._consumer.list_topics(timeout=10).topics
             for name in [
                 n for n, count in missing.items() if n in there and len(there[n].partitions) >= count

@@ -13,7 +13,8 @@ from drkit.errors import Failed
 _OPEN_SECONDS = 1.5
 _PATIENCE_SECONDS = 120.0
 CUT = "the shop goes where it is told"
-_FORTH, _BACK = "primary->standby", "standby->primary"
+_FORTH = "primary->standby"
+_BACK = "standby->primary"
 
 
 class GoOver:

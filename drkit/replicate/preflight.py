@@ -22,7 +22,7 @@ from drkit.kafka.groups.requests import listed_groups
 from drkit.kafka.security.settings import read_security
 from drkit.kafka.topics import broker_config, topic_names
 from drkit.next_command import quoted
-from drkit.replicate import required_acls as rights
+from drkit.replicate.required_acls import copying, for_settings, moving, together
 from drkit.replicate.flow_thread import waits_for_return
 from drkit.replicate.required_acls import Sides, SourceNames
 from drkit.topic_sync.rules import refuse_promoted
@@ -66,11 +66,11 @@ def refuse_missing(
     without: list[str] = []
     for flow in flows:
         topics, sides = _topics(clusters[flow.source], flow), _sides(clusters, flow)
-        copying, moving = rights.copying(flow, topics), rights.moving(flow, topics)
+        to_copy, to_move = copying(flow, topics), moving(flow, topics)
         if (tasks := settings.task_sides(flow)) == sides:
-            lacking += _lacking(sides, rights.together(copying, moving))
+            lacking += _lacking(sides, together(to_copy, to_move))
         else:
-            lacking += _lacking(sides, copying) + _lacking(tasks, moving)
+            lacking += _lacking(sides, to_copy) + _lacking(tasks, to_move)
         if strict:
             for setting, found in _for_settings(clusters, flow, once=False).items():
                 lacking += found
@@ -117,7 +117,7 @@ def _for_settings(
     """What is missing for settings, by those with which drkit does without."""
     source = clusters[flow.source]
     seen = SourceNames(_topics(source, flow), _groups(source, flow))
-    wanted = rights.for_settings(flow, seen, once=once)
+    wanted = for_settings(flow, seen, once=once)
     needs = zip(*wanted.values(), strict=True) if wanted else ((), ())
     all_needs = Sides(*(tuple(dict.fromkeys(n for group in side for n in group)) for side in needs))
     lacking = _lacking(_sides(clusters, flow), all_needs)

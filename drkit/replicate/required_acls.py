@@ -105,10 +105,10 @@ def copying(flow: FlowSettings, topics: Iterable[str]) -> Sides:
     internal = (state_topic(flow.source), offset_map_topic(flow.source))
     taking_over = _taking_over(flow) if flow.takeover_from_mm2 else ()
     return Sides(
-        (*_topics(names, SOURCE), *_topics([state_topic(flow.target)], OPPOSITE)),
+        (*_topic_needs(names, SOURCE), *_topic_needs([state_topic(flow.target)], OPPOSITE)),
         (
-            *_topics(copies, TARGET),
-            *_topics(internal, INTERNAL),
+            *_topic_needs(copies, TARGET),
+            *_topic_needs(internal, INTERNAL),
             *_on(Resource.CLUSTER, CLUSTER_NAME, CLUSTER),
             *_transactional_ids([lease_transactional_id(flow.source, flow.target)]),
             *_transactional_ids(_of_buckets(flow, bulk_transactional_id)),
@@ -123,7 +123,7 @@ def _of_buckets(flow: FlowSettings, name: Callable[[str, str, int], str]) -> Ite
 
 
 def _taking_over(flow: FlowSettings) -> Iterator[Need]:
-    yield from _topics([mm2_progress.offsets_topic(flow.source)], TAKEOVER_TOPIC)
+    yield from _topic_needs([mm2_progress.offsets_topic(flow.source)], TAKEOVER_TOPIC)
     yield from _on(Resource.GROUP, worker_group(flow.source), TAKEOVER_GROUP)
 
 
@@ -134,10 +134,10 @@ def moving(flow: FlowSettings, topics: Iterable[str]) -> Sides:
     internal = (state_topic(flow.source), offset_map_topic(flow.source))
     read, write = AclOperation.READ, AclOperation.WRITE
     return Sides(
-        tuple(_topics(names, {read: SOURCE[read]})),
+        tuple(_topic_needs(names, {read: SOURCE[read]})),
         (
-            *_topics(copies, {o: TARGET[o] for o in (read, write)}),
-            *_topics(internal, {o: INTERNAL[o] for o in (read, write)}),
+            *_topic_needs(copies, {o: TARGET[o] for o in (read, write)}),
+            *_topic_needs(internal, {o: INTERNAL[o] for o in (read, write)}),
             *_transactional_ids(_of_buckets(flow, bulk_transactional_id)),
             *_transactional_ids(_of_buckets(flow, map_transactional_id)),
         ),
@@ -162,31 +162,31 @@ def for_settings(flow: FlowSettings, seen: SourceNames, *, once: bool = False) -
         )
     if flow.heartbeats_replication and (beats := _beats(flow, seen, once=once)):
         copies = [flow.naming_policy.downstream(t) for t in beats]
-        found[NO_CARRYING] = Sides(tuple(_topics(beats, SOURCE)), tuple(_topics(copies, TARGET)))
+        found[NO_CARRYING] = Sides(tuple(_topic_needs(beats, SOURCE)), tuple(_topic_needs(copies, TARGET)))
     if flow.emit_heartbeats and not once:
-        found[NO_BEATS] = Sides(source=tuple(_topics([HEARTBEATS], BEATS)))
+        found[NO_BEATS] = Sides(source=tuple(_topic_needs([HEARTBEATS], BEATS)))
     if flow.emit_offset_syncs:
         found[NO_SYNCS] = _syncs(flow)
     found |= _positions(flow, seen.groups, once=once)
     if flow.on_source_deleted == "mirror":
         copies = [flow.naming_policy.downstream(t) for t in seen.topics]
-        found[KEEP_TOPICS] = Sides(target=tuple(_topics(copies, GONE_TOPICS)))
+        found[KEEP_TOPICS] = Sides(target=tuple(_topic_needs(copies, GONE_TOPICS)))
     return found
 
 
 def _positions(flow: FlowSettings, groups: Iterable[str], *, once: bool) -> dict[str, Sides]:
     found: dict[str, Sides] = {}
     if flow.emit_checkpoints or flow.sync_group_offsets:
-        found[NO_POSITIONS] = Sides(source=tuple(_groups(groups, GROUPS_SOURCE)))
+        found[NO_POSITIONS] = Sides(source=tuple(_group_needs(groups, GROUPS_SOURCE)))
         if flow.follow_group_commits and not once:
-            found[NO_FOLLOWING] = Sides(source=tuple(_topics([OFFSETS_TOPIC], GROUP_LOG)))
+            found[NO_FOLLOWING] = Sides(source=tuple(_topic_needs([OFFSETS_TOPIC], GROUP_LOG)))
     if flow.sync_group_offsets:
-        found[NO_SYNC] = Sides(target=tuple(_groups(groups, GROUPS_TARGET)))
+        found[NO_SYNC] = Sides(target=tuple(_group_needs(groups, GROUPS_TARGET)))
         if flow.on_source_group_deleted == "mirror":
-            found[KEEP_GROUPS] = Sides(target=tuple(_groups(groups, GONE_GROUPS)))
+            found[KEEP_GROUPS] = Sides(target=tuple(_group_needs(groups, GONE_GROUPS)))
     if flow.emit_checkpoints:
         topic = flow.mm2_topics.checkpoints(flow.source)
-        found[NO_CHECKPOINTS] = Sides(target=tuple(_topics([topic], CHECKPOINTS)))
+        found[NO_CHECKPOINTS] = Sides(target=tuple(_topic_needs([topic], CHECKPOINTS)))
     return found
 
 
@@ -194,7 +194,7 @@ def _syncs(flow: FlowSettings) -> Sides:
     """ACLs for the topic of offset syncs, which is named after the cluster that does not hold it."""
     on_source = flow.offset_syncs_topic_location == "source"
     topic = flow.mm2_topics.offset_syncs(flow.target if on_source else flow.source)
-    needs = tuple(_topics([topic], SYNCS))
+    needs = tuple(_topic_needs([topic], SYNCS))
     return Sides(source=needs) if on_source else Sides(target=needs)
 
 
@@ -204,7 +204,7 @@ def _beats(flow: FlowSettings, seen: SourceNames, *, once: bool) -> list[str]:
     return sorted({t for t in seen.topics if flow.is_heartbeats(t)} | own)
 
 
-def _topics(names: Iterable[str], wanted: Wanted) -> Iterator[Need]:
+def _topic_needs(names: Iterable[str], wanted: Wanted) -> Iterator[Need]:
     for name in names:
         yield from _on(Resource.TOPIC, name, wanted)
 
@@ -214,7 +214,7 @@ def _transactional_ids(names: Iterable[str]) -> Iterator[Need]:
         yield from _on(Resource.TRANSACTIONAL_ID, name, TRANSACTIONS)
 
 
-def _groups(names: Iterable[str], wanted: Wanted) -> Iterator[Need]:
+def _group_needs(names: Iterable[str], wanted: Wanted) -> Iterator[Need]:
     for name in names:
         yield from _on(Resource.GROUP, name, wanted)
 

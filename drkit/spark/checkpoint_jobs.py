@@ -8,7 +8,7 @@ from drkit.checkpoints.round import checkpoint_task
 from drkit.checkpoints.shard import Shard, ShardReport
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.spark.jobs import SparkJobs
-from drkit.spark.session import SharedSpark
+from drkit.spark.workshop import SharedSpark
 
 
 def round_jobs(workshop: SharedSpark, flow: FlowSettings) -> SparkJobs:

@@ -38,7 +38,7 @@ from drkit.offsets import (
 from drkit.offsets.alignment import Aligned, NotAligned
 from drkit.offsets.map_record import Mode
 from drkit.offsets.segments import UNKNOWN
-from drkit.takeover import mm2_progress
+from drkit.takeover.mm2_progress import offsets_topic, refuse_living, stored_offsets
 from drkit.takeover.look import Compared, compare
 from drkit.topic_sync.rules import CopiedTopic, TopicSyncResult
 
@@ -89,8 +89,8 @@ class Takeover:
         :raises Refused: one of its workers is alive
         :raises DrkitError: the target does not answer
         """
-        mm2_progress.refuse_living(self._target, self._flow, pause)
-        self._stored = mm2_progress.stored_offsets(self._target, self._flow)
+        refuse_living(self._target, self._flow, pause)
+        self._stored = stored_offsets(self._target, self._flow)
 
     def take(self, found: TopicSyncResult) -> None:
         """Write where copying continues for every topic that was not looked at before.
@@ -209,7 +209,7 @@ class Takeover:
     def _refusal(self, reasons: list[str]) -> Refused:
         more = f" (and {len(reasons) - _SHOWN} more)" if len(reasons) > _SHOWN else ""
         missing = "" if self._stored is not None else (
-            f"; {mm2_progress.offsets_topic(self._flow.source)} does not exist there"
+            f"; {offsets_topic(self._flow.source)} does not exist there"
         )  # fmt: skip
         evidence = "; ".join(reasons[:_SHOWN]) + more + missing
         return Refused("takeover_refused", where=self._target.alias, evidence=evidence, flow=self._flow.name)

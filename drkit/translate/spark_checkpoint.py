@@ -129,7 +129,7 @@ def _told(folder: SparkFolder, new: NewLog, out: Path | None, request: Checkpoin
         checkpoint=str(folder.path),
         written=None if out is None else str(out),
         query=folder.query_id,
-        batch=_batch(folder.log),
+        batch=_batch_text(folder.log),
         kept_sources=sorted(request.keep),
         subscribe=renamed,
         accepted=request.accept_data_loss if lost else "",
@@ -138,7 +138,7 @@ def _told(folder: SparkFolder, new: NewLog, out: Path | None, request: Checkpoin
     )
 
 
-def _batch(log: QueryLog) -> str:
+def _batch_text(log: QueryLog) -> str:
     if log.newest is None:
         return "none was planned yet"
     if log.open:

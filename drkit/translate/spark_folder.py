@@ -35,7 +35,7 @@ SOURCES: Final = "sources"
 _METADATA: Final = "metadata"
 _FIRST: Final = "0"
 _SCHEME: Final = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9+.-]+):")
-_SHOWN: Final = 5
+_SHOWN_FILES: Final = 5
 
 Listing = dict[str, tuple[int, int]]
 """Size in bytes and time of the last change, in nanoseconds, of all files below a folder."""
@@ -93,7 +93,7 @@ def read_folder(path: Path) -> SparkFolder:
 
 def _inner(path: Path) -> str:
     found = sorted(p.parent.name for p in path.glob(f"*/{OFFSETS}"))
-    return f"one checkpoint at a time: {', '.join(found[:_SHOWN])}" if found else ""
+    return f"one checkpoint at a time: {', '.join(found[:_SHOWN_FILES])}" if found else ""
 
 
 def _numbers(folder: Path) -> list[int]:
@@ -143,7 +143,7 @@ def check_out(path: Path, out: Path) -> None:
         raise Refused("checkpoint_nested", where=str(out), evidence=f"the checkpoint is {path}")
     old = sorted(p.name for p in out.iterdir()) if out.is_dir() else [out.name] if out.exists() else []
     if old:
-        raise Refused("checkpoint_folder_in_use", where=str(out), evidence=", ".join(old[:_SHOWN]))
+        raise Refused("checkpoint_folder_in_use", where=str(out), evidence=", ".join(old[:_SHOWN_FILES]))
 
 
 def write_folder(folder: SparkFolder, out: Path, new: NewLog, location: str = "") -> None:
@@ -224,4 +224,4 @@ def _refuse_running(folder: SparkFolder) -> None:
     now = _listing(folder.path)
     if now != folder.files:
         changed = sorted(n for n in now.keys() | folder.files.keys() if now.get(n) != folder.files.get(n))
-        raise Refused("query_running", where=str(folder.path), evidence=", ".join(changed[:_SHOWN]))
+        raise Refused("query_running", where=str(folder.path), evidence=", ".join(changed[:_SHOWN_FILES]))

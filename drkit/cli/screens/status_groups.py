@@ -34,7 +34,7 @@ def group_lines(status: FlowStatus, *, chosen: tuple[str, ...] = (), every: bool
         ready = sum(g.ready for g in left)
         shown["not shown"] = f"{len(left):,} groups more, {ready:,} of them ready: --all-groups, or --json"
     if chosen and listed:
-        shown["partitions"] = [_partition(g, p, seen.at_ms) for g in listed for p in g.partitions]
+        shown["partitions"] = [_group_partition(g, p, seen.at_ms) for g in listed for p in g.partitions]
     if others := [o for o in seen.others if not chosen or o.group in chosen]:
         named = others if every else others[:SHOWN]
         shown["not synchronised"] = [{"group": o.group, "why": o.reason} for o in named]
@@ -80,7 +80,7 @@ def _group(g: GroupStatus, seen: GroupsSeen) -> dict[str, Any]:
     }
 
 
-def _partition(g: GroupStatus, p: GroupPartition, now_ms: int) -> dict[str, Any]:
+def _group_partition(g: GroupStatus, p: GroupPartition, now_ms: int) -> dict[str, Any]:
     return {
         "group": g.group,
         "topic": p.topic,

@@ -18,7 +18,7 @@ from drkit.failover.loss.findings import CopyFate
 from drkit.failover.service import FailoverService
 from drkit.visible import visible
 
-_PLACE: Final = f"{RETURN.command} --forget"
+_FORGET: Final = f"{RETURN.command} --forget"
 
 
 def forget_topics(service: FailoverService, topics: Sequence[str], *, dry_run: bool, yes: bool) -> None:
@@ -33,7 +33,7 @@ def forget_topics(service: FailoverService, topics: Sequence[str], *, dry_run: b
     if not yes:
         for each in planned:
             say(visible(each.in_words))
-        ask(f"Forget the promotion of {counted(len(planned), 'topic')}?", command=_PLACE)
+        ask(f"Forget the promotion of {counted(len(planned), 'topic')}?", command=_FORGET)
     _show(forget(service, topics, by=person()), service.flow, done=True)
 
 

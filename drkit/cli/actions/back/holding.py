@@ -15,7 +15,7 @@ from drkit.failover.core.machine import RETURN
 from drkit.failover.new_primary.hold import held_now, hold, put_back
 from drkit.failover.service import FailoverService
 
-_PLACE: Final = f"{RETURN.command} --hold"
+_HOLD: Final = f"{RETURN.command} --hold"
 
 
 def hold_topics(
@@ -33,7 +33,7 @@ def hold_topics(
         return
     if not yes:
         show_held(planned, flow, done=False, asks=True)
-        ask(f"Let {flow.target} keep everything of {counted(changes, 'topic')}?", command=_PLACE)
+        ask(f"Let {flow.target} keep everything of {counted(changes, 'topic')}?", command=_HOLD)
     show_held(hold(settings, flow, topics, by=person()), flow, done=True)
 
 
@@ -47,7 +47,7 @@ def end_hold(settings: Settings, service: FailoverService) -> None:
     if run is not None and run.table is RETURN:
         raise Usage(
             "failback_under_way",
-            where=f"{_PLACE} --abort",
+            where=f"{_HOLD} --abort",
             evidence=f"run {run.run_id}: {run.state}",
             command=RETURN.command,
         )
