@@ -13,7 +13,7 @@ from drkit.drill.entry import DrillEntry, DrillState, drill_states
 from drkit.drill.history import DrillHistory, DrillTopic, newest_entries
 from drkit.drill.plan import drill_folder
 from drkit.errors import DrkitError
-from drkit.monitoring.metrics_pair import OVERDUE, OWED, PASSED, VERDICT, Sample
+from drkit.monitoring.metrics import OVERDUE, OWED, PASSED, VERDICT, Sample
 from drkit.time_limit import begun
 
 _READ_SECONDS: Final = 60.0

@@ -48,8 +48,7 @@ from drkit.kafka.raw import RawCluster, ask_once
 from drkit.kafka.requests import describe_producers, metadata
 from drkit.kafka.topics import TopicPlan, create_topics
 from drkit.model import TopicPartition
-from drkit.repoint.endpoints import endpoint_of
-from drkit.repoint.file import EndpointFile
+from drkit.repoint.file import EndpointFile, endpoint_of
 from drkit.verify.reading import RangeReader
 
 PARTITIONS: Final = 2

@@ -11,8 +11,7 @@ import subprocess
 import time
 
 from drkit.errors import Failed
-from drkit.local.launched import Launched
-from drkit.local.process import wait_stopped
+from drkit.local.process import Launched, wait_stopped
 from drkit.local.readiness import ClusterView, ask, listens
 
 _EVIDENCE_CHARS = 1500

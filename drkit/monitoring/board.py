@@ -15,8 +15,7 @@ from drkit.clock import Seconds, busy, monotonic
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError
 from drkit.model import FlowAliases
-from drkit.monitoring.metrics import FlowCollector, FlowFigures, Labelled
-from drkit.monitoring.metrics_pair import DrillSamples
+from drkit.monitoring.metrics import DrillSamples, FlowCollector, FlowFigures, Labelled
 from drkit.status.groups import worst_first
 from drkit.status.lag.hanging import HANGING, hanging
 from drkit.status.model import Fault, FlowStatus

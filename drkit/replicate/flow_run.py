@@ -49,7 +49,7 @@ from drkit.replicate.side_jobs import SideJobs
 from drkit.replicate.supervisor import survives
 from drkit.spark.session import SharedSpark
 from drkit.status.progress import Progress
-from drkit.takeover.start import Takeover
+from drkit.takeover.mm2_takeover import Takeover
 from drkit.time_limit import within
 from drkit.topic_sync.acl_sync import AclSync
 from drkit.topic_sync.rules import TopicSyncResult, refuse_promoted

@@ -17,7 +17,7 @@ from drkit.clock import monotonic
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError
 from drkit.monitoring.board import LOOK_SECONDS, QUIET_SECONDS, Board, FlowWatch
-from drkit.monitoring.metrics_pair import DrillSamples
+from drkit.monitoring.metrics import DrillSamples
 from drkit.monitoring.page.server import Listen, answering
 from drkit.replicate.flow_thread import FlowThread, Tell
 from drkit.replicate.job import FlowJob

@@ -22,8 +22,7 @@ from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.mm2_topics.offset_syncs import OffsetSyncEmitter, OffsetSyncs, syncing
 from drkit.replicate.once import wants_another_round
-from drkit.spark.checkpoint_jobs import round_jobs, run_round
-from drkit.spark.jobs import SparkJobs
+from drkit.spark.jobs import SparkJobs, round_jobs, run_round
 from drkit.spark.session import SharedSpark
 from drkit.status.progress import Progress
 from drkit.time_limit import within

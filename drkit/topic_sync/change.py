@@ -26,7 +26,6 @@ from drkit.kafka.topics import (
     topic_configs,
 )
 from drkit.topic_sync.rules import Configs, Pair, TopicSyncResult, drifted, in_short, replication_factor
-from drkit.topology.retention import Removal, inherited, removals
 from drkit.topology.topic_configs import (
     MAX_MESSAGE_BYTES,
     MIN_INSYNC_REPLICAS,
@@ -42,11 +41,14 @@ from drkit.topology.topic_plan import (
     CreateTopic,
     DeleteConfig,
     DeleteTopic,
+    Removal,
     SetConfig,
     TopicChange,
     TopicStep,
     WantedTopic,
+    inherited,
     plan,
+    removals,
 )
 
 _CONFIG_STEPS: Final = frozenset({TopicStep.WIDEN, TopicStep.REST})

@@ -21,7 +21,7 @@ from drkit.flow_state.codec.record import TaskData
 from drkit.kafka.clients import TIMESTAMP_LOG_APPEND_TIME, Message
 from drkit.living_keys import LivingKeys
 from drkit.offsets.alignment import Fingerprints
-from drkit.takeover.look import content
+from drkit.takeover.mm2_takeover import content
 from drkit.verify.before import Trimmed, compare_before
 from drkit.verify.compare import (
     FINDINGS,

@@ -13,7 +13,7 @@ from drkit.detect.awake import AwakeClock, Ticker
 from drkit.detect.reasons import Reason, runbook
 from drkit.detect.verdict import VerdictKind
 from drkit.errors import ConfigError
-from drkit.monitoring.metrics_pair import DrillSamples
+from drkit.monitoring.metrics import DrillSamples
 from drkit.monitoring.page.server import Listen, answering
 from drkit.next_command import Given, with_given_options
 from drkit.watch.alerts import Announcer, Teller, failover_command, in_words

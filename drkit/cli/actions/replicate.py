@@ -21,7 +21,7 @@ from drkit.cli.talk import say, say_over
 from drkit.config import FlowSettings, Settings
 from drkit.counted import counted, first_of
 from drkit.errors import Usage
-from drkit.monitoring.metrics_pair import DrillSamples
+from drkit.monitoring.metrics import DrillSamples
 from drkit.monitoring.page.server import Listen
 from drkit.replicate.flow_thread import Glance
 from drkit.replicate.reload import ConfigFile

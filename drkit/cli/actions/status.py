@@ -8,8 +8,7 @@ import threading
 from drkit.cli.configuration import configuration
 from drkit.cli.loading import work
 from drkit.cli.render import emit
-from drkit.cli.screens.status import NO_DRILLS, DrillsView, as_data, show, show_again
-from drkit.cli.screens.status_view import Shown
+from drkit.cli.screens.status import NO_DRILLS, DrillsView, Shown, as_data, show, show_again
 from drkit.cli.session import session
 from drkit.cli.signals import until_signalled
 from drkit.config import FlowSettings, Settings

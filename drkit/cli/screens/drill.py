@@ -9,8 +9,7 @@ from textwrap import wrap
 from typing import Any, Final
 
 from drkit.chaos.verdict import PASS
-from drkit.cli.screens.status import DrillsView
-from drkit.cli.screens.status_groups import ago
+from drkit.cli.screens.status import DrillsView, ago
 from drkit.clock import wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.config.tables.drills import DrillSettings

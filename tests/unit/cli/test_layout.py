@@ -14,8 +14,7 @@ from drkit.cli.actions.divergence import _rows
 from drkit.cli.layout import with_times
 from drkit.cli.render import emit
 from drkit.cli.screens.failover import Progressing, shown
-from drkit.cli.screens.status import show
-from drkit.cli.screens.status_view import Shown
+from drkit.cli.screens.status import Shown, show
 from drkit.failover.core.context import StepProgress
 from drkit.failover.core.machine import StepName
 from drkit.failover.loss.findings import DivergenceState, PartitionDivergence

@@ -16,7 +16,7 @@ from drkit.cli import main as cli
 from drkit.cli.actions.config import starter
 from drkit.config import read
 from drkit.config.meanings import definitions
-from drkit.config.reference_toml import reference_toml
+from drkit.config.reference import reference_toml
 from drkit.config.schema import DIALECT, editor_schema
 
 ROOT = Path(__file__).parents[3]

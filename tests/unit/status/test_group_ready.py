@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from drkit.cli.screens.status_groups import ago, group_lines
+from drkit.cli.screens.status import ago, group_lines
 from drkit.config import FlowSettings
 from drkit.model import TopicPartition
 from drkit.offsets import Unavailable

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 import pytest
 
-from drkit.cli.screens.status_view import loss_text, view
+from drkit.cli.screens.status import loss_text, view
 from drkit.detect.reasons import FailoverFacts
 from drkit.detect.risk import Sighting, of_answering_source, of_silent_source
 from drkit.failover.checks.preconditions import GATES, PreconditionInput

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import pytest
 
 from drkit import observe
-from drkit.cli.screens.status_view import Shown, loss_text, view
+from drkit.cli.screens.status import Shown, loss_text, view
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.counted import size_text
 from drkit.flow_state.records import PendingFence, PendingLift
@@ -21,8 +21,7 @@ from drkit.min_max_mean import MinMaxMean
 from drkit.mm2_topics import heartbeats
 from drkit.mm2_topics.heartbeats import HeartbeatEmitter
 from drkit.model import TopicPartition
-from drkit.monitoring.metrics import FlowCollector, FlowFigures
-from drkit.monitoring.metrics_mm2 import Count
+from drkit.monitoring.metrics import Count, FlowCollector, FlowFigures
 from drkit.status.facts import ends_from, seen_record, status_of
 from drkit.status.faults import faults_of
 from drkit.status.lag.source import Ends, UncopiedRange, counted_gap
