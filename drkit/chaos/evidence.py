@@ -26,8 +26,8 @@ from drkit.config import FlowSettings
 from drkit.errors import DrkitError
 from drkit.failover.core.machine import FAILOVER, RunState
 from drkit.failover.journal.entries import JournalHistory, RunLog
+from drkit.failover.journal.lost import violations
 from drkit.failover.journal.topic import JournalTopic
-from drkit.failover.journal.violations import violations
 from drkit.failover.report import report_of
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.records import PendingFence, PendingLift

@@ -11,10 +11,9 @@ from typing import Any, Final, Self, TypeVar
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from drkit.client.calls import deadline_of, positions, turn, unhindered
+from drkit.client.calls import ConsumerQuestions, deadline_of, positions, turn, unhindered
 from drkit.client.errors import EndpointMoved, FromAnotherCluster, WrongCluster
 from drkit.client.identity import KNOWN_SECONDS, ClusterIdCheck
-from drkit.client.questions import ConsumerQuestions
 from drkit.client.shared import Closed, ConsumerSelection, Rebalance, Selection, Shared
 from drkit.client.switch import LOG, UNUSABLE, EndpointWatch, OnSwitch, Switch, configuration, in_background
 from drkit.client.waiting import LEAVE_SECONDS, Calls, Opened, Unanswered, in_caller

@@ -13,8 +13,8 @@ from textwrap import wrap
 from typing import Any, Final
 
 from drkit.config.changes import LIVE
-from drkit.config.meanings import definitions
 from drkit.config.mm2.keys import CHOOSES_COPIES, CONNECT_KEYS, FLOW_KEYS, KeySupport, Mm2Key
+from drkit.config.schema import definitions
 from drkit.config.tables.client_properties import CONNECTION, FLOW_FIELDS, IDLE
 
 UNITS: Final = {"_seconds": "s", "_ms": "ms", "_bytes": "bytes", "_per_second": "bytes/s"}

@@ -10,15 +10,48 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Final, Generic, Self, TypeVar
 
+from drkit import observe
 from drkit.clock import wall_ms
 from drkit.config import ClusterSettings
+from drkit.control_key import WHO_WRITES
+from drkit.counted import is_reported
 from drkit.errors import Failed
-from drkit.flow_state.dropped import Dropped
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.records import EventRecord, SourceSeenRecord, StateRecord
 from drkit.flow_state.state import FlowState, R, StateChange
 from drkit.kafka.reading.signed_log import SignedLog
 from drkit.wire import Record
+
+HOW_TO_ADOPT: Final = (
+    "if it was written before this pair had a control key: drkit control adopt; if another process of drkit"
+    f" has another key, or none: give it this one; if neither: {WHO_WRITES}"
+)
+"""What to do about records without a valid MAC."""
+
+
+class Dropped:
+    """What one reader of a topic has passed over.
+
+    :param where: the topic and its cluster
+    """
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self.count = 0
+        self.first = ""
+        """The offset of the first one, and why it does not count."""
+
+    def add(self, key: bytes | None, offset: int, why: str) -> None:
+        """Count a record, and name it."""
+        self.count += 1
+        self.first = self.first or f"offset {offset}: {why}"
+        reason = f"offset {offset}: {why}"
+        if is_reported(self.count):
+            observe.event(
+                "record_dropped", level="warning", where=self._where, reason=reason, hint=HOW_TO_ADOPT,
+                key=(key or b"")[:80].decode(errors="backslashreplace"), count=self.count,
+            )  # fmt: skip
+
 
 T = TypeVar("T")
 _SEEN: Final = SourceSeenRecord.KEY.encode()

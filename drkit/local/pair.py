@@ -14,13 +14,12 @@ import time
 from typing import Any
 
 from drkit.errors import ConfigError, Failed, Refused
-from drkit.local.broker import LocalBroker
+from drkit.local.broker import LocalBroker, ask
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.file_lock import locked
 from drkit.local.jars import Progress, default_cache
 from drkit.local.node import broker_command
 from drkit.local.process import ProcessIdentity
-from drkit.local.readiness import ask
 from drkit.local.runtime import find_runtime
 from drkit.local.spec import ClusterSpec
 

@@ -15,9 +15,8 @@ from drkit.control_key import WHO_WRITES
 from drkit.copy_task.core.assignment import PartitionAssignment
 from drkit.copy_task.report import note_speed
 from drkit.errors import Refused
-from drkit.flow_state.copied_topics import written_of
-from drkit.flow_state.creation import ensure_offset_map
-from drkit.flow_state.frozen_topics import FrozenTopics
+from drkit.flow_state.copied_topics import FrozenTopics, written_of
+from drkit.flow_state.creation import ensure_offset_map, restore
 from drkit.flow_state.lease.run_lease import FlowLease
 from drkit.flow_state.names import offset_map_topic
 from drkit.flow_state.producer_ids import own_ids, own_on_record
@@ -33,7 +32,6 @@ from drkit.flow_state.records import (
     RoleRecord,
     StandbyRecord,
 )
-from drkit.flow_state.repair import restore
 from drkit.flow_state.reverse_flow import OppositeFlows
 from drkit.flow_state.state import StateChange
 from drkit.flow_state.topic import StateTopic

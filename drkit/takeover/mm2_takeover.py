@@ -22,8 +22,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.clients import TIMESTAMP_LOG_APPEND_TIME, Message
 from drkit.kafka.groups.requests import group_members
 from drkit.kafka.raw import ask_once, connections
-from drkit.kafka.reading.headers import all_headers
-from drkit.kafka.reading.log_reader import read_partitions
+from drkit.kafka.reading.log_reader import all_headers, read_partitions
 from drkit.kafka.topics import describe_topics, list_offsets
 from drkit.model import TopicPartition
 from drkit.offset_map.beginning import begin_partitions

@@ -16,8 +16,7 @@ from drkit.kafka.clients import (
     Message,
     confluent_config,
 )
-from drkit.kafka.reading.headers import all_headers
-from drkit.kafka.reading.log_reader import is_passed_over
+from drkit.kafka.reading.log_reader import all_headers, is_passed_over
 from drkit.model import TopicPartition
 from drkit.verify.compare import ConsumedRecord
 

@@ -11,7 +11,7 @@ from drkit.errors import DrkitError, Refused
 from drkit.failover.core.context import StepProgress
 from drkit.failover.core.machine import RunState, StepName
 from drkit.failover.core.request import RunRequest
-from drkit.failover.journal.violations import violations
+from drkit.failover.journal.lost import violations
 from drkit.failover.returning.deciding import Undecided
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import describe_topics

@@ -12,7 +12,7 @@ from drkit.copy_task.target import foreign
 from drkit.copy_task.target.left_open import end_on_targets
 from drkit.copy_task.target.take_up import TakeUp, take_up
 from drkit.errors import Failed
-from drkit.flow_state.dropped import HOW_TO_ADOPT
+from drkit.flow_state.topic import HOW_TO_ADOPT
 from drkit.kafka.codes import (
     CLUSTER_AUTHORIZATION_FAILED,
     NO_SUCH_TOPIC,

@@ -16,8 +16,8 @@ from drkit.clock import monotonic, wall_ms
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
 from drkit.failover.core.machine import FAILOVER
 from drkit.failover.journal.entries import Assembly, JournalEntry, JournalHistory, parts_of
-from drkit.flow_state.dropped import Dropped
 from drkit.flow_state.names import ADOPTED, BEGUN, failover_transactional_id, journal_topic
+from drkit.flow_state.topic import Dropped
 from drkit.kafka import codes
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import RawCluster

@@ -47,7 +47,7 @@ from drkit.flow_state.records import PendingFence, PromotionRecord, RoleRecord
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.requests import Groups, failure
 from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.reading.epochs import epoch_ends
+from drkit.kafka.reading.record_cursor import epoch_ends
 from drkit.kafka.requests import TopicMetadata, all_topics, metadata
 from drkit.kafka.topics import topic_configs
 from drkit.model import TopicPartition

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from drkit.counted import counted, first_of, verb
-from drkit.kafka.reading.epochs import EpochEnd
+from drkit.kafka.reading.record_cursor import EpochEnd
 from drkit.status.lag.source import Ends
 
 _UNKNOWN_END: Final = -1

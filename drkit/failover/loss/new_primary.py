@@ -22,7 +22,7 @@ from drkit.flow_state.records import (
     RoleRecord,
 )
 from drkit.kafka import codes
-from drkit.kafka.reading.epochs import EpochEnd, epoch_ends
+from drkit.kafka.reading.record_cursor import EpochEnd, epoch_ends
 from drkit.kafka.requests import EARLIEST, LATEST, TopicMetadata, leader_of, listed, metadata
 from drkit.model import TopicPartition
 from drkit.offset_map.locate import Located

@@ -19,8 +19,7 @@ from drkit.failover.loss.findings import (
 )
 from drkit.failover.loss.log_cursor import LogSide, count_visible
 from drkit.failover.loss.new_primary import Copy, NewPrimary
-from drkit.kafka.reading.epochs import EpochEnd
-from drkit.kafka.reading.record_cursor import NO_IDS, Unreadable
+from drkit.kafka.reading.record_cursor import NO_IDS, EpochEnd, Unreadable
 from drkit.model import TargetOffset, TopicPartition
 from drkit.offsets import SegmentMap, Unavailable
 from drkit.offsets.crossing import Crossing

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+import gc
+from operator import methodcaller
+from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ConfluentPartition
 
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings
+from drkit.control_key import Headers
 from drkit.errors import Failed
 from drkit.kafka.admin import Cluster
 from drkit.kafka.clients import QUIET, confluent_config
@@ -105,3 +108,37 @@ def _drain(
                 ends.pop(at, None)
             elif not is_passed_over(error):
                 raise KafkaException(error)
+
+
+NOT_TEXT: Final = "\0"
+"""Replaces a name that is not UTF-8. No other name is equal: librdkafka ends names at a zero byte."""
+_CALL: Final = methodcaller("headers")
+"""A call from C: its result is always checked."""
+
+
+def headers_of(message: Message) -> Headers:
+    """The headers of a record of drkit's own topics; empty if a name is not UTF-8.
+
+    drkit writes no such names: a record with one comes from elsewhere, and must not end its reader.
+    """
+    found = all_headers(message)
+    return () if any(name == NOT_TEXT for name, _ in found) else found
+
+
+def all_headers(message: Message) -> list[tuple[str, bytes | None]]:
+    """The headers of any record; a name that is not UTF-8 is :data:`NOT_TEXT`."""
+    return [_readable(header) for header in _kept(message)]
+
+
+def _kept(message: Message) -> list[Any]:
+    for _ in range(2):  # the first call raises for a name that is not UTF-8; the second returns the list
+        try:
+            return _CALL(message) or []
+        except (SystemError, UnicodeDecodeError):
+            continue
+    return []
+
+
+def _readable(header: tuple[Any, Any]) -> tuple[str, bytes | None]:
+    items = gc.get_referents(header)  # leaves out a null pointer
+    return header if len(items) == len(header) else (NOT_TEXT, items[0])

@@ -15,7 +15,7 @@ from drkit.failover.loss import new_primary
 from drkit.failover.loss.findings import CommitKind, CopyFate, DivergenceState
 from drkit.failover.returning.compare import compared, unsound
 from drkit.flow_state.records import RoleRecord
-from drkit.kafka.reading.epochs import EpochEnd
+from drkit.kafka.reading.record_cursor import EpochEnd
 from drkit.model import TopicPartition
 from tests.support.failback.older_disk import (
     BIG,

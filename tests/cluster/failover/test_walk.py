@@ -14,7 +14,7 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.machine import ORDER, RunState
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.step import StepResult
-from drkit.failover.journal.violations import violations
+from drkit.failover.journal.lost import violations
 from drkit.failover.runs import all_steps
 from drkit.failover.steps.group_offsets import CommitOffsetsStep, TranslateStep
 from drkit.flow_state.records import RoleRecord

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from drkit.failover.core.machine import StepName
-from drkit.failover.journal.violations import violations
+from drkit.failover.journal.lost import violations
 from drkit.failover.new_primary.hold import HeldTopic
 from drkit.failover.watches import HoldWatch
 from drkit.flow_state.records import FenceSizesRecord, IncompleteRecord, ReturnRecord, TailRecord

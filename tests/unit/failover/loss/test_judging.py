@@ -20,7 +20,7 @@ from drkit.failover.loss.findings import (
     epoch_word,
 )
 from drkit.failover.loss.new_primary import Copy, copy_state, shortened
-from drkit.kafka.reading.epochs import EpochEnd
+from drkit.kafka.reading.record_cursor import EpochEnd
 from drkit.kafka.requests import PartitionLeader, TopicMetadata
 from drkit.model import TopicPartition
 
