@@ -67,11 +67,8 @@ def _is_of_the_system(error: OSError) -> bool:
 
 def _refused_by_the_system(error: OSError) -> DrkitError:
     """The DrkitError for a refusal of the operating system: a full disk, a folder that cannot be created."""
-    return Failed(
-        "system_refused",
-        where=str(error.filename or "standard output"),
-        evidence=error.strerror or str(error),
-    )
+    evidence = error.strerror or str(error)
+    return Failed("system_refused", where=str(error.filename or "standard output"), evidence=evidence)
 
 
 def _usage_of(error: click.ClickException) -> Usage:

@@ -252,11 +252,8 @@ def find(path: str | os.PathLike[str] | None, env: Mapping[str, str]) -> Path:
     if named:
         source = "--config" if path else CONFIG_VARIABLE
         raise ConfigError("config_missing", where=str(file), evidence=f"named by {source}", source=source)
-    raise ConfigError(
-        "config_not_given",
-        where=str(file.absolute()),
-        evidence=f"no --config, no {CONFIG_VARIABLE}, no ./{DEFAULT_FILE}",
-    )
+    evidence = f"no --config, no {CONFIG_VARIABLE}, no ./{DEFAULT_FILE}"
+    raise ConfigError("config_not_given", where=str(file.absolute()), evidence=evidence)
 
 
 def _empty(file: Path) -> ConfigError:

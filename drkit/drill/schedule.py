@@ -144,11 +144,8 @@ def _kubernetes_schedule(drill: DrillSettings, cron: Cron) -> str:
     """Return the expression with days of the week from 0 to 6: Kubernetes has no 7."""
     minute, hour, day, month, weekday = cron.fields
     if cron.needs_both_days and _EACH not in {day, weekday}:
-        raise Refused(
-            "cron_differs_in_kubernetes",
-            where=f"drill {drill.name}",
-            evidence=f"{drill.cron}: in cron both fields of days must fit, in Kubernetes one of them",
-        )
+        evidence = f"{drill.cron}: in cron both fields of days must fit, in Kubernetes one of them"
+        raise Refused("cron_differs_in_kubernetes", where=f"drill {drill.name}", evidence=evidence)
     days = weekday if weekday == _EACH else ",".join(map(str, cron.weekdays))
     return f"{minute} {hour} {day} {month} {days}"
 

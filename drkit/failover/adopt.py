@@ -192,11 +192,8 @@ def refuse_change(topic: TopicRecords, ends: Mapping[int, int]) -> None:
     :raises Refused: they differ from those at the time of the read
     """
     if topic.ends != ends:
-        raise Refused(
-            "adopt_state_changing",
-            where=f"{topic.name} on {topic.where}",
-            evidence=f"it ended at {topic.ends or 'none'}, now at {dict(ends) or 'none'}",
-        )
+        evidence = f"it ended at {topic.ends or 'none'}, now at {dict(ends) or 'none'}"
+        raise Refused("adopt_state_changing", where=f"{topic.name} on {topic.where}", evidence=evidence)
 
 
 _SECONDS: Final = 120.0

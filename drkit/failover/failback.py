@@ -161,11 +161,8 @@ def nothing_to_do(ways: FlowPair) -> Refused:
     """The refusal where nothing is left to do from the beginning."""
     there = ways.there
     which = f"none of {first_of(sorted(ways.topics))}" if ways.topics else "no topic"
-    return Refused(
-        "nothing_to_fail_back",
-        where=f"flow {there.name}",
-        evidence=f"{which} is active on {there.target} because of a failover of this flow",
-    )
+    evidence = f"{which} is active on {there.target} because of a failover of this flow"
+    return Refused("nothing_to_fail_back", where=f"flow {there.name}", evidence=evidence)
 
 
 def going_home(topics: Iterable[PairTopic], ways: FlowPair) -> list[PairTopic]:

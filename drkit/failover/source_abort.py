@@ -109,11 +109,8 @@ def _abortable(log: FenceLog, topic: FenceTopic, target_error: DrkitError) -> li
 
 def _refuse_opening(found: list[FenceRecord], topic: FenceTopic) -> None:
     if opening := [r for r in found if r.mark is FenceMark.OPENING]:
-        raise Refused(
-            "open_unknown",
-            where=f"run {opening[-1].run_id}, {topic.where}",
-            evidence="if it did, clients may write there, and lifting the fence would open both sides",
-        )
+        evidence = "if it did, clients may write there, and lifting the fence would open both sides"
+        raise Refused("open_unknown", where=f"run {opening[-1].run_id}, {topic.where}", evidence=evidence)
 
 
 def _refuse_later(settings: Settings, flow: FlowSettings, found: list[FenceRecord]) -> None:
@@ -142,11 +139,8 @@ def _abort(topic: FenceTopic, source: ClusterSettings, record: FenceRecord, stat
         record = topic.append(entry).records[record.run_id]
         if not record.is_aborted:
             _refuse_opening([record], topic)
-            raise Refused(
-                "opened_meanwhile",
-                where=f"run {record.run_id}, {topic.where}",
-                evidence=f"its record is marked {record.mark}",
-            )
+            evidence = f"its record is marked {record.mark}"
+            raise Refused("opened_meanwhile", where=f"run {record.run_id}, {topic.where}", evidence=evidence)
     if record.own_sizes:
         lift_sizes(source, record.own_sizes)
     if record.own_acls:

@@ -89,11 +89,8 @@ def third_cluster(settings: Settings, there: FlowSettings, to: str) -> ThirdClus
         )
     settings.cluster(to)
     if not (promoted := _promoted(settings, there)):
-        raise Refused(
-            "third_not_promoted",
-            where=f"flow {there.name}",
-            evidence=f"no topic of {there.target} has the role of a primary",
-        )
+        evidence = f"no topic of {there.target} has the role of a primary"
+        raise Refused("third_not_promoted", where=f"flow {there.name}", evidence=evidence)
     flow = next((f for f in settings.flows if (f.source, f.target) == (there.target, to)), None)
     if flow is None:
         error = NoFlow(

@@ -301,11 +301,8 @@ class FrozenTopics:
         record = state.readable(ProducerIdsRecord).get("")
         current = record.current if record is not None else self._ids.current
         if current != self._ids.current:
-            raise Failed(
-                "producer_replaced",
-                where=self._flow,
-                evidence=f"producer id {self._ids.current.id} is now {current.id}",
-            )
+            evidence = f"producer id {self._ids.current.id} is now {current.id}"
+            raise Failed("producer_replaced", where=self._flow, evidence=evidence)
         before, self._frozen = self._frozen, _decided(state)
         return before != self._frozen
 

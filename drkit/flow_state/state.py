@@ -180,11 +180,8 @@ class FlowState:
     def _damaged(self, keys: list[str]) -> Damaged:
         more = f"; and {len(keys) - 1} more" if len(keys) > 1 else ""
         if unsigned := [key for key in keys if key in self.refused]:
-            return Damaged(
-                "state_unsigned",
-                where=self._where,
-                evidence=f"key {unsigned[0]}, {self.refused[unsigned[0]]}{more}",
-            )
+            evidence = f"key {unsigned[0]}, {self.refused[unsigned[0]]}{more}"
+            return Damaged("state_unsigned", where=self._where, evidence=evidence)
         why = self.unreadable.get(keys[0]) or self._hidden or "it changed just now"
         return Damaged("state_foreign_record", where=self._where, evidence=f"key {keys[0]}, {why}{more}")
 

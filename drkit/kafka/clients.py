@@ -155,11 +155,8 @@ def tls_context(tls: Tls, where: str) -> ssl.SSLContext:
         elif tls.certificate_pem and tls.key_pem:
             _load_pem(context, f"{tls.key_pem}\n{tls.certificate_pem}", tls.key_password)
     except (OSError, ssl.SSLError) as error:
-        raise ConfigError(
-            "certificate_unusable",
-            where=where,
-            evidence=" ".join([str(error), *filter(None, (tls.ca_file, tls.certificate_file))]),
-        ) from error
+        evidence = " ".join([str(error), *filter(None, (tls.ca_file, tls.certificate_file))])
+        raise ConfigError("certificate_unusable", where=where, evidence=evidence) from error
     return context
 
 

@@ -156,12 +156,8 @@ class LocalBroker:
             return
         said = self._said()
         kind = PortTaken if "BindException" in said or "Address already in use" in said else Failed
-        raise kind(
-            "broker_ended",
-            where=self.name,
-            evidence=self.evidence(),
-            folder=self.folder,
-        )
+        evidence = self.evidence()
+        raise kind("broker_ended", where=self.name, evidence=evidence, folder=self.folder)
 
     def _said(self) -> str:
         parts = []
@@ -221,12 +217,8 @@ class LocalBroker:
         while not self._is_ready(expected):
             self.check_alive()
             if time.monotonic() > deadline:
-                raise Failed(
-                    "broker_not_ready",
-                    where=self.name,
-                    evidence=f"it sees {self.view()}; {self.evidence()}",
-                    folder=self.folder,
-                )
+                evidence = f"it sees {self.view()}; {self.evidence()}"
+                raise Failed("broker_not_ready", where=self.name, evidence=evidence, folder=self.folder)
             time.sleep(_POLL_SECONDS)
 
     def _is_ready(self, expected: frozenset[int]) -> bool:

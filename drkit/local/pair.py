@@ -203,11 +203,8 @@ class LocalPair:
     def _already_up(self, records: list[BrokerRecord]) -> dict[str, Any]:
         ended = [record for record in records if not record.process.alive]
         if ended:
-            raise Refused(
-                "local_pair_incomplete",
-                where=str(self.folder),
-                evidence=", ".join(f"{record.cluster} broker {record.node_id}" for record in ended),
-            )
+            evidence = ", ".join(f"{record.cluster} broker {record.node_id}" for record in ended)
+            raise Refused("local_pair_incomplete", where=str(self.folder), evidence=evidence)
         return self.status()
 
     def _of(self, cluster: str) -> list[BrokerRecord]:

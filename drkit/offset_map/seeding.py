@@ -199,11 +199,8 @@ def _records(
     if known is not None or to.producer_id in {ended.producer_id for ended in state.ended}:
         raise _not_new(at, to, f"the partition's leader knows it, with epoch {known}")
     if look.end != seed.downstream:
-        raise Refused(
-            "seed_end_differs",
-            where=str(at),
-            evidence=f"it ends at {look.end}, the seed at {seed.downstream}",
-        )
+        evidence = f"it ends at {look.end}, the seed at {seed.downstream}"
+        raise Refused("seed_end_differs", where=str(at), evidence=evidence)
     author = Author(new_nonce() >> 1, reign, look.leader_epoch)
     return [*parts(seed.segments, seed.downstream), seed.turn(to, state.history, author)]
 

@@ -61,11 +61,8 @@ def find_access(
     named = env.get("KUBECONFIG", "").split(os.pathsep)[0]
     file = Path(named) if named else Path(env.get("HOME", "/"), ".kube", "config")
     if not file.is_file():
-        raise ConfigError(
-            "no_kubernetes",
-            where=_WHERE,
-            evidence=f"no kubeconfig is named, drkit runs in no pod, and {file} does not exist",
-        )
+        evidence = f"no kubeconfig is named, drkit runs in no pod, and {file} does not exist"
+        raise ConfigError("no_kubernetes", where=_WHERE, evidence=evidence)
     return from_kubeconfig(file)
 
 

@@ -56,11 +56,8 @@ class EndpointFile:
     def _read(self) -> str:
         """Its text. A pipe or a device is not read: it may never end."""
         if not stat.S_ISREG(self._path.stat().st_mode):
-            raise Failed(
-                "endpoint_file_irregular",
-                where=str(self._path),
-                evidence="a folder, pipe or device has its name",
-            )
+            evidence = "a folder, pipe or device has its name"
+            raise Failed("endpoint_file_irregular", where=str(self._path), evidence=evidence)
         with self._path.open("rb") as content:
             return content.read(_LARGEST).decode()
 

@@ -219,8 +219,5 @@ def _no_slots(context: SparkContext, url: str) -> Failed | Refused:
     driver = f"{conf.get('spark.driver.host')}:{conf.get('spark.driver.port')}"
     if context._jsc.sc().isStopped():  # noqa: SLF001  no public way
         return Failed("spark_application_ended", where=url, evidence=f"the driver's address is {driver}")
-    return Refused(
-        "spark_no_slot",
-        where=url,
-        evidence=f"no executor has registered at {driver} within {_FIRST_SLOT_SECONDS:.0f} s",
-    )
+    evidence = f"no executor has registered at {driver} within {_FIRST_SLOT_SECONDS:.0f} s"
+    return Refused("spark_no_slot", where=url, evidence=evidence)

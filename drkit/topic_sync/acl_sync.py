@@ -175,11 +175,8 @@ class AclSync:
             return
         size = len(record.encode())
         if size > _LARGEST_RECORD:
-            raise Refused(
-                "too_many_acls",
-                where=self._state.name,
-                evidence=f"{size} bytes, the limit is {_LARGEST_RECORD}",
-            )
+            evidence = f"{size} bytes, the limit is {_LARGEST_RECORD}"
+            raise Refused("too_many_acls", where=self._state.name, evidence=evidence)
         self._state.put(record)
 
     def _tell(self, plan: AclPlan) -> None:

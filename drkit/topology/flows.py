@@ -197,11 +197,8 @@ def refused_names(
 def _own_fault(topic: str, copy: str, source: str, naming: Naming) -> Refused | None:
     """The errors of one name by itself."""
     if len(copy) > MAX_TOPIC_NAME:
-        return Refused(
-            "copy_name_long",
-            evidence=f"{len(copy)} characters, {MAX_TOPIC_NAME} are allowed: {copy[:40]}…",
-            source=source,
-        )
+        evidence = f"{len(copy)} characters, {MAX_TOPIC_NAME} are allowed: {copy[:40]}…"
+        return Refused("copy_name_long", evidence=evidence, source=source)
     if not _LEGAL.fullmatch(copy) or copy in {".", ".."}:
         return Refused(
             "copy_name_invalid", evidence=f"'{copy}': Kafka takes letters, digits, '.', '_' and '-'"
@@ -209,11 +206,8 @@ def _own_fault(topic: str, copy: str, source: str, naming: Naming) -> Refused | 
     if not may_copy(copy, source):
         return Refused("copy_name_reserved", evidence=f"it would be called {copy}")
     if naming.comes_from(topic, source):
-        return Refused(
-            "copy_name_cycle",
-            evidence=f"its copy {copy} would look like a topic that was copied twice",
-            source=source,
-        )
+        evidence = f"its copy {copy} would look like a topic that was copied twice"
+        return Refused("copy_name_cycle", evidence=evidence, source=source)
     if (back := naming.upstream(copy)) != topic:
         return Refused("copy_name_one_way", evidence=f"{copy} would be taken for the copy of {back}")
     return None

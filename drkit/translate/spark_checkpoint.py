@@ -89,11 +89,8 @@ def read_folder(path: Path) -> SparkFolder:
     committed = max(_numbers(path / COMMITS), default=None)
     log = QueryLog(offsets, committed, dict(_first_offsets(path / SOURCES)))
     if committed is not None and (log.newest is None or committed > log.newest):
-        raise Refused(
-            "checkpoint_incomplete",
-            where=str(path),
-            evidence=f"batch {committed} is committed, the newest that was planned is {log.newest}",
-        )
+        evidence = f"batch {committed} is committed, the newest that was planned is {log.newest}"
+        raise Refused("checkpoint_incomplete", where=str(path), evidence=evidence)
     return SparkFolder(path, _query_id(path / _METADATA), log, files)
 
 
@@ -303,11 +300,8 @@ def _kept(folder: SparkFolder, asked: Iterable[str]) -> set[str]:
             names=", ".join(unknown),
         )
     if not sources - kept:
-        raise ConfigError(
-            "query_without_offsets",
-            where=str(folder.path),
-            evidence="it reads no Kafka topic, or has not begun",
-        )
+        evidence = "it reads no Kafka topic, or has not begun"
+        raise ConfigError("query_without_offsets", where=str(folder.path), evidence=evidence)
     return kept
 
 

@@ -34,13 +34,8 @@ def configured_name(name: str, names: Collection[str], setting: str, option: str
     :raises ConfigError: others would not count it
     """
     if names and name not in names:
-        raise ConfigError(
-            "name_not_listed",
-            where=option,
-            evidence=f"{setting} = {', '.join(sorted(names))}",
-            name=name,
-            setting=setting,
-        )
+        evidence = f"{setting} = {', '.join(sorted(names))}"
+        raise ConfigError("name_not_listed", where=option, evidence=evidence, name=name, setting=setting)
     return usable_name(name, option)
 
 

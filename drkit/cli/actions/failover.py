@@ -148,11 +148,8 @@ def _check(*, quiet: bool, dry_run: bool, clients_cut: str, planned: bool, acls:
 
 def _one_of(**said: bool) -> None:
     if sum(said.values()) != 1:
-        raise Usage(
-            "failover_scope_missing",
-            where=_PLACE,
-            evidence=", ".join(f"--{name}" for name, given in said.items() if given) or "nothing was named",
-        )
+        evidence = ", ".join(f"--{name}" for name, given in said.items() if given) or "nothing was named"
+        raise Usage("failover_scope_missing", where=_PLACE, evidence=evidence)
 
 
 def _found(settings: Settings, flow: str | None, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:

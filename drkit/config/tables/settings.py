@@ -151,11 +151,8 @@ class Settings(Strict):
 
     def _refuse_no_flow(self) -> None:
         if not self.flows:
-            raise ConfigError(
-                "no_flow_configured",
-                where="flows",
-                evidence=f"clusters: {', '.join(self.clusters) or 'none'}",
-            )
+            evidence = f"clusters: {', '.join(self.clusters) or 'none'}"
+            raise ConfigError("no_flow_configured", where="flows", evidence=evidence)
 
     def sides(self, flow: FlowSettings) -> tuple[ClusterSettings, ClusterSettings]:
         """Source and target of a flow, with the connections of everything but tasks that move records."""

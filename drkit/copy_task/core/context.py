@@ -330,11 +330,8 @@ class TaskContext:
             except (RawError, KeyError):
                 code = -2
             await self.loop.sleep(_PAUSE_SECONDS)
-        raise Failed(
-            "internal_topic_refuses",
-            where=f"{topic}-{partition}",
-            evidence=f"Kafka error code {code} after {_RETRIES} tries",
-        )
+        evidence = f"Kafka error code {code} after {_RETRIES} tries"
+        raise Failed("internal_topic_refuses", where=f"{topic}-{partition}", evidence=evidence)
 
     async def internal(self, topic: str, *, refresh: bool) -> TopicMetadata:
         """Id and leaders of the map topic or the state topic."""

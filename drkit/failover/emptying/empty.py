@@ -55,11 +55,8 @@ async def not_empty(cluster: RawCluster, wanted: Mapping[TopicPartition, int]) -
     topics = await metadata(cluster, sorted({at.topic for at in wanted}))
     starts = await listed(cluster, topics, wanted, EARLIEST)
     if silent := wanted.keys() - starts.keys():
-        raise Failed(
-            "emptied_starts_unknown",
-            where=cluster.alias,
-            evidence=first_of(f"{at}: its leader does not answer" for at in sorted(silent)),
-        )
+        evidence = first_of(f"{at}: its leader does not answer" for at in sorted(silent))
+        raise Failed("emptied_starts_unknown", where=cluster.alias, evidence=evidence)
     return {at: starts[at] for at, offset in sorted(wanted.items()) if starts[at] < offset}
 
 
@@ -94,11 +91,8 @@ async def empty(cluster: RawCluster, wanted: Mapping[TopicPartition, int]) -> No
                 hint=_HINTS[refused[min(refused)].error],
             )
         if waited > _PATIENCE_SECONDS:
-            raise Failed(
-                "not_emptied",
-                where=cluster.alias,
-                evidence=first_of(_told(at, wanted[at], answers.get(at)) for at in sorted(left)),
-            )
+            evidence = first_of(_told(at, wanted[at], answers.get(at)) for at in sorted(left))
+            raise Failed("not_emptied", where=cluster.alias, evidence=evidence)
         if failed:
             await cluster.loop.sleep(_PAUSE_SECONDS)
 

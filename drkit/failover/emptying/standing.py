@@ -79,11 +79,8 @@ def put_back_interrupted(context: Context, step: StepName) -> None:
 def prove_empty(context: Context) -> None:
     """Refuse to continue while deleted records are back. Raises Failed: some are; RawError: no answer."""
     if found := came_back(context):
-        raise Failed(
-            "emptied_records_back",
-            where=context.flow.target,
-            evidence=first_of(f"{at} at {start}" for at, start in found.items()),
-        )
+        evidence = first_of(f"{at} at {start}" for at, start in found.items())
+        raise Failed("emptied_records_back", where=context.flow.target, evidence=evidence)
 
 
 _INTERVAL: Final = "log.flush.start.offset.checkpoint.interval.ms"

@@ -82,9 +82,5 @@ def canary_rights(settings: ClusterSettings, state: StateTopic, canary: Mapping[
 
 def hidden_acls(settings: ClusterSettings, again: str) -> Refused:
     """Return the refusal where the ACLs that a fence needs are hidden; `again`: the command to suggest."""
-    return Refused(
-        "acls_not_listable",
-        where=settings.alias,
-        evidence="it has an authorizer, which refuses drkit's principal DESCRIBE on the cluster",
-        again=again,
-    )
+    evidence = "it has an authorizer, which refuses drkit's principal DESCRIBE on the cluster"
+    return Refused("acls_not_listable", where=settings.alias, evidence=evidence, again=again)

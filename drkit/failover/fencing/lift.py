@@ -114,11 +114,8 @@ def lift_guard(context: Context) -> int:
         return 0
     refused = delete_acls(context.target_settings, sorted(found))
     if refused:
-        raise Failed(
-            "target_guard_not_lifted",
-            where=context.flow.target,
-            evidence=first_of(f"{acl}: {error.evidence}" for acl, error in refused.items()),
-        )
+        evidence = first_of(f"{acl}: {error.evidence}" for acl, error in refused.items())
+        raise Failed("target_guard_not_lifted", where=context.flow.target, evidence=evidence)
     known = context.state.get(GuardAclsRecord)
     left = known.acls - found if known is not None else frozenset()
     put_or_delete(context.state, GuardAclsRecord(left), needed=bool(left))

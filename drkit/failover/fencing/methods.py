@@ -176,12 +176,8 @@ class AclFence(FenceMethod):
         """Refuse a DENY on drkit: it wins over every ALLOW, so drkit could not copy back."""
         alias = self._settings.alias
         if not own:
-            raise Refused(
-                "acl_fence_principal_unknown",
-                where=alias,
-                evidence="no own_principal is set, and the client's properties do not tell it",
-                alias=alias,
-            )
+            evidence = "no own_principal is set, and the client's properties do not tell it"
+            raise Refused("acl_fence_principal_unknown", where=alias, evidence=evidence, alias=alias)
         if found := refusing_own(wanted, own):
             raise Refused(
                 "acl_fence_refuses_drkit", where=alias, evidence=", ".join(str(a) for a in found[:_SHOWN])

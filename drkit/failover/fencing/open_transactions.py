@@ -175,12 +175,8 @@ class TransactionResolver:
         }  # fmt: skip
         if self._aborts or not waiting:
             return
-        raise Refused(
-            "open_transactions",
-            where=self._cluster.alias,
-            evidence=", ".join(f"{at} by {self._name(left[0])}" for at, left in waiting.items()),
-            count=len(waiting),
-        )
+        evidence = ", ".join(f"{at} by {self._name(left[0])}" for at, left in waiting.items())
+        raise Refused("open_transactions", where=self._cluster.alias, evidence=evidence, count=len(waiting))
 
     def _name(self, opened: OpenProducer) -> str:
         known = self.resolved.seen.get(opened.producer_id, {}).get("transactional_id")

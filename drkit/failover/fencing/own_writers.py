@@ -132,11 +132,8 @@ async def _mark(cluster: RawCluster, node: int, behind: _Behind) -> None:
     markers = [Marker(k.producer_id, k.epoch, k.coordinator_epoch, tuple(some)) for k, some in behind.items()]
     codes = await write_markers(cluster, node, markers)
     if CLUSTER_AUTHORIZATION_FAILED in codes.values():
-        raise NotAuthorized(
-            "not_authorized_to_fence",
-            where=cluster.alias,
-            evidence="WriteTxnMarkers: CLUSTER_AUTHORIZATION_FAILED (31)",
-        )
+        evidence = "WriteTxnMarkers: CLUSTER_AUTHORIZATION_FAILED (31)"
+        raise NotAuthorized("not_authorized_to_fence", where=cluster.alias, evidence=evidence)
 
 
 async def _sing(

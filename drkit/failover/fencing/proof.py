@@ -193,12 +193,8 @@ def worth_of(
     found = worth(codes, rights)
     if found is Worth.NOTHING:
         who = ", ".join(sorted(rights.principals))
-        raise Refused(
-            "canary_not_authorized",
-            where=settings.alias,
-            evidence=f"no ACL gives WRITE on any of {len({at.topic for at in codes})} topics to {who}",
-            who=who,
-        )
+        evidence = f"no ACL gives WRITE on any of {len({at.topic for at in codes})} topics to {who}"
+        raise Refused("canary_not_authorized", where=settings.alias, evidence=evidence, who=who)
     return found
 
 

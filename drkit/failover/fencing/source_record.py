@@ -99,11 +99,8 @@ def mark_opening(context: Context, *, begun: bool) -> None:
     if context.look_at_source() is None:
         if begun:
             return
-        raise Refused(
-            "source_record_unwritable",
-            where=context.flow.source,
-            evidence=f"{context.source_error}; its record of the fence would let an abort open it once more",
-        )
+        evidence = f"{context.source_error}; its record of the fence would let an abort open it once more"
+        raise Refused("source_record_unwritable", where=context.flow.source, evidence=evidence)
     try:
         topic = _topic(context)
         found = topic.read().records.get(context.run_id)

@@ -35,11 +35,8 @@ def stop_site(settings: FenceSettings, document: dict[str, Any]) -> str:
         variables = {"DRKIT_CLUSTER": str(document["cluster"]), "DRKIT_RUN": str(document["run_id"])}
         ended = run_program(settings.stop_command, body, variables, settings.stop_seconds)
         if ended.code:
-            raise Failed(
-                "old_primary_not_stopped",
-                where=f"{_WHERE} stop_command",
-                evidence=f"it ended with {ended.code}: {ended.output or 'it said nothing'}",
-            )
+            evidence = f"it ended with {ended.code}: {ended.output or 'it said nothing'}"
+            raise Failed("old_primary_not_stopped", where=f"{_WHERE} stop_command", evidence=evidence)
         return f"command {settings.stop_command[0]}"
     return _posted(settings, body.encode())
 

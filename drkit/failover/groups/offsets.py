@@ -215,9 +215,5 @@ def evict_members(
         failed: dict[str, str] = context.run(leave_groups, cluster, list(full))
         outcome["failed"] = failed
     if failed:
-        raise Failed(
-            "members_not_removed",
-            where=cluster.alias,
-            evidence="; ".join(f"{g}: {why}" for g, why in sorted(failed.items())[:_SHOWN]),
-            command=command,
-        )
+        evidence = "; ".join(f"{g}: {why}" for g, why in sorted(failed.items())[:_SHOWN])
+        raise Failed("members_not_removed", where=cluster.alias, evidence=evidence, command=command)

@@ -103,8 +103,5 @@ class JournalFile:
         for entry in written:
             if known.get((entry.by, entry.number)) == entry or entry.number == last[entry.by]:
                 continue
-            raise Refused(
-                "journal_entry_lost",
-                where=str(self.path),
-                evidence=f"entry {entry.number} ({entry.kind} {entry.step or ''} {entry.effect})".rstrip(),
-            )
+            evidence = f"entry {entry.number} ({entry.kind} {entry.step or ''} {entry.effect})".rstrip()
+            raise Refused("journal_entry_lost", where=str(self.path), evidence=evidence)

@@ -152,11 +152,8 @@ class JournalTopic:
         nothing_counts = self.dropped.count and (self._cluster.control is None or not self._genuine)
         if nothing_counts or self._unfinished:
             first = "drkit control adopt did not end" if self._unfinished else self.dropped.first
-            raise Refused(
-                "journal_unsigned",
-                where=self.where,
-                evidence=f"{self.dropped.count} records without one; {first}",
-            )
+            evidence = f"{self.dropped.count} records without one; {first}"
+            raise Refused("journal_unsigned", where=self.where, evidence=evidence)
 
     def _entry(self, record: Record) -> JournalEntry | None:
         try:
@@ -190,11 +187,8 @@ class JournalTopic:
             expected = base + 1
         fresh = await self.read()
         if not any(e == entry for e in fresh):
-            raise Failed(
-                "journal_entry_vanished",
-                where=self.where,
-                evidence=f"entry {entry.number} of run {entry.run_id}; read up to {self._tail.end}",
-            )
+            evidence = f"entry {entry.number} of run {entry.run_id}; read up to {self._tail.end}"
+            raise Failed("journal_entry_vanished", where=self.where, evidence=evidence)
         return alone
 
     async def _append(self, value: bytes, key: bytes) -> int:

@@ -293,11 +293,8 @@ def _change(context: Context, back: Reverse, topics: Collection[str]) -> _Change
 
 
 def _no_right(context: Context, operation: AclOperation) -> Refused:
-    return Refused(
-        "guard_not_authorized",
-        where=context.flow.source,
-        evidence=f"drkit's principal has no {operation.name} on the cluster",
-    )
+    evidence = f"drkit's principal has no {operation.name} on the cluster"
+    return Refused("guard_not_authorized", where=context.flow.source, evidence=evidence)
 
 
 def fence_again(context: Context, topics: Collection[str]) -> list[str]:
@@ -327,8 +324,5 @@ def _record(back: Reverse, acls: frozenset[Acl]) -> None:
 
 def _judge(context: Context, refused: dict[Acl, DrkitError]) -> None:
     if refused:
-        raise Failed(
-            "guard_failed",
-            where=context.flow.source,
-            evidence=first_of(f"{acl}: {error.evidence}" for acl, error in refused.items()),
-        )
+        evidence = first_of(f"{acl}: {error.evidence}" for acl, error in refused.items())
+        raise Failed("guard_failed", where=context.flow.source, evidence=evidence)

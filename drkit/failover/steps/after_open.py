@@ -230,11 +230,8 @@ def _partitions(context: Context) -> list[str]:
     codes = context.run(write_codes, context.target, context.scope.topics.values())
     bad = {at: c for at, c in codes.items() if c not in {WRITABLE, TOPIC_AUTHORIZATION_FAILED}}
     if bad:
-        raise Failed(
-            "new_primary_refuses",
-            where=context.flow.target,
-            evidence="; ".join(f"{at}: {code_name(c)}" for at, c in sorted(bad.items())[:_SHOWN]),
-        )
+        evidence = "; ".join(f"{at}: {code_name(c)}" for at, c in sorted(bad.items())[:_SHOWN])
+        raise Failed("new_primary_refuses", where=context.flow.target, evidence=evidence)
     return [str(at) for at, c in sorted(codes.items()) if c == TOPIC_AUTHORIZATION_FAILED]
 
 

@@ -129,11 +129,8 @@ class FenceTopic:
         self._log.append((f"{entry.run_id}/{entry.token}".encode(), entry.encode()))
         log = self.read()
         if entry.token not in log.tokens:
-            raise Failed(
-                "own_topic_unwritable",
-                where=self.where,
-                evidence=f"{entry.mark} of run {entry.run_id} was accepted, and is not there",
-            )
+            evidence = f"{entry.mark} of run {entry.run_id} was accepted, and is not there"
+            raise Failed("own_topic_unwritable", where=self.where, evidence=evidence)
         return log
 
     def entry(self, mark: FenceMark, run_id: str, term: int, **more: object) -> FenceEntry:

@@ -252,11 +252,8 @@ def scram_users(settings: ClusterSettings) -> frozenset[str]:
     async def question(cluster: RawCluster) -> frozenset[str]:
         answer = await cluster.send(DescribeUserScramCredentialsRequest(users=None))
         if answer.error_code:
-            raise Failed(
-                "scram_users_unknown",
-                where=settings.alias,
-                evidence=f"error {answer.error_code}: {answer.error_message or 'no text'}",
-            )
+            evidence = f"error {answer.error_code}: {answer.error_message or 'no text'}"
+            raise Failed("scram_users_unknown", where=settings.alias, evidence=evidence)
         return frozenset(result.user for result in answer.results)
 
     return ask_once(settings, "users", question, what=f"ask {settings.alias} for its users")

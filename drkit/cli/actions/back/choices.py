@@ -100,10 +100,6 @@ def _by_topic(option: str, said: Iterable[str], kind: type[StrEnum], place: str)
                 example=next(iter(kind)),
             )
         if found.setdefault(topic, value) != value:
-            raise Usage(
-                "choice_contradicts",
-                where=place,
-                evidence=f"{topic}: {found[topic]} and {value}",
-                option=option,
-            )
+            evidence = f"{topic}: {found[topic]} and {value}"
+            raise Usage("choice_contradicts", where=place, evidence=evidence, option=option)
     return found

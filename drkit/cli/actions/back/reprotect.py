@@ -110,12 +110,8 @@ def end_hold(settings: Settings, service: FailoverService) -> None:
     """
     run = service.under_way
     if run is not None and run.table is RETURN:
-        raise Usage(
-            "failback_under_way",
-            where=f"{_HOLD} --abort",
-            evidence=f"run {run.run_id}: {run.state}",
-            command=RETURN.command,
-        )
+        evidence = f"run {run.run_id}: {run.state}"
+        raise Usage("failback_under_way", where=f"{_HOLD} --abort", evidence=evidence, command=RETURN.command)
     show_put_back(put_back(settings, service.flow), service.flow)
 
 
