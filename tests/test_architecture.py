@@ -45,6 +45,8 @@ LATE_IMPORTS = {
     "drkit.repoint.configmap": "PyYAML is an optional package, needed for a kubeconfig in YAML only",
 }
 MAX_LINES = 500
+PRODUCT_LINES = 102_600
+"""It only falls: a new capability is paid for by removing lines elsewhere."""
 MAX_FUNCTION_LINES = 50
 LONG_FUNCTIONS: dict[str, str] = {}
 BROAD_EXCEPT = {
@@ -119,6 +121,11 @@ def test_files_are_short():
         if (lines := len(s.text.splitlines())) > MAX_LINES
     ]
     broken(f"files over {MAX_LINES} lines", found)
+
+
+def test_the_product_does_not_grow():
+    lines = sum(len(source.text.splitlines()) for source in sources())
+    assert lines <= PRODUCT_LINES, f"drkit/ has {lines:,} lines"
 
 
 def test_functions_are_short():
