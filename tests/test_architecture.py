@@ -37,7 +37,7 @@ LATE_IMPORTS = {
     "drkit.chaos.scenario": "chaostoolkit-lib and PyYAML are optional packages, needed for scenarios only",
     "drkit.cli.loading": "what a command does loads when it runs, so that no --help needs a client of Kafka",
     "drkit.export.parts": "only who reads or writes Parquet needs pyarrow",
-    "drkit.export.storage": "only a place that is not of this machine needs pyarrow",
+    "drkit.export.places": "only a place that is not of this machine needs pyarrow",
     "drkit.export.run": "a failover imports what may export: only one that does needs Spark",
     "drkit.wire.merge": "only who joins batches needs numpy and pyarrow; a command that reads some does not",
     "drkit.failover.loss.outlived": "only who compares keys of a compacted topic needs numpy",

@@ -12,8 +12,9 @@ from drkit.counted import first_of
 from drkit.errors import ConfigError, DrkitError, ExportAltered, Failed, error_text
 from drkit.export.manifest import MOST_BYTES, Manifest
 from drkit.export.parts import Altered, check_file, read_part
+from drkit.export.places import parent, storage_at
 from drkit.export.record import ExportedRecord, Hole
-from drkit.export.storage import Storage, parent, storage_at
+from drkit.export.storage import Storage
 from drkit.flow_state.codec.fields import Malformed
 
 PUT_BACK: Final = "put back what was changed, from a copy of the export, and check it"

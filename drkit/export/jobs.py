@@ -24,8 +24,9 @@ from drkit.export.manifest import (
     run_name,
 )
 from drkit.export.parts import PART_BYTES
+from drkit.export.places import joined, local_path, parent, storage_at
 from drkit.export.request import PER_SLOT, CopiedBack, Exported, ExportRequest, Progress, cut, shares
-from drkit.export.storage import Storage, joined, local_path, parent, storage_at
+from drkit.export.storage import Storage
 from drkit.export.task import Place, read_share, share_text, write_share, writing, written
 from drkit.flow_state.codec.fields import Malformed
 from drkit.kafka.raw import ask_once

@@ -19,9 +19,9 @@ from drkit.errors import DrkitError, Failed, error_text, restored
 from drkit.export.check import reading
 from drkit.export.manifest import ExportFormat, PartitionExport, partition_export
 from drkit.export.parts import read_part, write_parts
+from drkit.export.places import storage_at
 from drkit.export.reading import TailReader
 from drkit.export.request import CopiedBack
-from drkit.export.storage import storage_at
 
 _ERROR: Final = "error"
 _readers: dict[str, TailReader] = {}

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from drkit.export.manifest import MANIFEST, ExportFormat, Manifest, TailRange, partition_export
 from drkit.export.parts import write_parts
+from drkit.export.places import storage_at
 from drkit.export.record import ExportedRecord, Hole, HoleKind, Item, TimestampType
-from drkit.export.storage import storage_at
 from drkit.wire import Record
 
 PART_BYTES = 4_000

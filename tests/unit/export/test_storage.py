@@ -9,8 +9,9 @@ from pyarrow import fs
 import pytest
 
 from drkit.errors import ConfigError
+from drkit.export.places import joined, local_path, parent, storage_at
 from drkit.export.remote import RemoteFolder
-from drkit.export.storage import LocalFolder, Storage, joined, local_path, parent, storage_at
+from drkit.export.storage import LocalFolder, Storage
 from tests.support.errors import coded
 
 
