@@ -1,4 +1,4 @@
-"""Calls with a deadline, and the positions that a call refers to."""
+"""Run calls to a client with a deadline, and answer questions of the current client."""
 
 from __future__ import annotations
 

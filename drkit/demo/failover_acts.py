@@ -1,4 +1,4 @@
-"""The last acts: the primary is gone, topics and groups move to the standby, the group continues there."""
+"""The acts of a group and of a failover: a group reads, the primary dies, both continue elsewhere."""
 
 from __future__ import annotations
 

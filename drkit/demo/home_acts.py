@@ -1,4 +1,4 @@
-"""The last acts: the primary that died is there again, comes home with what only it had, and the balance."""
+"""The acts after a failover: a planned switchover there and back, and the return of a primary that died."""
 
 from __future__ import annotations
 

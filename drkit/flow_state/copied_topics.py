@@ -1,4 +1,4 @@
-"""What the flow's state on the target says of copied topics. Reads only the target, never the source."""
+"""Read what the state on the target says of copied and frozen topics; the source is not asked."""
 
 from __future__ import annotations
 

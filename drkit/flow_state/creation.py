@@ -1,4 +1,4 @@
-"""Creates the flow's own topics on the target where they are missing: its state and its offset map."""
+"""Create the topics of a flow on the target, and repair their settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mode auto: when no reason against a failover is left, one of the observers fails over."""
+"""Start a failover without a person: mode auto, its claim among observers, and what people set by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An observer's identity: the name under which it votes, and the run of its process."""
+"""Identify an observer: the name under which it votes, and the run of its process."""
 
 from __future__ import annotations
 

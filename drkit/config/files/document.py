@@ -1,4 +1,4 @@
-"""A configuration file as read, before it is a :class:`Settings`."""
+"""A configuration file as it was read, with the line of each value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tables of drkit.toml have in common."""
+"""Types of fields that several tables of drkit.toml use, and the nearest name for a misspelt one."""
 
 from __future__ import annotations
 

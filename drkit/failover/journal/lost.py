@@ -1,4 +1,4 @@
-"""Runs in this machine's files that the journal on the target does not have."""
+"""Find runs that the target's journal does not have, and entries that break the rules of a journal."""
 
 from __future__ import annotations
 
