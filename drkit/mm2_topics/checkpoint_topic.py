@@ -106,7 +106,7 @@ class CheckpointTail:
             return
         group = group_of(record.key)
         if group is None or (record.value and not is_checkpoint(record.value)):
-            self._pass_over(record.offset, "it is no checkpoint")
+            self._pass_over(record.offset, _fault(record))
         elif record.value:
             self._fresh.setdefault(group, {})[record.key] = record
             self.gone.discard(group)
@@ -139,3 +139,11 @@ class CheckpointTail:
     def close(self) -> None:
         """Close the connection; the checkpoints read stay."""
         self._tail.close()
+
+
+def _fault(record: Record) -> str:
+    try:
+        Checkpoint.decode(record.key or b"", record.value or b"")
+    except ValueError as error:
+        return str(error)
+    return "it is no checkpoint"

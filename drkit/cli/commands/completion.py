@@ -23,7 +23,10 @@ _SHELLS = ("bash", "zsh", "fish")
 @click.argument("shell", type=click.Choice(_SHELLS))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print a shell completion script. It completes commands and options of drkit."""
+    """Print a shell completion script.
+
+    It completes commands and options of drkit.
+    """
     found = get_completion_class(shell)
     if found is None:
         raise Usage("shell_unknown", where="drkit completion", shell=shell)

@@ -34,7 +34,10 @@ def control() -> None:
 )
 @click.argument("path", type=click.Path(path_type=Path))
 def create(**given: Any) -> None:
-    """Create a key file that only its owner can read. Copy the same file to every host that runs drkit."""
+    """Create a key file that only its owner can read.
+
+    Copy the same file to every host that runs drkit.
+    """
     work("drkit.cli.actions.control").create(**given)
 
 

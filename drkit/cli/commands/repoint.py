@@ -19,7 +19,10 @@ from drkit.cli.options import OptionGroup, option
     }
 )
 def repoint() -> None:
-    """Show or change the cluster that clients connect to. A failover repoints clients itself."""
+    """Show or change the cluster that clients connect to.
+
+    A failover repoints clients itself.
+    """
 
 
 @repoint.command(

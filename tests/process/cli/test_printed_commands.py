@@ -160,11 +160,11 @@ def test_the_page_for_the_night_is_short_and_in_words_that_drkit_prints() -> Non
 
 def test_the_page_for_the_night_is_found() -> None:
     assert "docs/how-to/night.md" in (DRKIT.parent / "README.md").read_text(encoding="utf-8")
-    for place in ("cli/main.py", "cli/commands/failover.py", "watch/announcer.py", "failover/report.py"):
+    for place in ("cli/main.py", "cli/commands/failover.py", "watch/alerts.py", "failover/report.py"):
         assert "drkit explain night" in (DRKIT / place).read_text(encoding="utf-8"), place
 
 
-@pytest.mark.parametrize("step", ["opening", "repointing", "verify", "done"])
+@pytest.mark.parametrize("step", ["opening", "after_open"])
 def test_a_step_from_open_on_offers_no_abort(step: str) -> None:
     (path,) = (DRKIT / "failover").rglob(f"{step}.py")
     said = [c for text in texts(path) for c in printed_in(text)]
