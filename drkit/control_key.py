@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 import hashlib
 import hmac
 from typing import Final, NamedTuple
@@ -49,6 +50,30 @@ _TO_NAME: Final = b"drkit control key, fingerprint 1\x00"
 _NAME: Final = HEADER.encode()
 Headers = Mapping[str, str | bytes | None] | Iterable[tuple[str | bytes, str | bytes | None]]
 """Headers of a record, in the form of any of the clients."""
+
+
+NOT_MIRRORED: Final = "mm2-"
+"""Before names of drills' topics: MirrorMaker 2 copies no topic ``mm2….internal``, whatever its filters."""
+
+
+class SignedTopic(StrEnum):
+    """Beginnings of the names of all topics whose records carry a MAC; of others none is signed or verified.
+
+    `drkit control adopt` signs each of them again when the key changes.
+    """
+
+    STATE = "drkit-state"
+    MAP = "drkit-offset-map"
+    NOTES = "drkit-watch"
+    JOURNAL = "drkit-failover"
+    FENCES = "drkit-fence"
+    REPLAYS = "drkit-replay"
+    DRILLS = "drkit-drills"
+
+    def of(self, source: str, target: str = "") -> str:
+        """Name of the topic of a flow, by the aliases of its clusters."""
+        by_source = self in {SignedTopic.STATE, SignedTopic.MAP, SignedTopic.JOURNAL}
+        return f"{self}.{source}.internal" if by_source else f"{self}.{source}.{target}.internal"
 
 
 class WeakKey(ValueError):
@@ -115,6 +140,7 @@ class Signatures:
     :param keys: None: no control key is configured; then records without a MAC count
     :param cluster_id: id of the cluster; asked for when it is needed
     :param newest: the highest order of the records before those that are read here
+    :raises ValueError: there is a control key, and the topic is no :class:`SignedTopic`
     """
 
     def __init__(
@@ -125,6 +151,8 @@ class Signatures:
         wall: Millis = wall_ms,
         newest: int = 0,
     ) -> None:
+        if keys is not None:
+            SignedTopic(topic.removeprefix(NOT_MIRRORED).partition(".")[0])
         self._keys, self._topic, self._cluster_id, self._wall = keys, topic, cluster_id, wall
         self._newest = newest
         """The highest order of a record that counted."""
@@ -218,6 +246,11 @@ def read_mac(
     if not hmac.compare_digest(mac[-_MAC_BYTES:], control.mac(_message(version, parts))):
         return f"its MAC is wrong for the control key {fingerprint}"
     return int.from_bytes(number, "big") if number else None
+
+
+def key_of(headers: Headers | None) -> str:
+    """Return the fingerprint of the control key in a valid MAC."""
+    return (_macs(headers)[0] or b"")[1 : 1 + _ID_BYTES].hex()
 
 
 def _message(version: bytes, parts: Iterable[bytes | None]) -> bytes:

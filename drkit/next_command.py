@@ -12,16 +12,17 @@ _OPTION: Final = r" --[a-z][a-z0-9-]*(?: (?!-)(?:\"[^\"]*\"|\$?'[^']*'|[^\s;,()\
 _COMMAND: Final = re.compile(
     r"\bdrkit (?P<verb>fence (?:show|pay|lift)|repoint (?:show|apply)|config (?:check|show)"
     r"|divergence(?: (?:export|verify))?|control (?:adopt|check)|status|verify"
-    r"|watch (?:resume|pause|acknowledge)"
-    r"|(?:failover|failback|replay|reprotect|replicate|translate|watch)(?= --))(?![\w-])"
+    r"|watch (?:resume|pause|acknowledge)|drill (?:history|report|cleanup|schedule)"
+    r"|(?:drill run|failover|failback|replay|reprotect|replicate|translate|watch)(?= --))(?![\w-])"
     rf"(?P<options>(?:{_OPTION})*)"
 )
-"""A command within a sentence; a bare ``drkit watch`` or ``drkit failover`` names the program."""
+"""A command within a sentence, and the options right behind its name. A verb that needs an option, such as
+``drkit watch`` or ``drkit failover``, is a command only with one: bare it names the program."""
 _ADDITION: Final = re.compile(r"(?<=: )(?=--[a-z])")
 """An option to add to the typed command."""
 _OF_A_FLOW: Final = frozenset({
-    "control", "failback", "failover", "fence", "divergence", "replay", "replicate", "reprotect", "status",
-    "translate", "verify", "watch",
+    "control", "divergence", "drill cleanup", "drill run", "failback", "failover", "fence", "replay",
+    "replicate", "reprotect", "status", "translate", "verify", "watch",
 })  # fmt: skip
 _OF_NO_FLOW: Final = "divergence verify"
 """It needs an export alone."""
@@ -47,8 +48,13 @@ class Given(NamedTuple):
         return words + (["--flow", self.flow] if flow and self.flow else [])
 
 
-def completed(text: str, given: Given) -> str:
-    """The text, with the options of the running command added to every command in it."""
+def with_given_options(text: str, given: Given) -> str:
+    """Return a text whose commands use the configuration and the flow of the running command.
+
+    A hint is often a sentence with a command in it, so commands are recognised by their names (``_COMMAND``).
+    ``--config``, ``--set`` and ``--flow`` are added right behind a name, each only if it is missing. After a
+    colon, options without a command get the whole command that was typed. All other words stay.
+    """
     text = _COMMAND.sub(lambda found: _with_options(found, given), text)
     return _ADDITION.sub(lambda _: f"{typed('drkit', *given.typed)} ", text) if given.typed else text
 
@@ -60,7 +66,9 @@ def _with_options(found: re.Match[str], given: Given) -> str:
         overrides=() if " --set " in has else given.overrides,
     )
     verb = found["verb"]
-    of_a_flow = verb.split()[0] in _OF_A_FLOW and verb != _OF_NO_FLOW and " --flow " not in has
+    of_a_flow = (
+        not _OF_A_FLOW.isdisjoint({verb, verb.split()[0]}) and verb != _OF_NO_FLOW and " --flow " not in has
+    )
     more = "".join(f" {quoted(word)}" for word in own.options(flow=of_a_flow))
     return f"drkit {verb}{more}{has}"
 

@@ -62,17 +62,20 @@ COUNTED: Final[dict[Counter | Gauge, tuple[str, ...]]] = {
 def setup(log_format: LogFormat = "console", level: Level = "info") -> None:
     """Configure logging for this process; calling it again replaces what was set."""
     number = logging.getLevelNamesMapping()[level.upper()]
+    watched = log_format == "console" and sys.stderr.isatty()
     last: list[structlog.typing.Processor] = (
         [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
         if log_format == "json"
-        else [_shown, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=0)]
+        else [_shown, structlog.dev.ConsoleRenderer(colors=watched, pad_event_to=0, pad_level=not watched)]
     )
+    if watched:
+        last = [_in_short, *last, _over_progress]
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
             _identified,
             structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.TimeStamper(fmt="%H:%M:%S" if watched else "iso", utc=not watched),
             _scrub,
             *last,
         ],
@@ -177,6 +180,18 @@ def _scrub(_logger: object, _method: str, fields: MutableMapping[str, Any]) -> M
     for name, value in fields.items():
         fields[name] = MASK if is_secret(name) else without_secrets(value)
     return fields
+
+
+def _in_short(_logger: object, _method: str, fields: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Leave out what only a program needs: ids of the run, tables of settings, and empty fields."""
+    shown = {k: "; ".join(map(str, v)) if isinstance(v, (list, tuple)) else v for k, v in fields.items()}
+    unread = {k for k, v in shown.items() if k in {"run", "term"} or isinstance(v, dict) or v == ""}
+    return {k: v for k, v in shown.items() if k not in unread}
+
+
+def _over_progress(_logger: object, _method: str, line: Any) -> str:
+    """Write over the progress line that the terminal shows."""
+    return f"\r\x1b[2K{line}"
 
 
 def _shown(_logger: object, _method: str, fields: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

@@ -31,9 +31,9 @@ _HEADER: Final = """\
 
 For whoever wants to see what drkit does when something breaks, before trusting it. `drkit chaos run
 NAME` starts two clusters on this machine, puts clients to work, breaks something at a named step, types
-the commands of an operator, and judges by what the clients recorded. It needs `pip install
-'drkit[chaos]'`, no configuration, and never touches other clusters. [How to write a
-scenario](../../chaos/README.md).
+the commands of an operator, and judges by what the clients recorded. It needs no configuration, and
+never touches other clusters, but two packages: `pip install 'chaostoolkit-lib>=1.44,<1.45' 'pyyaml>=6,<7'`.
+[How to write a scenario](../../chaos/README.md).
 
 A verdict is `pass`, `fail` or `inconclusive`. What was not exercised, or could not be read to its end,
 is `inconclusive`.

@@ -162,8 +162,9 @@ def test_a_kind_of_record_elsewhere_is_found():
 
 def named_in_docstrings(found: Source) -> set[str]:
     """Errors and objects that docstrings refer to, by the last part of their names."""
-    names = re.findall(r":raises ([\w.]+):|:(?:class|func|meth|data|attr|exc):`~?([^`]+)`", found.text)
-    return {(a or b).rpartition(".")[2] for a, b in names}
+    raised = re.findall(r"(?::r|\bR)aises ([\w.]*[A-Z]\w*)", found.text)
+    named = re.findall(r":(?:class|func|meth|data|attr|exc):`~?([^`]+)`", found.text)
+    return {name.rpartition(".")[2] for name in (*raised, *named)}
 
 
 def defined(found: Source) -> Iterator[str]:
@@ -187,6 +188,7 @@ def test_docstrings_name_what_exists():
 
 
 def test_a_name_that_nothing_has_is_found():
-    text = 'def f():\n    """Do.\n\n    :raises Taken: another run was faster\n    """'
-    assert unknown_names(tree(("status/look.py", text)))
-    assert not unknown_names(tree(("status/look.py", text), ("errors.py", "class Taken(Exception): ...")))
+    long = 'def f():\n    """Do.\n\n    :raises Taken: another run was faster\n    """'
+    for text in (long, 'def f():\n    """Do. Raises Taken: another run was faster."""'):
+        assert unknown_names(tree(("status/look.py", text)))
+        assert not unknown_names(tree(("status/look.py", text), ("errors.py", "class Taken(Exception): ...")))

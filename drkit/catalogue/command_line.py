@@ -43,7 +43,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "drill_name_and_kind": wrong(
         "name either a configured drill or a kind",
-        hint="drkit drill run NAME, or drkit drill run --kind readiness --flow FLOW",
+        hint="drkit drill run NAME, or drkit drill run --kind readiness",
     ),
     "drill_never_ran": wrong("drill '{name}' has not run yet"),
     "drill_unknown": wrong(

@@ -51,8 +51,8 @@ ERRORS: Final[dict[str, Entry]] = {
     "secret_argument": wrong(
         "'{key}' is a secret, and process arguments are visible to all users",
         hint=(
-            "write it into a file that only drkit reads: the configuration takes it with ${{file:PATH}}, "
-            "Spark with --spark-properties FILE"
+            "write it into a file that only drkit reads: the configuration reads it with "
+            "${{file:PATH}}, Spark with --spark-properties FILE"
         ),
     ),
     "settings_disagree": wrong("{problem}"),

@@ -13,8 +13,8 @@ ERRORS: Final[dict[str, Entry]] = {
             "destroy nothing that only it holds; put back what was changed, from a copy of the "
             "export, and check it: drkit divergence verify MANIFEST; or, while the old primary "
             "has the records, export again: drkit divergence export --to DIR; where it was "
-            "emptied, or has lost them, the export is the only copy: without another one give "
-            "them up by name, drkit status says how"
+            "emptied, or has lost them, the export is the only copy: without another copy give "
+            "them up: drkit status shows the command"
         ),
         page="export-altered",
     ),
@@ -23,7 +23,7 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="read the partition with `kafka-dump-log --deep-iteration` on its leader",
     ),
     "export_exists": refused(
-        "an export of other offsets exists here, and is not overwritten",
+        "an export of other offsets exists here and is not overwritten",
         hint="name another folder; delete the old one when you need it no more",
         page="export-place",
     ),
@@ -78,7 +78,6 @@ ERRORS: Final[dict[str, Entry]] = {
         "the export cannot be written to this place",
         hint="name a folder, or a URL that pyarrow knows: s3://, gs://, abfs://, hdfs://",
     ),
-    "no_cluster_id": failed("a cluster did not return its cluster id"),
     "run_id_no_folder_name": wrong(
         "the run's id cannot be used as a folder name", hint="name the run with letters, digits and dashes"
     ),

@@ -10,14 +10,12 @@ ERRORS: Final[dict[str, Entry]] = {
     "compare_interrupted": failed("the old primary stopped answering", page="export-not-whole"),
     "copy_end_unrecorded": failed(
         "the journal lacks the offset at which the new primary began",
-        hint="this version cannot bring it home",
+        hint="this version cannot return it",
         page="reprotect-not-ready",
     ),
     "copy_end_unrecorded_role": refused(
         "the journal lacks the offset at which the new primary began",
-        hint=(
-            "drkit divergence --flow '{flow}' says what only {source} has; this version cannot bring it home"
-        ),
+        hint=("drkit divergence --flow '{flow}' lists what only {source} has; this version cannot return it"),
         page="reprotect-not-ready",
     ),
     "decision_missing": refused(
@@ -120,7 +118,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "new_primary_removed_first": refused(
         "retention on the new primary has deleted the first records since the failover",
-        hint="raise the retention of these topics there; give up by name what is gone: {command}",
+        hint=("raise the retention of these topics there; give up the records that are gone: {command}"),
         page="reprotect-method-not-sound",
     ),
     "new_start_unknown": failed("the start offset of a partition on the new primary is unknown"),
@@ -142,12 +140,12 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "nothing_to_fail_back": refused(
         "there is nothing to fail back",
-        hint="drkit status says who is active and what protects it",
+        hint="drkit status shows which cluster is active and what protects it",
         page="reprotect-wrong-pair",
     ),
     "nothing_to_protect": refused(
         "no topic needs a standby",
-        hint="drkit status says who is active and what protects it",
+        hint="drkit status shows which cluster is active and what protects it",
         page="reprotect-wrong-pair",
     ),
     "nothing_to_protect_in_topics": refused(
@@ -193,14 +191,14 @@ ERRORS: Final[dict[str, Entry]] = {
     "other_flow_reads": refused(
         "another flow reads from the old primary, and would copy rebuilt records twice",
         hint=(
-            "stop that flow, take it out of this configuration, and repeat the command; before it runs again,"
-            " delete its copies and its state on its target"
+            "stop that flow, remove it from this configuration, and repeat the command; before "
+            "it runs again, delete its copies and its state on its target"
         ),
         page="reprotect-other-flow",
     ),
     "rebuild_loses_history": refused(
         "a rebuild would lose early records that only the old primary has",
-        hint="give them up by name: {command}",
+        hint="give them up: {command}",
         page="reprotect-method-not-sound",
     ),
     "replay_recreated": refused(
@@ -233,8 +231,9 @@ ERRORS: Final[dict[str, Entry]] = {
     "switchover_fence_refuses_drkit": refused(
         ("the fence of the {switchover} would block drkit too, and nothing else would block clients"),
         hint=(
-            "cut clients off by other means (listener, DNS, network), then say how: --clients-cut"
-            ' "HOW"; or let an ACL fence {left}: drkit explain reprotect-fence-refuses-drkit'
+            "cut clients off by other means (listener, DNS, network), then state how: "
+            '--clients-cut "HOW"; or let an ACL fence {left}: drkit explain '
+            "reprotect-fence-refuses-drkit"
         ),
         page="reprotect-fence-refuses-drkit",
     ),
@@ -248,7 +247,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "third_not_promoted": refused(
         "no failover has promoted these topics",
-        hint="drkit status says who is active and what protects it",
+        hint="drkit status shows which cluster is active and what protects it",
         page="reprotect-third-cluster",
     ),
     "trim_compacted": refused(

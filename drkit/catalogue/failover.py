@@ -9,7 +9,7 @@ from drkit.catalogue.entry import Entry, failed, refused, wrong
 ERRORS: Final[dict[str, Entry]] = {
     "all_promoted": refused(
         "all topics of this flow were failed over already",
-        hint="drkit status says who is active; to move back, protect the new primary first",
+        hint=("drkit status shows which cluster is active; to move back, protect the new primary first"),
         page="failover-already-promoted",
     ),
     "fence_possible_now": failed(
@@ -23,8 +23,8 @@ ERRORS: Final[dict[str, Entry]] = {
     "foreign_writes": refused(
         ("{partitions} records on the standby that another producer wrote since the switchover"),
         hint=(
-            "cut that client off; this version neither removes these records nor goes on behind "
-            "them, see drkit explain failover-written-standby"
+            "cut that client off; this version neither removes these records nor continues "
+            "after them: drkit explain failover-written-standby"
         ),
         page="failover-written-standby",
     ),
@@ -34,32 +34,32 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "group_unknown": wrong("group '{group}' has no committed offsets in a topic of this flow"),
     "group_worked_on_target": refused(
-        "group {group} has committed offsets of its own on the target", page="failover-own-positions"
+        "group {group} has committed offsets on the target", page="failover-own-positions"
     ),
     "hanging_transactions": refused(
         "{transactional_ids} on the target: its producer would fail there",
         hint=(
-            "restart these brokers, one after another: then the markers are written, and drkit's "
-            "copy goes on by itself"
+            "restart these brokers, one after another: then the markers are written, and drkit "
+            "continues to copy"
         ),
         page="failover-hanging-transactions",
     ),
     "heartbeats_from_the_future": refused(
         "the newest heartbeats are in the future, so the data loss is unknown",
         hint=(
-            "correct the clocks of this machine and of the replicator's (NTP); or accept the loss"
-            ' by name: --accept-data-loss "REASON"'
+            "correct the clocks of this machine and of the replicator's (NTP); or accept the "
+            'loss: --accept-data-loss "REASON"'
         ),
         page="failover-data-loss",
     ),
     "home_acls_of_drkit": refused(
-        "drkit's own ACLs cannot be told from those of clients",
+        "drkit's ACLs cannot be distinguished from those of clients",
         hint=('set own_principal = "User:…" in [clusters.{home}]; or keep them: --acls-only-home keep'),
         page="failover-acls-only-home",
     ),
     "home_acls_shared": refused(
         "some ACLs to remove also cover topics or groups that do not fail back",
-        hint="replace these by hand by ACLs of what returns; or keep them: --acls-only-home keep",
+        hint="replace these by ACLs of the topics that return; or keep them: --acls-only-home keep",
         page="failover-acls-only-home",
     ),
     "home_acls_unknown": refused(
@@ -84,7 +84,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "loss_unknown": refused(
         "the data loss of this failover is unknown",
-        hint=('find out with: drkit status; or accept the loss by name: --accept-data-loss "REASON"'),
+        hint=('find out with: drkit status; or accept the loss: --accept-data-loss "REASON"'),
         page="failover-data-loss",
     ),
     "members_not_removed": failed(
@@ -106,7 +106,7 @@ ERRORS: Final[dict[str, Entry]] = {
     "no_exact_position": refused(
         "no exact offset for {groups}",
         hint=(
-            "{translate_group} says more; to leave them without a position: drkit failover "
+            "{translate_group} shows more; to leave them without a position: drkit failover "
             '--resume --accept-data-loss "REASON"; or drkit failover --abort'
         ),
         page="failover-no-exact-position",
@@ -127,15 +127,15 @@ ERRORS: Final[dict[str, Entry]] = {
     "not_copied": refused(
         "{topics} would be left behind without a copy",
         hint=(
-            "let drkit replicate copy them; or leave them out of the flow with topics_exclude; or"
-            " leave them on the primary by name: {leave_behind}"
+            "let drkit replicate copy them; or leave them out of the flow with topics_exclude; "
+            "or leave them on the primary: {leave_behind}"
         ),
         page="failover-topics-not-copied",
     ),
     "not_copied_back": refused(
         "some topics are not completely copied back",
         hint=(
-            "bring {source} back and let the copy end: drkit status; or accept the loss by name: "
+            "bring {source} back and let the copy end: drkit status; or accept the loss: "
             '--accept-data-loss "REASON"'
         ),
         page="failover-data-loss",
@@ -174,7 +174,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "position_not_written": failed(
         "an offset of group {group} cannot be written: {verdict}",
-        hint="{translate_group} says more; then: drkit failover --resume",
+        hint="{translate_group} shows more; then: drkit failover --resume",
     ),
     "positions_differ": failed(
         "the target's group offsets differ from those that were written",
@@ -186,7 +186,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "promoted": refused(
         "an earlier failover promoted these topics: producers already write to the target",
-        hint="drkit status says who is active; to move back, protect the new primary first",
+        hint=("drkit status shows which cluster is active; to move back, protect the new primary first"),
         page="failover-already-promoted",
     ),
     "record_not_kept": failed(
@@ -196,15 +196,15 @@ ERRORS: Final[dict[str, Entry]] = {
     "recreated_on_old_primary": refused(
         ("topics were recreated on the old primary; the standby has copies of their predecessors"),
         hint=(
-            "find out who creates them (auto.create.topics.enable); delete them there if nobody "
-            "needs their records, then: drkit failover --resume; or roll it back: drkit failover "
-            "--abort"
+            "find out who creates them (auto.create.topics.enable); delete them there if their "
+            "records are not needed, then: drkit failover --resume; or roll it back: drkit "
+            "failover --abort"
         ),
         page="failover-topics-not-copied",
     ),
     "repoint_failed": failed(
         "{count} of {total} endpoints could not be updated",
-        hint="correct them, then: drkit failover --resume (the others stay told)",
+        hint="correct them, then: drkit failover --resume (endpoints already updated are skipped)",
     ),
     "repoint_reaches_others": refused(
         "an endpoint also serves clients that stay on the primary",
@@ -266,11 +266,11 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "unreplayed": refused(
         "records of {topics} are saved in an export and not replayed yet",
-        hint="append them first: {command}; or give them up by name: {to_give_up}",
+        hint="append them first: {command}; or give them up: {to_give_up}",
         page="failover-not-replayed",
     ),
     "wrong_cluster": refused(
-        "the name {alias} leads to another cluster",
+        "another cluster answers at the addresses of {alias}",
         hint="correct bootstrap_servers of [clusters.{alias}], then: drkit config check --connect",
         page="failover-wrong-cluster",
     ),

@@ -82,8 +82,7 @@ ERRORS: Final[dict[str, Entry]] = {
     "lift_opens_both": refused(
         ("lifting this fence would let both clusters accept writes: the new primary owns these topics"),
         hint=(
-            "keep them fenced; or, if no client writes there any more: drkit fence lift "
-            '--accept-divergence "REASON"'
+            'keep them fenced; or, if no client writes there: drkit fence lift --accept-divergence "REASON"'
         ),
         page="failover-fence-owned",
     ),

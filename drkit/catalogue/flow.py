@@ -61,7 +61,7 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="was it deleted? drkit replicate recreates it and copies from the start",
     ),
     "map_recreated": failed(
-        "the offset map was deleted and recreated", hint="start again: drkit says what is left to do"
+        "the offset map was deleted and recreated", hint="start drkit again: it reports what is left to do"
     ),
     "map_refuses": failed(
         "the offset map does not accept records",
@@ -107,7 +107,7 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="list and abort hanging transactions on the source",
     ),
     "seed_end_differs": refused(
-        "a copy does not end where its seed says",
+        "a copy does not end at the offset of its seed",
         hint=(
             "find out who writes there, and stop it; only a new return compares and saves what it"
             " wrote: drkit reprotect --abort, then begin again"
@@ -116,8 +116,8 @@ ERRORS: Final[dict[str, Entry]] = {
     "source_replaced": refused(
         "the source is another cluster than the one before the failover",
         hint=(
-            "correct bootstrap_servers of {source}; if this cluster takes the place of the old "
-            "primary: {reprotect} {source_id}"
+            "correct bootstrap_servers of {source}; if this cluster replaces the old primary: "
+            "{reprotect} {source_id}"
         ),
     ),
     "state_foreign_record": refused(

@@ -106,7 +106,10 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "no_run": wrong(
         "there is no failover to {verb}",
-        hint="begin one: drkit failover --group G, or --all; a return begins with drkit reprotect",
+        hint=(
+            "begin one: drkit failover --group G, or --all; a return begins with drkit reprotect, "
+            "and drkit failback moves clients back"
+        ),
     ),
     "point_of_no_return": refused(
         "{last_abort} has passed: the run cannot be rolled back", page="failover-no-way-back"

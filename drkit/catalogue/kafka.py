@@ -30,7 +30,7 @@ ERRORS: Final[dict[str, Entry]] = {
         "cluster {alias} refused the credentials",
         hint="check user, password and mechanism in clusters.{alias}.client",
     ),
-    "kerberos_missing": wrong("Kerberos needs the package gssapi", hint="pip install 'drkit[kerberos]'"),
+    "kerberos_missing": wrong("Kerberos needs the package gssapi", hint="pip install 'gssapi>=1.8,<2'"),
     "log_end_unknown": failed("the end offset of a partition is unknown"),
     "log_restarted": failed(
         "a topic was emptied or created again while drkit read it",

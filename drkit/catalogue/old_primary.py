@@ -11,9 +11,9 @@ ERRORS: Final[dict[str, Entry]] = {
         "{topics} can still fail back",
         hint=(
             "{source} may have the only copy of its records: save them with drkit divergence "
-            "export --flow '{flow}' --to DIR; if nothing of it is wanted there, delete the topic "
-            "on {source} yourself, then type it again; what {target} has as it was promoted comes"
-            " home: {command} --flow '{flow}' --topic TOPIC"
+            "export --flow '{flow}' --to DIR; if nothing of it is wanted there, delete the "
+            "topic on {source} yourself, then repeat the command; to return what {target} "
+            "still has: {command} --flow '{flow}' --topic TOPIC"
         ),
         page="reprotect-forget",
     ),
@@ -61,7 +61,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "hold_not_promoted": refused(
         "only promoted topics can be held",
-        hint="drkit status says who is active and what protects it",
+        hint="drkit status shows which cluster is active and what protects it",
         page="reprotect-not-ready",
     ),
     "late_fence_refuses_drkit": refused(
@@ -97,10 +97,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "old_primary_replaced": refused(
         "this is not the old primary: its cluster id differs",
-        hint=(
-            "correct bootstrap_servers of [clusters.{source}]; where another cluster takes its "
-            "place: {command}"
-        ),
+        hint=("correct bootstrap_servers of [clusters.{source}]; if another cluster replaces it: {command}"),
         page="reprotect-wrong-pair",
     ),
     "old_primary_stopped_answering": refused(

@@ -13,7 +13,7 @@ ERRORS: Final[dict[str, Entry]] = {
     "chaos_no_coordinator": failed("the coordinator of a group does not answer"),
     "chaos_not_installed": wrong(
         "the packages for chaos scenarios are not installed",
-        hint="pip install 'drkit[chaos]'; from a clone: pip install '.[chaos]'",
+        hint="pip install 'chaostoolkit-lib>=1.44,<1.45' 'pyyaml>=6,<7'",
     ),
     "chaos_run_under_way": refused(
         "another chaos run is in progress", hint="wait for it, or give --folder another folder"
@@ -92,18 +92,19 @@ ERRORS: Final[dict[str, Entry]] = {
     "no_exported_file": failed("the export has no file"),
     "no_journal_entry_in_time": failed("a command wrote no journal entry in time"),
     "no_orchestrator_running": failed("no failover process is running"),
-    "no_parent_pipe": failed("the parent of the scenario's processes has no standard input"),
     "no_scenario_running": failed(
         "no scenario is running",
         hint=("its steady-state hypothesis needs the probe drkit.chaos.probes.holds, which begins it"),
     ),
     "not_a_drill_report": failed("this file is not a drill report"),
-    "not_protected": refused("production is not PROTECTED", hint="drkit status --flow '{flow}' says why"),
+    "not_protected": refused(
+        "production is not PROTECTED", hint="drkit status --flow '{flow}' shows the reason"
+    ),
     "other_run_moved_production": failed("another run moved production"),
     "process_stopped": failed("the process was asked to stop"),
     "process_stopped_before_switchover": failed("the process was asked to stop before the switchover"),
     "production_not_at_home": refused(
-        "production does not run on its home cluster", hint="drkit failback --flow '{flow}'"
+        "production does not run on its original cluster", hint="drkit failback --flow '{flow}'"
     ),
     "replicator_not_stopped": failed("the replicator is not stopped"),
     "reverse_flow_leaves_out": refused(

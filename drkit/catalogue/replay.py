@@ -79,7 +79,7 @@ ERRORS: Final[dict[str, Entry]] = {
     "record_refused": refused(
         "the topic refused a record",
         hint=(
-            "a compacted topic takes no record without a key; keep such records in quarantine: "
+            "a compacted topic rejects records without a key; keep such records in quarantine: "
             "drkit replay --from MANIFEST --to-quarantine"
         ),
         page="replay-not-taken",
@@ -106,7 +106,7 @@ ERRORS: Final[dict[str, Entry]] = {
     "replay_earlier_failover": refused(
         "the export belongs to an earlier failover of this topic",
         hint=(
-            "what was replayed before that cannot be told from what was not; keep the records in "
+            "earlier replayed records cannot be distinguished from others; keep the records in "
             "quarantine: drkit replay --from MANIFEST --to-quarantine"
         ),
         page="replay-wrong-place",
@@ -144,7 +144,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "replay_other_primary": refused(
         "this cluster is no longer the primary of this topic",
-        hint="replay to the side that takes writes, before a return ends; see drkit status",
+        hint="replay to the cluster that accepts writes, before a return ends; see drkit status",
         page="replay-wrong-place",
     ),
     "replay_other_source": refused(
@@ -153,7 +153,7 @@ ERRORS: Final[dict[str, Entry]] = {
         page="replay-wrong-place",
     ),
     "replay_other_target": refused(
-        "the new primary's address now leads to another cluster",
+        "another cluster answers at the new primary's address",
         hint="correct bootstrap_servers of the cluster",
         page="replay-wrong-place",
     ),

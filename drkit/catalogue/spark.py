@@ -20,8 +20,8 @@ ERRORS: Final[dict[str, Entry]] = {
     "spark_application_ended": failed(
         "Spark's master ended this application",
         hint=(
-            "the log of an executor on the master's web page says why; can workers reach that "
-            "address? --conf spark.driver.host=… names another"
+            "the log of an executor on the master's web page has the reason; can workers reach "
+            "that address? --conf spark.driver.host=… names another"
         ),
     ),
     "spark_does_not_start": wrong(

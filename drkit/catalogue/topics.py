@@ -81,7 +81,7 @@ ERRORS: Final[dict[str, Entry]] = {
     "target_stopped_answering": failed("the target stopped answering"),
     "target_topic_fenced": refused(
         "the target topic is fenced",
-        hint="lift the fence: take max.message.bytes of the topic back to its default",
+        hint="lift the fence: reset max.message.bytes of the topic to its default",
     ),
     "target_topic_missing": failed("the target topic does not exist yet"),
     "too_many_acls": refused(

@@ -17,7 +17,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "checkpoint_location_unknown": refused(
         "the checkpoint contains its own path, and the path of its copy is unknown",
-        hint="say to where you will bring the copy: --location URL",
+        hint="name the place that you will copy it to: --location URL",
     ),
     "checkpoint_nested": refused(
         "one checkpoint folder would be inside the other", hint="name a folder beside it with --out"
@@ -25,8 +25,8 @@ ERRORS: Final[dict[str, Entry]] = {
     "checkpoint_not_local": refused(
         "only local checkpoint folders can be translated",
         hint=(
-            "bring it here with that system's own program, as: hadoop fs -get URL DIR; translate "
-            "DIR; then put the result to a new URL with: hadoop fs -put DIR2 URL2"
+            "copy it to this machine: hadoop fs -get URL DIR; translate DIR; then copy the "
+            "result back: hadoop fs -put DIR2 URL2"
         ),
     ),
     "checkpoint_not_written": failed(

@@ -7,11 +7,11 @@ what did not happen.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import wraps
 import shlex
 from typing import Any, Final, ParamSpec, TypeVar
 
-from drkit.chaos.current import ScenarioRun, current_run
 from drkit.chaos.history import (
     PRIMARY,
     CommandEnded,
@@ -23,12 +23,14 @@ from drkit.chaos.history import (
     Observed,
 )
 from drkit.chaos.processes import Child, CommandResult, JournalPosition
+from drkit.chaos.run import ScenarioRun, current_run
 from drkit.chaos.stage import BACK, FORTH, OPERATOR
 from drkit.errors import DrkitError, Failed, Usage
 
 EXPORT: Final = "EXPORT_FOLDER"
 """In the words of a command: the folder of this run for exports."""
-_ELSEWHERE: Final = "ELSEWHERE"
+_HERE, _ELSEWHERE = "here", "elsewhere"
+_RIVAL: Final = "rival orchestrator"
 _REFUSED_WRITES: Final = 3
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -62,7 +64,7 @@ def drkit(
     words: Sequence[str],
     at: Sequence[Mapping[str, Any]] = (),
     expect: Sequence[int | None] = (0,),
-    machine: str = "here",
+    machine: str = _HERE,
     resume: Sequence[str] = (),
 ) -> int | None:
     """Type a command; while it waits at entries of its journal, faults happen. Return its exit code.
@@ -78,75 +80,74 @@ def drkit(
     words = [str(run.stage.export_folder) if word == EXPORT else word for word in words]
     result = _type(run, words, triggers, machine)
     while result.code is None and resume:
-        result = _type(run, list(resume), triggers, machine)
-    _record(run, result, expect)
-    return result.code
+        result = _type(run, resume, triggers, machine)
+    return _record(run, result, expect)
 
 
+@dataclass
 class _Trigger:
     """What happens at an entry of the journal, once; or once at each different entry."""
 
-    def __init__(self, entry: str, then: Sequence[Then]) -> None:
-        self._entry, self.then = entry, then
-        self._past: set[tuple[str, str]] = set()
+    entry: str
+    then: Sequence[Then]
+    _past: set[str] = field(default_factory=set, init=False)
 
     def is_due(self, position: JournalPosition) -> bool:
         """Return whether it happens at this entry; that counts as its time."""
-        name = " ".join((position.step, *(("effect",) if position.effect else ()), position.kind)).strip()
-        is_due = name == self._entry and not self._past
-        if self._entry == "every":
-            is_due = (name, position.effect) not in self._past
-        if is_due:
-            self._past.add((name, position.effect))
+        effect = "effect " if position.effect else ""
+        name = f"{position.step} {effect}{position.kind}".strip()
+        time = f"{name} {position.effect}" if self.entry == "every" else self.entry
+        is_due = self.entry in {"every", name} and time not in self._past
+        self._past |= {time} if is_due else set()
         return is_due
 
 
 def _type(
-    run: ScenarioRun, words: list[str], triggers: Sequence[_Trigger], machine: str = "here"
+    run: ScenarioRun, words: Sequence[str], triggers: Sequence[_Trigger], machine: str
 ) -> CommandResult:
-    user = OPERATOR if machine == "here" else _ELSEWHERE
+    is_elsewhere, stage = machine != _HERE, run.stage
     run.tell("command", shlex.join(("drkit", *words)))
-    child = run.stage.parent.run_command(run.stage.config(user), *words, elsewhere=user == _ELSEWHERE)
-    outer, run.stage.orchestrator = run.stage.orchestrator, child
+    config = stage.config(_ELSEWHERE if is_elsewhere else OPERATOR)
+    child = stage.parent.run_command(config, *words, elsewhere=is_elsewhere)
+    outer, stage.orchestrator = stage.orchestrator, child
     try:
         while child.result is None and (position := child.next_entry()) is not None:
-            run.stage.recorder.record(
-                JournalEntered(child.table, child.run, position.step, position.kind, position.effect)
-            )
-            run.tell("entry", f"{position.step} {position.kind}" if not position.effect else "")
+            step, kind, effect = position.step, position.kind, position.effect
+            stage.recorder.record(JournalEntered(child.table, child.run, step, kind, effect))
+            run.tell("entry", f"{step} {kind}" if not effect else "")
             for each in (each for t in triggers if t.is_due(position) for each in t.then):
                 _happen(run, child, each)
             child.proceed()
     finally:
-        run.stage.orchestrator = outer
+        stage.orchestrator = outer
     return child.ended()
 
 
 def _happen(run: ScenarioRun, child: Child, what: Then) -> None:
     """Let something happen while a command waits; faults need one that has not ended."""
     if isinstance(what, Mapping):
-        run.stage.recorder.record(FaultBegan("rival orchestrator", " ".join(what["drkit"])))
-        rival = _type(run, list(what["drkit"]), (), what.get("machine", "elsewhere"))
-        run.stage.recorder.record(FaultEnded("rival orchestrator"))
+        run.stage.recorder.record(FaultBegan(_RIVAL, " ".join(what["drkit"])))
+        rival = _type(run, what["drkit"], (), what.get("machine", _ELSEWHERE))
+        run.stage.recorder.record(FaultEnded(_RIVAL))
         _record(run, rival, what.get("expect", (0,)))
     elif child.result is None:
         run.tell("fault", what)
         run.faults.begin(what)
 
 
-def _record(run: ScenarioRun, result: CommandResult, expect: Sequence[int | None]) -> None:
+def _record(run: ScenarioRun, result: CommandResult, expect: Sequence[int | None]) -> int | None:
     run.tell("ended", "killed" if result.code is None else f"exit code {result.code}")
-    run.stage.recorder.record(
-        CommandEnded(list(result.words), result.code, list(expect), result.error, result.answer)
-    )
+    error, allowed = result.error, list(expect)
+    run.stage.recorder.record(CommandEnded([*result.words], result.code, allowed, error, result.answer))
     if result.code not in expect:
         raise Failed(
             "chaos_command_failed",
             where=f"drkit {' '.join(result.words)}",
-            evidence=str(result.error or result.err[-500:]),
+            evidence=str(error or result.err[-500:]),
             error_code=result.code,
-            expect=list(expect),
+            expect=allowed,
         )
+    return result.code
 
 
 @_recorded

@@ -5,25 +5,31 @@ A check that examined nothing proves nothing. A record is missing only from a lo
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
-from typing import Final
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import Final, NamedTuple
 
-from drkit.chaos.facts import CHECKS as CHECKS
-from drkit.chaos.facts import Facts, check, choice, place_of
-from drkit.chaos.group_checks import POSITIONS as POSITIONS
 from drkit.chaos.history import (
     Acked,
     CommandEnded,
     Consumed,
     Event,
+    Failover,
     FaultBegan,
     FaultEnded,
+    FinalPosition,
+    LookFailed,
     Observed,
+    OffsetCommitted,
     Probed,
     Read,
+    Record,
     RunReported,
     ScenarioEnded,
+    ScenarioHistory,
+    choice,
+    place_of,
 )
 from drkit.detect.verdict import VerdictKind
 from drkit.errors import Refused
@@ -34,6 +40,7 @@ IN_ORDER: Final = "once, in order"
 OLDER_WRITER: Final = "nothing by an older writer after OPEN"
 ONE_SIDE: Final = "one open side"
 ABORTED: Final = "nothing aborted is seen"
+POSITIONS: Final = "positions of groups"
 JOURNAL: Final = "journal follows the table"
 DECIDED: Final = "decided and stated"
 COMMANDS: Final = "commands ended as documented"
@@ -47,32 +54,199 @@ _DOWN: Final = frozenset({"kill primary", "freeze primary", "fill primary"})
 """Faults under which an observer may call the primary lost."""
 
 
+class CheckResult(NamedTuple):
+    """The result of one check."""
+
+    name: str
+    examined: int
+    offences: list[str]
+
+
+Check = Callable[[ScenarioHistory], CheckResult]
+CHECKS: Final[dict[str, Check]] = {}
+"""The checks by their names."""
+
+
+def check(name: str) -> Callable[[Callable[[ScenarioHistory], Iterator[str]]], Check]:
+    """Register a check, which yields for each item that it examines what is wrong with it, or nothing."""
+
+    def register(examine: Callable[[ScenarioHistory], Iterator[str]]) -> Check:
+        @wraps(examine)
+        def checked(history: ScenarioHistory) -> CheckResult:
+            problems = list(examine(history))
+            return CheckResult(name, len(problems), list(filter(None, problems)))
+
+        CHECKS[name] = checked
+        return checked
+
+    return register
+
+
+# -- groups -------------------------------------------------------------------------------------------------
+
+
+@check(POSITIONS)
+def check_positions(facts: ScenarioHistory) -> Iterator[str]:
+    """Check that no group skips a record, and none repeats one, unless the report names it (I5 to I8)."""
+    if facts.failovers:
+        yield from _without_position(facts, facts.failovers[-1])
+    yield from _repeated(facts)
+    for position in facts.positions.values():
+        if position.cluster == facts.active:
+            for translation in translations(facts, position.group, position.tp):
+                yield _displacement(facts, translation, position)
+            yield _moved_back(facts, position)
+            yield from _skipped(facts, position)
+
+
+def _without_position(facts: ScenarioHistory, f: Failover) -> Iterator[str]:
+    """Look for groups that had a position on the side that was left, and have none on the active one."""
+    for cluster, group, tp in facts.positions:
+        if cluster == f.source and f.moves(tp.topic) and (f.target, group, tp) not in facts.positions:
+            is_named = f.names_without_position(group, tp) or any(facts.of(LookFailed))
+            yield "" if is_named else f"group {group} has no position in {tp} on {f.target}"
+
+
+class Translation(NamedTuple):
+    """A position that a failover translated, of a group that was not at work since."""
+
+    failover: Failover
+    committed: int
+    """On the source."""
+    is_emptied: bool
+    """Whether the source's final log may have other offsets."""
+
+    def source_offset(self, facts: ScenarioHistory, record: Record) -> int | None:
+        """Return the offset of a record on the source; None: unknown."""
+        source = self.failover.source
+        acked = facts.acked_at(source, record)
+        return acked if self.is_emptied else facts.offsets[source].get(record, acked)
+
+
+def translations(facts: ScenarioHistory, group: str, tp: TopicPartition) -> Iterator[Translation]:
+    """Return the translations from which a group's position on the active side follows."""
+    worked = max((i for (name, _), i in facts.last_work.items() if name == group), default=-1)
+    for f in facts.failovers:
+        is_left = f is facts.failovers[-1] and f.returned is None
+        # A standby's positions follow the active side: then only the report has those that were left.
+        left = facts.positions.get((f.source, group, tp)) if is_left else None
+        committed = left.offset if left is not None else f.stated_position(group, tp)
+        log = facts.log_ends.get((f.source, tp))
+        is_emptied = not is_left and (log is None or log.start >= max(committed or 0, 1))
+        is_emptied = is_emptied or f is not facts.failovers[-1]
+        if committed is not None and worked < f.opened and group not in f.groups.get("kept", ()):
+            yield Translation(f, committed, is_emptied)
+
+
+def _displacement(facts: ScenarioHistory, translation: Translation, position: FinalPosition) -> str:
+    """Compare the position of a group that is not at work with the one that was translated."""
+    f, committed, _ = translation
+    for offset, value in facts.logs[facts.active].get(position.tp, ()):
+        record = (position.tp, value)
+        own = translation.source_offset(facts, record)
+        if own is None or record in facts.replayed:
+            continue
+        places = f"{position.tp}: {committed} on {f.source}, {position.offset} on {facts.active}"
+        if offset < position.offset and own >= committed:
+            return f"group {position.group} skips {value}, {places}"
+        if offset >= position.offset and own < committed and not _is_named(facts, f, position, own):
+            return f"group {position.group} repeats {value}, {places}"
+    return ""
+
+
+def _is_named(facts: ScenarioHistory, f: Failover, e: FinalPosition | Consumed, own: int) -> bool:
+    """Return whether a failover's report says that a group repeats a record.
+
+    The positions of a primary that is silent are those of the last checkpoint: what a group committed since
+    is repeated, and the report has the offset that was translated.
+
+    :param own: the record's offset on the source
+    """
+    if e.group in (f.groups.get("repeats") or {}) or e.group in f.groups.get("kept", ()):
+        return True
+    if f.is_planned or (e.group, f.source) not in facts.last_work:
+        return False
+    translated = f.stated_position(e.group, e.tp)
+    return f.names_without_position(e.group, e.tp) if translated is None else own >= translated
+
+
+def _repeated(facts: ScenarioHistory) -> Iterator[str]:
+    """Look for records that a group was given again after their commit was confirmed."""
+    unconfirmed: dict[tuple[str, str, TopicPartition], list[tuple[int, Consumed]]] = defaultdict(list)
+    confirmed: dict[tuple[str, Record], tuple[int, Consumed]] = {}
+    opened = {f.opened: f.target for f in facts.failovers}
+    for i, e in enumerate(facts.events):
+        if i in opened:  # what it was given there before, it did not commit, and may have other offsets now
+            unconfirmed = defaultdict(list, {k: u for k, u in unconfirmed.items() if k[1] != opened[i]})
+        if isinstance(e, OffsetCommitted):
+            before = unconfirmed.pop((e.group, e.cluster, e.tp), [])
+            confirmed |= {(c.group, (c.tp, c.value)): (n, c) for n, c in before if c.offset < e.offset}
+            unconfirmed[e.group, e.cluster, e.tp] = [(n, c) for n, c in before if c.offset >= e.offset]
+        elif isinstance(e, Consumed):
+            record = (e.tp, e.value)
+            unconfirmed[e.group, e.cluster, e.tp].append((i, e))
+            # A second time is in order once: then the first commit is void.
+            n, first = confirmed.pop((e.group, record), (-1, e))
+            left = (f for f in facts.failovers if f.source == first.cluster and f.opened < i and n < f.until)
+            is_named = n < 0 or record in facts.replayed
+            is_named = is_named or any(_is_named(facts, f, first, first.offset) for f in left)
+            yield "" if is_named else f"group {e.group} is given {e.value} again, {place_of(e)}"
+
+
+def _moved_back(facts: ScenarioHistory, e: FinalPosition) -> str:
+    """Compare a final position with what was committed there since OPEN, and with the end of the log."""
+    least, log_end = facts.committed.get((e.group, e.tp), 0), facts.log_ends.get((e.cluster, e.tp))
+    problem = f"is before {least}, which it committed" if e.offset < least else ""
+    if log_end is not None and e.offset > log_end.end:
+        problem = f"is after the end, {log_end.end}"
+    return f"group {e.group}, {e.tp}: its position {e.offset} {problem}" if problem else ""
+
+
+def _skipped(facts: ScenarioHistory, e: FinalPosition) -> Iterator[str]:
+    """Look for records before the final position of a group at work that it was never given."""
+    # The cluster and the offset at which it began, as far as that is known.
+    known = [(i, c.cluster, c.offset) for i, c in facts.at(Consumed) if (c.group, c.tp) == (e.group, e.tp)][
+        :1
+    ]
+    for f in facts.failovers:
+        if (stated := f.stated_position(e.group, e.tp)) is not None:
+            known.append((f.opened, f.source, stated))
+    if not known or not facts.is_live(e.group):
+        return
+    _, cluster, first = min(known)
+    for offset, value in facts.logs[e.cluster].get(e.tp, ()):
+        record = (e.tp, value)
+        own = facts.acked_at(cluster, record)  # a return may have emptied the log since
+        own = facts.offsets[cluster].get(record) if own is None else own
+        if offset < e.offset and (own is None or own >= first or record in facts.replayed):
+            is_skipped = (e.group, record) not in facts.given
+            yield f"group {e.group} skips {value}, {e.tp}@{offset} on {e.cluster}" if is_skipped else ""
+
+
 # -- records ------------------------------------------------------------------------------------------------
 
 
 @check(ACKNOWLEDGED)
-def check_acknowledged(facts: Facts) -> Iterator[str]:
+def check_acknowledged(facts: ScenarioHistory) -> Iterator[str]:
     """Check that each acknowledged record is on the active side, or was stated as lost (I1, I2)."""
-    present, missing = facts.offsets[facts.active], Counter[TopicPartition]()
+    present, lost = facts.offsets[facts.active], Counter[TopicPartition]()
+    last = facts.tails[-1] if facts.tails else None
     for record, (index, e) in facts.acked.items():
-        if (facts.active, e.tp) not in facts.log_ends:
-            continue
-        is_missing = record not in present
-        yield (
-            f"{place_of(e)} is missing: {e.value}" if is_missing and not _is_excused(facts, index, e) else ""
-        )
-        if is_missing and facts.tails and record in facts.tails[-1].stated:
-            missing[e.tp] += 1
-    last = facts.failovers[-1] if facts.failovers else None
-    if last is not None and last.is_fenced and last.loss.get("exact"):
-        for p in last.loss.get("partitions") or ():
-            number = missing[TopicPartition(p["topic"], p["partition"])]
-            stated = (p.get("records") or 0) + (p.get("held_back") or 0)
-            if number > stated:
-                yield f"{p['topic']}-{p['partition']}: {number} records are lost, {stated} are stated"
+        if (facts.active, e.tp) in facts.log_ends:
+            is_missing = record not in present
+            is_wrong = is_missing and not _is_excused(facts, index, e)
+            yield f"{place_of(e)} is missing: {e.value}" if is_wrong else ""
+            lost[e.tp] += is_missing and last is not None and record in last.stated
+    f = last.failover if last is not None else None
+    if f is not None and f.is_fenced and f.loss.get("exact"):
+        for p in f.loss.get("partitions") or ():
+            tp, stated = TopicPartition(p["topic"], p["partition"]), p.get("records") or 0
+            stated += p.get("held_back") or 0
+            if lost[tp] > stated:
+                yield f"{tp}: {lost[tp]} records are lost, {stated} are stated"
 
 
-def _is_excused(facts: Facts, index: int, e: Acked) -> bool:
+def _is_excused(facts: ScenarioHistory, index: int, e: Acked) -> bool:
     for f, stated, late in facts.tails:
         record = (e.tp, e.value)
         is_trimmed = f.source == facts.active and choice(f.returned, "methods", e.topic) == "trim"
@@ -83,37 +257,37 @@ def _is_excused(facts: Facts, index: int, e: Acked) -> bool:
 
 
 @check(IN_ORDER)
-def check_order(facts: Facts) -> Iterator[str]:
+def check_order(facts: ScenarioHistory) -> Iterator[str]:
     """Check that each value is a client's and there once, those of one cluster in their order (I3, I4)."""
     logs = facts.logs[facts.active]
     copies = Counter((tp.topic, value) for tp, log in logs.items() for _, value in log)
     newest: dict[tuple[TopicPartition, str, bool], int] = {}
     for tp, log in logs.items():
         for offset, value in log:
-            problem = ""
+            place, problem = f"{tp}@{offset} on {facts.active}", ""
             if value.rpartition(" ")[0] not in facts.writers:
-                problem = f"{tp}@{offset} on {facts.active}: no client wrote {value}"
+                problem = f"{place}: no client wrote {value}"
             elif (number := copies[tp.topic, value]) > 1:
-                problem = f"{tp}@{offset} on {facts.active}: {value} is there {number} times"
+                problem = f"{place}: {value} is there {number} times"
             elif (tp, value) in facts.acked:
                 e = facts.acked[tp, value][1]
                 sequence = (tp, e.cluster, (tp, value) in facts.replayed)
                 if e.offset < newest.get(sequence, -1):
-                    problem = f"{tp}@{offset} on {facts.active}: {value} is out of order"
+                    problem = f"{place}: {value} is out of order"
                 newest[sequence] = max(e.offset, newest.get(sequence, -1))
             yield problem
 
 
 @check(OLDER_WRITER)
-def check_older_writer(facts: Facts) -> Iterator[str]:
+def check_older_writer(facts: ScenarioHistory) -> Iterator[str]:
     """Check that nothing of the old primary follows the first record of the opened side's own (I10)."""
     for f in facts.failovers:
         for tp, log in facts.logs[f.target].items():
             is_written = False
             for offset, value in log:
-                index, e = facts.acked.get((tp, value), (-1, None))
-                if e is None:
+                if (tp, value) not in facts.acked:
                     continue
+                index, e = facts.acked[tp, value]
                 is_written = is_written or (e.cluster == f.target and index > f.opened)
                 if is_written:
                     is_old = e.cluster == f.source and index < f.until and (tp, value) not in facts.replayed
@@ -121,7 +295,7 @@ def check_older_writer(facts: Facts) -> Iterator[str]:
 
 
 @check(ABORTED)
-def check_aborted(facts: Facts) -> Iterator[str]:
+def check_aborted(facts: ScenarioHistory) -> Iterator[str]:
     """Check that no record of an aborted transaction was read or consumed (I15)."""
     sights: list[Read | Consumed] = [*facts.of(Read), *facts.of(Consumed)]
     seen = {(e.topic, e.value): e for e in sights}
@@ -132,7 +306,7 @@ def check_aborted(facts: Facts) -> Iterator[str]:
 
 
 @check("same for every reader")
-def check_readers(facts: Facts) -> Iterator[str]:
+def check_readers(facts: ScenarioHistory) -> Iterator[str]:
     """Check that one position never shows two values (I17); examined is what was shown twice.
 
     Offsets are used again only after a cluster came back with an older disk.
@@ -157,33 +331,30 @@ def _is_sent_after(e: Acked, event: Event) -> bool:
 
 
 @check(ONE_SIDE)
-def check_one_side(facts: Facts) -> Iterator[str]:
+def check_one_side(facts: ScenarioHistory) -> Iterator[str]:
     """Check that the side that was left takes no write after OPEN, or one that is named (I9, I20)."""
+    paid = [i for i, e in facts.at(CommandEnded) if {"fence", "pay"} <= {*e.words} and e.code == 0]
     for f, _, late in facts.tails:
-        paid = [
-            i
-            for i, e in enumerate(facts.events)
-            if isinstance(e, CommandEnded) and {"fence", "pay"} <= {*e.words} and e.code == 0 and i > f.opened
-        ]
-        for record in late:
+        first_paid = next((i for i in paid if i > f.opened), len(facts.events))
+        for record in sorted(late):
             index, e = facts.acked[record]
             problem = "" if f.is_fenced or facts.is_divergent(e) else "no divergence names it"
-            if paid and index > paid[0] and _is_sent_after(e, facts.events[paid[0]]):
+            if index > first_paid and _is_sent_after(e, facts.events[first_paid]):
                 problem = "its fence was paid before"
             if f.is_fenced and _is_sent_after(e, facts.events[f.opened]):
                 problem = "its fence was proven"
             yield f"{place_of(e)}: {e.value} was acknowledged after OPEN, {problem}" if problem else ""
+    # After a return the other side is a standby without a fence.
+    is_closed = bool(facts.failovers) and facts.failovers[-1].returned is None
     for p in facts.of(Probed) if facts.active else ():
         if p.cluster == facts.active:
             yield "" if p.is_accepted else f"{p.topic} on {p.cluster} takes no writes: {p.error}"
-        elif (
-            facts.failovers and facts.failovers[-1].returned is None
-        ):  # later it is a standby without a fence
+        elif is_closed:
             yield f"{p.topic} on {p.cluster} takes writes, too" if p.is_accepted else ""
 
 
 @check(JOURNAL)
-def check_journal(facts: Facts) -> Iterator[str]:
+def check_journal(facts: ScenarioHistory) -> Iterator[str]:
     """Check that the entries of each run follow its table (I11, I13)."""
     for e in facts.of(RunReported):
         yield from e.violations
@@ -191,7 +362,7 @@ def check_journal(facts: Facts) -> Iterator[str]:
 
 
 @check(DECIDED)
-def check_decided(facts: Facts) -> Iterator[str]:
+def check_decided(facts: ScenarioHistory) -> Iterator[str]:
     """Check that each failover states its loss, who accepted it, and every group's position (I12)."""
     for f in facts.failovers:
         name = f"failover {f.report.get('run', '')}".strip()
@@ -207,18 +378,18 @@ def check_decided(facts: Facts) -> Iterator[str]:
 
 
 @check(COMMANDS)
-def check_commands(facts: Facts) -> Iterator[str]:
+def check_commands(facts: ScenarioHistory) -> Iterator[str]:
     """Check the exit code of each command, and that a refusal has its reason."""
     for e in facts.of(CommandEnded):
+        words, is_silent = " ".join(e.words), e.code == Refused.exit_code and not e.error
         if e.code not in e.expected:
-            yield f"{' '.join(e.words)}: exit code {e.code}, expected {e.expected}: {e.error}"
+            yield f"{words}: exit code {e.code}, expected {e.expected}: {e.error}"
         else:
-            is_silent = e.code == Refused.exit_code and not e.error
-            yield f"{' '.join(e.words)}: refused without a reason" if is_silent else ""
+            yield f"{words}: refused without a reason" if is_silent else ""
 
 
 @check(OBSERVED)
-def check_observers(facts: Facts) -> Iterator[str]:
+def check_observers(facts: ScenarioHistory) -> Iterator[str]:
     """Check that an observer calls the primary lost only while it is down."""
     down: set[str] = set()
     for e in facts.events:
@@ -230,7 +401,7 @@ def check_observers(facts: Facts) -> Iterator[str]:
 
 
 @check(LEFT_BEHIND)
-def check_left(facts: Facts) -> Iterator[str]:
+def check_left(facts: ScenarioHistory) -> Iterator[str]:
     """Check that nothing is left behind (I18)."""
     end = facts.last(ScenarioEnded)
     if end is not None:
@@ -241,15 +412,14 @@ def check_left(facts: Facts) -> Iterator[str]:
 
 
 @check(SAME_SIDES)
-def check_sides(facts: Facts) -> Iterator[str]:
+def check_sides(facts: ScenarioHistory) -> Iterator[str]:
     """Check that both sides have the same records, if a return is the last run that is done."""
     f = facts.failovers[-1] if facts.failovers else None
     if f is None or f.returned is None:
         return
     logs = {c: {tp: [v for _, v in log] for tp, log in facts.logs[c].items()} for c in (f.source, f.target)}
     for tp in sorted(logs[f.source].keys() | logs[f.target].keys()):
-        is_read = {(f.source, tp), (f.target, tp)} <= facts.log_ends.keys()
-        if is_read and f.copies_whole(tp.topic):
+        if f.copies_whole(tp.topic) and {(f.source, tp), (f.target, tp)} <= facts.log_ends.keys():
             standby, active = (logs[c].get(tp, []) for c in (f.source, f.target))
             pairs = zip(standby, active, strict=False)
             place = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(standby), len(active)))
@@ -258,21 +428,20 @@ def check_sides(facts: Facts) -> Iterator[str]:
 
 
 @check(GIVEN_UP)
-def check_given_up(facts: Facts) -> Iterator[str]:
+def check_given_up(facts: ScenarioHistory) -> Iterator[str]:
     """Check that of each tail that returned only those records are missing that were given up (I14)."""
-    for tail in facts.tails:
-        f, later = tail.failover, facts.tails[facts.tails.index(tail) + 1 :]
+    for number, tail in enumerate(facts.tails, 1):
+        f = tail.failover
         if f.returned is None:
             continue
         given_up = (f.returned.get("request") or {}).get("give_up_history") or ()
-        for record in sorted(tail.records):
-            tp, value = record
-            if (facts.active, tp) not in facts.log_ends or any(record in t.stated for t in later):
+        lost_again = {record for later in facts.tails[number:] for record in later.stated}
+        for tp, value in sorted(tail.records - lost_again):
+            if (facts.active, tp) not in facts.log_ends:
                 continue
-            disposition, is_there = tail.disposition(record), record in facts.offsets[facts.active]
-            is_given_up = disposition in {"discard", "quarantine"}
-            if is_there == is_given_up and not (tp.topic in given_up and not is_there):
-                state = "there" if is_there else "missing"
-                yield f"{tp}: {value} is {state}, its disposition is {disposition or 'none'}"
-            else:
-                yield ""
+            disposition, is_there = tail.disposition((tp, value)), (tp, value) in facts.offsets[facts.active]
+            is_wrong = is_there == (disposition in {"discard", "quarantine"})
+            is_wrong = is_wrong and (is_there or tp.topic not in given_up)
+            state = "there" if is_there else "missing"
+            problem = f"{tp}: {value} is {state}, its disposition is {disposition or 'none'}"
+            yield problem if is_wrong else ""

@@ -67,18 +67,17 @@ def _reading(group: str, **more: Any) -> dict[str, Any]:
     return _config(group_id=group, auto_offset_reset="earliest", enable_auto_commit=False, **more)
 
 
-class _Client:
-    """What all clients have: where they record, and when to stop."""
+class _Work:
+    """What all clients have: where they record, when to stop, and values that no other record has."""
 
     def __init__(self, recorder: Recorder, name: str, stop: threading.Event, seed: int) -> None:
-        self.recorder, self.name, self.stop = recorder, name, stop
+        self.record, self.name, self.stop = recorder.record, name, stop
         self.chance = random.Random(f"{name} {seed}")  # noqa: S311  a schedule that can be repeated
-        self._number = 0
+        self.number = 0
 
     def next_value(self, topic: str) -> str:
-        """Return a value that no other record has."""
-        self._number += 1
-        return f"{topic} {self.name} {self._number}"
+        self.number += 1
+        return f"{topic} {self.name} {self.number}"
 
     def record_delivery(
         self, cluster: str, transaction: str = "", sent: float | None = None
@@ -89,195 +88,171 @@ class _Client:
         def delivered(error: KafkaError | None, message: Message | None) -> None:
             if message is None:
                 return
-            topic, value = message.topic() or "", _text(message.value())
+            topic, partition, offset, value = _content(message)
             if error is None:
-                partition, offset = message.partition() or 0, message.offset() or 0
-                self.recorder.record(Acked(cluster, topic, partition, offset, value, transaction, sent=sent))
+                self.record(Acked(cluster, topic, partition, offset, value, transaction, sent=sent))
             else:
-                self.recorder.record(NotAcked(cluster, topic, value, error.name(), error.code() in _REFUSALS))
+                self.record(NotAcked(cluster, topic, value, error.name(), error.code() in _REFUSALS))
 
         return delivered
 
 
-class WriterClient(_Client):
-    """A producer that stays with its cluster, whatever becomes of it."""
-
-    def run(
-        self, *, cluster: str, bootstrap: str, topics: Sequence[str], per_second: int = 20, burst: int = 0
-    ) -> None:
-        """Write records to the topics in turn, the first `burst` of each topic at once."""
-        producer = _producer(bootstrap, linger_ms=2, **_ONCE)
-        while burst > 0 or not self.stop.wait(1 / per_second):
-            burst -= 1
-            for topic in topics:
-                with suppress(BufferError, KafkaException):
-                    value, partition = self.next_value(topic), self._number // len(topics) % 2
-                    producer.produce(
-                        topic, value, value, partition=partition, on_delivery=self.record_delivery(cluster)
-                    )
-            producer.poll(0)
-        producer.flush(_FLUSH_SECONDS)
+def _content(m: Message) -> tuple[str, int, int, str]:
+    """Return topic, partition, offset and value of a record."""
+    value = m.value()
+    text = value.decode(errors="replace") if isinstance(value, bytes) else value or ""
+    return m.topic() or "", m.partition() or 0, m.offset() or 0, text
 
 
-class TransactionalWriter(_Client):
-    """A producer of small transactions of which a third are aborted; it stays with its cluster."""
-
-    def run(self, *, cluster: str, bootstrap: str, topics: Sequence[str], per_second: int = 4) -> None:
-        """Write transactions until stopped, with a new producer after each failure."""
-        while not self.stop.is_set():
-            producer = _producer(bootstrap, transactional_id=self.name, transaction_timeout_ms=10_000)
-            with suppress(KafkaException):
-                producer.init_transactions(_CALL_SECONDS)
-                while not self.stop.wait(1 / per_second):
-                    self._write(producer, cluster, topics)
-            self.stop.wait(_PAUSE_SECONDS)
-
-    def _write(self, producer: Producer, cluster: str, topics: Sequence[str]) -> None:
-        """Write one transaction.
-
-        :raises KafkaException: its outcome is unknown, or it failed
-        """
-        sent: list[tuple[str, str]] = []
-        delivered: dict[str, Message] = {}
-
-        def keep(error: KafkaError | None, message: Message | None) -> None:
-            if error is None and message is not None:
-                delivered[_text(message.value())] = message
-
-        outcome, is_aborted, began = "", self.chance.random() < _ABORTED, monotonic()
-        try:
-            producer.begin_transaction()
-            for topic in topics:
-                for _ in range(self.chance.randint(1, 3)):
-                    value = self.next_value(topic)
-                    producer.produce(
-                        topic, value, value, partition=self.chance.randrange(2), on_delivery=keep
-                    )
-                    sent.append((topic, value))
-            producer.flush(_CALL_SECONDS)  # an abort before the broker knows the partitions would be fatal
-            (producer.abort_transaction if is_aborted else producer.commit_transaction)(_CALL_SECONDS)
-            outcome = "aborted" if is_aborted else "committed"
-        finally:
-            for topic, value in sent:
-                message = delivered.get(value)
-                if outcome and message is not None:
-                    partition, offset = message.partition() or 0, message.offset() or 0
-                    self.recorder.record(Acked(cluster, topic, partition, offset, value, outcome, sent=began))
-                else:
-                    self.recorder.record(NotAcked(cluster, topic, value, "transaction", is_refused=False))
+def _write(
+    work: _Work, *, cluster: str, bootstrap: str, topics: Sequence[str], per_second: int = 20, burst: int = 0
+) -> None:
+    """Write to the topics of a cluster in turn, whatever becomes of it; the first `burst` of each at once."""
+    producer = _producer(bootstrap, linger_ms=2, **_ONCE)
+    while burst > 0 or not work.stop.wait(1 / per_second):
+        burst -= 1
+        for topic in topics:
+            with suppress(BufferError, KafkaException):
+                value, partition = work.next_value(topic), work.number // len(topics) % 2
+                delivered = work.record_delivery(cluster)
+                producer.produce(topic, value, value, partition=partition, on_delivery=delivered)
+        producer.poll(0)
+    producer.flush(_FLUSH_SECONDS)
 
 
-class FollowingWriter(_Client):
-    """A producer that follows the endpoint file; a record whose fate is unknown is not sent again."""
-
-    def run(
-        self, *, endpoint: str, clusters: Mapping[str, str], topics: Sequence[str], per_second: int = 10
-    ) -> None:
-        """Write records to the topics in turn.
-
-        :param clusters: id of a cluster → its name in the history
-        """
-        producer = FailoverProducer(
-            _config(linger_ms=2, message_timeout_ms=5000, **_ONCE), endpoint=endpoint, unacknowledged="fail"
-        )
-
-        def delivered(sent: float, error: KafkaError | None, message: Message | None) -> None:
-            self.record_delivery(clusters[producer.endpoint.cluster_id], sent=sent)(error, message)
-
-        while not self.stop.wait(1 / per_second):
-            for topic in topics:
-                with suppress(BufferError, KafkaException):
-                    value = self.next_value(topic)  # its hash chooses the partition, also of new ones
-                    producer.produce(topic, value, value, on_delivery=partial(delivered, monotonic()))
-            with suppress(KafkaException):
-                producer.poll(0)
-        producer.flush(_FLUSH_SECONDS)
-
-
-class FollowingConsumer(_Client):
-    """A member of a group that follows the endpoint file and commits what it has read."""
-
-    def run(
-        self, *, endpoint: str, clusters: Mapping[str, str], group: str, topics: Sequence[str], **member: str
-    ) -> None:
-        """Read and commit; see :meth:`FollowingWriter.run`."""
-        config = _reading(group, isolation_level="read_committed", **member)
-        consumer = FailoverConsumer(config, endpoint=endpoint)
-        consumer.subscribe(list(topics))
-        while not self.stop.is_set():
-            with suppress(KafkaException, FromAnotherCluster, EndpointMoved):
-                messages = [m for m in consumer.consume(_BATCH, _PAUSE_SECONDS) if m.error() is None]
-                if not messages:
-                    continue
-                cluster = clusters[consumer.endpoint.cluster_id]
-                for m in messages:
-                    topic, partition, offset = m.topic() or "", m.partition() or 0, m.offset() or 0
-                    self.recorder.record(Consumed(cluster, topic, partition, group, offset, _text(m.value())))
-                for tp in consumer.commit(asynchronous=False) or ():
-                    if tp.error is None and tp.offset >= 0:
-                        self.recorder.record(
-                            OffsetCommitted(cluster, tp.topic, tp.partition, group, tp.offset)
-                        )
+def _write_transactions(
+    work: _Work, *, cluster: str, bootstrap: str, topics: Sequence[str], per_second: int = 4
+) -> None:
+    """Write small transactions, of which a third are aborted; after each failure with a new producer."""
+    while not work.stop.is_set():
+        producer = _producer(bootstrap, transactional_id=work.name, transaction_timeout_ms=10_000)
         with suppress(KafkaException):
-            consumer.close()
+            producer.init_transactions(_CALL_SECONDS)
+            while not work.stop.wait(1 / per_second):
+                _write_transaction(work, producer, cluster, topics)
+        work.stop.wait(_PAUSE_SECONDS)
 
 
-class MemberClient(_Client):
-    """A member of a group that reads and never commits."""
+def _write_transaction(work: _Work, producer: Producer, cluster: str, topics: Sequence[str]) -> None:
+    """Write one transaction. Raises KafkaException if its outcome is unknown, or it failed."""
+    sent: list[tuple[str, str]] = []
+    delivered: dict[str, Message] = {}
 
-    def run(self, *, bootstrap: str, group: str, topics: Sequence[str], **member: str) -> None:
-        """Stay in the group; with a `group_instance_id` as a static member (KIP-345)."""
-        consumer = Consumer(_reading(group, bootstrap_servers=bootstrap, **member))
-        consumer.subscribe(list(topics))
-        while not self.stop.is_set():
-            with suppress(KafkaException):
-                consumer.consume(10, _PAUSE_SECONDS)
+    def keep(error: KafkaError | None, message: Message | None) -> None:
+        if error is None and message is not None:
+            delivered[_content(message)[-1]] = message
+
+    outcome, is_aborted, began = "", work.chance.random() < _ABORTED, monotonic()
+    try:
+        producer.begin_transaction()
+        for topic in topics:
+            for _ in range(work.chance.randint(1, 3)):
+                value = work.next_value(topic)
+                producer.produce(topic, value, value, partition=work.chance.randrange(2), on_delivery=keep)
+                sent.append((topic, value))
+        producer.flush(_CALL_SECONDS)  # an abort before the broker knows the partitions would be fatal
+        (producer.abort_transaction if is_aborted else producer.commit_transaction)(_CALL_SECONDS)
+        outcome = "aborted" if is_aborted else "committed"
+    finally:
+        for topic, value in sent:
+            if outcome and value in delivered:
+                work.record_delivery(cluster, outcome, began)(None, delivered[value])
+            else:
+                work.record(NotAcked(cluster, topic, value, "transaction", is_refused=False))
+
+
+def _write_following(
+    work: _Work, *, endpoint: str, clusters: Mapping[str, str], topics: Sequence[str], per_second: int = 10
+) -> None:
+    """Write to the cluster of the endpoint file; a record whose fate is unknown is not sent again.
+
+    :param clusters: id of a cluster → its name in the history
+    """
+    properties = _config(linger_ms=2, message_timeout_ms=5000, **_ONCE)
+    producer = FailoverProducer(properties, endpoint=endpoint, unacknowledged="fail")
+
+    def delivered(sent: float, error: KafkaError | None, message: Message | None) -> None:
+        work.record_delivery(clusters[producer.endpoint.cluster_id], sent=sent)(error, message)
+
+    while not work.stop.wait(1 / per_second):
+        for topic in topics:
+            with suppress(BufferError, KafkaException):
+                value = work.next_value(topic)  # its hash chooses the partition, also of new ones
+                producer.produce(topic, value, value, on_delivery=partial(delivered, monotonic()))
+        with suppress(KafkaException):
+            producer.poll(0)
+    producer.flush(_FLUSH_SECONDS)
+
+
+def _read_following(
+    work: _Work, *, endpoint: str, clusters: Mapping[str, str], group: str, topics: Sequence[str], **more: str
+) -> None:
+    """Read in a group from the cluster of the endpoint file, and commit; see :func:`_write_following`."""
+    config = _reading(group, isolation_level="read_committed", **more)
+    consumer = FailoverConsumer(config, endpoint=endpoint)
+    consumer.subscribe(list(topics))
+    while not work.stop.is_set():
+        with suppress(KafkaException, FromAnotherCluster, EndpointMoved):
+            messages = [m for m in consumer.consume(_BATCH, _PAUSE_SECONDS) if m.error() is None]
+            if not messages:
+                continue
+            cluster = clusters[consumer.endpoint.cluster_id]
+            for topic, partition, offset, value in map(_content, messages):
+                work.record(Consumed(cluster, topic, partition, group, offset, value))
+            for tp in consumer.commit(asynchronous=False) or ():
+                if tp.error is None and tp.offset >= 0:
+                    work.record(OffsetCommitted(cluster, tp.topic, tp.partition, group, tp.offset))
+    with suppress(KafkaException):
         consumer.close()
 
 
-class HangingTransaction(_Client):
-    """A producer whose transaction stays open until the client is stopped, and is then aborted."""
-
-    def run(self, *, cluster: str, bootstrap: str, topics: Sequence[str]) -> None:
-        """Begin a transaction, write, and wait."""
-        producer = _producer(bootstrap, transactional_id=self.name, transaction_timeout_ms=600_000)
-        producer.init_transactions(_CALL_SECONDS)
-        producer.begin_transaction()
-        for topic in topics:
-            value, delivered = self.next_value(topic), self.record_delivery(cluster, "aborted")
-            producer.produce(topic, value, value, partition=0, on_delivery=delivered)
-        producer.flush(_CALL_SECONDS)
-        while not self.stop.wait(_PAUSE_SECONDS):
-            producer.poll(0)
+def _stay_in_group(work: _Work, *, bootstrap: str, group: str, topics: Sequence[str], **more: str) -> None:
+    """Read without a commit; with a `group_instance_id` as a static member (KIP-345)."""
+    consumer = Consumer(_reading(group, bootstrap_servers=bootstrap, **more))
+    consumer.subscribe(list(topics))
+    while not work.stop.is_set():
         with suppress(KafkaException):
-            producer.abort_transaction(_CALL_SECONDS)
+            consumer.consume(10, _PAUSE_SECONDS)
+    consumer.close()
 
 
-class WatchObserver(_Client):
-    """An observer as of ``drkit watch``, which records each change of its verdict."""
-
-    def run(self, *, config: str) -> None:
-        """Watch the first flow."""
-        settings = load(Path(config))
-        options = WatchOptions(ObserverIdentity(self.name, f"{self.name}-{self.chance.random()}"))
-
-        def show(moments: Sequence[FlowMoment]) -> None:
-            for each in moments:
-                verdict = each.moment.verdict
-                if each.changed:
-                    self.recorder.record(Observed(verdict.kind.name, verdict.reason.value))
-
-        watch(settings, settings.flows[:1], options, self.stop, show)
+def _hang(work: _Work, *, cluster: str, bootstrap: str, topics: Sequence[str]) -> None:
+    """Keep a transaction open until the client is stopped, and then abort it."""
+    producer = _producer(bootstrap, transactional_id=work.name, transaction_timeout_ms=600_000)
+    producer.init_transactions(_CALL_SECONDS)
+    producer.begin_transaction()
+    for topic in topics:
+        value, delivered = work.next_value(topic), work.record_delivery(cluster, "aborted")
+        producer.produce(topic, value, value, partition=0, on_delivery=delivered)
+    producer.flush(_CALL_SECONDS)
+    while not work.stop.wait(_PAUSE_SECONDS):
+        producer.poll(0)
+    with suppress(KafkaException):
+        producer.abort_transaction(_CALL_SECONDS)
 
 
-_KINDS: Final[Mapping[str, type[Any]]] = {
-    "writer": WriterClient,
-    "transactional writer": TransactionalWriter,
-    "following writer": FollowingWriter,
-    "following consumer": FollowingConsumer,
-    "member": MemberClient,
-    "hanging transaction": HangingTransaction,
-    "observer": WatchObserver,
+def _observe(work: _Work, *, config: str) -> None:
+    """Watch the first flow as ``drkit watch`` does, and record each change of the verdict."""
+    settings = load(Path(config))
+    options = WatchOptions(ObserverIdentity(work.name, f"{work.name}-{work.chance.random()}"))
+
+    def show(moments: Sequence[FlowMoment]) -> None:
+        for each in moments:
+            verdict = each.moment.verdict
+            if each.changed:
+                work.record(Observed(verdict.kind.name, verdict.reason.value))
+
+    watch(settings, settings.flows[:1], options, work.stop, show)
+
+
+_KINDS: Final[Mapping[str, Callable[..., None]]] = {
+    "writer": _write,
+    "transactional writer": _write_transactions,
+    "following writer": _write_following,
+    "following consumer": _read_following,
+    "member": _stay_in_group,
+    "hanging transaction": _hang,
+    "observer": _observe,
 }
 
 
@@ -286,13 +261,9 @@ def run_client(*, kind: str, name: str, history: str, seed: int, **options: Any)
 
     :param name: of the client in the history, and in its records
     :param history: the file of the run
-    :param options: the `properties` with which the client authenticates, and the parameters of its `run`
+    :param options: the `properties` with which the client authenticates, and the parameters of its kind
     """
-    _QUICK.update(options.pop("properties"))
+    _QUICK.update(options.pop("properties", {}))
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    _KINDS[kind](Recorder(Path(history), name), name, stop, seed).run(**options)
-
-
-def _text(data: str | bytes | None) -> str:
-    return data.decode(errors="replace") if isinstance(data, bytes) else data or ""
+    _KINDS[kind](_Work(Recorder(Path(history), name), name, stop, seed), **options)

@@ -5,11 +5,10 @@ It only reads, but for one record to each topic that moved: whether a side takes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing
-from typing import Final
+from typing import Final, NamedTuple
 
-from drkit.chaos.client_stage import ClientStage
 from drkit.chaos.history import (
     OTHER,
     PRIMARY,
@@ -22,28 +21,32 @@ from drkit.chaos.history import (
     RunReported,
     ScenarioEnded,
 )
+from drkit.chaos.stage import ClientStage
 from drkit.config import FlowSettings
 from drkit.errors import DrkitError
 from drkit.failover.core.machine import FAILOVER, RunState
 from drkit.failover.journal.entries import JournalHistory, RunLog
+from drkit.failover.journal.lost import violations
 from drkit.failover.journal.topic import JournalTopic
-from drkit.failover.journal.violations import violations
 from drkit.failover.report import report_of
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.records import PendingFence, PendingLift
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.clients import KafkaError, Message, Producer
-from drkit.kafka.one_shot import ask_once
-from drkit.kafka.raw import RawCluster
+from drkit.kafka.raw import RawCluster, ask_once
 from drkit.kafka.topics import describe_topics, list_offsets, topic_names
 from drkit.model import TopicPartition
 from drkit.verify.reading import RangeReader
 
-PROBE = "probe"
+PROBE: Final = "probe"
 """How the value of a probe begins."""
-_FLUSH_SECONDS = 15.0
-_CATCH_UP_SECONDS = 60.0
+_CATCH_UP_SECONDS: Final = 60.0
+
+
+class _Run(NamedTuple):
+    source: str
+    flow: FlowSettings
+    log: RunLog
 
 
 def collect(stage: ClientStage) -> None:
@@ -51,33 +54,29 @@ def collect(stage: ClientStage) -> None:
 
     What cannot be read is recorded as a failed look.
     """
-    writers = [name for name in stage.clients if name != stage.live_group]
-    stage.stop_clients(*writers)
-    runs = [(flow, run) for flow in stage.flows.items() for run in _runs(stage, *flow)]
-    for (source, flow), run in sorted(runs, key=lambda each: each[1].entries[0].at_ms):
-        report, broken = report_of(run, flow.name), violations(run)
-        stage.recorder.record(
+    record = stage.recorder.record
+    stage.stop_clients(*(name for name in stage.clients if name != stage.live_group))
+    runs = [run for source, flow in stage.flows.items() for run in _runs(stage, source, flow)]
+    active = PRIMARY
+    for source, flow, log in sorted(runs, key=lambda run: run.log.entries[0].at_ms):
+        report, table, state = report_of(log, flow.name), log.table.name, log.state
+        record(
             RunReported(
-                table=run.table.name,
-                run=run.run_id,
-                state=run.state,
-                source=source,
-                report=report,
-                entries=len(run.entries),
-                violations=broken,
+                table, log.run_id, state, source, report, len(log.entries), violations=violations(log)
             )
         )
-    active = _active(list(stage.history().of(RunReported)))
+        if table == FAILOVER.name and state == RunState.DONE:
+            active = OTHER[source]
     for what, look in _LOOKS.items():
         try:
             look(stage, active)
         except DrkitError as error:
-            stage.recorder.record(LookFailed(what, error.in_short))
+            record(LookFailed(what, error.in_short))
     stage.stop_clients()
-    stage.recorder.record(ScenarioEnded(active, list(_left(stage, runs))))
+    record(ScenarioEnded(active, list(_left(stage, runs))))
 
 
-def _runs(stage: ClientStage, source: str, flow: FlowSettings) -> list[RunLog]:
+def _runs(stage: ClientStage, source: str, flow: FlowSettings) -> list[_Run]:
     """Return the runs in the journal of a flow, which is on its target."""
 
     async def ask(raw: RawCluster) -> JournalHistory:
@@ -91,13 +90,7 @@ def _runs(stage: ClientStage, source: str, flow: FlowSettings) -> list[RunLog]:
     except DrkitError as error:
         stage.recorder.record(LookFailed(f"journal of {flow.name}", error.in_short))
         return []
-    return list(history.runs.values())
-
-
-def _active(runs: list[RunReported]) -> str:
-    """Return the cluster that takes writes: the target of the newest failover that was done."""
-    done = [r for r in runs if r.table == FAILOVER.name and r.state == RunState.DONE]
-    return OTHER[done[-1].source] if done else PRIMARY
+    return [_Run(source, flow, log) for log in history.runs.values()]
 
 
 def _read_to_the_end(stage: ClientStage, active: str) -> None:
@@ -110,48 +103,31 @@ def _read_to_the_end(stage: ClientStage, active: str) -> None:
         # Markers of transactions at the end are read by no consumer.
         return all(committed.get(tp, 0) >= end for tp, end in ends.items() if end)
 
-    stage.wait_for(
-        is_read, f"group {stage.live_group} at the end of {stage.live_topic} on {active}", _CATCH_UP_SECONDS
-    )
+    what = f"group {stage.live_group} at the end of {stage.live_topic} on {active}"
+    stage.wait_for(is_read, what, _CATCH_UP_SECONDS)
 
 
 def _probe(stage: ClientStage, active: str) -> None:
     moved = {topic for run in stage.history().of(RunReported) for topic in run.report.get("topics", ())}
     # The copies of topics that never moved are passive by agreement alone, so they are not probed.
-    sides = (PRIMARY, STANDBY) if moved and not stage.is_source_lost else (active,)
-    for cluster in sides:
+    for cluster in (PRIMARY, STANDBY) if moved and not stage.is_source_lost else (active,):
         for topic in stage.topics:
-            error = _send(stage, cluster, topic)
+            error, _ = stage.send(cluster, topic, f"{PROBE} {cluster}")
             stage.recorder.record(Probed(cluster, topic, is_accepted=not error, error=error))
-
-
-def _send(stage: ClientStage, cluster: str, topic: str) -> str:
-    errors: list[str] = []
-
-    def delivered(error: KafkaError | None, _message: Message) -> None:
-        errors.append("" if error is None else error.name())
-
-    producer = Producer({**stage.application(cluster), "log_level": 0})
-    # A compacted topic takes no record without a key.
-    producer.produce(topic, f"{PROBE} {cluster}", PROBE, partition=0, on_delivery=delivered)
-    producer.flush(_FLUSH_SECONDS)
-    return errors[0] if errors else "no answer"
 
 
 def _partitions(cluster: Cluster, *topics: str) -> list[TopicPartition]:
     described = describe_topics(cluster, topics)
-    return [TopicPartition(topic.name, p) for topic in described.values() for p in topic.partitions]
+    return [TopicPartition(topic.name, p) for topic in described.values() for p in topic.leaders]
 
 
 def _read_logs(stage: ClientStage, _active: str) -> None:
     for name in (PRIMARY, STANDBY):
-        settings = stage.cluster(name)
-        cluster = Cluster.connect(settings)
-        partitions = _partitions(cluster, *stage.topics)
-        starts = list_offsets(cluster, partitions, "earliest")
-        with closing(RangeReader(settings)) as reader:
+        cluster = Cluster.connect(stage.cluster(name))
+        starts = list_offsets(cluster, _partitions(cluster, *stage.topics), "earliest")
+        with closing(RangeReader(cluster.settings)) as reader:
             # Asked first, as the library looks for the leaders of a new topic only once a second.
-            ends = {tp: reader.log_end(tp) for tp in sorted(partitions)}
+            ends = {tp: reader.log_end(tp) for tp in sorted(starts)}
             for tp, end in ends.items():
                 read_to = starts[tp]
                 for record in reader.read(tp, starts[tp], end):
@@ -170,7 +146,7 @@ def _read_positions(stage: ClientStage, _active: str) -> None:
                 stage.recorder.record(FinalPosition(name, tp.topic, tp.partition, group, offset))
 
 
-_LOOKS: Final[Mapping[str, Callable[[ClientStage, str], None]]] = {
+_LOOKS: Final = {
     "the live group at the end": _read_to_the_end,
     "probes": _probe,
     "logs": _read_logs,
@@ -178,11 +154,11 @@ _LOOKS: Final[Mapping[str, Callable[[ClientStage, str], None]]] = {
 }
 
 
-def _left(stage: ClientStage, runs: list[tuple[tuple[str, FlowSettings], RunLog]]) -> Iterator[str]:
+def _left(stage: ClientStage, runs: list[_Run]) -> Iterator[str]:
     """Return what a scenario should have ended: open runs and pending fences."""
-    for (_, flow), run in runs:
-        if not run.state.is_over:
-            yield f"run {run.run_id} of {flow.name} is {run.state.value}"
+    for _, flow, log in runs:
+        if not log.state.is_over:
+            yield f"run {log.run_id} of {flow.name} is {log.state.value}"
     for source, flow in stage.flows.items():
         target = stage.cluster(OTHER[source])
         if state_topic(flow.source) not in topic_names(Cluster.connect(target)):

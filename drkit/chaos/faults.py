@@ -8,39 +8,37 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+import resource
+import shutil
 import signal
 import socket
 import threading
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from drkit.chaos.disk_faults import (
-    Applied,
-    age_disks,
-    alter_export,
-    fill_disks,
-    limit_orchestrator,
-    overtake_endpoint,
-    save_disks,
-    spoil_endpoint,
-)
 from drkit.chaos.history import PRIMARY, STANDBY, FaultBegan, FaultEnded
-from drkit.chaos.rights import DRKIT, revoke_rights
 from drkit.chaos.stage import (
     APPLICATIONS,
+    DRKIT,
+    DRKIT_ON_CLUSTER,
     IDLE_GROUPS,
+    LIVE_GROUP,
     OPERATOR,
     ORDERS,
     PARTITIONS,
     REPLICATION,
     ScenarioStage,
+    change_rights,
 )
 from drkit.clock import monotonic
-from drkit.errors import Failed, Usage
+from drkit.config import ClusterSettings
+from drkit.endpoint import Endpoint
+from drkit.errors import Failed, NotAuthorized, Usage
+from drkit.kafka.access.acls import list_acls
 from drkit.kafka.admin import Cluster
-from drkit.kafka.clients import Producer
 from drkit.kafka.topics import TopicPlan, create_partitions, create_topics
 from drkit.local.link import Direction, Link
 from drkit.local.process import wait_stopped
+from drkit.repoint.file import EndpointFile
 
 END: Final = "end"
 _LINKS: Final = {"operator": OPERATOR, "replication": REPLICATION, "applications": APPLICATIONS}
@@ -48,6 +46,10 @@ _VERIFY_SECONDS: Final = 20.0
 _CONNECT_SECONDS: Final = 2.0
 _DUTY_SECONDS: Final = 0.1
 _SLEEP_SECONDS: Final = 60.0
+_EXPORT_BYTES: Final = 2048
+_NEWER_TERM: Final = 100
+Applied = tuple[str, Callable[[], object] | None]
+"""Evidence that the fault is in force, and what ends it; None: it lasted an instant."""
 
 
 @dataclass
@@ -80,8 +82,8 @@ class Faults:
     def _end(self, name: str) -> None:
         heal = self.active.pop(name, None)
         if heal is None:
-            in_force = ", ".join(self.active) or "none"
-            raise Usage("fault_not_in_force", where="chaos", evidence=f"in force: {in_force}", name=name)
+            in_force = f"in force: {', '.join(self.active) or 'none'}"
+            raise Usage("fault_not_in_force", where="chaos", evidence=in_force, name=name)
         heal()
         self.stage.recorder.record(FaultEnded(name))
 
@@ -91,8 +93,7 @@ class Faults:
             self._end(name)
 
 
-@dataclass(frozen=True)
-class _Fault:
+class _Fault(NamedTuple):
     targets: tuple[str, ...]
     apply: Callable[..., Applied]
 
@@ -162,6 +163,73 @@ def _duty(stage: ScenarioStage, target: str) -> Applied:
     return f"{target} stops and continues every {_DUTY_SECONDS * 1000:.0f} ms", end
 
 
+# -- disks and files ----------------------------------------------------------------------------------------
+
+
+def _limit_files(pid: int, limit: int) -> None:
+    """Let every write of a process fail that makes a file longer, as on a full disk (setrlimit(2))."""
+    _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (limit, hard))
+
+
+def _fill(stage: ScenarioStage, target: str) -> Applied:
+    cluster = stage.clusters[target]
+    for broker in cluster.brokers:
+        _limit_files(broker.pid, 1)
+    # Kafka ends a broker whose only log folder failed.
+    stage.wait_for(lambda: not any(b.running for b in cluster.brokers), f"the end of {target}")
+    return f"{target}: no process is left, its files cannot grow", cluster.restart
+
+
+def _limit(stage: ScenarioStage, _target: str) -> Applied:
+    child = stage.waiting_command()
+    _limit_files(child.pid, _EXPORT_BYTES)
+    return f"process {child.pid}: file size is limited to {_EXPORT_BYTES} bytes", lambda: None
+
+
+def _copy_disks(stage: ScenarioStage, target: str, *, is_saved: bool) -> Applied:
+    """Save a cluster's disks, or start it with the saved ones, as from a backup or a snapshot."""
+    cluster = stage.clusters[target]
+    cluster.kill()
+    for broker in cluster.brokers:
+        disk, copy = broker.folder / "data", stage.folder / f"saved-disk-{target}" / broker.folder.name
+        if is_saved:
+            shutil.rmtree(disk)
+        shutil.copytree(*(copy, disk) if is_saved else (disk, copy))
+    cluster.restart()
+    number = len(cluster.brokers)
+    if is_saved:
+        return f"{target} runs with {number} older disks", lambda: None
+    return f"{number} disks of {target} are saved", None
+
+
+def _spoil(stage: ScenarioStage, _target: str) -> Applied:
+    """Let the endpoint file hold something else, so that clients cannot be repointed."""
+    file = stage.endpoint_file
+    before = file.read_bytes()
+    file.write_text("not an endpoint\n", encoding="utf-8")
+    return f"{file} holds something else", lambda: file.write_bytes(before)
+
+
+def _overtake(stage: ScenarioStage, _target: str) -> Applied:
+    """Let the endpoint file have a newer term, as after a later run; it names the standby."""
+    before = stage.endpoint_file.read_bytes()
+    newer = Endpoint(_NEWER_TERM, STANDBY, stage.clusters[STANDBY].cluster_id, stage.bootstrap(STANDBY))
+    EndpointFile(stage.endpoint_file).tell(newer)
+    return f"the endpoint has term {_NEWER_TERM}", lambda: stage.endpoint_file.write_bytes(before)
+
+
+def _alter(stage: ScenarioStage, _target: str) -> Applied:
+    """Change one byte of an exported file."""
+    files = [f for f in sorted(stage.export_folder.rglob("*")) if f.is_file() and f.name != "manifest.json"]
+    if not files:
+        raise Failed("no_exported_file", where=str(stage.export_folder))
+    data = files[0].read_bytes()
+    middle = len(data) // 2
+    files[0].write_bytes(data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :])
+    return f"one byte of {files[0].name} differs", lambda: files[0].write_bytes(data)
+
+
 # -- links ------------------------------------------------------------------------------------------------
 
 
@@ -213,11 +281,8 @@ def _join(stage: ScenarioStage, target: str) -> Applied:
     """Let a member join a group on a cluster: ``standby shop``, or ``standby shop static``."""
     cluster, group, *static = target.split(" ")
     name = f"member-{cluster}-{group}"
-    more = {"group_instance_id": name} if static else {}
-    topic = ORDERS
-    stage.start_client(
-        name, "member", bootstrap=stage.bootstrap(cluster), group=group, topics=[topic], **more
-    )
+    more = {"bootstrap": stage.bootstrap(cluster), **({"group_instance_id": name} if static else {})}
+    stage.start_client(name, "member", group=group, topics=[ORDERS], **more)
     stage.wait_for(lambda: stage.has_members(cluster, group), f"a member of {group} on {cluster}")
     return f"group {group} has a member on {cluster}", lambda: stage.stop_clients(name)
 
@@ -231,35 +296,46 @@ def _advance(stage: ScenarioStage, group: str) -> Applied:
 
 def _open(stage: ScenarioStage, target: str) -> Applied:
     """Leave a transaction open on the primary."""
-    name = f"{target}-transaction"
+    name, bootstrap = f"{target}-transaction", stage.bootstrap(PRIMARY)
     before = len(stage.history().events)
-    stage.start_client(
-        name, "hanging transaction", cluster=PRIMARY, bootstrap=stage.bootstrap(PRIMARY), topics=[ORDERS]
-    )
+    stage.start_client(name, "hanging transaction", cluster=PRIMARY, bootstrap=bootstrap, topics=[ORDERS])
     stage.wait_for(lambda: any(e.by == name for e in stage.history().events[before:]), "an open transaction")
     return "a transaction is open", lambda: stage.stop_clients(name)
 
 
 def _write(stage: ScenarioStage, target: str) -> Applied:
     """Write a record of a foreign producer into a passive copy."""
-    failed: list[object] = []
-    producer = Producer({"bootstrap.servers": stage.bootstrap(STANDBY), "log_level": 0})
-    producer.produce(ORDERS, f"{target} record", partition=0, on_delivery=lambda e, _: failed.append(e))
-    producer.flush(_VERIFY_SECONDS)
-    if failed != [None]:
-        raise Failed("foreign_record_not_accepted", where=ORDERS, evidence=str(failed))
+    error, _ = stage.send(STANDBY, ORDERS, f"{target} record")
+    if error:
+        raise Failed("foreign_record_not_accepted", where=ORDERS, evidence=error)
     return f"a {target} record is in {ORDERS}-0 on the standby", None
 
 
 def _revoke(stage: ScenarioStage, target: str) -> Applied:
-    return revoke_rights(stage.cluster(target), stage.cluster(target, DRKIT), stage.wait_for)
+    """Take drkit's right on a cluster as a whole."""
+    admin, drkit = stage.cluster(target), stage.cluster(target, DRKIT)
+    change_rights(admin, "delete_acls", DRKIT_ON_CLUSTER)
+    stage.wait_for(lambda: not _may_list_acls(drkit), f"a refusal by {target}", _VERIFY_SECONDS)
+
+    def restore() -> None:
+        change_rights(admin, "create_acls", DRKIT_ON_CLUSTER)
+        stage.wait_for(lambda: _may_list_acls(drkit), f"rights on {target}", _VERIFY_SECONDS)
+
+    return f"{target} refuses drkit to list ACLs", restore
 
 
-def _stall_answers(link: Link) -> None:
-    link.stall(Direction.TO_CLIENT)
+def _may_list_acls(drkit: ClusterSettings) -> bool:
+    try:
+        list_acls(drkit)
+    except NotAuthorized:
+        return False
+    return True
 
 
 _EITHER: Final = (PRIMARY, STANDBY)
+_MEMBERS: Final = tuple(
+    f"{c} {g}{s}" for c in _EITHER for g in (LIVE_GROUP, "billing") for s in ("", " static")
+)
 _FAULTS: Final[dict[str, _Fault]] = {
     "kill": _Fault((*_EITHER, "standby 0", "standby 1", "standby 2", "replicator", "orchestrator"), _kill),
     "freeze": _Fault((*_EITHER, "replicator"), _freeze),
@@ -268,20 +344,21 @@ _FAULTS: Final[dict[str, _Fault]] = {
     "cut": _Fault(tuple(_LINKS), _cut),
     "stall": _Fault(tuple(_LINKS), partial(_hold_bytes, Link.stall, "held back")),
     "half-open": _Fault(tuple(_LINKS), partial(_hold_bytes, Link.half_open, "swallowed")),
-    "one-way": _Fault(tuple(_LINKS), partial(_hold_bytes, _stall_answers, "held back to clients")),
+    "one-way": _Fault(
+        tuple(_LINKS),
+        partial(_hold_bytes, partial(Link.stall, direction=Direction.TO_CLIENT), "held back to clients"),
+    ),
     "slow": _Fault(tuple(_LINKS), _slow),
-    "fill": _Fault(_EITHER, fill_disks),
-    "limit": _Fault(("orchestrator",), limit_orchestrator),
-    "spoil": _Fault(("endpoint",), spoil_endpoint),
-    "overtake": _Fault(("endpoint",), overtake_endpoint),
-    "alter": _Fault(("export",), alter_export),
-    "save": _Fault(_EITHER, save_disks),
-    "age": _Fault(_EITHER, age_disks),
+    "fill": _Fault(_EITHER, _fill),
+    "limit": _Fault(("orchestrator",), _limit),
+    "spoil": _Fault(("endpoint",), _spoil),
+    "overtake": _Fault(("endpoint",), _overtake),
+    "alter": _Fault(("export",), _alter),
+    "save": _Fault(_EITHER, partial(_copy_disks, is_saved=False)),
+    "age": _Fault(_EITHER, partial(_copy_disks, is_saved=True)),
     "grow": _Fault((PRIMARY,), _grow),
     "create": _Fault((PRIMARY,), _create),
-    "join": _Fault(
-        tuple(f"{c} {g}{s}" for c in _EITHER for g in ("shop", "billing") for s in ("", " static")), _join
-    ),
+    "join": _Fault(_MEMBERS, _join),
     "advance": _Fault(tuple(IDLE_GROUPS), _advance),
     "open": _Fault(("hanging",), _open),
     "revoke": _Fault(_EITHER, _revoke),

@@ -6,14 +6,16 @@ monotonic clock of the machine, which all processes of a run share.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 import json
 import os
 from pathlib import Path
-from typing import Any, ClassVar, Final, Self, TypeVar
+from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar, dataclass_transform
 
 from drkit.clock import monotonic
+from drkit.failover.core.machine import FAILOVER, RETURN, RunState, StepName
 from drkit.model import TopicPartition
 
 PRIMARY: Final = "primary"
@@ -24,9 +26,10 @@ _KINDS: Final[dict[str, type[Event]]] = {}
 """The classes of events, by the `event` of a line."""
 
 
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
 @dataclass(frozen=True)
 class Event:
-    """One event; `seconds` and `by` are set by the process that records it."""
+    """One event; `seconds` and `by` are set by the process that records it. Each kind is a dataclass."""
 
     KIND: ClassVar[str]
     seconds: float = field(default=0.0, kw_only=True)
@@ -34,11 +37,11 @@ class Event:
     """The client, replicator or stage that recorded it."""
 
     def __init_subclass__(cls, kind: str = "") -> None:
+        dataclass(frozen=True)(cls)
         if kind:
             cls.KIND, _KINDS[kind] = kind, cls
 
 
-@dataclass(frozen=True)
 class _AtPartition(Event):
     cluster: str
     topic: str
@@ -50,7 +53,6 @@ class _AtPartition(Event):
         return TopicPartition(self.topic, self.partition)
 
 
-@dataclass(frozen=True)
 class Acked(_AtPartition, kind="acked"):
     """A producer's record was acknowledged; `sent` is when it was sent, on the clock of `seconds`."""
 
@@ -61,7 +63,6 @@ class Acked(_AtPartition, kind="acked"):
     sent: float | None = None
 
 
-@dataclass(frozen=True)
 class NotAcked(Event, kind="not_acked"):
     """A record was refused, or its fate is unknown: a timeout or a lost connection is never a refusal."""
 
@@ -72,7 +73,6 @@ class NotAcked(Event, kind="not_acked"):
     is_refused: bool
 
 
-@dataclass(frozen=True)
 class Consumed(_AtPartition, kind="consumed"):
     """A member of a group was given a record."""
 
@@ -81,7 +81,6 @@ class Consumed(_AtPartition, kind="consumed"):
     value: str
 
 
-@dataclass(frozen=True)
 class OffsetCommitted(_AtPartition, kind="committed"):
     """A cluster confirmed a commit of a group: the offset of the next record to read."""
 
@@ -89,7 +88,6 @@ class OffsetCommitted(_AtPartition, kind="committed"):
     offset: int
 
 
-@dataclass(frozen=True)
 class JournalEntered(Event, kind="journal"):
     """An orchestrator wrote an entry of its journal and waits for leave; `table` is failover or return."""
 
@@ -100,7 +98,6 @@ class JournalEntered(Event, kind="journal"):
     effect: str
 
 
-@dataclass(frozen=True)
 class FaultBegan(Event, kind="fault_began"):
     """A fault is in force, which was verified; one that `lasts` stays so until :class:`FaultEnded`."""
 
@@ -110,14 +107,12 @@ class FaultBegan(Event, kind="fault_began"):
     lasts: bool = False
 
 
-@dataclass(frozen=True)
 class FaultEnded(Event, kind="fault_ended"):
     """A fault is no longer in force."""
 
     fault: str
 
 
-@dataclass(frozen=True)
 class CommandEnded(Event, kind="command"):
     """A command of drkit ended; `code` is None if its process was killed."""
 
@@ -130,7 +125,6 @@ class CommandEnded(Event, kind="command"):
     """What it answered, as `--json` prints it."""
 
 
-@dataclass(frozen=True)
 class RunReported(Event, kind="run"):
     """The report of a run, made from its journal, and where its entries break its table."""
 
@@ -144,7 +138,6 @@ class RunReported(Event, kind="run"):
     violations: list[str]
 
 
-@dataclass(frozen=True)
 class Read(_AtPartition, kind="read"):
     """A committed record of the final log of a cluster."""
 
@@ -152,7 +145,6 @@ class Read(_AtPartition, kind="read"):
     value: str
 
 
-@dataclass(frozen=True)
 class LogEnd(_AtPartition, kind="log_end"):
     """The final log of a partition was read from `start` to `end`, or only up to `read_to`."""
 
@@ -161,7 +153,6 @@ class LogEnd(_AtPartition, kind="log_end"):
     read_to: int
 
 
-@dataclass(frozen=True)
 class FinalPosition(_AtPartition, kind="position"):
     """The final committed offset of a group on a cluster."""
 
@@ -169,7 +160,6 @@ class FinalPosition(_AtPartition, kind="position"):
     offset: int
 
 
-@dataclass(frozen=True)
 class Probed(Event, kind="probe"):
     """A record was sent to a topic of a cluster when all was over; whether it was accepted."""
 
@@ -179,7 +169,6 @@ class Probed(Event, kind="probe"):
     error: str = ""
 
 
-@dataclass(frozen=True)
 class Observed(Event, kind="observed"):
     """A verdict of detection: UP, SUSPECT, HOLD, LOST, with its reason."""
 
@@ -187,7 +176,6 @@ class Observed(Event, kind="observed"):
     reason: str
 
 
-@dataclass(frozen=True)
 class LookFailed(Event, kind="look_failed"):
     """Something that the checks need could not be read."""
 
@@ -195,12 +183,14 @@ class LookFailed(Event, kind="look_failed"):
     error: str
 
 
-@dataclass(frozen=True)
 class ScenarioEnded(Event, kind="end"):
     """The facts at the end: the cluster that should take writes, and what is left behind."""
 
     active: str
     left: list[str]
+
+
+# -- files --------------------------------------------------------------------------------------------------
 
 
 _E = TypeVar("_E", bound=Event)
@@ -228,26 +218,6 @@ class Recorder:
         os.close(self._file)
 
 
-@dataclass(frozen=True)
-class ScenarioHistory:
-    """All events of a run in their order."""
-
-    events: Sequence[Event]
-
-    @classmethod
-    def load(cls, path: Path) -> Self:
-        """Return the events of a file; see :func:`read_events`."""
-        return cls(read_events(path, 0)[0])
-
-    def of(self, kind: type[_E]) -> Iterator[_E]:
-        """Return the events of one kind."""
-        return (event for event in self.events if isinstance(event, kind))
-
-    def last(self, kind: type[_E]) -> _E | None:
-        """Return the newest event of one kind, or None."""
-        return next((event for event in reversed(self.events) if isinstance(event, kind)), None)
-
-
 def read_events(path: Path, position: int) -> tuple[list[Event], int]:
     """Return the events of a file from a position in bytes on, and the position after the last whole line.
 
@@ -266,3 +236,254 @@ def _event(line: bytes) -> Event:
     if kind is None:
         raise ValueError(f"not an event of a chaos run: {line[:100]!r}")
     return kind(**fields)
+
+
+# -- facts ----------------------------------------------------------------------------------------------
+
+
+Record = tuple[TopicPartition, str]
+"""A record by its partition and its value, which no other record has."""
+_EVERY_TOPIC: Final = "*"
+
+
+def place_of(e: Acked | Read | Consumed) -> str:
+    """Return where a record is, in words."""
+    return f"{e.tp}@{e.offset} on {e.cluster}"
+
+
+def choice(report: Mapping[str, Any] | None, kind: str, topic: str) -> str:
+    """Return the disposition or the method that a return's request has for a topic; empty: none."""
+    choices = _part(report or {}, "request").get(kind) or {}
+    return str(choices.get(topic, choices.get(_EVERY_TOPIC, "")))
+
+
+def _part(report: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return a part of a report; empty where it has none."""
+    return report.get(name) or {}
+
+
+class Failover(NamedTuple):
+    """A failover that is done."""
+
+    source: str
+    target: str
+    opened: int
+    """Index of OPEN's result; the number of events if the history has none."""
+    until: int
+    """Index of the event with which the source was opened again; the number of events if it was not."""
+    report: Mapping[str, Any]
+    returned: Mapping[str, Any] | None
+    """Report of the return that made the source the standby; None: no return is done."""
+    is_planned: bool
+    is_fenced: bool
+    loss: Mapping[str, Any]
+    """The loss that it states."""
+    groups: Mapping[str, Any]
+    """Its groups, with their positions."""
+
+    def moves(self, topic: str) -> bool:
+        """Return whether a topic is in its scope; a report without topics moves all."""
+        return topic in (self.report.get("topics") or {topic})
+
+    def copies_whole(self, topic: str) -> bool:
+        """Return whether a return gives the source the same log of a topic as the target has."""
+        return choice(self.returned, "methods", topic) not in {"trim", "keep"}
+
+    def stated_position(self, group: str, tp: TopicPartition) -> int | None:
+        """Return the offset on the source that was translated; None: the report has none."""
+        position = _part(self.groups, "positions").get(group, {}).get(str(tp))
+        return None if position is None else int(position[0])
+
+    def names_without_position(self, group: str, tp: TopicPartition | None = None) -> bool:
+        """Return whether the report says that a group has no position, in a partition or in any."""
+        unavailable = _part(self.groups, "unavailable").get(group, {})
+        is_outside = group in _part(_part(self.report, "outside"), "groups")
+        return is_outside or (bool(unavailable) if tp is None else str(tp) in unavailable)
+
+
+class DivergentTail(NamedTuple):
+    """Records that a failover left behind on its source."""
+
+    failover: Failover
+    stated: frozenset[Record]
+    """Acknowledged before OPEN, at or after the offset from which the loss is stated."""
+    late: frozenset[Record]
+    """Acknowledged by the source after OPEN."""
+
+    @property
+    def records(self) -> frozenset[Record]:
+        """All of them."""
+        return self.stated | self.late
+
+    def disposition(self, record: Record) -> str:
+        """Return what the return was asked to do with a record; empty: nothing."""
+        return choice(self.failover.returned, "dispositions", record[0].topic)
+
+
+@dataclass(frozen=True)
+class ScenarioHistory:
+    """All events of a run in their order, and what is derived from them, each fact once. Pure."""
+
+    events: Sequence[Event]
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Return the events of a file; see :func:`read_events`."""
+        return cls(read_events(path, 0)[0])
+
+    def of(self, kind: type[_E]) -> Iterator[_E]:
+        """Return the events of one kind."""
+        return (event for event in self.events if isinstance(event, kind))
+
+    def at(self, kind: type[_E]) -> Iterator[tuple[int, _E]]:
+        """Return the events of one kind, each after its index in the history."""
+        return ((i, event) for i, event in enumerate(self.events) if isinstance(event, kind))
+
+    def last(self, kind: type[_E]) -> _E | None:
+        """Return the newest event of one kind, or None."""
+        return next((event for event in reversed(self.events) if isinstance(event, kind)), None)
+
+    @cached_property
+    def active(self) -> str:
+        """The cluster that takes writes at the end; empty: the history has no end."""
+        end = self.last(ScenarioEnded)
+        return "" if end is None else end.active
+
+    @cached_property
+    def acked(self) -> dict[Record, tuple[int, Acked]]:
+        """Acknowledged records, without those of aborted transactions, with the index of their event."""
+        return {(e.tp, e.value): (i, e) for i, e in self.at(Acked) if e.transaction != "aborted"}
+
+    def acked_at(self, cluster: str, record: Record) -> int | None:
+        """Return the offset with which a cluster acknowledged a record; None: it did not."""
+        e = self.acked[record][1] if record in self.acked else None
+        return e.offset if e is not None and e.cluster == cluster else None
+
+    @cached_property
+    def writers(self) -> set[str]:
+        """How the values of each client begin: without their numbers."""
+        return {e.value.rpartition(" ")[0] for e in self.events if isinstance(e, Acked | NotAcked)}
+
+    @cached_property
+    def logs(self) -> dict[str, dict[TopicPartition, list[tuple[int, str]]]]:
+        """The final log of each cluster's partitions: offsets and values, in order."""
+        logs: dict[str, dict[TopicPartition, list[tuple[int, str]]]] = {PRIMARY: {}, STANDBY: {}}
+        for e in self.of(Read):
+            logs[e.cluster].setdefault(e.tp, []).append((e.offset, e.value))
+        return {c: {tp: sorted(log) for tp, log in sorted(logs[c].items())} for c in logs} | {"": {}}
+
+    @cached_property
+    def offsets(self) -> dict[str, dict[Record, int]]:
+        """Offsets in the final logs."""
+        return {c: {(tp, v): o for tp, log in logs.items() for o, v in log} for c, logs in self.logs.items()}
+
+    @cached_property
+    def log_ends(self) -> dict[tuple[str, TopicPartition], LogEnd]:
+        """The final logs that were read to their end."""
+        return {(e.cluster, e.tp): e for e in self.of(LogEnd) if e.read_to >= e.end}
+
+    @cached_property
+    def positions(self) -> dict[tuple[str, str, TopicPartition], FinalPosition]:
+        """Final positions by cluster, group and partition."""
+        return {(e.cluster, e.group, e.tp): e for e in self.of(FinalPosition)}
+
+    @cached_property
+    def last_work(self) -> dict[tuple[str, str], int]:
+        """Index of the last event of a group on a cluster, by group and cluster."""
+        work = ((i, e) for i, e in enumerate(self.events) if isinstance(e, Consumed | OffsetCommitted))
+        return {(e.group, e.cluster): i for i, e in work}
+
+    @cached_property
+    def opened(self) -> int:
+        """Index of the event with which the active side was opened; −1: no failover is done."""
+        return self.failovers[-1].opened if self.failovers else -1
+
+    @cached_property
+    def committed(self) -> dict[tuple[str, TopicPartition], int]:
+        """What each group committed last on the active side, since that was opened."""
+        since = (e for i, e in self.at(OffsetCommitted) if e.cluster == self.active and i > self.opened)
+        return {(e.group, e.tp): e.offset for e in since}
+
+    @cached_property
+    def given(self) -> set[tuple[str, Record]]:
+        """Every record that a group was given, on any cluster."""
+        return {(e.group, (e.tp, e.value)) for e in self.of(Consumed)}
+
+    def is_live(self, group: str) -> bool:
+        """Return whether a group was at work on the active side since that was opened."""
+        return self.last_work.get((group, self.active), -1) > self.opened
+
+    @cached_property
+    def failovers(self) -> list[Failover]:
+        """Failovers that are done, in their order."""
+        begun: dict[str, int] = {}
+        opened: dict[str, int] = {}
+        for i, e in self.at(JournalEntered):
+            begun.setdefault(e.run, i)
+            if (e.step, e.kind, e.effect) == (StepName.OPEN, "result", ""):
+                opened.setdefault(e.run, i)
+        done = {e.run: e for e in self.of(RunReported) if e.state == RunState.DONE}
+        never, failovers = len(self.events), list[Failover]()
+        for run in sorted(done.values(), key=lambda e: begun.get(e.run, never)):
+            if run.table == RETURN.name and failovers:
+                failovers[-1] = failovers[-1]._replace(returned=run.report)
+            elif run.table == FAILOVER.name:
+                failovers.append(_failover(run, opened.get(run.run, never), never))
+        for i, f in enumerate(failovers):
+            again = (later.opened for later in failovers[i + 1 :] if later.target == f.source)
+            failovers[i] = f._replace(until=next(again, never))
+        return failovers
+
+    @cached_property
+    def tails(self) -> list[DivergentTail]:
+        """The tail that each failover left behind."""
+        return [DivergentTail(f, self._stated(f), self._late(f)) for f in self.failovers]
+
+    def _stated(self, f: Failover) -> frozenset[Record]:
+        partitions = () if f.is_planned else f.loss.get("partitions") or ()
+        lost_from = {TopicPartition(p["topic"], p["partition"]): p.get("lost_from") for p in partitions}
+        stated = set()
+        for record, (index, e) in self.acked.items():
+            first, offset = lost_from.get(e.tp), e.offset if e.cluster == f.source else None
+            if offset is None and f.returned is None:  # a return may have emptied the log: other offsets
+                offset = self.offsets[f.source].get(record)
+            if index < f.opened and first is not None and offset is not None and offset >= first:
+                stated.add(record)
+        return frozenset(stated)
+
+    def _late(self, f: Failover) -> frozenset[Record]:
+        acked = self.acked.items()
+        return frozenset(r for r, (i, e) in acked if e.cluster == f.source and f.opened < i < f.until)
+
+    @cached_property
+    def replayed(self) -> frozenset[Record]:
+        """Records of a tail that a return appended to the new primary, after what clients wrote there."""
+        tails = (tail for tail in self.tails if tail.failover.returned is not None)
+        return frozenset(r for t in tails for r in t.records if t.disposition(r) == "replay")
+
+    @cached_property
+    def divergent(self) -> list[tuple[TopicPartition, int, int]]:
+        """Ranges of offsets that the answers of ``drkit divergence`` name."""
+        answers = [e.answer for e in self.of(CommandEnded) if "divergence" in e.words]
+        named = [p for a in answers for p in (*a.get("partitions", ()), *a.get("uncopied", ()))]
+        ended = (p for p in named if p.get("end") is not None)
+        return [(TopicPartition(p["topic"], p["partition"]), p["lost_from"], p["end"]) for p in ended]
+
+    def is_divergent(self, acked: Acked) -> bool:
+        """Return whether ``drkit divergence`` names a record of the old primary."""
+        return any(tp == acked.tp and first <= acked.offset < end for tp, first, end in self.divergent)
+
+
+def _failover(run: RunReported, opened: int, never: int) -> Failover:
+    return Failover(
+        run.source,
+        OTHER[run.source],
+        opened,
+        never,
+        run.report,
+        returned=None,
+        is_planned=bool(_part(run.report, "request").get("planned")),
+        is_fenced=bool(_part(run.report, "fence").get("proven")),
+        loss=_part(run.report, "loss"),
+        groups=_part(run.report, "groups"),
+    )

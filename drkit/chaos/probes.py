@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
-from drkit.chaos.current import begin_run, current_run, is_under_way
 from drkit.chaos.evidence import collect
+from drkit.chaos.run import begin_run, current_run, is_under_way
 from drkit.chaos.verdict import INCONCLUSIVE, PASS, RequiredFault, judge, negative_controls
 
-STEADY = "steady"
+STEADY: Final = "steady"
 
 
 def holds(
@@ -41,8 +42,7 @@ def holds(
     verdict = judge(history, wanted, needs)
     if verdict.word == PASS:
         missed = [name for name, is_found in negative_controls(history).items() if not is_found]
-        if missed:
-            reasons = [f"a defect put into the history was not found: {name}" for name in missed]
-            verdict = verdict._replace(word=INCONCLUSIVE, reasons=[*reasons, *verdict.reasons])
+        reasons = [f"a defect put into the history was not found: {name}" for name in missed]
+        verdict = verdict._replace(word=INCONCLUSIVE if missed else PASS, reasons=reasons)
     run.verdict = verdict
     return verdict.word

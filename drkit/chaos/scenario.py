@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import drkit
-from drkit.config.tables.closest import suggestion
+from drkit.config.tables.fields import suggestion
 from drkit.errors import ConfigError, Usage
 
 _PACKAGE: Final = Path(drkit.__file__).parent
@@ -26,7 +26,6 @@ class Scenario:
     """A scenario file."""
 
     name: str
-    path: Path
     title: str
     experiment: Mapping[str, Any]
     """As Chaos Toolkit takes it."""
@@ -41,10 +40,7 @@ class Scenario:
 
 
 def scenarios() -> list[Scenario]:
-    """Return all scenarios that drkit ships, by name.
-
-    :raises DrkitError: see :func:`load_scenario`
-    """
+    """Return all scenarios that drkit ships, by name. Raises DrkitError if see :func:`load_scenario`."""
     return [load_scenario(str(path)) for path in sorted(FOLDER.glob("*.yaml"))]
 
 
@@ -68,54 +64,42 @@ def load_scenario(name: str) -> Scenario:
     path = Path(name)
     if path.suffix not in {".yaml", ".yml"}:
         path = FOLDER / f"{name}.yaml"
-        names = {each.stem: "" for each in FOLDER.glob("*.yaml")}
         if not path.is_file():
-            raise Usage(
-                "scenario_unknown", where="drkit chaos run", name=name, suggestion=suggestion(name, names)
-            )
-    yaml = _extra("yaml")
+            nearest = suggestion(name, {each.stem: "" for each in FOLDER.glob("*.yaml")})
+            raise Usage("scenario_unknown", where="drkit chaos run", name=name, suggestion=nearest)
+    try:
+        yaml, library = import_module("yaml"), import_module("chaoslib.experiment")
+        problem = import_module("chaoslib.exceptions").ChaosException
+    except ImportError as error:
+        raise ConfigError("chaos_not_installed", where="drkit chaos", evidence=str(error)) from error
     try:
         # In plain Python all thirty take a second.
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         data = yaml.load(path.read_text(encoding="utf-8"), loader)
+        library.ensure_experiment_is_valid(data)
     except OSError as error:
         raise Usage("scenario_unreadable", where=str(path), hint=error.strerror or str(error)) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise _wrong(path, "scenario_not_yaml", " ".join(str(error).split())) from error
-    return _checked(path, data)
-
-
-def _extra(module: str) -> Any:
-    """Return a module of the chaos extra."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise ConfigError("chaos_not_installed", where="drkit chaos", evidence=str(error)) from error
+    except (problem, AttributeError, TypeError, KeyError) as error:
+        raise _wrong(path, "scenario_not_an_experiment", str(error)) from error
+    return _scenario(path, data)
 
 
 def _wrong(path: Path, code: str, evidence: str) -> ConfigError:
     return ConfigError(code, where=str(path), evidence=evidence, hint=_HINT)
 
 
-def _checked(path: Path, data: Any) -> Scenario:
-    library = _extra("chaoslib.experiment")
-    problems = _extra("chaoslib.exceptions")
-    try:
-        library.ensure_experiment_is_valid(data)
-    except (problems.ChaosException, AttributeError, TypeError, KeyError) as error:
-        raise _wrong(path, "scenario_not_an_experiment", str(error)) from error
-    extension: Mapping[str, Any] = next(
-        (e for e in data.get("extensions", ()) if e.get("name") == _EXTENSION), {}
-    )
+def _scenario(path: Path, data: Mapping[str, Any]) -> Scenario:
+    ours = (e for e in data.get("extensions", ()) if e.get("name") == _EXTENSION)
+    extension: Mapping[str, Any] = next(ours, {})
     probes = data.get("steady-state-hypothesis", {}).get("probes", [])
     arguments = [probe["provider"].get("arguments", {}) for probe in probes]
-    exercises = [(e["fault"], e["step"]) for each in arguments for e in each.get("exercises", ())]
     return Scenario(
         name=path.stem,
-        path=path,
         title=data["title"],
         experiment=data,
-        exercises=tuple(exercises),
+        exercises=tuple((e["fault"], e["step"]) for each in arguments for e in each.get("exercises", ())),
         promised=extension.get("promised", ""),
         runbook=extension.get("runbook", ""),
         circle=extension.get("circle", "wide"),

@@ -1,106 +1,255 @@
-"""A local pair for one scenario: two clusters, a link for each party, clients at work, a flow that copies."""
+"""The stage of a scenario: two clusters, clients that are processes, a flow that copies, a history."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
+import json
 from pathlib import Path
-from typing import Any, Final, Self
+import signal
+import time
+from typing import Any, ClassVar, Final, Literal, Self, TypeVar
 
-from drkit.chaos.client_stage import ClientStage
-from drkit.chaos.history import PRIMARY, STANDBY
-from drkit.chaos.processes import Child
-from drkit.chaos.rights import APPLICATION, DRKIT, grant_rights
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from drkit.chaos.history import PRIMARY, STANDBY, Acked, Event, Recorder, ScenarioHistory, read_events
+from drkit.chaos.processes import MODULE, Child, ProcessParent
+from drkit.clock import monotonic
 from drkit.config import ClusterSettings, FlowSettings, Settings, load
 from drkit.endpoint import Endpoint
-from drkit.errors import Failed
+from drkit.errors import DrkitError, Failed
 from drkit.kafka.admin import Cluster
+from drkit.kafka.clients import KafkaError, Message, Producer, confluent_config
+from drkit.kafka.groups.asking import Answered
+from drkit.kafka.groups.requests import Committed, Groups
+from drkit.kafka.raw import ask_once
 from drkit.kafka.topics import TopicPlan, create_topics
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.jars import Progress
 from drkit.local.spec import ADMIN, ClusterSpec
 from drkit.model import TopicPartition
 from drkit.repoint.file import EndpointFile
+from drkit.status.pair.model import PairState
+from drkit.status.paired import PairedCollector
 
 OPERATOR, REPLICATION, APPLICATIONS = LINKED = ("OPERATOR", "REPLICATION", "APPLICATIONS")
 """The links of the primary: of drkit's commands, of the replicator and of the clients."""
+DRKIT, APPLICATION = "drkit", "app"
+"""Users of a pair with an authorizer."""
 FORTH, BACK = f"{PRIMARY}->{STANDBY}", f"{STANDBY}->{PRIMARY}"
 ORDERS, PAYMENTS = TOPICS = ("orders", "payments")
 PARTITIONS: Final = 2
 LIVE_GROUP: Final = "shop"
 IDLE_GROUPS: Final = {"billing": ORDERS, "audit": PAYMENTS}
 """Groups without members, and the topic of which each has read a part."""
-GROUPS: Final = (LIVE_GROUP, *IDLE_GROUPS)
+HISTORY: Final = "history.jsonl"
 _FIRST_RECORDS: Final = 30
 """Records acknowledged before the groups commit."""
-_CONFIGURATION: Final = """\
-[clusters.primary]
-bootstrap_servers = "{primary}"
-client = {client}
+_STEADY_SECONDS: Final = 90.0
+_LOOK_SECONDS: Final = 0.2
+_STOP_SECONDS: Final = 5.0
+_SEND_SECONDS: Final = 15.0
+_BOOTSTRAP: Final = "bootstrap.servers"
+_FLOW: Final = {
+    "topics": ["orders", "payments", "fresh.*"],
+    "buckets": 2,
+    "heartbeats_interval_seconds": 0.5,
+}
+_DETECTION: Final = {
+    "probe_interval_seconds": 0.4,
+    "probe_timeout_seconds": 1.0,
+    "confirm_seconds": 2.0,
+    "phi_pause_seconds": 1.0,
+    "phi_min_deviation_seconds": 0.3,
+}
+_T = TypeVar("_T")
+_Answers = dict[str, Answered[_T]]
 
-[clusters.standby]
-bootstrap_servers = "{standby}"
-client = {client}
 
-[[flows]]
-source = "primary"
-target = "standby"
-topics = ["orders", "payments", "fresh.*"]
-buckets = 2
-heartbeats_interval_seconds = 0.5
+@dataclass
+class ClientStage(ABC):
+    """Two clusters, clients that are processes, and the history of what they did; a drill has one, too.
 
-[[flows]]
-source = "standby"
-target = "primary"
-topics = ["orders", "payments", "fresh.*"]
-buckets = 2
-heartbeats_interval_seconds = 0.5
+    :param folder: of this run: endpoint file, logs, history
+    :param seed: of the clients' schedule and of the groups' positions
+    :param parent_module: the module that forks commands, replicators and clients
+    """
 
-[failover]
-journal_folder = "{journal}"
-rpo_seconds = {rpo_seconds:g}
-repoint = [{{ kind = "file", path = "{endpoint}" }}]
-drain_seconds = 20.0
-verify_seconds = 0.5
+    WHERE: ClassVar[str] = "chaos"
+    """Names the stage in errors."""
 
-[failover.fence]
-canary = {canary}
-freeze_seconds = 5.0
-transaction_wait_seconds = 2.0
+    folder: Path
+    seed: int = 0
+    parent_module: str = MODULE
+    clients: dict[str, Child] = field(default_factory=dict, kw_only=True)
+    replicators: dict[str, Child] = field(default_factory=dict, kw_only=True)
+    """By the flow that they copy."""
+    topics: tuple[str, ...] = field(init=False)
+    """The topics that clients write."""
+    groups: tuple[str, ...] = field(init=False)
+    """The groups whose positions are compared."""
+    live_group: str = field(init=False)
+    """The group that reads and commits all the time."""
+    live_topic: str = field(init=False)
+    """The topic that it reads."""
+    is_source_lost: bool = field(default=False, init=False)
+    """Whether the failover never reached the source: then its fence is pending at the end."""
 
-[detection]
-probe_interval_seconds = 0.4
-probe_timeout_seconds = 1.0
-confirm_seconds = 2.0
-phi_pause_seconds = 1.0
-phi_min_deviation_seconds = 0.3
-"""
-"""Two flows, one in each direction, and short times."""
+    def __post_init__(self) -> None:
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.history_file = self.folder / HISTORY
+        self.endpoint_file = self.folder / "endpoint.json"
+        self.recorder = Recorder(self.history_file, "stage")
+        self._events: list[Event] = []
+        self._position = 0
+        self.parent = ProcessParent(self.parent_module)
+
+    @property
+    @abstractmethod
+    def flows(self) -> Mapping[str, FlowSettings]:
+        """The flows, by the cluster from which they copy."""
+
+    @abstractmethod
+    def cluster(self, name: str) -> ClusterSettings:
+        """Return a cluster's settings by a way that no fault cuts."""
+
+    @abstractmethod
+    def application(self, cluster: str) -> dict[str, Any]:
+        """Return the properties of an application's client of a cluster, with ``bootstrap.servers``."""
+
+    # -- clients ------------------------------------------------------------------------------------
+
+    def start_client(self, name: str, kind: str, **options: Any) -> None:
+        """Start a client process; `options` are those of its kind."""
+        properties = {k: v for k, v in self.application(PRIMARY).items() if k != _BOOTSTRAP}
+        own = {"seed": self.seed, "history": str(self.history_file), "properties": properties}
+        client = {"kind": kind, "name": name, **own, **options}
+        self.clients[name] = self.parent.start_client(client, self.folder / f"{name}.log")
+
+    def stop_clients(self, *names: str) -> None:
+        """Stop clients, by default all; one that does not end is killed."""
+        children = [self.clients.pop(name) for name in names or tuple(self.clients) if name in self.clients]
+        for child in children:
+            child.signal(signal.SIGTERM)
+        deadline = monotonic() + _STOP_SECONDS
+        for child in children:
+            child.end_before(deadline)
+
+    def send(self, cluster: str, topic: str, value: str) -> tuple[str, int]:
+        """Write a record with a key as an application; return the error, empty if none, and the offset."""
+        answers: list[tuple[str, int]] = []
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            answers.append((error.name() if error is not None else "", message.offset() or 0))
+
+        producer = Producer({**self.application(cluster), "log_level": 0})
+        producer.produce(topic, value, value, partition=0, on_delivery=delivered)
+        producer.flush(_SEND_SECONDS)
+        return answers[0] if answers else ("no answer", 0)
+
+    # -- questions ----------------------------------------------------------------------------------
+
+    def history(self) -> ScenarioHistory:
+        """Return the history so far."""
+        events, self._position = read_events(self.history_file, self._position)
+        self._events += events
+        return ScenarioHistory(tuple(self._events))
+
+    def acked(self, by: str = "") -> int:
+        """Return how many records were acknowledged so far, to all clients or to one."""
+        return sum(not by or event.by == by for event in self.history().of(Acked))
+
+    def commit(self, cluster: str, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit offsets of a group that has no members."""
+        wanted = {tp: Committed(offset) for tp, offset in offsets.items()}
+        codes = self._ask(cluster, group, lambda groups: groups.alter({group: wanted}))
+        if codes != dict.fromkeys(offsets, 0):
+            raise Failed("chaos_commit_refused", where=f"group {group}", evidence=str(codes))
+
+    def committed(self, cluster: str, group: str) -> dict[TopicPartition, int]:
+        """Return the committed offsets of a group."""
+        offsets = self._ask(cluster, group, lambda groups: groups.committed([group]))
+        return {tp: committed.offset for tp, committed in offsets.items()}
+
+    def has_members(self, cluster: str, group: str) -> bool:
+        """Return whether a group has members."""
+        return bool(self._ask(cluster, group, lambda groups: groups.describe([group])).members)
+
+    def _ask(self, cluster: str, group: str, question: Callable[[Groups], Awaitable[_Answers[_T]]]) -> _T:
+        """Return the answer of a group's coordinator. Raises DrkitError if there is none."""
+        settings = self.cluster(cluster)
+        answers = ask_once(settings, self.WHERE, lambda raw: question(Groups(raw)), what="ask a coordinator")
+        answer = answers[group]
+        if answer.value is None:
+            where = f"group {group} on {cluster}"
+            raise Failed("chaos_no_coordinator", where=where, evidence=str(answer))
+        return answer.value
+
+    def wait_for(self, is_true: Callable[[], bool], what: str, seconds: float = _STEADY_SECONDS) -> None:
+        """Wait until a condition is true; a cluster that does not answer meanwhile is asked again.
+
+        :raises Failed: not in time
+        """
+        deadline, last = monotonic() + seconds, ""
+        while True:
+            try:
+                if is_true():
+                    return
+            except DrkitError as error:
+                last = error.in_short
+            if monotonic() > deadline:
+                raise Failed(
+                    "chaos_waited_in_vain", where=self.WHERE, evidence=last, seconds=seconds, what=what
+                )
+            time.sleep(_LOOK_SECONDS)
+
+    def wait_acked(self, records: int, by: str = "", seconds: float = _STEADY_SECONDS) -> None:
+        """Wait until some more records were acknowledged, to all clients or to one."""
+        wanted = self.acked(by) + records
+        self.wait_for(lambda: self.acked(by) >= wanted, f"{records} more acknowledged records", seconds)
+
+    def wait_pair(self, settings: Settings, flow: FlowSettings) -> None:
+        """Wait until the pair is PROTECTED in one direction: all topics copied and noted."""
+        with closing(PairedCollector(settings, flow, groups=False)) as collector:
+
+            def is_protected() -> bool:
+                pair = collector.look().pair
+                states = {t.topic: t.state for t in pair.topics} if pair is not None else {}
+                return {states.get(topic) for topic in self.topics} == {PairState.PROTECTED}
+
+            self.wait_for(is_protected, f"PROTECTED for {flow.name}")
 
 
 @dataclass
 class ScenarioStage(ClientStage):
-    """The pair and everything at work on it; use it in a ``with``.
+    """A local pair with a link for each party, and everything at work on it; use it in a ``with``.
 
-    :param folder: of this run: configuration, endpoint file, journal, logs, history, exports
-    :param seed: of the clients' schedule and of the groups' positions
-    :param parent_module: the module that forks commands, replicators and clients
     :param brokers: brokers of each cluster
     :param authorizer: clients authenticate, and both clusters enforce ACLs
     :param rpo_seconds: the loss that a failover accepts by itself
+    :param progress: receives what starting the clusters has to fetch or prepare
     """
 
     brokers: int = 1
     authorizer: bool = False
     rpo_seconds: float = 5
     progress: Progress = field(default=lambda _line: None, kw_only=True)
-    """Receives what starting the clusters has to fetch or prepare."""
     orchestrator: Child | None = None
     """The command that waits at an entry of its journal, while faults happen there."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.topics, self.groups = TOPICS, GROUPS
+        self.topics, self.groups = TOPICS, (LIVE_GROUP, *IDLE_GROUPS)
         self.live_group, self.live_topic = LIVE_GROUP, ORDERS
         self.export_folder = self.folder / "export"
         spec = ClusterSpec(
@@ -113,30 +262,24 @@ class ScenarioStage(ClientStage):
         }
 
     def __enter__(self) -> Self:
-        self.parent.__enter__()  # it loads modules while the brokers start
-        try:
+        with ExitStack() as stack:
+            stack.callback(self.recorder.close)
+            for cluster in self.clusters.values():
+                stack.callback(cluster.stop)
+            stack.enter_context(self.parent)  # it loads modules while the brokers start
             start_together(*self.clusters.values())
-        except BaseException:
-            self.__exit__()
-            raise
+            self._open = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        try:
-            self.parent.__exit__()
-        finally:
-            for cluster in self.clusters.values():
-                cluster.stop()
-            self.recorder.close()
+        self._open.close()
 
-    # -- what is at work ----------------------------------------------------------------------------
+    # -- addresses and settings ---------------------------------------------------------------------
 
     @property
     def flows(self) -> Mapping[str, FlowSettings]:
-        """The flows, by the cluster from which they copy."""
-        return {PRIMARY: self.flow(FORTH), STANDBY: self.flow(BACK)}
-
-    # -- addresses and settings ---------------------------------------------------------------------
+        """Both directions."""
+        return {PRIMARY: self.settings.one_flow(FORTH), STANDBY: self.settings.one_flow(BACK)}
 
     def bootstrap(self, cluster: str, role: str = "CLIENT") -> str:
         """Return ``bootstrap.servers`` of a cluster for a party; only the primary has links."""
@@ -147,42 +290,40 @@ class ScenarioStage(ClientStage):
         return self.clusters[PRIMARY].client_properties(user, "PLAIN")
 
     def application(self, cluster: str) -> dict[str, Any]:
-        """Return the properties of an application's client of a cluster."""
-        return {"bootstrap.servers": self.bootstrap(cluster), **self.client(APPLICATION)}
+        """See :class:`ClientStage`."""
+        return {_BOOTSTRAP: self.bootstrap(cluster), **self.client(APPLICATION)}
 
     def cluster(self, name: str, user: str = ADMIN) -> ClusterSettings:
-        """Return a cluster's settings by a way that no fault cuts."""
+        """See :class:`ClientStage`."""
         return ClusterSettings(alias=name, bootstrap_servers=self.bootstrap(name), client=self.client(user))
 
     def config(self, user: str = OPERATOR) -> Path:
         """Return the configuration file of a party: the operator, another machine, the replicator."""
         file = self.folder / ("drkit.toml" if user == OPERATOR else f"{user.lower()}.toml")
         if not file.exists():
-            text = _CONFIGURATION.format(
-                primary=self.bootstrap(PRIMARY, user if user in LINKED else OPERATOR),
-                standby=self.bootstrap(STANDBY),
-                journal=self.folder / f"journal-{user.lower()}",
-                endpoint=self.endpoint_file,
-                rpo_seconds=self.rpo_seconds,
-                client=_inline_table(self.client(DRKIT)),
-                canary=_inline_table(self.client(APPLICATION)),
+            primary = self.bootstrap(PRIMARY, user if user in LINKED else OPERATOR)
+            journal = str(self.folder / f"journal-{user.lower()}")
+            limits = {"rpo_seconds": self.rpo_seconds, "drain_seconds": 20.0, "verify_seconds": 0.5}
+            tables: tuple[tuple[str, Mapping[str, Any]], ...] = (
+                ("[clusters.primary]", {"bootstrap_servers": primary}),
+                ("[clusters.primary.client]", self.client(DRKIT)),
+                ("[clusters.standby]", {"bootstrap_servers": self.bootstrap(STANDBY)}),
+                ("[clusters.standby.client]", self.client(DRKIT)),
+                ("[[flows]]", {"source": PRIMARY, "target": STANDBY, **_FLOW}),
+                ("[[flows]]", {"source": STANDBY, "target": PRIMARY, **_FLOW}),
+                ("[failover]", {"journal_folder": journal, **limits}),
+                ("[[failover.repoint]]", {"kind": "file", "path": str(self.endpoint_file)}),
+                ("[failover.fence]", {"freeze_seconds": 5.0, "transaction_wait_seconds": 2.0}),
+                ("[failover.fence.canary]", self.client(APPLICATION)),
+                ("[detection]", _DETECTION),
             )
-            file.write_text(text, encoding="utf-8")
+            file.write_text("\n".join(_toml_table(*table) for table in tables), encoding="utf-8")
         return file
 
     @property
     def settings(self) -> Settings:
         """The operator's configuration."""
         return load(self.config())
-
-    def flow(self, name: str = FORTH) -> FlowSettings:
-        """Return a flow of the configuration."""
-        return self.settings.one_flow(name)
-
-    @property
-    def cluster_ids(self) -> dict[str, str]:
-        """Cluster id → name."""
-        return {cluster.cluster_id: name for name, cluster in self.clusters.items()}
 
     # -- before the method --------------------------------------------------------------------------
 
@@ -194,29 +335,30 @@ class ScenarioStage(ClientStage):
         if self.authorizer:
             for name, topics in ((PRIMARY, TOPICS), (STANDBY, ())):
                 grant_rights(self.cluster(name), topics)
-        for plan in (TopicPlan(topic, PARTITIONS, configs={"retention.ms": "-1"}) for topic in TOPICS):
-            for failure in create_topics(Cluster.connect(self.cluster(PRIMARY)), [plan]).values():
-                raise failure
+        plans = [TopicPlan(topic, PARTITIONS, configs={"retention.ms": "-1"}) for topic in TOPICS]
+        for failure in create_topics(Cluster.connect(self.cluster(PRIMARY)), plans).values():
+            raise failure
         self.start_replicator(FORTH)
         bootstrap = self.bootstrap(PRIMARY, APPLICATIONS)
-        endpoint = Endpoint(0, PRIMARY, self.clusters[PRIMARY].cluster_id, bootstrap)
-        EndpointFile(self.endpoint_file).tell(endpoint)
+        ids = {cluster.cluster_id: name for name, cluster in self.clusters.items()}
+        EndpointFile(self.endpoint_file).tell(
+            Endpoint(0, PRIMARY, self.clusters[PRIMARY].cluster_id, bootstrap)
+        )
         direct = {"cluster": PRIMARY, "bootstrap": bootstrap}
-        following = {"endpoint": str(self.endpoint_file), "clusters": self.cluster_ids}
+        following = {"endpoint": str(self.endpoint_file), "clusters": ids, "topics": [ORDERS]}
         self.start_client("writer", "writer", **direct, topics=TOPICS)
         self.start_client("transactions", "transactional writer", **direct, topics=[PAYMENTS])
         self.wait_acked(_FIRST_RECORDS)
         for number, (group, topic) in enumerate(IDLE_GROUPS.items()):
             offset = 3 + (self.seed + number) % 5
             self.commit(PRIMARY, group, {TopicPartition(topic, p): offset for p in range(PARTITIONS)})
-        self.start_client("shop", "following consumer", **following, group=LIVE_GROUP, topics=[ORDERS])
-        self.start_client("till", "following writer", **following, topics=[ORDERS])
+        self.start_client("shop", "following consumer", **following, group=LIVE_GROUP)
+        self.start_client("till", "following writer", **following)
         self.wait_protected(FORTH)
-        self.wait_for(self._groups_synced, "positions of all groups on the standby")
-
-    def _groups_synced(self) -> bool:
-        """Return whether the standby has a position of every group in each of its partitions."""
-        return all(len(self.committed(STANDBY, group)) == PARTITIONS for group in GROUPS)
+        self.wait_for(
+            lambda: all(len(self.committed(STANDBY, group)) == PARTITIONS for group in self.groups),
+            "positions of all groups on the standby",
+        )
 
     def start_replicator(self, flow: str) -> None:
         """Start the replicator of a flow."""
@@ -228,18 +370,53 @@ class ScenarioStage(ClientStage):
         self.replicators.pop(flow).kill()
 
     def waiting_command(self) -> Child:
-        """Return the command that waits at an entry of its journal.
-
-        :raises Failed: there is none
-        """
+        """Return the command that waits at an entry of its journal. Raises Failed if there is none."""
         if self.orchestrator is None:
             raise Failed("no_orchestrator_running", where=self.WHERE)
         return self.orchestrator
 
     def wait_protected(self, flow: str) -> None:
         """Wait until the pair is PROTECTED in one direction: all topics copied and noted."""
-        self.wait_pair(self.settings, self.flow(flow))
+        self.wait_pair(self.settings, self.settings.one_flow(flow))
 
 
-def _inline_table(table: Mapping[str, str]) -> str:
-    return "{" + ", ".join(f'"{key}" = "{value}"' for key, value in table.items()) + "}"
+# -- rights -------------------------------------------------------------------------------------------------
+
+
+def _allow(
+    user: str, resource: ResourceType, name: str = "*", operation: AclOperation = AclOperation.ALL
+) -> dict[str, Any]:
+    """Return the fields of an ACL; without a name on all resources of the kind."""
+    pattern = {"restype": resource, "name": name, "resource_pattern_type": ResourcePatternType.LITERAL}
+    right = {"operation": operation, "permission_type": AclPermissionType.ALLOW}
+    return {"principal": f"User:{user}", "host": "*", **pattern, **right}
+
+
+DRKIT_ON_CLUSTER: Final = _allow(DRKIT, ResourceType.BROKER, "kafka-cluster")
+"""The ACL of drkit on a cluster as a whole: to change ACLs, to end transactions of others."""
+
+
+def change_rights(
+    admin: ClusterSettings, verb: Literal["create_acls", "delete_acls"], *rights: Mapping[str, Any]
+) -> None:
+    """Create or delete ACLs, given by their fields. Raises KafkaException: the cluster refuses."""
+    client = AdminClient({**confluent_config(admin), "log_level": 0})
+    kind = AclBinding if verb == "create_acls" else AclBindingFilter
+    for changed in getattr(client, verb)([kind(**fields) for fields in rights]).values():
+        changed.result(_SEND_SECONDS)
+
+
+def grant_rights(admin: ClusterSettings, topics: Sequence[str]) -> None:
+    """Give drkit every right on a cluster, and applications those on topics and all groups."""
+    kinds = ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID
+    rights = [_allow(user, kind) for user in (DRKIT, APPLICATION) for kind in kinds]
+    rights += [_allow(DRKIT, ResourceType.TOPIC), DRKIT_ON_CLUSTER]
+    for operation in (AclOperation.READ, AclOperation.WRITE):
+        rights += [_allow(APPLICATION, ResourceType.TOPIC, topic, operation) for topic in topics]
+    change_rights(admin, "create_acls", *rights)
+
+
+def _toml_table(title: str, values: Mapping[str, Any]) -> str:
+    """Return a table of TOML, which writes strings, numbers and lists as JSON does."""
+    lines = (f"{json.dumps(k)} = {json.dumps(v, ensure_ascii=False)}\n" for k, v in values.items())
+    return "".join((f"{title}\n", *lines))

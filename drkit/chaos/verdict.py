@@ -10,25 +10,11 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from drkit.chaos.checks import (
-    ABORTED,
-    ACKNOWLEDGED,
-    CHECKS,
-    DECIDED,
-    GIVEN_UP,
-    IN_ORDER,
-    JOURNAL,
-    LEFT_BEHIND,
-    OLDER_WRITER,
-    ONE_SIDE,
-    POSITIONS,
-    SAME_SIDES,
-)
-from drkit.chaos.facts import CheckResult, DivergentTail, Facts
-from drkit.chaos.group_checks import translations
+from drkit.chaos import checks
 from drkit.chaos.history import (
     Acked,
     Consumed,
+    DivergentTail,
     Event,
     FaultBegan,
     FaultEnded,
@@ -42,7 +28,6 @@ from drkit.chaos.history import (
     ScenarioEnded,
     ScenarioHistory,
 )
-from drkit.model import TopicPartition
 
 PASS, FAIL, INCONCLUSIVE = "pass", "fail", "inconclusive"
 DETECTION: Final = "detection"
@@ -69,12 +54,12 @@ class ScenarioVerdict(NamedTuple):
     """``pass``, ``fail`` or ``inconclusive``."""
     reasons: list[str]
     """Offences of a failed one, what is missing of an inconclusive one."""
-    checked: list[CheckResult]
+    checked: list[checks.CheckResult]
 
 
 class _Interval(NamedTuple):
-    table: str
-    name: str
+    name: tuple[str, str]
+    """Table and step; of a fault any."""
     begins: int
     ends: int
     """Index of the event that ends it; of an instant the one that begins it."""
@@ -87,47 +72,40 @@ class _Interval(NamedTuple):
 
 
 def _steps(history: ScenarioHistory) -> Iterator[_Interval]:
-    """Return when each step was under way: from its intent until the run's next entry that is no effect.
+    """Return when each step was under way, and how long each verdict of an observer stood.
 
-    After the death of an orchestrator that entry is the one with which another continues the run.
+    A step is under way from its intent until the run's next entry that is no effect of it; after the death of
+    an orchestrator that is the one with which another continues the run. A verdict stands until the next one.
     """
     under_way: dict[str, _Interval] = {}
     for i, e in enumerate(history.events):
         if isinstance(e, JournalEntered):
-            step = under_way.get(e.run)
-            if e.effect and step is not None and e.step == step.name:
+            key, name, begins = e.run, (e.table, e.step), e.kind == "intent" and not e.effect
+            if e.effect and key in under_way and under_way[key].name == name:
                 continue
-            if step is not None:
-                yield under_way.pop(e.run)._replace(ends=i)
-            if e.kind == "intent" and not e.effect:
-                under_way[e.run] = _Interval(e.table, e.step, i, len(history.events))
+        elif isinstance(e, Observed):
+            key, name, begins = e.by, (DETECTION, e.verdict), True
+        else:
+            continue
+        if key in under_way:
+            yield under_way.pop(key)._replace(ends=i)
+        if begins:
+            under_way[key] = _Interval(name, i, len(history.events))
     yield from under_way.values()
-    yield from _verdicts(history)
-
-
-def _verdicts(history: ScenarioHistory) -> Iterator[_Interval]:
-    """Return how long each verdict of an observer stood: until its next one."""
-    standing: dict[str, _Interval] = {}
-    for i, e in enumerate(history.events):
-        if isinstance(e, Observed):
-            if e.by in standing:
-                yield standing[e.by]._replace(ends=i)
-            standing[e.by] = _Interval(DETECTION, e.verdict, i, len(history.events))
-    yield from standing.values()
 
 
 def _faults(history: ScenarioHistory, fault: str) -> Iterator[_Interval]:
-    ends = [i for i, e in enumerate(history.events) if isinstance(e, FaultEnded) and e.fault == fault]
-    for i, e in enumerate(history.events):
-        if isinstance(e, FaultBegan) and e.fault == fault:
+    ends = [i for i, e in history.at(FaultEnded) if e.fault == fault]
+    for i, e in history.at(FaultBegan):
+        if e.fault == fault:
             otherwise = len(history.events) if e.lasts else i
-            yield _Interval("", fault, i, next((end for end in ends if end > i), otherwise))
+            yield _Interval(("", fault), i, next((end for end in ends if end > i), otherwise))
 
 
 def steps_under(history: ScenarioHistory, fault: str) -> set[tuple[str, str]]:
     """Return the steps and verdicts, with their tables, that were under way while a fault was in force."""
     faults = list(_faults(history, fault))
-    return {(s.table, s.name) for s in _steps(history) if any(s.overlaps(f) for f in faults)}
+    return {s.name for s in _steps(history) if any(s.overlaps(f) for f in faults)}
 
 
 def in_force(history: ScenarioHistory, wanted: RequiredFault, table: str = "") -> bool:
@@ -151,30 +129,29 @@ def judge(
 
     :param needs: names of checks that must have examined something, besides those of the runs that are done
     """
-    facts = Facts(history.events)
-    checked = [check(facts) for check in CHECKS.values()]
+    checked = [check(history) for check in checks.CHECKS.values()]
     if offences := [f"{c.name}: {offence}" for c in checked for offence in c.offences]:
         return ScenarioVerdict(FAIL, offences, checked)
     examined = {c.name for c in checked if c.examined}
-    needed = dict.fromkeys((*_needs(facts), *needs))
+    needed = dict.fromkeys((*_needs(history), *needs))
     reasons = [f"nothing was examined: {name}" for name in needed if name not in examined]
-    reasons += [f"was not in force: {w}" for w in wanted if not in_force(facts, w)]
-    reasons += _unknown(facts)
+    reasons += [f"was not in force: {w}" for w in wanted if not in_force(history, w)]
+    reasons += _unknown(history)
     return ScenarioVerdict(INCONCLUSIVE if reasons else PASS, reasons, checked)
 
 
-def _needs(facts: Facts) -> Iterator[str]:
+def _needs(facts: ScenarioHistory) -> Iterator[str]:
     """Return the checks that must have examined something, by the runs that are done."""
-    yield from (ACKNOWLEDGED, IN_ORDER, ONE_SIDE, LEFT_BEHIND)
+    yield from (checks.ACKNOWLEDGED, checks.IN_ORDER, checks.ONE_SIDE, checks.LEFT_BEHIND)
     if facts.failovers:
-        yield from (POSITIONS, OLDER_WRITER, JOURNAL, DECIDED)
+        yield from (checks.POSITIONS, checks.OLDER_WRITER, checks.JOURNAL, checks.DECIDED)
         if facts.failovers[-1].returned is not None:
-            yield SAME_SIDES
+            yield checks.SAME_SIDES
         if any(f.returned is not None and not f.is_planned for f in facts.failovers):
-            yield GIVEN_UP
+            yield checks.GIVEN_UP
 
 
-def _unknown(facts: Facts) -> Iterator[str]:
+def _unknown(facts: ScenarioHistory) -> Iterator[str]:
     """Return what is not known at the end."""
     if facts.last(ScenarioEnded) is None:
         yield "the run has no end"
@@ -200,90 +177,88 @@ def negative_controls(history: ScenarioHistory) -> dict[str, bool]:
 
     A defect for which the history has no event is left out.
     """
-    defects = _defects(Facts(history.events))
-    return {name: bool(CHECKS[check](ScenarioHistory(events)).offences) for check, name, events in defects}
+    defects = _defects(history)
+    return {
+        name: bool(checks.CHECKS[check](ScenarioHistory(events)).offences) for check, name, events in defects
+    }
 
 
-def _defects(facts: Facts) -> Iterator[tuple[str, str, list[Event]]]:
+def _defects(facts: ScenarioHistory) -> Iterator[tuple[str, str, list[Event]]]:
     """Return the check that must find each defect, the defect's name, and the history with it."""
-    events = list(facts.events)
-    copies = list(_copies(facts))
+    copies = _copies(facts)
     if copies:
         copy = copies[len(copies) // 2]
-        yield ACKNOWLEDGED, "a copied record dropped", [e for e in events if e is not copy]
-        yield IN_ORDER, "a copied record repeated", [*events, replace(copy, offset=_FAR)]
-        yield IN_ORDER, "a foreign record", [*events, replace(copy, offset=_FAR, value="not a client's")]
-    for first, second in pairwise(copies):
-        if first.tp == second.tp and _writer(facts, first) == _writer(facts, second):
-            swapped = {
-                id(first): replace(first, value=second.value),
-                id(second): replace(second, value=first.value),
-            }
-            yield IN_ORDER, "two records swapped", [swapped.get(id(e), e) for e in events]
+        foreign = replace(copy, offset=_FAR, value="not a client's")
+        yield checks.ACKNOWLEDGED, "a copied record dropped", _changed(facts, (copy, None))
+        yield checks.IN_ORDER, "a copied record repeated", [*facts.events, replace(copy, offset=_FAR)]
+        yield checks.IN_ORDER, "a foreign record", [*facts.events, foreign]
+    for a, b in pairwise(copies):
+        if a.tp == b.tp and _writer(facts, a) == _writer(facts, b):
+            swapped = (a, replace(a, value=b.value)), (b, replace(b, value=a.value))
+            yield checks.IN_ORDER, "two records swapped", _changed(facts, *swapped)
             break
     for shift, name in ((1, "a position one later"), (-1, "a position one earlier")):
         position = next((p for p in facts.positions.values() if _is_shiftable(facts, p, shift)), None)
         if position is not None:
             moved = replace(position, offset=position.offset + shift)
-            yield POSITIONS, name, [moved if e is position else e for e in events]
-    for e in facts.of(Acked):
-        if e.transaction == "aborted" and facts.active:
-            yield ABORTED, "an aborted record shown", [*events, Read(facts.active, *e.tp, _FAR, e.value)]
-            break
+            yield checks.POSITIONS, name, _changed(facts, (position, moved))
+    aborted = next((e for e in facts.of(Acked) if e.transaction == "aborted"), None)
+    if aborted is not None and facts.active:
+        shown = Read(facts.active, *aborted.tp, _FAR, aborted.value)
+        yield checks.ABORTED, "an aborted record shown", [*facts.events, shown]
     last = facts.failovers[-1] if facts.failovers else None
-    if last is not None and last.opened < len(events) and copies:
-        late = Acked(last.source, *copies[0].tp, _FAR, "a record after OPEN")
-        events.insert(last.opened + 1, late)
-        yield ONE_SIDE, "a record acknowledged after OPEN", events
+    if last is not None and last.opened < len(facts.events) and copies:
+        late, opened = Acked(last.source, *copies[0].tp, _FAR, "a record after OPEN"), last.opened + 1
+        with_late = [*facts.events[:opened], late, *facts.events[opened:]]
+        yield checks.ONE_SIDE, "a record acknowledged after OPEN", with_late
     if facts.tails and facts.tails[-1].failover.returned is not None:
         yield from _defects_of_return(facts, facts.tails[-1])
 
 
-def _defects_of_return(facts: Facts, tail: DivergentTail) -> Iterator[tuple[str, str, list[Event]]]:
-    events, f = list(facts.events), tail.failover
+def _defects_of_return(facts: ScenarioHistory, tail: DivergentTail) -> Iterator[tuple[str, str, list[Event]]]:
+    f = tail.failover
     for e in facts.of(Read):
         is_compared = {(f.source, e.tp), (f.target, e.tp)} <= facts.log_ends.keys()
         if e.cluster == f.source and is_compared and f.copies_whole(e.topic):
-            yield SAME_SIDES, "a record of the standby dropped", [read for read in events if read is not e]
+            yield checks.SAME_SIDES, "a record of the standby dropped", _changed(facts, (e, None))
             break
     for tp, value in sorted(tail.records)[:1]:
         if tail.disposition((tp, value)) == "discard" and (facts.active, tp) in facts.log_ends:
             shown = Read(facts.active, *tp, _FAR, value)
-            yield GIVEN_UP, "a record that was given up shown", [*events, shown]
+            yield checks.GIVEN_UP, "a record that was given up shown", [*facts.events, shown]
 
 
-def _copies(facts: Facts) -> Iterator[Read]:
+def _changed(facts: ScenarioHistory, *changes: tuple[Event, Event | None]) -> list[Event]:
+    """Return the events with some replaced, or left out."""
+    by_id = {id(old): new for old, new in changes}
+    events = (by_id.get(id(e), e) for e in facts.events)
+    return [e for e in events if e is not None]
+
+
+def _copies(facts: ScenarioHistory) -> list[Read]:
     """Return records of the active side that must be there, those of another cluster if there are any."""
-    tails = frozenset[tuple[TopicPartition, str]]().union(*(tail.records for tail in facts.tails))
-    reads = [
-        e
-        for e in facts.of(Read)
-        if e.cluster == facts.active
-        and (e.cluster, e.tp) in facts.log_ends
-        and (e.tp, e.value) in facts.acked
-        and (e.tp, e.value) not in tails
-    ]
-    reads.sort(key=lambda e: (e.tp, e.offset))
-    return iter([e for e in reads if _writer(facts, e) != facts.active] or reads)
+    known = facts.acked.keys() - {record for tail in facts.tails for record in tail.records}
+    ended = {tp for cluster, tp in facts.log_ends if cluster == facts.active}
+    active = (e for e in facts.of(Read) if e.cluster == facts.active and e.tp in ended)
+    reads = sorted((e for e in active if (e.tp, e.value) in known), key=lambda e: (e.tp, e.offset))
+    return [e for e in reads if _writer(facts, e) != facts.active] or reads
 
 
-def _writer(facts: Facts, e: Read) -> str:
+def _writer(facts: ScenarioHistory, e: Read) -> str:
     return facts.acked[e.tp, e.value][1].cluster
 
 
-def _is_shiftable(facts: Facts, p: FinalPosition, shift: int) -> bool:
+def _is_shiftable(facts: ScenarioHistory, p: FinalPosition, shift: int) -> bool:
     """Return whether a position of the active side, one record on or back, breaks a promise."""
     log = dict(facts.logs[facts.active].get(p.tp, ()))
     record = (p.tp, log.get(p.offset if shift > 0 else p.offset - 1, ""))
     if p.cluster != facts.active or not record[1] or record in facts.replayed:
         return False
     if facts.is_live(p.group):
-        last = [
-            e for e in facts.of(OffsetCommitted) if (e.cluster, e.group, e.tp) == (p.cluster, p.group, p.tp)
-        ]
+        own = (p.cluster, p.group, p.tp)
+        last = [e.offset for e in facts.of(OffsetCommitted) if (e.cluster, e.group, e.tp) == own][-1:]
         given = {e.value for e in facts.of(Consumed) if (e.group, e.tp) == (p.group, p.tp)}
-        is_known = any(e.offset == p.offset for e in last[-1:]) and bool(given)
-        return is_known and (shift < 0 or record[1] not in given)
-    compared = list(translations(facts, p.group, p.tp))
+        return last == [p.offset] and bool(given) and (shift < 0 or record[1] not in given)
+    compared = list(checks.translations(facts, p.group, p.tp))
     is_named = any(p.group in (t.failover.groups.get("repeats") or {}) for t in compared)
     return not is_named and any(t.source_offset(facts, record) is not None for t in compared)

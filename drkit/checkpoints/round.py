@@ -8,23 +8,137 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from drkit.checkpoints.memory import Memory, Remembered
-from drkit.checkpoints.shard import Shard, ShardReport
+from drkit.allocator import search_seldom
+from drkit.checkpoints.shard import NO_ROUND, Shard, ShardReport
 from drkit.checkpoints.sync import GroupPosition, Positions, follow_deleted, sync_groups
-from drkit.checkpoints.taken_back import take_back
 from drkit.clock import monotonic, wall_ms
-from drkit.errors import Failed
-from drkit.kafka.groups.requests import Groups, Offsets
-from drkit.kafka.raw import RawCluster
+from drkit.config import ClusterSettings, FlowSettings
+from drkit.errors import DrkitError, Failed
+from drkit.kafka import codes
+from drkit.kafka.groups.requests import DEAD, Groups, Offsets
+from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.kafka.requests import metadata, metadata_of_all
 from drkit.mm2_topics.checkpoint_topic import CheckpointTopic
 from drkit.model import TopicPartition
 from drkit.offset_map.places import PositionReader
 from drkit.offsets import Unavailable
 from drkit.offsets.group_guard import GuardVerdict, StoredOffset
-from drkit.offsets.mm2_records import Checkpoint
+from drkit.offsets.mm2_records import Checkpoint, ForgottenCheckpoint
 from drkit.offsets.translation import PartitionPosition, Translation
+
+_OFFSETS: Final = 4
+"""Offsets of a group that were seen in earlier rounds."""
+_GROUPS: Final = 20_000
+"""Most groups of which a process remembers anything."""
+
+
+@dataclass(slots=True)
+class Remembered:
+    """Of one group, by source partition."""
+
+    offsets: Mapping[TopicPartition, tuple[int, str]] | None = None
+    """What the last look found in copied topics, with the metadata of each; None: unknown whether it still
+    holds."""
+    seen: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
+    """Offsets that it had, newest first."""
+    emitted: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
+    """The offsets of its checkpoints."""
+    round: int = NO_ROUND
+    """In which this was true last."""
+
+    def newest_first(self, at: TopicPartition, offset: int) -> tuple[int, ...]:
+        """Note the current offset; returns it and the earlier ones, all of which the group has passed."""
+        seen = self.seen.get(at, ())
+        if not seen or offset < seen[0]:
+            self.seen[at] = seen = (offset,)  # it went back: what was seen before is no longer its work
+        elif seen[0] != offset:
+            self.seen[at] = seen = (offset, *seen[: _OFFSETS - 1])
+        return seen
+
+    def keep(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
+        """Note all of them, and forget the partitions in which the group has none any more."""
+        self.offsets = offsets
+        for at in self.seen.keys() - offsets.keys():
+            del self.seen[at]
+            self.emitted.pop(at, None)
+
+
+@dataclass(slots=True)
+class Memory:
+    """Of all groups of a flow."""
+
+    groups: dict[str, Remembered] = field(default_factory=dict)
+    topic_id: str = ""
+    """Id of the topic into which the checkpoints were emitted."""
+
+    def begin(self, shard: Shard) -> None:
+        """Forget what is not true any more, before a round."""
+        if self.topic_id != shard.topic_id:
+            self.topic_id = shard.topic_id
+            for group in self.groups.values():
+                group.emitted = {}
+        for name, last in zip(shard.groups, shard.last or [NO_ROUND] * len(shard.groups), strict=True):
+            group = self.groups.pop(name) if name in self.groups else Remembered()
+            self.groups[name] = group  # the last one looked at is the last one forgotten
+            known = last != NO_ROUND and last == group.round
+            if shard.last and not known:
+                group.emitted = {}
+            if not known:
+                group.offsets = None
+            group.round = NO_ROUND
+        while len(self.groups) > max(_GROUPS, len(shard.groups)):
+            del self.groups[next(iter(self.groups))]
+
+    def end(self, shard: Shard) -> None:
+        """The round has done all it had to do."""
+        for name in shard.groups:
+            self.groups[name].round = shard.round
+
+
+async def take_back(
+    shard: Shard, topic: CheckpointTopic, source: RawCluster, groups: Groups, target: RawCluster
+) -> list[str]:
+    """Take back the recorded checkpoints that are void; return their groups.
+
+    :param groups: the source's
+    :raises Failed: the topic does not take them
+    """
+    if not shard.recorded:
+        return []
+    copies = shard.known.upstream
+    kept = await _same_on_source(shard, source)
+    no_topics = await _unknown(target, {name for _, name, _ in shard.recorded if name not in copies})
+    # Only the topic's own cluster proves that a group is gone.
+    asked = {group for group, name, _ in shard.recorded if copies.get(name) in kept}
+    states = await groups.describe(sorted(asked))
+    dead = {group for group, state in states.items() if state.value is not None and state.value.state == DEAD}
+    void = [
+        ForgottenCheckpoint(group, name, partition)
+        for group, name, partition in shard.recorded
+        if name in no_topics or (group in dead and copies.get(name) in kept)
+    ]
+    topic.write(void)
+    return sorted({each.group for each in void})
+
+
+async def _same_on_source(shard: Shard, source: RawCluster) -> set[str]:
+    """Return the topics of the source that are the ones that were copied, by their ids."""
+    topics, copies = shard.known.topics, shard.known.upstream
+    wanted = sorted({copies[name] for _, name, _ in shard.recorded if name in copies})
+    found = await metadata(source, wanted) if wanted else {}
+    return {name for name, topic in found.items() if topic.topic_id == topics[name][1]}
+
+
+async def _unknown(target: RawCluster, names: set[str]) -> set[str]:
+    """Return the topics that no broker of the target knows."""
+    found = await metadata_of_all(target, names) if names else {}
+    return {
+        name for name, told in found.items() if told and all(t.error in codes.NO_SUCH_TOPIC for t in told)
+    }
+
 
 _SETTLED: Final = frozenset(
     {
@@ -169,3 +283,69 @@ def _emit(
     for at, found in changed:
         memory.groups[found.group].emitted[at] = (found.upstream, found.downstream)
     return Counter(found.group for _, found in changed)
+
+
+_CONNECT_MS = 10_000
+
+
+class CheckpointTask:
+    """Does rounds for shards of one flow; a round that breaks off is reported, not raised."""
+
+    def __init__(self, source: ClusterSettings, target: ClusterSettings, flow: FlowSettings) -> None:
+        self._source, self._target, self._flow = source, target, flow
+        self._loop = EventLoop()
+        self._memory = Memory()
+        self._links: RoundLinks | None = None
+
+    def run(self, shard: Shard) -> ShardReport:
+        """One round; blocking."""
+        try:
+            report: ShardReport = self._loop.run(self._round, shard)
+        except (DrkitError, RawError) as error:
+            self._let_go()
+            why = error.in_short if isinstance(error, DrkitError) else repr(error)
+            return ShardReport(shard.number, shard.round, len(shard.groups), error=why)
+        return report
+
+    async def _round(self, shard: Shard) -> ShardReport:
+        links = self._links or self._connect(shard.topic)
+        self._links = links
+        for cluster in (links.source, links.target):
+            await cluster.connected()
+        return await checkpoint_round(shard, links, self._memory)
+
+    def _connect(self, topic: str) -> RoundLinks:
+        source = RawCluster(self._loop, self._source, "checkpoints")
+        target = RawCluster(self._loop, self._target, "checkpoints")
+        places = PositionReader(target, self._flow.source)
+        checkpoints = CheckpointTopic(self._target, topic) if topic else None
+        return RoundLinks(source, target, places, checkpoints, Groups(source), Groups(target))
+
+    def _let_go(self) -> None:
+        """After an error the next round begins with new connections and reads the whole map again."""
+        if self._links is not None:
+            self._links.source.close()
+            self._links.target.close()
+            if self._links.topic is not None:
+                self._links.topic.close()
+        self._links = None
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._let_go()
+        self._loop.close()
+
+
+_tasks: dict[str, tuple[str, CheckpointTask]] = {}
+
+
+def checkpoint_task(source: ClusterSettings, target: ClusterSettings, flow: FlowSettings) -> CheckpointTask:
+    """The task of a flow in this process; Spark reuses its Python workers."""
+    address = source.model_dump_json() + target.model_dump_json()
+    known = _tasks.get(flow.name)
+    if known is None or known[0] != address:
+        search_seldom()
+        if known is not None:
+            known[1].close()
+        known = _tasks[flow.name] = (address, CheckpointTask(source, target, flow))
+    return known[1]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-import json
-from typing import Any, Final
-from uuid import UUID
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final
 import zlib
 
-from drkit.flow_state.copied_topics import CopiedTopics, Producers
-from drkit.flow_state.left_out import KeptTail
-from drkit.model import TopicPartition
-from drkit.offsets.crossing import Crossing
+from pydantic import PlainSerializer
+
+from drkit.flow_state.codec.record import TaskData
+from drkit.flow_state.copied_topics import CopiedTopics
 
 NO_ROUND: Final = -1
 """Replaces a round's number where no round is meant."""
@@ -21,15 +19,20 @@ Refusal = tuple[str, str, str, str]
 """Group, source partition, verdict and reason of a position that was not written."""
 
 
+def _in_pairs(known: CopiedTopics) -> list[Any]:
+    topics, producers, *by_partition = known
+    return [topics, producers, *([*each.items()] for each in by_partition)]
+
+
 @dataclass(frozen=True, slots=True)
-class Shard:
+class Shard(TaskData):
     """Groups for one task, and all it must know of the flow. No secret is in here."""
 
     number: int
     source: str
     """Alias of the source; the mark of every written offset contains it."""
     groups: tuple[str, ...]
-    known: CopiedTopics
+    known: Annotated[CopiedTopics, PlainSerializer(_in_pairs)]
     topic: str = ""
     """Where checkpoints go; empty: none are wanted."""
     sync: bool = False
@@ -49,66 +52,9 @@ class Shard:
     quick: frozenset[str] = frozenset()
     """Groups that are done with when the source has what it had at the last look."""
 
-    def to_json(self) -> str:
-        """The shard as JSON."""
-        producers = self.known.producers
-        return json.dumps(
-            {
-                "number": self.number,
-                "source": self.source,
-                "groups": self.groups,
-                "topics": {n: (t, str(a), str(b)) for n, (t, a, b) in self.known.topics.items()},
-                "producers": (
-                    producers.current,
-                    sorted(producers.own),
-                    sorted(producers.left_out),
-                    producers.map_id,
-                ),
-                "cuts": [(*at, offset) for at, offset in self.known.cuts.items()],
-                "rebuilt": [(*at, offset) for at, offset in self.known.rebuilt.items()],
-                "emptied": [(*at, offset) for at, offset in self.known.emptied.items()],
-                "crossings": [(*at, *each) for at, some in self.known.crossings.items() for each in some],
-                "kept": [(*at, kept.end, sorted(kept.ids)) for at, kept in self.known.kept.items()],
-                "topic": self.topic,
-                "sync": self.sync,
-                "refresh_ms": self.refresh_ms,
-                "promoted": sorted(self.promoted),
-                "gone": self.gone,
-                "recorded": self.recorded,
-                "topic_id": self.topic_id,
-                "round": self.round,
-                "last": self.last,
-                "quick": sorted(self.quick),
-            },
-            separators=(",", ":"),
-        )
-
-    @classmethod
-    def from_json(cls, text: str) -> Shard:
-        """Read back what :meth:`to_json` wrote."""
-        raw: dict[str, Any] = json.loads(text)
-        current, own, left_out, map_id = raw.pop("producers")
-        topics = {n: (t, UUID(a), UUID(b)) for n, (t, a, b) in raw.pop("topics").items()}
-        producers = Producers(current, frozenset(own), frozenset(left_out), map_id)
-        offsets = (
-            {TopicPartition(name, number): offset for name, number, offset in raw.pop(key)}
-            for key in ("cuts", "rebuilt", "emptied")
-        )
-        crossings: dict[TopicPartition, tuple[Crossing, ...]] = {}
-        for name, number, *each in raw.pop("crossings"):
-            at = TopicPartition(name, number)
-            crossings[at] = (*crossings.get(at, ()), Crossing(*each))
-        kept = {TopicPartition(t, p): KeptTail(end, frozenset(ids)) for t, p, end, ids in raw.pop("kept")}
-        cuts, rebuilt, emptied = offsets
-        raw["known"] = CopiedTopics(topics, producers, cuts, rebuilt, emptied, crossings=crossings, kept=kept)
-        raw |= {name: tuple(raw[name]) for name in ("groups", "gone", "last")}
-        raw["recorded"] = tuple((group, topic, number) for group, topic, number in raw["recorded"])
-        raw |= {name: frozenset(raw[name]) for name in ("promoted", "quick")}
-        return cls(**raw)
-
 
 @dataclass(slots=True)
-class ShardReport:
+class ShardReport(TaskData):
     """What became of a shard in one round."""
 
     number: int
@@ -145,17 +91,6 @@ class ShardReport:
     seconds: float = 0.0
     error: str = ""
     """Why the round broke off; the next one starts over."""
-
-    def to_json(self) -> str:
-        """The report as JSON."""
-        return json.dumps(asdict(self), separators=(",", ":"))
-
-    @classmethod
-    def from_json(cls, text: str) -> ShardReport:
-        """Read back what :meth:`to_json` wrote."""
-        raw: dict[str, Any] = json.loads(text)
-        raw["refused"] = [(g, at, verdict, why) for g, at, verdict, why in raw["refused"]]
-        return cls(**raw)
 
 
 def shards_of(groups: list[str], per_shard: int) -> list[tuple[str, ...]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from drkit.errors import ConfigError, error_text
-from drkit.kafka.client_config import NUMBERS, tls_context
+from drkit.kafka.clients import NUMBERS, tls_context
 from drkit.kafka.security.settings import (
     UnusableProperty,
     mechanism_of,
@@ -79,7 +79,7 @@ def _sasl(client: Mapping[str, str], unknown: Collection[str]) -> Iterator[tuple
     mechanism = mechanism_of(client)
     yield from _unreadable(client, _FILES_OF.get(mechanism, ()), unknown)
     if mechanism == "GSSAPI" and find_spec("gssapi") is None:
-        yield "sasl.mechanism", "Kerberos needs the package gssapi", "pip install 'drkit[kerberos]'"
+        yield "sasl.mechanism", "Kerberos needs the package gssapi", "pip install 'gssapi>=1.8,<2'"
 
 
 def _tried(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from drkit.cli.session import session
 from drkit.config import Loaded, read
@@ -15,4 +16,4 @@ def configuration(client_check: ClientCheck | None = None) -> Loaded:
     :param client_check: also check every connection with this
     """
     said = session()
-    return read(said.config, os.environ, said.overrides, client_check)
+    return read(Path(said.config) if said.config else None, os.environ, said.overrides, client_check)

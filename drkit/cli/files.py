@@ -127,16 +127,13 @@ def write_files(folder: Path, names: tuple[str, ...], *, force: bool) -> None:
 
 
 def _select(words: tuple[str, ...], *, where: str, is_folder_allowed: bool) -> list[str]:
-    """Return the names of the files that the words name.
-
-    :raises Usage: a word names no file
-    """
+    """Return the names of the files that the words name. Raises Usage if a word names no file."""
     chosen = []
     for word in words:
         name = word.removeprefix("./").rstrip("/")
         inside = [known for known in FILES if known == name or known.startswith(f"{name}/")]
         if not inside or (inside != [name] and not is_folder_allowed):
-            near = work("drkit.config.tables.closest").closest(name, FILES) or (inside[0] if inside else "")
+            near = work("drkit.config.tables.fields").closest(name, FILES) or (inside[0] if inside else "")
             hint = f"did you mean '{near}'?" if near else "drkit files list names every file"
             raise Usage("shipped_file_unknown", where=where, hint=hint, name=word)
         chosen += [known for known in inside if known not in chosen]

@@ -1,4 +1,4 @@
-"""The help of a command: options below headings, then examples; and the errors of its command line."""
+"""The help of a command: options below headings, then examples."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import click
 
 from drkit.cli.loading import work
 from drkit.cli.options import Option, OptionGroup
-from drkit.errors import Usage
 
 _COMMON: Final = "Common options (--config, --set, --json, --log-level, …): drkit --help"
 
@@ -83,9 +82,9 @@ class DocumentedGroup(Documented, click.Group):
         """Find a command by its name; suggest another one if there is none."""
         name = args[0]
         if self.get_command(ctx, name) is None and name[:1].isalnum() and not ctx.resilient_parsing:
-            near = work("drkit.config.tables.closest").closest(name, self.list_commands(ctx))
+            near = work("drkit.config.tables.fields").closest(name, self.list_commands(ctx))
             hint = f"did you mean '{near}'?" if near else f"{ctx.command_path} --help"
-            raise Usage("command_unknown", where=ctx.command_path, hint=hint, name=name)
+            raise work("drkit.errors").Usage("command_unknown", where=ctx.command_path, hint=hint, name=name)
         return super().resolve_command(ctx, args)
 
     def sections(self, ctx: click.Context) -> Iterator[tuple[str, Mapping[str, str]]]:
@@ -112,30 +111,6 @@ def group(
     :param examples: command lines, each with a remark
     """
     return click.group(name, cls=DocumentedGroup, examples=examples, **settings)
-
-
-def usage_of(error: click.ClickException) -> Usage:
-    """Convert an error of click to one of drkit: lower case, on one line, with what to type instead."""
-    context = getattr(error, "ctx", None)
-    path = context.command_path if context else "drkit"
-    hint = f"{path} --help"
-    match error:
-        case click.NoSuchOption(option_name=name, possibilities=near):
-            what = f"no such option '{name}'"
-            hint = f"did you mean '{near[0]}'?" if near else hint
-        case click.MissingParameter(param=click.Parameter() as missing):
-            what = f"missing {missing.param_type_name} '{missing.human_readable_name}'"
-            if isinstance(missing, click.Option):
-                what = f"missing option '{missing.opts[0]}'"
-            if isinstance(missing.type, click.Choice):
-                *others, last = map(str, missing.type.choices)
-                hint = f"choose {', '.join(others)} or {last}"
-        case click.BadParameter(param=click.Argument() as argument):
-            what = f"invalid {argument.human_readable_name}: {error.message}".rstrip(".")
-        case _:
-            text = " ".join(error.format_message().split()).rstrip(".")
-            what = text[:1].lower() + text[1:]
-    return Usage("usage_wrong", where=path, hint=hint, problem=what, path=path)
 
 
 def _write_commands(sections: Mapping[str, Mapping[str, str]], formatter: click.HelpFormatter) -> None:

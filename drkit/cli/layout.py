@@ -7,6 +7,7 @@ by row.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from rich.cells import cell_len
@@ -57,7 +58,7 @@ def _stacked(row: Mapping[str, Any]) -> RenderableType:
     """Return a row as its first value, and below it the others, each after its name."""
     (_, first), *rest = row.items()
     parts = [
-        Text.assemble(_name(f"{key} " if key else ""), cell(value)) for key, value in rest if value != ""
+        Text.assemble(_name(f"{key}: " if key else ""), cell(value)) for key, value in rest if value != ""
     ]
     return Group(cell(first), Padding(Text(", ").join(parts), (0, 0, 0, _INDENT)))
 
@@ -131,3 +132,12 @@ def _has_parts(value: object) -> bool:
 
 def _name(key: str, style: str = "") -> Text:
     return Text(visible(key.replace("_", " ")), style=style)
+
+
+def with_times(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row with readable times instead of milliseconds."""
+    times = {k: datetime.fromtimestamp(v / 1000, UTC) for k, v in row.items() if k.endswith("_ms") and v}
+    return {
+        k.removesuffix("_ms"): f"{times[k]:%Y-%m-%d %H:%M:%S} UTC" if k in times else v
+        for k, v in row.items()
+    }

@@ -2,121 +2,117 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import atexit
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 import faulthandler
+import io
 import os
 import sys
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NoReturn
 
 import click
 
 from drkit import __version__
 from drkit.cli.common import COMPLETE, equip
-from drkit.cli.ending import end_with
-from drkit.cli.help import DocumentedGroup, usage_of
+from drkit.cli.help import DocumentedGroup
 from drkit.cli.loading import INTERRUPTED, work
 from drkit.cli.session import Session, common_options
-from drkit.cli.streams import drop_stdout, is_of_the_system, prepare, refused_by_the_system
-from drkit.cli.talk import say, show
-from drkit.errors import DrkitError, Failed, Usage
+
+
+def end_with(work: Callable[[], int]) -> NoReturn:
+    """Run a command, and end the process with its exit code.
+
+    Python ends as always: threads that are no daemons are waited for, and what is registered with
+    :mod:`atexit` runs. Then the process ends at once, without the exit handlers of C libraries. librdkafka's
+    threads, and Python's daemon threads, are still at work. OpenSSL's handler frees what a thread of
+    librdkafka uses to authenticate, and three of a hundred refused logins ended by SIGSEGV or SIGABRT.
+    """
+    code = 1
+
+    def end() -> None:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
+
+    atexit.register(end)  # the first that is registered is the last that is called
+    try:
+        code = work()
+    except SystemExit as asked:
+        code = asked.code if isinstance(asked.code, int) else int(asked.code is not None)
+    sys.exit(code)
+
+
+def prepare() -> None:
+    """Make closed streams drop all output, and escape characters that an encoding lacks."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115  to the end
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def drop_stdout() -> None:
+    """Drop buffered output: the interpreter's last flush must not fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
 
 _PIPE_CLOSED: Final = 141
 """Exit code by which a shell reports a program ended by SIGPIPE."""
 
 
-class _Row(NamedTuple):
-    module: str
-    attribute: str
-    help: str
-
-
 # The sentences are here so that `drkit --help` loads no command, and so neither Spark nor Kafka.
 _SECTIONS: Final = {
     "Every day": {
-        "replicate": _Row(
-            "drkit.cli.commands.replicate", "replicate", "Copy from source to target, exactly once."
-        ),
-        "status": _Row(
-            "drkit.cli.commands.status",
-            "status",
-            "Show lag, current RPO, group readiness and faults of each flow.",
-        ),
-        "watch": _Row(
-            "drkit.cli.commands.watch", "watch", "Detect a lost primary; propose or start a failover."
-        ),
-        "verify": _Row("drkit.cli.commands.verify", "verify", "Compare source and target, record by record."),
+        "replicate": "Copy from source to target, exactly once.",
+        "status": "Show lag, current RPO, group readiness and faults of each flow.",
+        "watch": "Detect a lost primary; propose or start a failover.",
+        "verify": "Compare source and target, record by record.",
     },
     "Failover": {
-        "failover": _Row(
-            "drkit.cli.commands.failover",
-            "failover",
-            "Move topics and their consumer groups to the standby.",
-        ),
-        "fence": _Row("drkit.cli.commands.fence", "fence", "Show, apply or lift fences of the old primary."),
-        "repoint": _Row(
-            "drkit.cli.commands.repoint", "repoint", "Show or change the cluster that clients connect to."
-        ),
-        "translate": _Row(
-            "drkit.cli.commands.translate",
-            "translate",
-            "Print a group's equivalent offset on the other cluster.",
-        ),
+        "failover": "Move topics and their consumer groups to the standby.",
+        "fence": "Show, apply or lift fences of the old primary.",
+        "repoint": "Show or change the cluster that clients connect to.",
+        "translate": "Print a group's equivalent offset on the other cluster.",
     },
     "Back home": {
-        "failback": _Row(
-            "drkit.cli.commands.back.failback", "failback", "Move clients back to the original primary."
-        ),
-        "reprotect": _Row(
-            "drkit.cli.commands.back.reprotect",
-            "reprotect",
-            "Turn the old primary into the new standby after a failover.",
-        ),
-        "divergence": _Row(
-            "drkit.cli.commands.divergence",
-            "diverged",
-            "List records that exist only on the old primary.",
-        ),
-        "replay": _Row(
-            "drkit.cli.commands.replay", "replay", "Append records from an export to the new primary."
-        ),
+        "failback": "Move clients back to the original primary.",
+        "reprotect": "Turn the old primary into the new standby after a failover.",
+        "divergence": "List records that exist only on the old primary.",
+        "replay": "Append records from an export to the new primary.",
     },
     "Rehearse": {
-        "drill": _Row("drkit.cli.commands.drills.drill", "drill", "Rehearse a failover and keep a report."),
-        "chaos": _Row(
-            "drkit.cli.commands.chaos", "chaos", "Break a local pair of clusters and check drkit's promises."
-        ),
+        "drill": "Rehearse a failover and keep a report.",
+        "chaos": "Break a local pair of clusters and check drkit's promises.",
     },
     "Set up": {
-        "config": _Row("drkit.cli.commands.config", "config", "Show and validate the configuration."),
-        "control": _Row(
-            "drkit.cli.commands.control",
-            "control",
-            "Manage the key that authenticates drkit's internal records.",
-        ),
-        "fence-agent": _Row(
-            "drkit.cli.commands.fence_agent",
-            "fence_agent",
-            "Run next to the primary; block writes when its lease expires.",
-        ),
-        "files": _Row(
-            "drkit.cli.files", "files", "Write systemd units, manifests, alert rules, a dashboard."
-        ),
-        "completion": _Row("drkit.cli.commands.completion", "completion", "Print a shell completion script."),
+        "config": "Show and validate the configuration.",
+        "control": "Manage the key that authenticates drkit's internal records.",
+        "fence-agent": "Run next to the primary; block writes when its lease expires.",
+        "files": "Write systemd units, manifests, alert rules, a dashboard.",
+        "completion": "Print a shell completion script.",
     },
     "Learn": {
-        "demo": _Row("drkit.cli.commands.demo", "demo", "Run a guided demo on two local clusters."),
-        "local": _Row(
-            "drkit.cli.commands.local", "local", "Start and stop a pair of local clusters to try drkit."
-        ),
-        "explain": _Row(
-            "drkit.cli.commands.explain",
-            "explain",
-            "Explain a page, code, event, alert, setting or word.",
-        ),
-        "help": _Row("drkit.cli.commands.help", "help_on", "Show the help of drkit or of a command."),
+        "demo": "Run a guided demo on two local clusters.",
+        "local": "Start and stop a pair of local clusters to try drkit.",
+        "explain": "Explain a page, code, event, alert, setting or word.",
+        "help": "Show the help of drkit or of a command.",
     },
 }
-_COMMANDS: Final = {name: row for rows in _SECTIONS.values() for name, row in rows.items()}
+_COMMANDS: Final = {name: text for commands in _SECTIONS.values() for name, text in commands.items()}
+_PACKAGE: Final = "drkit.cli.commands"
+_ELSEWHERE: Final = {
+    "failback": "drkit.cli.commands.back.failback:failback",
+    "reprotect": "drkit.cli.commands.back.reprotect:reprotect",
+    "divergence": "drkit.cli.commands.divergence:diverged",
+    "drill": "drkit.cli.commands.drills.drill:drill",
+    "fence-agent": "drkit.cli.commands.fence_agent:fence_agent",
+    "files": "drkit.cli.files:files",
+    "help": "drkit.cli.commands.help:help_on",
+}
+"""Module and name of each command that is not in the module of its name."""
 
 
 class _Commands(DocumentedGroup):
@@ -126,16 +122,15 @@ class _Commands(DocumentedGroup):
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  likewise
-        row = _COMMANDS.get(cmd_name)
-        if row is None:
+        if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = getattr(work(row.module), row.attribute)
+        module, _, attribute = _ELSEWHERE.get(cmd_name, f"{_PACKAGE}.{cmd_name}:{cmd_name}").partition(":")
+        command: click.Command = getattr(work(module), attribute)
         equip(command)
         return command
 
     def sections(self, ctx: click.Context) -> Iterator[tuple[str, Mapping[str, str]]]:  # noqa: ARG002  likewise
-        for heading, rows in _SECTIONS.items():
-            yield heading, {name: row.help for name, row in rows.items()}
+        yield from _SECTIONS.items()
 
 
 @click.command(
@@ -173,21 +168,16 @@ def run(arguments: Sequence[str]) -> int:
     try:
         code = _invoke(list(arguments), asked)
         sys.stdout.flush()
-    except DrkitError as error:
-        error.hint = work("drkit.next_command").completed(error.hint, asked.given)
-        return _failed(error, as_json=asked.as_json)
-    except click.ClickException as error:
-        return _answer_usage(error, as_json=asked.as_json)
     except (click.Abort, KeyboardInterrupt, EOFError) as error:
         if not isinstance(error, click.Abort):
-            say()  # ends the line with the terminal's ^C
+            work("drkit.cli.talk").say()  # ends the line with the terminal's ^C
         return INTERRUPTED
     except BrokenPipeError:
         # The reader closed the pipe; the interpreter must not complain at its last flush.
         drop_stdout()
         return _PIPE_CLOSED
     except Exception as error:  # noqa: BLE001  the last line of defence: a user gets a sentence, no traceback
-        return _failed(_unexpected(error, asked), as_json=asked.as_json)
+        return int(work("drkit.cli.error_answer").answer_error(error, asked))
     return code if isinstance(code, int) else 0
 
 
@@ -201,47 +191,3 @@ def _invoke(arguments: list[str], asked: Session) -> Any:
             return root.invoke(context)
     except click.exceptions.Exit as ended:
         return ended.exit_code
-
-
-def _failed(error: DrkitError, *, as_json: bool) -> int:
-    _emit_error(error, as_json=as_json)
-    return error.exit_code
-
-
-def _emit_error(error: DrkitError, *, as_json: bool) -> None:
-    work("drkit.cli.render").emit_error(error, as_json=as_json)
-
-
-def _answer_usage(error: click.ClickException, *, as_json: bool) -> int:
-    """Show the help for a command without arguments, else the usage error; returns the exit code."""
-    if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        show(error.format_message())
-        return 0
-    _emit_error(usage_of(error), as_json=as_json)
-    return Usage.exit_code
-
-
-def _unexpected(error: Exception, asked: Session) -> DrkitError:
-    if isinstance(error, OSError) and is_of_the_system(error):
-        if not error.filename:
-            drop_stdout()
-        return refused_by_the_system(error)
-    if type(error).__module__ == "kafka.errors":
-        return Failed(
-            "cluster_stopped_answering",
-            evidence=f"{type(error).__name__}: {error}",
-            hint="drkit config check --connect says which; then the same again",
-        )
-    text = work("drkit.masking").scrubbed("".join(work("traceback").format_exception(error)))
-    if asked.log_level == "debug":
-        say(text)
-        hint = "the traceback is above"
-    else:
-        with work("tempfile").NamedTemporaryFile(
-            "w", prefix="drkit-", suffix=".log", encoding="utf-8", delete=False
-        ) as log:
-            log.write(text)
-        hint = f"the traceback is in {log.name}"
-    return Failed(
-        "unexpected_error", hint=f"{hint}; please report it", kind=type(error).__name__, error=error
-    )

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
+
+from drkit.cli.loading import work
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _METAVARS: Final = {"--flow": "SOURCE->TARGET", "--group": "GROUP", "--topic": "TOPIC"}
 
@@ -79,7 +83,8 @@ def spark(default_is: str = "this machine") -> Decorator:
         option(
             "--spark-properties",
             group=OptionGroup.SPARK,
-            type=click.Path(path_type=Path, dir_okay=False),
+            type=click.Path(dir_okay=False),
+            callback=_to_path,
             help="File with Spark properties, such as secrets.",
         ),
     )
@@ -90,6 +95,11 @@ def spark(default_is: str = "this machine") -> Decorator:
         return command
 
     return add
+
+
+def _to_path(_context: click.Context, _option: click.Parameter, value: str | None) -> Path | None:
+    found: Path | None = work("pathlib").Path(value) if value else None  # late: drkit --help needs no pathlib
+    return found
 
 
 def dry_run(text: str = "Show what would be done; change nothing.") -> Decorator:

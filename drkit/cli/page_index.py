@@ -61,7 +61,8 @@ class _Pages(NamedTuple):
             fenced = text if path.suffix == ".md" else f"```{path.suffix[1:]}\n{text}\n```"
             folder = f"{path.parent.name}/{path.stem}"
             aliases = (page, path.name, folder, name.removeprefix(self.prefix))
-            yield IndexEntry(name, self.kind, plain(title[1]) if title else name, page, fenced, aliases)
+            sentence = plain(_first_sentence(title[1])) if title else name
+            yield IndexEntry(name, self.kind, sentence, page, fenced, aliases)
 
 
 class _Errors(NamedTuple):
@@ -124,7 +125,7 @@ class _Sections(NamedTuple):
         page, text = _read(self.page)
         for section in text.split("\n## ")[1:]:
             title, _, body = section.partition("\n")
-            sentence = plain(body.strip().partition("\n")[0])
+            sentence = plain(_first_sentence(body))
             name = title.strip("`")
             yield IndexEntry(name, self.kind, sentence, page, f"# `{name}`\n\n{body.strip()}")
 
@@ -200,6 +201,12 @@ def command_for(entry: IndexEntry) -> str:
 def plain(text: str) -> str:
     """Return a Markdown text of one line without its marks."""
     return _LINK.sub(r"\1", text).replace("`", "").replace("**", "").strip()
+
+
+def _first_sentence(text: str) -> str:
+    """Return the first sentence of a text that wraps, without its full stop."""
+    paragraph = " ".join(text.strip().partition("\n\n")[0].split())
+    return re.split(r"[.:]?$|\. ", paragraph, maxsplit=1)[0]
 
 
 @cache

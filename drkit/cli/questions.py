@@ -54,10 +54,5 @@ def _put(question: Callable[[], _T], command: str, instead: str, without: str = 
 
 
 def _unanswered(command: str, instead: str, without: str) -> Usage:
-    return Usage(
-        "no_terminal",
-        where=command,
-        evidence="the question needs an answer, and standard input has none",
-        hint=instead,
-        without=without,
-    )
+    evidence = "the question needs an answer, and standard input has none"
+    return Usage("no_terminal", where=command, evidence=evidence, hint=instead, without=without)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 class Session:
     """The common options of one run."""
 
-    config: Path | None = None
+    config: str = ""
     overrides: tuple[str, ...] = ()
     as_json: bool = False
     log_format: Literal["console", "json"] = "console"
@@ -39,9 +38,8 @@ class Session:
             name, equals, _ = rest.partition("=")
             return f"{start}{key}{name}={masking.MASK}" if equals and masking.is_secret(name) else word
 
-        config = str(self.config) if self.config else ""
         given: Given = work("drkit.next_command").Given(
-            tuple(map(unseen, self.typed)), config, tuple(map(unseen, self.overrides)), self.flow
+            tuple(map(unseen, self.typed)), self.config, tuple(map(unseen, self.overrides)), self.flow
         )
         return given
 
@@ -59,7 +57,7 @@ def common_options() -> list[click.Parameter]:
     return [
         _option(
             "--config",
-            type=click.Path(path_type=Path, dir_okay=False),
+            type=click.Path(dir_okay=False),
             help="Configuration file.  [default: $DRKIT_CONFIG, else ./drkit.toml]",
         ),
         _option(
@@ -95,4 +93,4 @@ def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> Non
 
 def to_type(text: str) -> str:
     """The text, with every command in it complete, ready to type."""
-    return str(work("drkit.next_command").completed(text, session().given))
+    return str(work("drkit.next_command").with_given_options(text, session().given))

@@ -8,7 +8,7 @@ from drkit.cli.session import session
 from drkit.config import FlowSettings, Settings
 from drkit.errors import ClusterUnreachable, DrkitError, Usage
 from drkit.failover.core.reverse import state_of
-from drkit.failover.returning.waiting import may_wait, pairs_of_flows
+from drkit.failover.returning.scope import may_wait, pairs_of_flows
 from drkit.flow_state.records import PendingFence, PendingLift, RoleRecord
 
 Looked = Callable[[Settings, FlowSettings, FlowSettings], bool]

@@ -11,17 +11,54 @@ from typing import Any, Final, Self, TypeVar
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from drkit.client.calls import deadline_of, positions, turn, unhindered
-from drkit.client.errors import EndpointMoved, WrongCluster
+from drkit.client.calls import ConsumerQuestions, deadline_of, positions, turn, unhindered
+from drkit.client.errors import EndpointMoved, FromAnotherCluster, WrongCluster
 from drkit.client.identity import KNOWN_SECONDS, ClusterIdCheck
-from drkit.client.questions import ConsumerQuestions
-from drkit.client.read import ReadSince
-from drkit.client.selection import ConsumerSelection, Rebalance, Selection
-from drkit.client.shared import Closed, Shared
+from drkit.client.shared import Closed, ConsumerSelection, Rebalance, Selection, Shared
 from drkit.client.switch import LOG, UNUSABLE, EndpointWatch, OnSwitch, Switch, configuration, in_background
 from drkit.client.waiting import LEAVE_SECONDS, Calls, Opened, Unanswered, in_caller
 from drkit.clock import monotonic
 from drkit.endpoint import Endpoint
+
+
+class ReadSince:
+    """The first offset of each partition that was read since the last switch."""
+
+    def __init__(self) -> None:
+        self._first: dict[tuple[str, int], int] = {}
+
+    def clear(self) -> None:
+        """Forget all offsets, at a switch: nothing was read on the new cluster."""
+        self._first.clear()
+
+    def note(self, messages: Iterable[Message]) -> None:
+        """Note that these records were read."""
+        for message in messages:
+            topic, partition, offset = message.topic(), message.partition(), message.offset()
+            if message.error() is None and topic is not None and partition is not None and offset is not None:
+                at = (topic, partition)
+                self._first[at] = min(offset, self._first.get(at, offset))
+
+    def refuse_foreign(
+        self,
+        offsets: Iterable[TopicPartition],
+        position: Callable[[Sequence[TopicPartition]], list[TopicPartition]],
+        cluster: str,
+    ) -> None:
+        """Raises FromAnotherCluster for an offset that was not read here.
+
+        :param position: `Consumer.position`
+        """
+        for at in offsets:
+            first = self._first.get((at.topic, at.partition))
+            last = position([TopicPartition(at.topic, at.partition)])[0].offset
+            if at.offset >= 0 and (first is None or not first <= at.offset <= last):
+                here = "nothing was read" if first is None else f"{first} to {last} were read"
+                raise FromAnotherCluster(
+                    f"offset {at.offset} of {at.topic}-{at.partition} is not of {cluster}:"
+                    f" {here} there; drop what was read before the switch, it comes again"
+                )
+
 
 AT_ONCE: Final = frozenset({
     "assignment", "consumer_group_metadata", "memberid", "pause", "position", "resume", "seek",
@@ -84,10 +121,7 @@ class FailoverConsumer(ConsumerSelection, ConsumerQuestions):
     # -- records ------------------------------------------------------------------------------------
 
     def poll(self, timeout: float | None = None) -> Message | None:
-        """As `Consumer.poll`.
-
-        :raises WrongCluster: the endpoint leads to another cluster than it says
-        """
+        """As `Consumer.poll`. Raises WrongCluster if the endpoint leads to another cluster than it says."""
         deadline = deadline_of(timeout)
         while True:
             self._follow()

@@ -10,14 +10,11 @@ from typing import Any, Final, Literal, Self, TypeVar
 
 from confluent_kafka import KafkaException
 
-from drkit.client.calls import deadline_of, turn
+from drkit.client.calls import ClusterQuestions, deadline_of, turn
 from drkit.client.errors import NotSent, TransactionCut
-from drkit.client.outbox import Delivered, OutboxRecord
-from drkit.client.questions import ClusterQuestions
-from drkit.client.sending import Sending
+from drkit.client.sending import Delivered, OutboxRecord, Sending
 from drkit.client.switch import LOG, EndpointWatch, OnSwitch, configuration, end_producer, in_background
-from drkit.client.transaction import Transaction
-from drkit.client.transactional import TransactionalCalls
+from drkit.client.transactional import Transaction, TransactionalCalls
 from drkit.client.waiting import Unanswered
 from drkit.clock import Millis, monotonic, wall_ms
 from drkit.endpoint import Endpoint

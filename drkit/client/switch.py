@@ -6,16 +6,177 @@ from collections.abc import Callable, Mapping
 import logging
 import os
 from pathlib import Path
+import re
+import stat
 import threading
 from typing import Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from drkit.client.endpoint_file import read_text, stamp_of
-from drkit.client.trust import connection, why_not
 from drkit.clock import Seconds, monotonic
-from drkit.endpoint import Endpoint, parse_endpoint
+from drkit.endpoint import CONNECTION, Endpoint, parse_endpoint
 from drkit.errors import ConfigError
+
+MAX_BYTES: Final = 4 * 1024 * 1024
+"""Room for twenty thousand renamed topics; a ConfigMap holds a quarter of it."""
+_PART_BYTES: Final = 64 * 1024
+Stamp = tuple[int, int, int, int, int]
+
+
+def stamp_of(path: Path) -> Stamp | None:
+    """A value that changes with the file; None if no file is visible."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
+
+
+def read_text(path: Path) -> str:
+    """The content of a regular file. A pipe or a device is not waited for.
+
+    :raises OSError: it cannot be read
+    :raises ValueError: it is not a regular file, too large, or not UTF-8
+    """
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise ValueError("it is not a regular file")
+        parts, size = list[bytes](), 0
+        while size <= MAX_BYTES and (part := os.read(file, _PART_BYTES)):
+            parts.append(part)
+            size += len(part)
+    finally:
+        os.close(file)
+    if size > MAX_BYTES:
+        raise ValueError(f"it is larger than {MAX_BYTES} bytes")
+    return b"".join(parts).decode("utf-8")
+
+
+_PROTOCOL: Final = "security.protocol"
+_CIPHERS: Final = "ssl.cipher.suites"
+_SIGNATURES: Final = "ssl.sigalgs.list"
+_PEM: Final = "ssl.ca.pem"
+_ONLY: Final = {
+    "ssl.endpoint.identification.algorithm": "https",
+    "enable.ssl.certificate.verification": "true",
+}
+"""What checks the broker may be switched on, not off."""
+_CIPHERED: Final = frozenset({"SSL", "SASL_SSL"})
+_MECHANISM: Final = frozenset({"sasl.mechanism", "sasl.mechanisms"})
+_AUTHORITIES: Final = frozenset({"ssl.ca.location", _PEM, "ssl.ca.certificate.stores"})
+_ONE_OF: Final = (_MECHANISM, _AUTHORITIES)
+"""Names of one thing: librdkafka takes the last of two mechanisms, and trusts two authorities together."""
+_LARGEST_TERM: Final = 2**53
+"""Numbers in other languages are exact up to here."""
+_TOPIC: Final = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
+_SERVERS: Final = re.compile(r"[\w.:\[\]%/, -]+", re.ASCII)
+"""Host names and ports: librdkafka puts them into the command that renews a Kerberos ticket."""
+_SERVICE: Final = re.compile(r"[\w.-]+", re.ASCII)
+
+
+def why_not(endpoint: Endpoint, own: Mapping[str, object], before: Endpoint | None = None) -> str:
+    """Why a client does not follow an endpoint, as text; empty if it does.
+
+    :param own: the application's own properties for that cluster, which win over the file's
+    :param before: the endpoint that it follows now
+    """
+    return (
+        _malformed(endpoint)
+        or _misnamed(endpoint)
+        or _forbidden(endpoint)
+        or _weaker(endpoint, own, before)
+        or _readable_password(endpoint, own, before)
+    )
+
+
+def connection(endpoint: Endpoint, own: Mapping[str, object]) -> dict[str, str]:
+    """The endpoint's properties without those that the application sets, also under another name."""
+    names = {name for same in _ONE_OF if same & own.keys() for name in same} | own.keys()
+    return {name: value for name, value in endpoint.client.items() if name not in names}
+
+
+def _malformed(endpoint: Endpoint) -> str:
+    """Which value of the endpoint is invalid, as text; empty if none is."""
+    if not endpoint.cluster_id:
+        return "it names no cluster_id: a wrong cluster would not be noticed"
+    if not endpoint.cluster:
+        return "it names no cluster"
+    if not 0 <= endpoint.term <= _LARGEST_TERM:
+        return "its term is no term: it is not between 0 and 2^53"
+    if not _SERVERS.fullmatch(endpoint.bootstrap_servers):
+        return f"its bootstrap_servers are no host names with ports: {endpoint.bootstrap_servers!r}"
+    return ""
+
+
+def _misnamed(endpoint: Endpoint) -> str:
+    """Which names are invalid, as text; empty if all are valid."""
+    topics = endpoint.topics
+    for name in (*topics, *topics.values()):
+        if not _TOPIC.fullmatch(name):
+            return f"it names the topic {name[:300]!r}, which no topic can be called"
+    if len(set(topics.values())) < len(topics):
+        return "it gives two topics the same name"
+    texts = [endpoint.cluster, endpoint.cluster_id, *endpoint.client]
+    texts += [value for name, value in endpoint.client.items() if name != _PEM]
+    texts += endpoint.client.get(_PEM, "").splitlines()
+    unprintable = next((text for text in texts if not text.isprintable()), None)
+    return "" if unprintable is None else f"it holds a text that cannot be printed: {unprintable[:300]!r}"
+
+
+def _forbidden(endpoint: Endpoint) -> str:
+    """Which property only an application may set, as text; empty if the endpoint sets no such property."""
+    said = endpoint.client
+    foreign = sorted(said.keys() - CONNECTION)
+    if foreign:
+        return f"an endpoint may not set {', '.join(foreign)}: an application sets it by itself"
+    for name, allowed in _ONLY.items():
+        if said.get(name, allowed).lower() != allowed:
+            return f"it sets {name} = {said[name]}: an endpoint may not switch that check off"
+    for name in (_CIPHERS, _SIGNATURES):
+        if "SECLEVEL" in said.get(name, "").upper():
+            return f"it sets {name} = {said[name]}: an endpoint may not lower the level of security"
+    if len({said[name] for name in _MECHANISM & said.keys()}) > 1:
+        return "it sets sasl.mechanism and sasl.mechanisms, which are one, to different values"
+    service = said.get("sasl.kerberos.service.name", "kafka")
+    if not _SERVICE.fullmatch(service):
+        return f"it sets sasl.kerberos.service.name = {service}, which no service is called"
+    return ""
+
+
+def _weaker(endpoint: Endpoint, own: Mapping[str, object], before: Endpoint | None) -> str:
+    """Whether TLS would be given up that the application itself does not give up."""
+    was, now = _protocol(before), _protocol(endpoint)
+    if _PROTOCOL in own or now in _CIPHERED:
+        return ""
+    if was in _CIPHERED:
+        return f"it leads from {was} to {now}: records and passwords would travel in clear"
+    if named := sorted(name for name in own if name.startswith("ssl.")):
+        return (
+            f"it leads to {now}, and the application sets {named[0]}: records and passwords would travel in"
+            " clear; if that is meant, set security.protocol in the application"
+        )
+    return ""
+
+
+def _readable_password(endpoint: Endpoint, own: Mapping[str, object], before: Endpoint | None) -> str:
+    """Whether a password would be sent in clear that is only proven until now."""
+    was, now = (str(own.get(_PROTOCOL, _protocol(e))).upper() for e in (before, endpoint))
+    if before is None or _MECHANISM & own.keys() or not was == now == "SASL_PLAINTEXT":
+        return ""
+    if _mechanism(before) != "PLAIN" == _mechanism(endpoint):
+        return f"it leads from {_mechanism(before)} to PLAIN without TLS: the password would travel in clear"
+    return ""
+
+
+def _protocol(endpoint: Endpoint | None) -> str:
+    return "PLAINTEXT" if endpoint is None else endpoint.client.get(_PROTOCOL, "PLAINTEXT").upper()
+
+
+def _mechanism(endpoint: Endpoint) -> str:
+    named = (endpoint.client[name] for name in sorted(_MECHANISM & endpoint.client.keys()))
+    return next(named, "GSSAPI").upper()
+
 
 LOG: Final = logging.getLogger("drkit.client")
 CHECK_SECONDS: Final = 0.1

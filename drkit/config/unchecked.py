@@ -7,9 +7,8 @@ from typing import Any, Final, NamedTuple
 
 from drkit.config.files.interpolate import Problem, place
 from drkit.config.tables.client_properties import ROLES, acts, nearest
-from drkit.config.tables.closest import suggestion
 from drkit.config.tables.cluster import merged_client
-from drkit.config.tables.fields import as_kafka_writes_it
+from drkit.config.tables.fields import as_kafka_writes_it, suggestion
 from drkit.config.tables.security_properties import PROTOCOLS, is_misspelt
 
 ClientCheck = Callable[[Mapping[str, str], Collection[str]], Iterable[tuple[str, str, str]]]

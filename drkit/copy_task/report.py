@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, fields
+from functools import cache
 import resource
-from typing import Any
+from typing import Any, Final
 
-from drkit.clock import boottime
+from drkit.clock import boottime, wall_ms
 from drkit.copy_task.core.context import TaskContext
-from drkit.copy_task.core.shallow import shallow_dict
 from drkit.copy_task.source.health import SourceHealth
+from drkit.errors import DrkitError
+from drkit.flow_state.records import SpeedRecord
+from drkit.flow_state.topic import StateTopic
 from drkit.min_max_mean import MinMaxMean
 
 
@@ -34,7 +39,7 @@ class PartitionReport:
 
     def as_dict(self) -> dict[str, Any]:
         """The report as plain data."""
-        return shallow_dict(self) | {"age_ms": self.age_ms.as_dict(), "latency_ms": self.latency_ms.as_dict()}
+        return _shallow(self) | {"age_ms": self.age_ms.as_dict(), "latency_ms": self.latency_ms.as_dict()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +70,7 @@ class TaskReport:
 
     def as_dict(self) -> dict[str, Any]:
         """The report as plain data."""
-        return shallow_dict(self) | {"partitions": [p.as_dict() for p in self.partitions]}
+        return _shallow(self) | {"partitions": [p.as_dict() for p in self.partitions]}
 
 
 def report_of(
@@ -108,3 +113,48 @@ def report_of(
         looped=task.counters.looped,
         busy_seconds=busy_seconds,
     )
+
+
+def _shallow(report: Any) -> dict[str, Any]:
+    """Return the fields by name: `asdict` copies each value, long for thousands of partitions."""
+    return {name: getattr(report, name) for name in _names(report.__class__)}
+
+
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(f.name for f in fields(kind))
+
+
+_LEAST_BYTES: Final = 1 << 20
+_LEAST_AGE_MS: Final = 1000
+"""A batch that is fetched younger was not waited for: the flow was in step."""
+_REMEMBERED_MS: Final = 30 * 86_400_000
+_FASTER: Final = 1.05
+
+
+def note_speed(state: StateTopic, reports: Sequence[Mapping[str, Any]]) -> None:
+    """Record an epoch that was faster than those on record, or where there is no recent one."""
+    found = faster(state.records.readable(SpeedRecord).get(""), reports, wall_ms())
+    if found is not None:
+        with suppress(DrkitError):  # the copy continues, and says itself that the target does not answer
+            state.put(found)
+
+
+def faster(
+    known: SpeedRecord | None, reports: Sequence[Mapping[str, Any]], now_ms: int
+) -> SpeedRecord | None:
+    """The speed of an epoch, where it is to be recorded. Pure.
+
+    An epoch in which the flow was in step says how fast producers were, and nothing of the copy.
+
+    :param reports: of all tasks of the epoch
+    """
+    size = sum(r["bytes"] for r in reports)
+    seconds = max((r.get("busy_seconds", 0.0) for r in reports), default=0.0)
+    ages = [p["age_ms"]["least"] for r in reports for p in r["partitions"] if p["records"]]
+    if size < _LEAST_BYTES or seconds <= 0 or min(ages, default=0) < _LEAST_AGE_MS:
+        return None
+    found = SpeedRecord(now_ms, size, round(seconds, 3))
+    if known is not None and now_ms < known.at_ms + _REMEMBERED_MS:
+        return found if found.bytes_per_second > known.bytes_per_second * _FASTER else None
+    return found

@@ -8,12 +8,10 @@ import time
 from typing import Any, Protocol
 
 from drkit.demo.drill_acts import RunDrill
-from drkit.demo.failover_acts import FailOver, GoOn, PrimaryDies
-from drkit.demo.group_acts import ReadSome, ReadTheRest
-from drkit.demo.home_acts import HomeAgain, PrimaryReturns, ReplayTail
+from drkit.demo.failover_acts import FailOver, GoOn, PrimaryDies, ReadSome, ReadTheRest
+from drkit.demo.home_acts import ComeHome, GoOver, HomeAgain, PrimaryReturns, ReplayTail
 from drkit.demo.proof import read_all
 from drkit.demo.stage import TOPICS, Stage
-from drkit.demo.turn_acts import ComeHome, GoOver
 from drkit.errors import Failed
 
 _BACKLOG_SECONDS = 50

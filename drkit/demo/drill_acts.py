@@ -10,9 +10,9 @@ import time
 from drkit.chaos.verdict import PASS
 from drkit.demo.replicator import environment
 from drkit.demo.stage import Stage
-from drkit.drill.report.model import DrillReport, read_report
+from drkit.drill.report import DrillReport, read_report
 from drkit.errors import Failed
-from drkit.local.launched import Launched
+from drkit.local.process import Launched
 
 REPORT, PAGE = "report.json", "drill.html"
 _WORDS = ("drill", "run", "--kind", "bubble", "--report", REPORT, "--html", PAGE)

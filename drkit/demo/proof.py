@@ -38,9 +38,7 @@ class ReadResult(NamedTuple):
 def read_all(settings: ClusterSettings, topics: list[str]) -> ReadResult:
     """Read topics from their first to their last committed record."""
     cluster = Cluster.connect(settings)
-    where = [
-        TopicPartition(t.name, p) for t in describe_topics(cluster, topics).values() for p in t.partitions
-    ]
+    where = [TopicPartition(t.name, p) for t in describe_topics(cluster, topics).values() for p in t.leaders]
     ends = list_offsets(cluster, where, "latest", committed=True)
     reader = RangeReader(settings)
     records = size = 0
@@ -65,7 +63,7 @@ def contents(settings: ClusterSettings) -> list[Content]:
     """All committed records of the shop's topics; no two of them have the same content."""
     cluster = Cluster.connect(settings)
     topics = describe_topics(cluster, [ORDERS, PAYMENTS])
-    where = [TopicPartition(t.name, p) for t in topics.values() for p in t.partitions]
+    where = [TopicPartition(t.name, p) for t in topics.values() for p in t.leaders]
     ends = list_offsets(cluster, where, "latest", committed=True)
     reader = RangeReader(settings)
     try:
@@ -79,7 +77,7 @@ def contents(settings: ClusterSettings) -> list[Content]:
 def payments(settings: ClusterSettings) -> Payments:
     """All committed payments of a cluster: those that a group must get."""
     cluster = Cluster.connect(settings)
-    where = [TopicPartition(PAYMENTS, p) for p in describe_topics(cluster, [PAYMENTS])[PAYMENTS].partitions]
+    where = [TopicPartition(PAYMENTS, p) for p in describe_topics(cluster, [PAYMENTS])[PAYMENTS].leaders]
     ends = list_offsets(cluster, where, "latest", committed=True)
     reader = RangeReader(settings)
     try:

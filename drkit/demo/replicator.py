@@ -10,7 +10,7 @@ import sys
 
 import drkit
 from drkit.errors import Failed
-from drkit.local.launched import Launched
+from drkit.local.process import Launched
 
 _STOP_SECONDS = 15.0
 _EVIDENCE_CHARS = 1500

@@ -78,10 +78,7 @@ class Shop:
             thread.start()
 
     def close(self) -> None:
-        """End the day.
-
-        :raises Failed: the primary did not take everything
-        """
+        """End the day. Raises Failed if the primary did not take everything."""
         self._closed.set()
         for thread in self._threads:
             thread.join(_FLUSH_SECONDS)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 import json
@@ -15,13 +18,13 @@ import tempfile
 import threading
 import time
 from types import FrameType, TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, NamedTuple, NoReturn, Self
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from drkit.clock import wall_ms
 from drkit.config import Settings, load
 from drkit.demo.accounting import Payments
-from drkit.demo.configuration import back, there
-from drkit.demo.observer import StandbyObserver
 from drkit.demo.proof import Content
 from drkit.demo.replicator import ReplicatorProcess, environment
 from drkit.demo.screen import Scene, Screen
@@ -32,6 +35,174 @@ from drkit.kafka.topics import TopicPlan, create_topics
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.pair import LocalPair, default_folder
 from drkit.local.spec import ClusterSpec
+
+EPOCH_SECONDS = 4
+_FLOW = """\
+[[flows]]
+source = "{source}"
+target = "{target}"
+topics = ["orders", "payments"]
+# Short ones, so that the story sees several.
+epoch_seconds = {epoch_seconds}
+refresh_topics_interval_seconds = 2
+checkpoint_interval_seconds = 1
+sync_group_offsets_interval_seconds = 1
+"""
+_THERE = """\
+[clusters.primary]
+bootstrap_servers = "{primary}"
+
+[clusters.standby]
+bootstrap_servers = "{standby}"
+
+{flow}
+[failover]
+rpo_seconds = 60
+# The group starts afterwards.
+verify_seconds = 0.5
+journal_folder = "{journal}"
+repoint = [{{ kind = "file", path = "{endpoint}" }}]
+"""
+
+
+def there(addresses: Mapping[str, str], *, journal: Path, endpoint: Path) -> str:
+    """The configuration that the demo begins with.
+
+    :param addresses: where clients find `primary` and `standby`
+    """
+    return _THERE.format(**addresses, flow=_flow("primary", "standby"), journal=journal, endpoint=endpoint)
+
+
+def back() -> str:
+    """What is added for the way back, which begins by itself after a planned switchover."""
+    return "\n" + _flow("standby", "primary")
+
+
+def _flow(source: str, target: str) -> str:
+    return _FLOW.format(source=source, target=target, epoch_seconds=EPOCH_SECONDS)
+
+
+_OBSERVER_LOOK_SECONDS = 0.2
+_PIECE = 2000
+_POLL_SECONDS = 0.005
+_RATE_SECONDS = 1.0
+
+
+class Latency(NamedTuple):
+    """From an order's creation until a consumer of the standby has it, in milliseconds."""
+
+    p50: float
+    p99: float
+    worst: float
+    longest_gap: float
+    """The longest time in which no order arrived."""
+    orders: int
+
+
+class StandbyObserver:
+    """Reads all topics of the standby in a thread of its own, from their first records on."""
+
+    def __init__(self, bootstrap: str, topics: dict[str, int]) -> None:
+        self.records = 0
+        self.newest_ms = 0
+        """Creation time of the newest order seen here."""
+        self._topics = dict(topics)
+        self._arrivals = array("d")
+        self._delays = array("d")
+        self._pace: list[tuple[float, int]] = []
+        self._closed = threading.Event()
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "demo-observer",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "auto.offset.reset": "earliest",
+                "fetch.wait.max.ms": 20,
+                "fetch.queue.backoff.ms": 2,
+                "topic.metadata.refresh.interval.ms": 1000,
+                "log_level": 0,
+            }
+        )
+        self._thread = threading.Thread(target=self._run, name="observer", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._closed.set()
+        self._thread.join()
+
+    @property
+    def rate(self) -> float:
+        """Records per second, over the last second."""
+        now = time.monotonic()
+        recent = [p for p in self._pace[-400:] if now - p[0] <= _RATE_SECONDS]
+        return (self.records - recent[0][1]) / (now - recent[0][0]) if len(recent) > 1 else 0.0
+
+    def fastest(self, since: float) -> float:
+        """The most records per second over any second after a moment (:func:`time.monotonic`)."""
+        pace = [p for p in self._pace if p[0] >= since]
+        best = 0.0
+        start = 0
+        for at, records in pace:
+            while at - pace[start][0] > _RATE_SECONDS:
+                start += 1
+            if at - pace[start][0] > _RATE_SECONDS / 2:
+                best = max(best, (records - pace[start][1]) / (at - pace[start][0]))
+        return best
+
+    def latency(self, since: float, until: float) -> Latency | None:
+        """Of the orders that arrived between two moments (:func:`time.monotonic`)."""
+        lo, hi = bisect_left(self._arrivals, since), bisect_left(self._arrivals, until)
+        if hi - lo < 2:  # noqa: PLR2004  no gap without two
+            return None
+        delays = sorted(self._delays[lo:hi])
+        gaps = max(
+            b - a for a, b in zip(self._arrivals[lo : hi - 1], self._arrivals[lo + 1 : hi], strict=True)
+        )
+        count = len(delays)
+        return Latency(delays[count // 2], delays[count * 99 // 100], delays[-1], gaps * 1000, count)
+
+    def recent_delay(self) -> float | None:
+        """Median delay of the newest orders, in milliseconds."""
+        newest = sorted(self._delays[-200:])
+        return newest[len(newest) // 2] if newest else None
+
+    def _run(self) -> None:
+        try:
+            self._find_topics()
+            while not self._closed.is_set():
+                self._take(self._consumer.consume(_PIECE, _POLL_SECONDS))
+        finally:
+            self._consumer.close()
+
+    def _find_topics(self) -> None:
+        """Topics appear on the standby when drkit creates them."""
+        missing = dict(self._topics)
+        while missing and not self._closed.wait(_OBSERVER_LOOK_SECONDS):
+            there = self._consumer.list_topics(timeout=10).topics
+            for name in [
+                n for n, count in missing.items() if n in there and len(there[n].partitions) >= count
+            ]:
+                count = missing.pop(name)
+                parts = [TopicPartition(name, p, OFFSET_BEGINNING) for p in range(count)]
+                self._consumer.incremental_assign(parts)
+
+    def _take(self, messages: list[Any]) -> None:
+        if not messages:
+            return
+        now, now_ms = time.monotonic(), wall_ms()
+        for message in messages:
+            if message.error() is not None:
+                continue
+            self.records += 1
+            if message.topic() == ORDERS:
+                created = message.timestamp()[1]
+                self.newest_ms = max(self.newest_ms, created)
+                self._arrivals.append(now)
+                self._delays.append(now_ms - created)
+        self._pace.append((now, self.records))
+
 
 TOPICS = {ORDERS: 6, PAYMENTS: 2}
 """Partitions by topic."""
@@ -183,10 +354,7 @@ class Stage:
         return self._addresses[cluster]
 
     def ask(self, *arguments: str) -> Any:
-        """The answer of a command, run as its user would.
-
-        :raises Failed: it gave no answer
-        """
+        """The answer of a command, run as its user would. Raises Failed if it gave no answer."""
         command = [sys.executable, "-m", "drkit", *arguments, "--json", "--config", str(self.config)]
         done = subprocess.run(  # noqa: S603  our own program
             command, capture_output=True, text=True, check=False, env=environment(self.folder)

@@ -8,9 +8,8 @@ import time
 from typing import Any
 
 from drkit.demo.acts import PEACEFUL, REHEARSAL, Act, Ending, acts_until
-from drkit.demo.configuration import EPOCH_SECONDS
 from drkit.demo.screen import Screen
-from drkit.demo.stage import Stage
+from drkit.demo.stage import EPOCH_SECONDS, Stage
 
 _PAUSE = f"between two orders: drkit pauses between epochs, here {EPOCH_SECONDS} s long, usually 5 min"
 

@@ -2,37 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import ClassVar
 
 from drkit.detect.lease import Hold
-from drkit.detect.shapes import count, label, lines, moment
+from drkit.detect.note_kinds import Counter, Label, Lines, Moment
 from drkit.detect.votes import MOST_AGENTS
-from drkit.flow_state.codec.body import record, stored
-from drkit.flow_state.codec.fields import flag, member
+from drkit.flow_state.codec.fields import Flag
 from drkit.flow_state.codec.record import StateRecord
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class AgentNote(StateRecord):
     """A fence agent's note: the request for its lease, and the state of that lease."""
 
     KEY: ClassVar[str] = "agent/"
     REQUIRED: ClassVar[bool] = False
 
-    agent: str = stored(label)
-    run: str = stored(label)
+    agent: Label
+    run: Label
     """Of the agent's process."""
-    number: int = stored(count)
+    number: Counter
     """Of its newest request; observers give it back in their votes."""
-    hold: Hold = stored(member(Hold))
-    at_ms: int = stored(moment)
-    fenced: bool = stored(flag, default=False)
+    hold: Hold
+    at_ms: Moment
+    fenced: Flag = False
     """The fence command and the proof succeeded; stays set until a person lifts the fence."""
-    evidence: tuple[str, ...] = stored(lines, default=())
+    evidence: Lines = ()
     """The proof, or why it is missing."""
-    sequence: int = stored(count, default=0)
+    sequence: Counter = 0
     """Sequence number of this note; 0: the agent does not count its notes."""
 
 

@@ -63,10 +63,10 @@ def ensure_canary(cluster: Cluster) -> str:
         made = cluster.call("create a topic", cluster.admin.create_topics, [new])
         cluster.wait(made[TOPIC], "create a topic", TOPIC)
         return f"created with {counted(len(wanted), 'partition')}"
-    missing = sorted(wanted - {r for p in found.partitions.values() for r in p.replicas})
+    missing = sorted(wanted - {r for p in found.leaders.values() for r in p.replicas})
     if not missing:
         return ""
-    more = NewPartitions(TOPIC, len(found.partitions) + len(missing), [[b] for b in missing])
+    more = NewPartitions(TOPIC, len(found.leaders) + len(missing), [[b] for b in missing])
     made = cluster.call("add partitions", cluster.admin.create_partitions, [more])
     cluster.wait(made[TOPIC], "add partitions to a topic", TOPIC)
     return f"{counted(len(missing), 'partition')} more, for new brokers"
@@ -84,10 +84,7 @@ def placed(topic_id: UUID, leaders: Mapping[int, int], broker: int) -> CanaryTar
 async def probe_write(
     cluster: RawCluster, broker: int, place: CanaryTarget, token: bytes, timeout_ms: int
 ) -> ProbeResult:
-    """Produce a record with a token and fetch it back.
-
-    :raises RawError: no answer in time
-    """
+    """Produce a record with a token and fetch it back. Raises RawError if no answer in time."""
     batch = encode([Record(0, wall_ms(), b"canary", token)], _NO_CODEC)
     request = produce_request(
         [Append(TOPIC, place.topic_id, place.partition, batch)], timeout_ms=max(1, timeout_ms)

@@ -26,14 +26,11 @@ from drkit.flow_state.codec.record import StateRecord
 from drkit.flow_state.creation import kept_tombstones
 from drkit.flow_state.names import watch_topic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.client_config import confluent_config
-from drkit.kafka.clients import KafkaError, KafkaException, Message, Producer
-from drkit.kafka.own_topics import create_own_topic
-from drkit.kafka.quiet import QUIET
+from drkit.kafka.clients import QUIET, KafkaError, KafkaException, Message, Producer, confluent_config
 from drkit.kafka.reading.compacted import NewestValues, newest_values
-from drkit.kafka.reading.log_end import LogRestarted
-from drkit.kafka.reading.log_tail import SMALL_BYTES
+from drkit.kafka.reading.log_tail import SMALL_BYTES, LogRestarted
 from drkit.kafka.reading.signed_log import SignedLog
+from drkit.kafka.topics import create_own_topic
 from drkit.wire import Record
 
 _RETRY_SECONDS: Final = 2.0
@@ -48,10 +45,7 @@ def topic_name(flow: FlowSettings) -> str:
 
 
 def ensure_board(cluster: Cluster, flow: FlowSettings) -> None:
-    """Create the topic if it is missing.
-
-    :raises DrkitError: it cannot be created
-    """
+    """Create the topic if it is missing. Raises DrkitError if it cannot be created."""
     configs = {
         "cleanup.policy": "compact",
         # A vote a second: what is old goes within minutes, so that reading from the start stays quick.
@@ -90,10 +84,7 @@ def _report(where: str, key: str, why: str) -> None:
 
 
 def put_note(cluster: Cluster, flow: FlowSettings, key: str, value: Mapping[str, Any] | None) -> None:
-    """Write one note, durably; None takes it away.
-
-    :raises DrkitError: it was not accepted
-    """
+    """Write one note, durably; None takes it away. Raises DrkitError if it was not accepted."""
     ensure_board(cluster, flow)
     body = None if value is None else json.dumps(value).encode()
     with closing(SignedLog(cluster.settings, topic_name(flow), lambda _record, _why: None)) as log:

@@ -8,14 +8,15 @@ machine whose clock is wrong does not count. Too few votes hold a failover back,
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import ClassVar, Final, NamedTuple
+from typing import Annotated, ClassVar, Final, NamedTuple
 
+from pydantic import Field
+
+from drkit.detect.note_kinds import Counter, Label, Lines, Moment
 from drkit.detect.seen import Sight
-from drkit.detect.shapes import count, label, lines, moment
-from drkit.flow_state.codec.body import record, stored
-from drkit.flow_state.codec.fields import mapping_of, member, optional, seconds
+from drkit.flow_state.codec.fields import Map, Seconds
 from drkit.flow_state.codec.record import StateRecord
 
 MOST_AGENTS: Final = 1000
@@ -44,31 +45,31 @@ MEANS: Final[Mapping[Sight, Says]] = {
 """A broker that answers anything is alive, in any state."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Vote(StateRecord):
     """An observer's published vote."""
 
     KEY: ClassVar[str] = "vote/"
     REQUIRED: ClassVar[bool] = False
 
-    observer: str = stored(label)
-    run: str = stored(label)
+    observer: Label
+    run: Label
     """Identifies the observer's process; changes at a restart."""
-    sequence: int = stored(count)
-    at_ms: int = stored(moment)
+    sequence: Counter
+    at_ms: Moment
     """The observer's wall clock."""
-    sight: Sight = stored(member(Sight))
-    evidence: tuple[str, ...] = stored(lines, default=())
-    phi: float | None = stored(optional(seconds), default=None)
-    quiet_seconds: float | None = stored(optional(seconds), default=None)
+    sight: Sight
+    evidence: Lines = ()
+    phi: Seconds | None = None
+    quiet_seconds: Seconds | None = None
     """Since replication last moved, as this observer sees it; None: unknown."""
-    abstained_seconds: float = stored(seconds, default=0.0)
+    abstained_seconds: Seconds = 0.0
     """Since this observer last renewed a lease of a fence agent, or since its start."""
-    alive_ms: int | None = stored(optional(moment), default=None)
+    alive_ms: Moment | None = None
     """When this observer last saw a broker of the primary work, by its wall clock; None: never."""
-    renews: Mapping[str, int] = stored(mapping_of(label, count, MOST_AGENTS), default_factory=dict)
+    renews: Annotated[Map[Label, Counter], Field(max_length=MOST_AGENTS)] = field(default_factory=dict)
     """Fence agent → the newest request of its lease that this vote grants."""
-    mode: str = stored(label, default="approve")
+    mode: Label = "approve"
 
     @property
     def says(self) -> Says:

@@ -1,20 +1,26 @@
-"""The entry of a drill in the history: how it ended, and what it makes, written before that is made. Pure.
+"""The entry of a drill in the history, and what follows from entries: states of drills, notices. Pure.
 
-A drill that was killed owes its cleanup; its entry alone is enough to pay it.
+An entry says what the drill makes, before that is made: a drill that was killed owes its cleanup, and its
+entry alone is enough to pay it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from drkit.chaos.verdict import PASS
+from drkit.config import Settings
+from drkit.config.tables.drills import DrillSettings
+from drkit.counted import utc
 from drkit.drill.plan import DRILL_ID, DrillPlan
 from drkit.flow_state.names import is_of_drill
 from drkit.flow_state.processes import lives_here
 from drkit.flow_state.records import Process
+from drkit.next_command import typed
 
 SOURCE: Final = "source"
 TARGET: Final = "target"
@@ -22,6 +28,12 @@ TARGET: Final = "target"
 SCHEDULED, MISSED, UNFINISHED = "scheduled", "missed", "unfinished"
 """Verdicts without a report. ``scheduled``: its scheduler first knew the drill then. ``unfinished``: it is
 running, or its process was killed."""
+_NOT_ENDED: Final = frozenset({SCHEDULED, MISSED, UNFINISHED})
+DAY_MS: Final = 86_400_000
+_REASONS: Final = 10
+"""Reasons that a notice names."""
+DrillKey = tuple[str, str, str]
+"""Name, kind and flow."""
 
 
 class MadeItem(NamedTuple):
@@ -112,10 +124,98 @@ class DrillEntry(BaseModel):
 
         :param ids: name → topic id
         """
-        known = tuple(
-            item._replace(topic_id=ids[item.name])
-            if (item.side, item.kind, item.topic_id) == (side, "topic", "") and item.name in ids
-            else item
-            for item in self.made
-        )
-        return self.model_copy(update={"made": known})
+        new = {
+            item: ids[item.name] for item in self.on(side, "topic") if item.name in ids and not item.topic_id
+        }
+        known = (item._replace(topic_id=new.get(item, item.topic_id)) for item in self.made)
+        return self.model_copy(update={"made": tuple(known)})
+
+
+class DrillState(NamedTuple):
+    """A drill as its history shows it; times in milliseconds since 1970."""
+
+    name: str
+    kind: str
+    flow: str
+    is_configured: bool
+    """Whether a table ``[[drills]]`` is of it."""
+    last_pass_ms: int | None = None
+    """When the last drill that passed began; None: none did."""
+    last_verdict: str = ""
+    """Of the last drill that ended; empty: none did."""
+    last_ms: int | None = None
+    """When the last drill that ended began."""
+    is_overdue: bool = False
+    owing: tuple[str, ...] = ()
+    """Ids of drills whose cleanup is owed."""
+
+
+def drill_states(
+    settings: Settings, drills: Iterable[DrillSettings], entries: Sequence[DrillEntry], now_ms: int
+) -> list[DrillState]:
+    """Return the state of each configured drill, then of each other one that owes its cleanup.
+
+    Entries of another kind or flow are of another drill: a name may be used again.
+
+    :param drills: the configured ones
+    """
+    settled: dict[DrillKey, DrillSettings] = {
+        (drill.name, drill.kind, settings.one_flow(drill.flow).name): drill for drill in drills
+    }
+    by_drill: dict[DrillKey, list[DrillEntry]] = {key: [] for key in settled}
+    for entry in sorted(entries, key=lambda entry: entry.began_ms):
+        by_drill.setdefault((entry.name, entry.kind, entry.flow), []).append(entry)
+    states = [_state(key, settled.get(key), known, now_ms) for key, known in by_drill.items()]
+    return [state for state in states if state.is_configured or state.owing]
+
+
+def _state(
+    key: DrillKey, drill: DrillSettings | None, entries: Sequence[DrillEntry], now_ms: int
+) -> DrillState:
+    ended = [entry for entry in entries if entry.verdict not in _NOT_ENDED]
+    passed = [entry.began_ms for entry in ended if entry.verdict == PASS]
+    # Without a pass its age counts from its first entry. Without an entry no scheduler has seen the drill.
+    since = (passed[-1:] or [entry.began_ms for entry in entries[:1]] or [0])[0]
+    max_age_days = None if drill is None else drill.max_age_days
+    return DrillState(
+        *key,
+        is_configured=drill is not None,
+        last_pass_ms=passed[-1] if passed else None,
+        last_verdict=ended[-1].verdict if ended else "",
+        last_ms=ended[-1].began_ms if ended else None,
+        is_overdue=max_age_days is not None and now_ms - since > max_age_days * DAY_MS,
+        owing=tuple(entry.id for entry in entries if entry.cleanup_owed and not entry.is_running(now_ms)),
+    )
+
+
+def ended_notice(
+    plan: DrillPlan, verdict: str, reasons: Sequence[str], options: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return the notice of a drill that ended.
+
+    :param options: of the running command, such as its configuration file
+    """
+    return _notice(plan, verdict, reasons, typed("drkit", "drill", "report", plan.id, *options))
+
+
+def not_run_notice(entry: DrillEntry, options: Sequence[str] = ()) -> dict[str, Any] | None:
+    """Return the notice of due times of a drill at which it was not run; None: no notice is due.
+
+    :param options: of the running command, such as its configuration file
+    """
+    if entry.verdict == SCHEDULED:
+        return None
+    reason = f"missed since {utc(entry.began_ms)}: no scheduler ran, or it was busy"
+    return _notice(entry, entry.verdict, [reason], typed("drkit", "drill", "run", entry.name, *options))
+
+
+def _notice(
+    drill: DrillPlan | DrillEntry, verdict: str, reasons: Sequence[str], command: str
+) -> dict[str, Any]:
+    shown = [*reasons[:_REASONS]]
+    if len(reasons) > _REASONS:
+        shown.append(f"and {len(reasons) - _REASONS} more")
+    first = f"drill {drill.name}, {drill.kind} of {drill.flow}: {verdict}"
+    text = "\n".join([first, *(f"- {reason}" for reason in shown), f"next: {command}"])
+    facts = {"flow": drill.flow, "drill": drill.name, "kind": drill.kind, "id": drill.id, "verdict": verdict}
+    return {**facts, "reasons": shown, "command": command, "text": text}

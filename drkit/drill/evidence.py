@@ -2,16 +2,233 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, NamedTuple, Self
 
-from drkit.drill.bubble_evidence import BubbleEvidence
-from drkit.drill.packed_positions import Positions
-from drkit.drill.position_rows import Judged, judge_position
-from drkit.drill.switchover_evidence import SwitchoverEvidence
+from drkit.chaos.checks import CheckResult
+from drkit.chaos.history import PRIMARY, STANDBY, Acked, Consumed, ScenarioHistory
+from drkit.drill.inventory import InventoryComparison
+from drkit.drill.position_rows import Judged, Positions, judge_position
+from drkit.status.pair.model import PairState
 
 READINESS, TRANSLATION, BUBBLE, SWITCHOVER = "readiness", "translation", "bubble", "switchover"
 """Kinds of drills; the first two write nothing but their entry in the history."""
+
+
+class ClientOutage(NamedTuple):
+    """The outage of one client, by the monotonic clock of the machine."""
+
+    client: str
+    operation: str
+    """produce or consume"""
+    began_seconds: float
+    """Its last good operation on the source, since the first one of any client."""
+    seconds: float
+    """From there to its first good operation on the target."""
+
+
+class MeasuredLoss(NamedTuple):
+    """Acknowledged records that are missing on the target, by the clients' own history."""
+
+    records: int
+    seconds: float
+    """From the first lost acknowledgement to the last acknowledgement of the source."""
+
+
+class ProductionLoss(NamedTuple):
+    """What production would have lost if its source had died during the drill, by looks each two seconds."""
+
+    looks: int
+    unknown: int
+    """Looks without an answer."""
+    most_records: int
+    most_seconds: float | None
+    """Age of the oldest record; None: unknown."""
+    median_seconds: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BubbleEvidence:
+    """All that a bubble has recorded."""
+
+    error: str = ""
+    """Of the step that failed; empty: none did."""
+    steps: Mapping[str, float] | None = None
+    """Seconds of each step of its failover; None: that is not done."""
+    outages: tuple[ClientOutage, ...] = ()
+    loss: MeasuredLoss | None = None
+    checks: tuple[CheckResult, ...] = ()
+    missing: tuple[str, ...] = ("the history was not checked",)
+    """What the checks could not examine."""
+    controls: Mapping[str, bool] | None = None
+    """Defect that was put into the history → whether its check found it."""
+    inventory: Mapping[str, InventoryComparison] | None = None
+    """By the side of the drill."""
+    cleanup_problems: tuple[str, ...] = ()
+    scope: Mapping[str, str] | None = None
+    """See :func:`drkit.drill.inventory.scope_of`; None: it was not read."""
+    production: ProductionLoss | None = None
+    """None: no look answered."""
+    is_application: bool = False
+    """Whether its clients had properties of an application instead of drkit's."""
+
+
+def measure_outages(history: ScenarioHistory) -> tuple[ClientOutage, ...]:
+    """Return the outage of each client that worked on both sides."""
+    good: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for e in history.events:
+        if isinstance(e, Acked | Consumed):
+            operation = "produce" if isinstance(e, Acked) else "consume"
+            client = e.by.partition(" ")[0]  # one that was started again has a number
+            sides = good.setdefault((client, operation), {PRIMARY: [], STANDBY: []})
+            sides[e.cluster].append(e.seconds)
+    first = min((min(sides[PRIMARY]) for sides in good.values() if sides[PRIMARY]), default=0.0)
+    spans = (
+        (who, max(at[PRIMARY]), min(at[STANDBY])) for who, at in sorted(good.items()) if all(at.values())
+    )
+    return tuple(
+        ClientOutage(*who, round(last - first, 3), round(back - last, 3)) for who, last, back in spans
+    )
+
+
+def measure_loss(history: ScenarioHistory) -> MeasuredLoss | None:
+    """Return what the target lacks of the source's acknowledged records; None: its logs were not read."""
+    facts = history
+    of_source = [(record, e) for record, (_, e) in facts.acked.items() if e.cluster == PRIMARY]
+    if any((STANDBY, e.tp) not in facts.log_ends for _, e in of_source):
+        return None
+    lost = [e.seconds for record, e in of_source if record not in facts.offsets[STANDBY]]
+    last = max((e.seconds for _, e in of_source), default=0.0)
+    return MeasuredLoss(len(lost), round(last - min(lost), 3) if lost else 0.0)
+
+
+class GroupCommit(NamedTuple):
+    """A new offset that a group itself has committed."""
+
+    seconds: float
+    """When it was read, by the monotonic clock of the machine."""
+    cluster: str
+    """Alias."""
+    group: str
+
+
+class Move(NamedTuple):
+    """A planned failover, as the commits of groups show it."""
+
+    source: str
+    target: str
+    """Aliases."""
+    began_seconds: float
+
+
+class PlannedMove(NamedTuple):
+    """A planned failover that is done."""
+
+    flow: str
+    seconds: float
+    """From its begin until clients were repointed."""
+    steps: Mapping[str, float]
+    """Seconds of each step."""
+    lost_records: int | None
+    """None: unknown."""
+    groups: int
+    """Groups of its scope."""
+    not_moved: Mapping[str, str] = {}
+    """Group that has no exact position on the target, or remains on the source → why."""
+    repeats: Mapping[str, int] = {}
+    """Group → records that it reads again: it read on after its position was taken."""
+
+    @classmethod
+    def of(cls, report: Mapping[str, Any]) -> Self:
+        """Return the evidence in the report of a run."""
+        groups, loss = report["groups"], report["loss"] or {}
+        unavailable = {group: min(at.values()) for group, at in groups["unavailable"].items()}
+        return cls(
+            flow=report["flow"],
+            seconds=report["seconds"].get("until_repointed", 0.0),
+            steps={step["step"]: step["seconds"] or 0.0 for step in report["steps"]},
+            lost_records=loss.get("records") if loss.get("exact") else None,
+            groups=len(groups["asked"]),
+            not_moved=report["outside"].get("groups", {}) | unavailable,
+            repeats=groups["repeats"],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SwitchoverEvidence:
+    """All that a switchover drill has recorded."""
+
+    error: str = ""
+    """Of the step that failed after production began to move; empty: none did."""
+    next_command: str = ""
+    """The command that continues from there."""
+    there: PlannedMove | None = None
+    home: PlannedMove | None = None
+    stays: bool = False
+    """Clients were to stay on the target."""
+    outages: tuple[ClientOutage, ...] = ()
+    """Of groups, from the last commit on one cluster to the first on the other."""
+    silent: tuple[tuple[str, str], ...] = ()
+    """Group that was at work, and the cluster to which it did not follow."""
+    pair_state: str = PairState.UNKNOWN
+    """At the end, as ``drkit status`` names it."""
+    pair_reason: str = "it was not read"
+    protected_after_seconds: float | None = None
+    """From the end of the first failover until the pair was first seen PROTECTED again; None: it was not."""
+
+    @property
+    def moves(self) -> tuple[PlannedMove, ...]:
+        """The planned failovers that are done."""
+        return tuple(move for move in (self.there, self.home) if move is not None)
+
+    @property
+    def steps(self) -> frozenset[str]:
+        """The steps of failovers that production went through."""
+        return frozenset(step for move in self.moves for step in move.steps)
+
+    @property
+    def loss(self) -> MeasuredLoss | None:
+        """No loss, if both failovers say so; None: unknown, or records are lost."""
+        is_none = self.moves and all(move.lost_records == 0 for move in self.moves)
+        return MeasuredLoss(0, 0.0) if is_none else None
+
+    @property
+    def checks(self) -> tuple[CheckResult, ...]:
+        """The positions of groups, by failover, and whether groups at work followed."""
+        found = []
+        for move in self.moves:
+            offences = [f"{group}: {reason}" for group, reason in sorted(move.not_moved.items())]
+            found.append(CheckResult(f"positions of groups, {move.flow}", move.groups, offences))
+        silent = [f"{group} did not commit on {cluster}" for group, cluster in self.silent]
+        return *found, CheckResult("groups at work followed", len(self.outages) + len(silent), silent)
+
+
+def measure_group_outages(
+    commits: Sequence[GroupCommit], moves: Sequence[Move]
+) -> tuple[tuple[ClientOutage, ...], tuple[tuple[str, str], ...]]:
+    """Return the outage of each group that was at work before a move, and the groups that did not follow.
+
+    An outage includes the time between two commits of the group. A group without a commit before the move is
+    idle, and not measured.
+    """
+    first = min((commit.seconds for commit in commits), default=0.0)
+    times: dict[tuple[str, str], list[float]] = {}
+    for commit in commits:
+        times.setdefault((commit.group, commit.cluster), []).append(commit.seconds)
+    outages: list[ClientOutage] = []
+    silent: list[tuple[str, str]] = []
+    for source, target, began in moves:
+        for group in sorted(g for (g, cluster), at in times.items() if cluster == source and min(at) < began):
+            resumed = min((s for s in times.get((group, target), ()) if s > began), default=None)
+            if resumed is None:
+                silent.append((group, target))
+                continue
+            last = max(s for s in times[group, source] if s < resumed)
+            what = f"commit on {target}"
+            outages.append(ClientOutage(group, what, round(last - first, 3), round(resumed - last, 3)))
+    return tuple(outages), tuple(silent)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,32 +1,41 @@
-"""The inventory of a cluster before and after a drill, and its comparison.
+"""The inventory of a cluster before and after a drill, what differs, and the scope of a drill in short.
 
 A part that could not be read is unknown, never clean: nothing is known of what is left there.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from hashlib import sha256
+import json
 from typing import Any, Final, NamedTuple
 
-from drkit.config import ClusterSettings
+from drkit import __version__
+from drkit.config import ClusterSettings, Settings
+from drkit.counted import first_of
 from drkit.drill.entry import MadeItem
 from drkit.errors import DrkitError
 from drkit.kafka.access.acls import NoAuthorizer, list_acls
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.requests import Groups, failure
-from drkit.kafka.one_shot import ask_once
-from drkit.kafka.raw import RawCluster
+from drkit.kafka.raw import RawCluster, ask_once
 from drkit.kafka.topics import broker_config, describe_topics, topic_configs, topic_names
-from drkit.kafka.transactions.open_transactions import transactional_ids
+from drkit.kafka.transactions import transactional_ids
 
 _KAFKAS_OWN: Final = "__"
 """How Kafka's own topics begin: a cluster creates them when they are first used."""
 _SET_ON_BROKERS: Final = frozenset({"DYNAMIC_BROKER_CONFIG", "DYNAMIC_DEFAULT_BROKER_CONFIG"})
-
+_OWN: Final = ("drkit-", "mm2-drkit-")
+"""How drkit's own topics begin: drills create and delete some."""
+_DIGITS: Final = 12
+_SHOWN: Final = 3
 Items = Mapping[str, Any]
 """Name of a topic, a group and so on → its facts, as plain data."""
+Scope = Mapping[str, str]
+"""What a drill covers, as ``source topic orders``, → a hash of its settings."""
 
 
 class InventoryPart(StrEnum):
@@ -103,34 +112,27 @@ def compare_inventories(
     :param is_residue: for items that a drill leaves by design
     :param reserved: parts of names that only this drill uses; a new item with one is ours, recorded or not
     """
-    changed: list[InventoryItem] = []
-    ours: list[InventoryItem] = []
-    residue: list[InventoryItem] = []
-    for item, facts_before, facts_after in _pairs(before, after):
-        if facts_before == facts_after:
-            continue
-        if facts_after is not None and any(_is_of(item, facts_after, each) for each in made):
-            ours.append(item)
-        elif facts_before is None and is_residue(item):
-            residue.append(item)
-        elif facts_before is None and any(part in item.name for part in reserved):
-            ours.append(item)
+    found: dict[str, list[str]] = {"ours_left": [], "residue": [], "changed_by_others": []}
+    for item, old, new in _changes(before, after):
+        if new is not None and any(_is_of(item, new, each) for each in made):
+            owner = "ours_left"
+        elif old is None and is_residue(item):
+            owner = "residue"
+        elif old is None and any(part in item.name for part in reserved):
+            owner = "ours_left"
         else:
-            changed.append(item)
-    reasons = {**before.unknown, **after.unknown}
-    return InventoryComparison(
-        ours_left=tuple(map(str, ours)),
-        residue=tuple(map(str, residue)),
-        changed_by_others=tuple(map(str, changed)),
-        unknown=tuple(f"{part}: {reason}" for part, reason in reasons.items()),
-    )
+            owner = "changed_by_others"
+        found[owner].append(str(item))
+    unknown = (f"{part}: {reason}" for part, reason in {**before.unknown, **after.unknown}.items())
+    return InventoryComparison(**{k: tuple(v) for k, v in found.items()}, unknown=tuple(unknown))
 
 
-def _pairs(before: ClusterInventory, after: ClusterInventory) -> Iterator[tuple[InventoryItem, Any, Any]]:
-    for part in InventoryPart:
-        if part in before.items and part in after.items:
-            old, new = before.items[part], after.items[part]
-            for name in sorted(old.keys() | new.keys()):
+def _changes(before: ClusterInventory, after: ClusterInventory) -> Iterator[tuple[InventoryItem, Any, Any]]:
+    """Yield each item that differs, with its facts before and after; None: it is not there."""
+    for part in (p for p in InventoryPart if p in before.items and p in after.items):
+        old, new = before.items[part], after.items[part]
+        for name in sorted(old.keys() | new.keys()):
+            if old.get(name) != new.get(name):
                 yield InventoryItem(part, name), old.get(name), new.get(name)
 
 
@@ -143,9 +145,6 @@ def _is_of(item: InventoryItem, facts: Any, made: MadeItem) -> bool:
     return not made.topic_id or made.topic_id == facts["id"]
 
 
-# -- the parts ----------------------------------------------------------------------------------------------
-
-
 def _read_topics(settings: ClusterSettings) -> Items:
     cluster = Cluster.connect(settings)
     names = [name for name in topic_names(cluster) if not name.startswith(_KAFKAS_OWN)]
@@ -153,7 +152,7 @@ def _read_topics(settings: ClusterSettings) -> Items:
     return {
         name: {
             "id": str(topic.topic_id),
-            "partitions": len(topic.partitions),
+            "partitions": len(topic.leaders),
             "configs": {k: c.value for k, c in configs.get(name, {}).items() if c.is_set_on_topic},
         }
         for name, topic in topics.items()
@@ -211,3 +210,37 @@ _READERS: Final[Mapping[InventoryPart, Callable[[ClusterSettings], Items]]] = {
     InventoryPart.TRANSACTIONAL_ID: _read_transactional_ids,
     InventoryPart.BROKER: _read_brokers,
 }
+
+
+def scope_of(inventories: Mapping[str, ClusterInventory], settings: Settings) -> Scope:
+    """Return the scope of a drill: topics, groups, ACLs, broker settings, configuration, drkit.
+
+    :param inventories: by the side of the drill
+    """
+    configuration = settings.model_dump(mode="json", exclude={"drills"})
+    found = {"drkit version": _short(__version__), "drkit configuration": _short(configuration)}
+    for side, inventory in inventories.items():
+        for part, items in inventory.items.items():
+            for name, facts in items.items():
+                if part is not InventoryPart.TRANSACTIONAL_ID and not name.startswith(_OWN):
+                    # The state and the offsets of a group change all the time.
+                    found[f"{side} {part} {name}"] = _short("" if part is InventoryPart.GROUP else facts)
+    return found
+
+
+def drift(before: Scope, now: Scope) -> Iterator[str]:
+    """Return what changed between two scopes, in words."""
+    changes: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for key in sorted(before.keys() | now.keys()):
+        if before.get(key) != now.get(key):
+            *where, name = key.split(" ", 2)  # names may have spaces
+            what = f"{where[1]} on the {where[0]}" if where[1:] else where[0]
+            how = "new" if key not in before else "gone" if key not in now else "changed"
+            changes[what][how].append(name)
+    for what, by_kind in changes.items():
+        parts = (f"{len(n)} {how} ({first_of(n, _SHOWN)})" for how, n in by_kind.items())
+        yield f"{what}: {', '.join(parts)}"
+
+
+def _short(facts: Any) -> str:
+    return sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:_DIGITS]

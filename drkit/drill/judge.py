@@ -5,21 +5,25 @@ What was not examined, or not read to its end, is `inconclusive`, never `pass`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import PurePath
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from drkit.chaos.verdict import FAIL, INCONCLUSIVE, PASS
-from drkit.drill.bubble_evidence import BubbleEvidence, ClientOutage, MeasuredLoss, bubble_failures
 from drkit.drill.evidence import (
     BUBBLE,
     READINESS,
     SWITCHOVER,
     TRANSLATION,
+    BubbleEvidence,
+    ClientOutage,
     DrillEvidence,
+    MeasuredLoss,
+    PlannedMove,
     ReadinessFacts,
     SeenRefusal,
+    SwitchoverEvidence,
     VerdictLimits,
 )
 from drkit.drill.inventory import InventoryComparison
@@ -30,7 +34,6 @@ from drkit.drill.position_rows import (
     RecordWindow,
     judge_position,
 )
-from drkit.drill.switchover_evidence import PlannedMove, SwitchoverEvidence, switchover_failures
 from drkit.status.pair.model import PairState
 
 ABORTED, REFUSED, SKIPPED = "aborted", "refused", "skipped"
@@ -133,12 +136,67 @@ def _judge_readiness(evidence: DrillEvidence, objectives: VerdictLimits) -> Find
 
 
 def _judge_bubble(evidence: DrillEvidence, objectives: VerdictLimits) -> Findings:
-    bubble = evidence.bubble or BubbleEvidence()
-    return bubble_failures(bubble, objectives.rto_seconds, objectives.rpo_seconds)
+    bubble, limit = evidence.bubble or BubbleEvidence(), objectives.rpo_seconds
+    if bubble.error:
+        yield True, bubble.error
+        return
+    yield from ((True, f"{c.name}: {offence}") for c in bubble.checks for offence in c.offences)
+    yield from ((False, each) for each in bubble.missing)
+    if bubble.steps is None:
+        yield False, "the failover of the drill is not done"
+    if not any(each.examined for each in bubble.checks):
+        yield False, "no check examined anything"
+    yield from _judge_outages(bubble, objectives)
+    if bubble.loss is None:
+        yield False, "the loss is unknown: a log of the target was not read"
+    elif limit is not None and bubble.loss.seconds > limit:
+        yield True, f"{bubble.loss.seconds:g} s of records are lost, rpo_seconds = {limit:g}"
+    yield from ((True, f"not cleaned up: {problem}") for problem in bubble.cleanup_problems)
+    if (bubble.inventory or {}).keys() != {"source", "target"}:
+        yield False, "the inventories were not compared"
+    for side, compared in (bubble.inventory or {}).items():
+        yield from ((True, f"left on the {side}: {item}") for item in compared.ours_left)
+        yield from ((False, f"unknown on the {side}: {part}") for part in compared.unknown)
+    if not bubble.controls:
+        yield False, "no control was run"
+
+
+def _too_long(outages: Iterable[ClientOutage], objectives: VerdictLimits) -> Findings:
+    limit = objectives.rto_seconds
+    for outage in outages:
+        if limit is not None and outage.seconds > limit:
+            what = f"{outage.client} could not {outage.operation} for {outage.seconds:g} s"
+            yield True, f"{what}, rto_seconds = {limit:g}"
+
+
+def _judge_outages(bubble: BubbleEvidence, objectives: VerdictLimits) -> Findings:
+    for outage in bubble.outages:
+        if not outage.seconds >= 0:  # NaN, too
+            yield False, f"the outage of {outage.client} is unknown: {outage.seconds} s"
+    yield from _too_long(bubble.outages, objectives)
+    for operation in sorted({"consume", "produce"} - {outage.operation for outage in bubble.outages}):
+        yield False, f"no client resumed to {operation}"
 
 
 def _judge_switchover(evidence: DrillEvidence, objectives: VerdictLimits) -> Findings:
-    return switchover_failures(evidence.switchover or SwitchoverEvidence(), objectives.rto_seconds)
+    found = evidence.switchover or SwitchoverEvidence()
+    if found.error:
+        command = f"; continue: {found.next_command}" if found.next_command else ""
+        yield True, found.error + command
+    elif found.there is None or (found.home is None and not found.stays):
+        yield True, "production was not moved" + (" home" if found.there is not None else "")
+    for move in (each for each in found.moves if each.lost_records != 0):
+        lost = "unknown" if move.lost_records is None else f"{move.lost_records:,}"
+        yield move.lost_records is not None, f"records lost by {move.flow}: {lost}"
+    yield from ((True, f"{c.name}: {offence}") for c in found.checks for offence in c.offences)
+    yield from _too_long(found.outages, objectives)
+    if found.error:
+        return
+    if found.pair_state != PairState.PROTECTED:
+        is_known = found.pair_state != PairState.UNKNOWN
+        yield is_known, f"the pair is {found.pair_state}: {found.pair_reason}"
+    if not found.outages and not found.silent:
+        yield False, "no group committed before the switchover: no outage was measured"
 
 
 JUDGES: Final[Mapping[str, Callable[[DrillEvidence, VerdictLimits], Findings]]] = {
@@ -155,22 +213,17 @@ JUDGES: Final[Mapping[str, Callable[[DrillEvidence, VerdictLimits], Findings]]] 
 def _controls(kind: str, evidence: DrillEvidence, objectives: VerdictLimits) -> dict[str, bool | None]:
     """Judge the evidence with one defect each; return by the defect's name whether it is found."""
     if kind != TRANSLATION:
-        bubble = evidence.bubble or BubbleEvidence()
-        facts = evidence.readiness or ReadinessFacts(PairState.PROTECTED)
-        moved = evidence.switchover or SwitchoverEvidence()
-        defects = {
-            READINESS: ((n, DrillEvidence(readiness=b)) for n, b in _readiness_defects(facts, objectives)),
-            BUBBLE: ((n, DrillEvidence(bubble=b)) for n, b in _bubble_defects(bubble, objectives)),
-            SWITCHOVER: ((n, DrillEvidence(switchover=b)) for n, b in _moved_defects(moved, objectives)),
-        }
-        caught = {name: _judge(kind, broken, objectives).word == FAIL for name, broken in defects[kind]}
-        return {**(bubble.controls or {}), **caught}
+        defects, healthy = _DEFECTS[kind]
+        made = defects(getattr(evidence, kind) or healthy, objectives)
+        broken = {name: DrillEvidence(**{kind: defect}) for name, defect in made}
+        caught = {name: _judge(kind, each, objectives).word == FAIL for name, each in broken.items()}
+        return {**((evidence.bubble and evidence.bubble.controls) or {}), **caught}
     # An odd step: rows are sorted by group, partition and form, so an even one would take one form only.
     rows = evidence.positions[:: len(evidence.positions) // _CONTROLLED | 1]
     found: dict[str, bool | None] = {}
     for name, defect in POSITION_DEFECTS.items():
-        broken = [b for row in rows if is_clean(row) and (b := defect(row)) is not None]
-        verdicts = [_judge(kind, DrillEvidence((row,)), objectives) for row in broken]
+        rows_broken = [b for row in rows if is_clean(row) and (b := defect(row)) is not None]
+        verdicts = [_judge(kind, DrillEvidence((row,)), objectives) for row in rows_broken]
         found[name] = all(v.word == FAIL for v in verdicts) if verdicts else None
     return found
 
@@ -212,6 +265,15 @@ def _moved_defects(moved: SwitchoverEvidence, o: VerdictLimits) -> Iterator[tupl
         yield "an outage above rto_seconds", replace(moved, outages=(*moved.outages, outage))
 
 
+_DEFECTS: Final[Mapping[str, tuple[Callable[[Any, VerdictLimits], Iterator[tuple[str, Any]]], Any]]] = {
+    READINESS: (_readiness_defects, ReadinessFacts(PairState.PROTECTED)),
+    BUBBLE: (_bubble_defects, BubbleEvidence()),
+    SWITCHOVER: (_moved_defects, SwitchoverEvidence()),
+}
+"""By kind the defects, and the evidence into which they are put where the drill recorded none."""
+_Records = tuple[RecordDigest, ...]
+
+
 def _with_target(row: PositionEvidence, window: RecordWindow, shift: int = 0) -> PositionEvidence:
     return row._replace(target=window, downstream=(row.downstream or 0) + shift)
 
@@ -234,33 +296,25 @@ def _one_earlier(row: PositionEvidence) -> PositionEvidence | None:
 
 
 def _changed(
-    row: PositionEvidence, change: Callable[[RecordWindow, int], RecordWindow]
-) -> PositionEvidence | None:
-    """Change the first two neighbours with different contents among the records that both sides have."""
-    if row.source is None or row.target is None:
-        return None
-    records = row.target.records[: len(row.source.records)]
-    i = next((i for i in range(len(records) - 1) if records[i].digest != records[i + 1].digest), None)
-    return None if i is None else _with_target(row, change(row.target, i))
+    change: Callable[[_Records, int], _Records],
+) -> Callable[[PositionEvidence], PositionEvidence | None]:
+    """Return a defect at the first two neighbours with different contents among the records of both sides."""
 
+    def defect(row: PositionEvidence) -> PositionEvidence | None:
+        if row.source is None or row.target is None:
+            return None
+        records = row.target.records
+        shared = range(min(len(records), len(row.source.records)) - 1)
+        i = next((i for i in shared if records[i].digest != records[i + 1].digest), None)
+        return None if i is None else _with_target(row, row.target._replace(records=change(records, i)))
 
-def _dropped(window: RecordWindow, i: int) -> RecordWindow:
-    return window._replace(records=window.records[:i] + window.records[i + 1 :])
-
-
-def _repeated(window: RecordWindow, i: int) -> RecordWindow:
-    return window._replace(records=window.records[: i + 1] + window.records[i:])
-
-
-def _swapped(window: RecordWindow, i: int) -> RecordWindow:
-    first, second = window.records[i : i + 2]
-    return window._replace(records=(*window.records[:i], second, first, *window.records[i + 2 :]))
+    return defect
 
 
 POSITION_DEFECTS: Final[Mapping[str, Callable[[PositionEvidence], PositionEvidence | None]]] = {
     "a position one later": _one_later,
     "a position one earlier": _one_earlier,
-    "a record dropped": lambda row: _changed(row, _dropped),
-    "a record repeated": lambda row: _changed(row, _repeated),
-    "two records swapped": lambda row: _changed(row, _swapped),
+    "a record dropped": _changed(lambda records, i: records[:i] + records[i + 1 :]),
+    "a record repeated": _changed(lambda records, i: records[: i + 1] + records[i:]),
+    "two records swapped": _changed(lambda r, i: (*r[:i], r[i + 1], r[i], *r[i + 2 :])),
 }

@@ -1,16 +1,27 @@
-"""The plan of one drill: what is rehearsed, within which limits, and what it must achieve. Pure."""
+"""The plan of one drill, and the settings of a bubble: a whitelist of production's. Pure.
+
+A bubble is a failover of another flow between the same clusters. What is not taken over here cannot act in
+it: production's endpoint, its hooks, its observers. A new setting reaches no drill unnoticed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
 import re
-from typing import Final, Literal
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel
 
 from drkit.clock import Millis, wall_ms
-from drkit.config import FlowSettings, Settings
+from drkit.config import ClusterSettings, FailoverSettings, FlowSettings, RepointSettings, Settings
 from drkit.config.tables.drills import DrillKind, DrillLimits, DrillObjectives, DrillSettings
+from drkit.config.tables.fence import FenceSettings
+from drkit.failover.journal.file import folder_of
+from drkit.flow_state.names import drill_alias, drill_group, drill_topic
 
 DRILL_ID: Final = re.compile(r"\d{8}t\d{6}-[0-9a-f]{6}")
 """It has no dot: names of topics and groups have the id between dots."""
@@ -51,30 +62,151 @@ def plan_drill(settings: Settings, drill: DrillSettings, drill_id: str) -> Drill
 
     :raises ConfigError: its flow is not in the file, or not named where there are several
     """
-    return DrillPlan(
-        id=drill_id,
-        name=drill.name,
-        kind=drill.kind,
-        flow=settings.one_flow(drill.flow).name,
-        objectives=_objectives(settings, drill.kind, drill.objectives),
-        limits=drill.limits,
-        cut=drill.cut,
-        hold_minutes=drill.hold_minutes,
-        stay=drill.stay,
-        clients_cut=drill.clients_cut,
-        client=drill.client,
-    )
+    names = [each.name for each in fields(DrillPlan) if each.name in DrillSettings.model_fields]
+    taken = {name: getattr(drill, name) for name in names}
+    if drill.kind != "translation" and drill.objectives.rpo_seconds is None:
+        rpo_seconds = settings.failover.rpo_seconds
+        taken["objectives"] = drill.objectives.model_copy(update={"rpo_seconds": rpo_seconds})
+    return DrillPlan(**(taken | {"id": drill_id, "flow": settings.one_flow(drill.flow).name}))
 
 
 def plan_kind(settings: Settings, kind: DrillKind, flow: FlowSettings, drill_id: str) -> DrillPlan:
     """Return the plan of a drill without a ``[[drills]]`` table, at the defaults of its kind."""
-    objectives = _objectives(settings, kind, DrillObjectives())
-    return DrillPlan(
-        id=drill_id, name=kind, kind=kind, flow=flow.name, objectives=objectives, limits=DrillLimits()
+    drill = DrillSettings.model_construct(name=kind, kind=kind, flow=flow.name, cron="")
+    return plan_drill(settings, drill, drill_id)
+
+
+_ANY: Final = "*"
+_VERIFY_SECONDS: Final = 3.0
+"""Groups without members never work on the target, so VERIFY always waits that long."""
+
+
+class FieldUse(StrEnum):
+    """The use of one of production's settings in a bubble."""
+
+    TAKEN = "taken"
+    """As in production."""
+    SET = "set"
+    """By the plan, or to one value for all bubbles."""
+    DROPPED = "dropped"
+    """At drkit's default, whatever production has."""
+
+
+def _uses(*, taken: str = "", made: str = "", dropped: str = "") -> dict[str, FieldUse]:
+    lists = ((taken, FieldUse.TAKEN), (made, FieldUse.SET), (dropped, FieldUse.DROPPED))
+    return {name: use for names, use in lists for name in names.split()}
+
+
+USES: Final[dict[type[BaseModel], dict[str, FieldUse]]] = {
+    Settings: _uses(
+        taken="control",
+        made="clusters flows failover",
+        dropped="detection watch fence_agent drills metrics",
+    ),
+    ClusterSettings: _uses(
+        taken="bootstrap_servers client applications own_principal allow_everyone_if_no_acl_found",
+        made="alias",
+    ),
+    FlowSettings: _uses(
+        taken="""
+            target replication_factor checkpoints_topic_replication_factor
+            source_consumer source_admin target_producer target_admin
+        """,
+        made="""
+            source topics topics_exclude groups groups_exclude naming opposite_flows tasks buckets
+            sync_topic_acls throttle_bytes_per_second emit_offset_syncs follow_group_commits
+            emit_heartbeats heartbeats_replication
+        """,
+        dropped="""
+            separator internal_topic_separator takeover_from_mm2 epoch_seconds lease_seconds
+            refresh_topics_interval_seconds sync_topic_configs sync_topic_configs_interval_seconds
+            sync_topic_configs_delay_seconds config_properties_exclude use_defaults_from
+            sync_topic_acls_interval_seconds guard_passive_topics on_source_gap on_source_recreated
+            on_source_deleted on_target_deleted on_target_not_empty
+            fetch_max_bytes fetch_partition_max_bytes fetch_max_wait_ms
+            produce_request_bytes produce_in_flight merge_below_bytes merge_up_to_bytes
+            bulk_commit_seconds bulk_commit_bytes checkpoint_interval_seconds emit_checkpoints
+            offset_syncs_topic_location offset_syncs_topic_replication_factor offset_lag_max
+            sync_group_offsets sync_group_offsets_interval_seconds on_source_group_deleted
+            heartbeats_interval_seconds heartbeats_topic_replication_factor open_transaction_seconds
+        """,
+    ),
+    FailoverSettings: _uses(
+        made="rpo_seconds journal_folder fence repoint verify_seconds", dropped="mode drain_seconds"
+    ),
+    FenceSettings: _uses(
+        taken="means canary seconds transaction_wait_seconds freeze_seconds",
+        dropped="open_transactions stop_command stop_webhook stop_secret stop_ca_file stop_seconds",
+    ),
+}
+"""Table of the configuration → the use of each of its settings."""
+
+
+def bubble_settings(settings: Settings, flow: FlowSettings, plan: DrillPlan) -> Settings:
+    """Return the settings under which a bubble runs. Changes nothing.
+
+    :param settings: of production
+    :param flow: of production, whose clusters the bubble uses
+    """
+    alias = drill_alias(flow.source)
+    folder = drill_folder(settings, plan.id)
+    source, target = settings.cluster(flow.source), settings.cluster(flow.target)
+    failover = FailoverSettings(
+        rpo_seconds=plan.objectives.rpo_seconds or settings.failover.rpo_seconds,
+        journal_folder=str(folder / "journal"),
+        verify_seconds=_VERIFY_SECONDS,
+        fence=FenceSettings(**_taken(settings.failover.fence)),
+        repoint=(RepointSettings(kind="file", path=str(endpoint_file(settings, plan.id))),),
+    )
+    # Without validation, which would read the files of the control key again.
+    return Settings.model_construct(
+        **_taken(settings),
+        clusters={alias: _cluster(source, alias), flow.target: _cluster(target, flow.target)},
+        flows=(_bubble_flow(flow, plan),),
+        failover=failover,
     )
 
 
-def _objectives(settings: Settings, kind: DrillKind, objectives: DrillObjectives) -> DrillObjectives:
-    if kind == "translation" or objectives.rpo_seconds is not None:
-        return objectives
-    return objectives.model_copy(update={"rpo_seconds": settings.failover.rpo_seconds})
+def drill_folder(settings: Settings, drill_id: str) -> Path:
+    """Return the folder of this machine with the files of a drill: an absolute path."""
+    return folder_of(settings.failover.journal_folder).absolute() / "drills" / drill_id
+
+
+def endpoint_file(settings: Settings, drill_id: str) -> Path:
+    """Return the endpoint file that the clients of a bubble follow."""
+    return drill_folder(settings, drill_id) / "endpoint.json"
+
+
+def _cluster(production: ClusterSettings, alias: str) -> ClusterSettings:
+    return ClusterSettings(alias=alias, **_taken(production)).with_control(production.control)
+
+
+def _bubble_flow(flow: FlowSettings, plan: DrillPlan) -> FlowSettings:
+    return FlowSettings(
+        **_taken(flow),
+        source=drill_alias(flow.source),
+        topics=(_all_of(drill_topic(plan.id, _ANY)),),
+        topics_exclude=(),
+        groups=(_all_of(drill_group(plan.id, _ANY)),),
+        groups_exclude=(),
+        naming="identity",
+        opposite_flows=(),
+        tasks=1,
+        buckets=2,
+        throttle_bytes_per_second=plan.limits.bytes_per_second,
+        sync_topic_acls=False,
+        emit_offset_syncs=False,
+        follow_group_commits=False,  # five groups are asked for; production's log of commits stays unread
+        emit_heartbeats=False,
+        heartbeats_replication=False,
+    )
+
+
+def _all_of(name: str) -> str:
+    """Return the pattern of a drill's names; ``*`` stands for any text."""
+    return re.escape(name).replace(r"\*", ".*")
+
+
+def _taken(production: BaseModel) -> dict[str, Any]:
+    uses = USES[type(production)]
+    return {name: getattr(production, name) for name, use in uses.items() if use is FieldUse.TAKEN}

@@ -1,10 +1,18 @@
-"""Judge positions of consumer groups by the records that follow them on both clusters. Pure."""
+"""Judge positions of consumer groups by the records that follow them on both clusters. Pure.
+
+In JSON a window of records that several positions share is written once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
+
+from pydantic import GetCoreSchemaHandler, GetPydanticSchema, PlainSerializer
+from pydantic_core import CoreSchema
+from pydantic_core.core_schema import json_or_python_schema, no_info_after_validator_function
 
 from drkit.counted import counted
 from drkit.model import TopicPartition
@@ -83,7 +91,7 @@ class PositionEvidence(NamedTuple):
     known: PositionAnswer | None = None
     """An answer that needs no records."""
     reason: str = ""
-    # The windows are the last fields: packed_positions replaces them.
+    # The windows are the last fields: `pack` replaces them.
     source: RecordWindow | None = None
     """None: not read."""
     target: RecordWindow | None = None
@@ -188,3 +196,45 @@ def without_compacted(
                 records.append(record)
         kept.append(windows[this]._replace(records=tuple(records)))
     return kept[0], kept[1]
+
+
+@dataclass(frozen=True, slots=True)
+class PackedPositions:
+    """Positions and their windows, each window once."""
+
+    windows: tuple[RecordWindow, ...]
+    rows: tuple[tuple[PositionEvidence, int | None, int | None], ...]
+    """Each without its windows, and the places of those of the source and of the target."""
+
+
+def pack(positions: Sequence[PositionEvidence]) -> PackedPositions:
+    """Return the positions with places instead of windows."""
+    places: dict[RecordWindow, int] = {}
+
+    def place_of(window: RecordWindow | None) -> int | None:
+        return None if window is None else places.setdefault(window, len(places))
+
+    rows = [(PositionEvidence(*r[:-2]), place_of(r.source), place_of(r.target)) for r in positions]
+    return PackedPositions(tuple(places), tuple(rows))
+
+
+def unpack(packed: PackedPositions) -> tuple[PositionEvidence, ...]:
+    """Return the positions with their windows. Raises ValueError if a window is missing."""
+    windows: dict[int | None, RecordWindow | None] = {None: None, **dict(enumerate(packed.windows))}
+    try:
+        return tuple(PositionEvidence(*row[:-2], windows[s], windows[t]) for row, s, t in packed.rows)
+    except KeyError as error:
+        raise ValueError(f"window {error} is missing") from error
+
+
+def _schema(positions: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    packed = no_info_after_validator_function(unpack, handler(PackedPositions))
+    return json_or_python_schema(packed, handler(positions))
+
+
+Positions = Annotated[
+    tuple[PositionEvidence, ...],
+    GetPydanticSchema(_schema),
+    PlainSerializer(pack, return_type=PackedPositions, when_used="json"),
+]
+"""Positions that are packed in JSON."""

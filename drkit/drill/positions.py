@@ -8,25 +8,16 @@ group is joined.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Final, NamedTuple
 
 from drkit.checkpoints.other_groups import is_consumer
-from drkit.clock import Millis, Seconds, monotonic, wall_ms
-from drkit.config import FlowSettings, Settings
-from drkit.drill.position_lookup import (
-    CompareFrom,
-    PositionLookup,
-    closed_segments,
-    compare_from,
-    has_copy,
-    is_pending,
-    stored_question,
-)
+from drkit.clock import monotonic, wall_ms
+from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.drill.position_rows import (
     PositionAnswer,
     PositionEvidence,
     PositionForm,
+    judge_position,
     without_compacted,
 )
 from drkit.drill.record_windows import COMPACTED_WINDOW, ByteRateLimit, LogSpan, RecordWindowReader, log_spans
@@ -36,13 +27,13 @@ from drkit.flow_state.copied_topics import CopiedPartition, CopiedTopics, known_
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.requests import Committed, Groups
-from drkit.kafka.one_shot import connections
-from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.raw import RawCluster, RawError, connections
 from drkit.kafka.topics import topic_configs
 from drkit.model import TopicPartition
 from drkit.offset_map.places import PositionReader
 from drkit.offsets import SegmentMap, Unavailable
-from drkit.offsets.translation import PartitionPosition
+from drkit.offsets.group_guard import StoredOffset
+from drkit.offsets.translation import Exact, PartitionPosition
 from drkit.topology.topic_configs import is_compacted
 
 BYTES_PER_SECOND: Final = 10_000_000
@@ -53,6 +44,99 @@ _CONNECT_MS: Final = 5_000
 
 _Rows = dict[tuple[str, TopicPartition, PositionForm], PositionEvidence]
 _Places = Mapping[TopicPartition, PartitionPosition | Unavailable]
+
+
+class PositionLookup(NamedTuple):
+    """A position of a group in a partition of the source."""
+
+    group: str
+    tp: TopicPartition
+    form: PositionForm
+    committed: int
+    upstream: int
+    downstream: int | None = None
+    """None: the translation of `upstream`."""
+    written_ms: int | None = None
+    known: PositionAnswer | None = None
+    reason: str = ""
+
+    def evidence(self, known: PositionAnswer | None = None, reason: str = "") -> PositionEvidence:
+        """Return evidence without records.
+
+        :param known: the answer; None: the one of the question
+        """
+        offsets = (self.upstream, self.downstream, self.committed)
+        known, reason = known or self.known, reason or self.reason
+        return PositionEvidence(self.group, *self.tp, self.form, *offsets, known=known, reason=reason)
+
+
+class CompareFrom(NamedTuple):
+    """The offsets after which the records of both sides are compared."""
+
+    source: int
+    target: int
+    downstream: int
+    """The position on the target."""
+    expected: int | None = None
+    """The exact translation, where the comparison does not begin at the position."""
+
+
+def stored_question(
+    group: str, tp: TopicPartition, committed: Committed, stored: Committed | None, source: str
+) -> PositionLookup:
+    """Return the question about the offset that the target stores.
+
+    :param committed: by the group on the source
+    :param source: alias of the flow's source
+    """
+    question = PositionLookup(group, tp, PositionForm.STORED, committed.offset, committed.offset)
+    if stored is None:
+        return question._replace(known=PositionAnswer.NO_POSITION, reason="the target stores no offset")
+    question = question._replace(downstream=stored.offset)
+    mark = StoredOffset(*stored).mark
+    if mark is not None and mark.source == source:
+        return question._replace(upstream=mark.upstream, written_ms=mark.written_ms)
+    if StoredOffset(*committed).mark is not None:  # the flow in the other direction wrote the source offset
+        return question
+    text = f"another client has committed target @{stored.offset}"
+    return question._replace(known=PositionAnswer.NO_MARK, reason=text)
+
+
+def compare_from(question: PositionLookup, place: PartitionPosition) -> CompareFrom | Unavailable:
+    """Return where to begin the comparison of a position.
+
+    Where retention has removed the next records of a side, both sides are compared from the first record that
+    both still have, and the position must be the exact translation.
+    """
+    found = place.forward(question.upstream)
+    if isinstance(found, Unavailable):
+        return found
+    downstream = question.downstream if question.downstream is not None else found.offset
+    begin = max(question.upstream, place.source_start or 0)
+    first = found if begin == question.upstream else place.forward(begin)
+    if isinstance(first, Exact) and first.skipped:
+        back = place.backward(place.start)
+        if isinstance(back, Unavailable):
+            return back
+        begin = back.offset
+    if begin == question.upstream:
+        return CompareFrom(begin, downstream, downstream)
+    is_exact = place.backward(downstream) == place.backward(found.offset)
+    first = place.forward(begin)
+    if isinstance(first, Unavailable):
+        return first
+    return CompareFrom(begin, first.offset, downstream, downstream if is_exact else found.offset)
+
+
+def is_pending(row: PositionEvidence, behind_seconds: float) -> bool:
+    """Return whether the copy, or the next round of checkpoints, may still provide the position.
+
+    :param behind_seconds: age of a stored position from which it must not be behind
+    """
+    answer, _ = judge_position(row)
+    is_unstored = row.form is PositionForm.STORED and answer is PositionAnswer.NO_POSITION
+    is_old = answer is PositionAnswer.BEHIND and (row.mark_age_seconds or 0.0) > behind_seconds
+    return is_unstored or is_old or answer is PositionAnswer.NOT_COPIED
 
 
 class PositionsCollected(NamedTuple):
@@ -75,8 +159,6 @@ def collect_positions(
     bytes_per_second: float = BYTES_PER_SECOND,
     wait_seconds: float = WAIT_SECONDS,
     behind_seconds: float = BEHIND_SECONDS,
-    clock: Seconds = monotonic,
-    wall: Millis = wall_ms,
 ) -> PositionsCollected:
     """Return the evidence of all positions of a flow's groups.
 
@@ -88,29 +170,25 @@ def collect_positions(
     :raises ClusterUnreachable: a cluster stopped answering
     :raises DrkitError: the groups, the flow's state or its offset map cannot be read
     """
-    began, (source, target) = clock(), settings.sides(flow)
+    began, (source, target) = monotonic(), settings.sides(flow)
     with StateTopic(target, flow.source) as state:
         state.load()
         known = known_of(state.records).without(promoted_of(state.records))
-    compacted = (
-        _compacted(Cluster.connect(source), known.topics),
-        _compacted(Cluster.connect(target), known.upstream),
-    )
-    with connections("drill", source, target) as (s, t):
-        limit = ByteRateLimit(bytes_per_second, clock)
-        survey = _PositionSurvey(flow, known, (s, t), limit, compacted, behind_seconds)
+    compacted = _compacted(source, known.topics), _compacted(target, known.upstream)
+    limit = ByteRateLimit(bytes_per_second)
+    with connections("drill", source, target) as clusters:
+        survey = _PositionSurvey(flow, known, clusters, limit, compacted, behind_seconds)
         try:
-            rows: _Rows = s.loop.run(survey.run, groups, clock() + wait_seconds, clock, wall)
+            rows: _Rows = clusters[0].loop.run(survey.run, groups, monotonic() + wait_seconds)
         except RawError as error:
-            raise ClusterUnreachable(
-                "cluster_stopped_answering_drill", where=flow.name, evidence=repr(error)
-            ) from error
+            code, seen = "cluster_stopped_answering_drill", repr(error)
+            raise ClusterUnreachable(code, where=flow.name, evidence=seen) from error
     evidence = tuple(row for _, row in sorted(rows.items(), key=lambda item: item[0]))
-    return PositionsCollected(evidence, survey.groups, survey.requests, survey.limit.bytes, clock() - began)
+    return PositionsCollected(evidence, survey.groups, survey.requests, limit.bytes, monotonic() - began)
 
 
-def _compacted(cluster: Cluster, topics: Iterable[str]) -> frozenset[str]:
-    configs = topic_configs(cluster, sorted(topics))
+def _compacted(cluster: ClusterSettings, topics: Iterable[str]) -> frozenset[str]:
+    configs = topic_configs(Cluster.connect(cluster), sorted(topics))
     return frozenset(name for name, values in configs.items() if is_compacted(values))
 
 
@@ -131,7 +209,7 @@ class _PositionSurvey:
         self,
         flow: FlowSettings,
         known: CopiedTopics,
-        clusters: tuple[RawCluster, RawCluster],
+        clusters: Sequence[RawCluster],
         limit: ByteRateLimit,
         compacted: tuple[frozenset[str], frozenset[str]],
         behind_seconds: float,
@@ -142,7 +220,7 @@ class _PositionSurvey:
         self._behind_seconds = behind_seconds
         self.limit, self.groups, self.requests = limit, 0, 0
 
-    async def run(self, only: Collection[str] | None, deadline: float, clock: Seconds, wall: Millis) -> _Rows:
+    async def run(self, only: Collection[str] | None, deadline: float) -> _Rows:
         """Return the evidence of all positions."""
         await self._source.connect(_CONNECT_MS)
         await self._target.connect(_CONNECT_MS)
@@ -152,10 +230,10 @@ class _PositionSurvey:
         self.groups = len(names)
         questions = await self._questions(names, rows)
         while questions:
-            looked = await self._look(questions, wall())
+            looked = await self._look(questions)
             rows |= {(q.group, q.tp, q.form): row for q, row in looked}
             pending = [q for q, row in looked if is_pending(row, self._behind_seconds)]
-            if not pending or clock() >= deadline:
+            if not pending or monotonic() >= deadline:
                 break
             await self._source.loop.sleep(_PAUSE_SECONDS)
             questions = await self._again(pending, rows)
@@ -173,10 +251,8 @@ class _PositionSurvey:
             theirs, ours = committed[group], stored[group]
             if theirs.value is None or ours.value is None:
                 text = f"its offsets are not returned: Kafka error code {theirs.error or ours.error}"
-                key = (group, TopicPartition("", -1), PositionForm.TRANSLATED)
-                rows[key] = PositionEvidence(
-                    group, *key[1], key[2], known=PositionAnswer.UNKNOWN, reason=text
-                )
+                tp, form, unknown = TopicPartition("", -1), PositionForm.TRANSLATED, PositionAnswer.UNKNOWN
+                rows[group, tp, form] = PositionEvidence(group, *tp, form, known=unknown, reason=text)
                 continue
             for tp, offset in theirs.value.items():
                 if tp.topic in self._known.topics:
@@ -200,13 +276,16 @@ class _PositionSurvey:
 
     # -- the answers --------------------------------------------------------------------------------
 
-    async def _look(
-        self, questions: list[PositionLookup], now_ms: int
-    ) -> list[tuple[PositionLookup, PositionEvidence]]:
+    async def _look(self, questions: list[PositionLookup]) -> list[tuple[PositionLookup, PositionEvidence]]:
         """Return the evidence of some positions, as both clusters are now."""
+        now_ms = wall_ms()
         pairs = {tp: self._known.pair(*tp) for tp in sorted({q.tp for q in questions if q.known is None})}
         places = await self._places.look(pairs.values(), self._known.producers, self._source)
-        segments = {tp: closed_segments(p) for tp, p in places.items() if isinstance(p, PartitionPosition)}
+        segments: dict[TopicPartition, SegmentMap] = {}
+        for tp, place in places.items():
+            if isinstance(place, PartitionPosition):
+                segments[tp] = place.segments.copy()
+                segments[tp].close(place.copied_end)
         logs = await self._logs(pairs, segments)
         found = [(q, self._compare_from(q, places, logs)) for q in questions]
         begins = [(q, begin) for q, begin in found if isinstance(begin, CompareFrom)]
@@ -236,16 +315,13 @@ class _PositionSurvey:
         for tp in theirs.keys() & segments.keys():
             kept = pairs[tp].kept
             left_out = self._known.producers.left_out | (kept.ids if kept is not None else frozenset())
-            theirs[tp] = theirs[tp]._replace(left_out=left_out, is_copied=partial(has_copy, segments[tp]))
+            theirs[tp] = theirs[tp]._replace(left_out=left_out, copy_of=segments[tp].copy_of)
+        missing = ((tp, p.target.topic) for tp, p in pairs.items() if p.target not in ours)
         return _Logs(
             RecordWindowReader(LogSide(self._source, source_topics), theirs, self.limit),
             RecordWindowReader(LogSide(self._target, target_topics), ours, self.limit),
             {tp: ours[pair.target] for tp, pair in pairs.items() if pair.target in ours},
-            {
-                tp
-                for tp, p in pairs.items()
-                if p.target not in ours and not target_topics[p.target.topic].error
-            },
+            {tp for tp, topic in missing if not target_topics[topic].error},
         )
 
     def _compare_from(

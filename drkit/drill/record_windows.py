@@ -13,9 +13,17 @@ from drkit.clock import Seconds, monotonic
 from drkit.drill.position_rows import WINDOW, RecordDigest, RecordWindow
 from drkit.failover.loss.log_cursor import LogSide, first_answers
 from drkit.kafka.codes import error_name
-from drkit.kafka.partition_offsets import leader_of, listed
 from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.requests import EARLIEST, LATEST, TopicMetadata, aborted_in, fetch_one, metadata
+from drkit.kafka.requests import (
+    EARLIEST,
+    LATEST,
+    TopicMetadata,
+    aborted_in,
+    fetch_one,
+    leader_of,
+    listed,
+    metadata,
+)
 from drkit.model import TopicPartition
 from drkit.wire import CorruptBatch, Piece, pieces_in, visible
 
@@ -28,7 +36,7 @@ MOST_RECORDS: Final = 1_000
 """Records of the longest window: it grows while all its records are equal."""
 _KEPT_RECORDS: Final = 10_000
 """Records before the first offset that are kept, at most."""
-_FETCH_TIMEOUT_MS: Final = 10_000
+_TIMEOUT_MS: Final = 10_000
 
 ReadPoint = tuple[TopicPartition, int]
 """A partition and an offset."""
@@ -60,7 +68,8 @@ class LogSpan(NamedTuple):
     """Records of a window, at least."""
     left_out: frozenset[int] = frozenset()
     """Producers whose records are not copied unless the offset map has them."""
-    is_copied: Callable[[int], bool] = lambda _: True
+    copy_of: Callable[[int], object] = lambda offset: offset
+    """Returns None for a record that the offset map does not have."""
 
 
 @dataclass
@@ -153,39 +162,31 @@ class RecordWindowReader:
         for size, wanted in by_size.items():
             answers |= await first_answers(self._side, wanted, size)
         # A broker returns a batch that is larger than the limit only for the first partition of a request.
-        alone = [tp for tp in queues if tp not in answers]
-        for tp, answer in await self._side.cluster.loop.together(
-            self._fetch, [(tp, queues[tp]) for tp in alone]
-        ):
+        alone = [(tp, queue) for tp, queue in queues.items() if tp not in answers]
+        fetched = await self._side.cluster.loop.together(self._fetch, alone)
+        for (tp, queue), answer in zip(alone, fetched, strict=True):
             answers[tp] = answer
-            if answer is not None and (size := len(answer.records or b"")) > queues[tp].fetch_bytes:
-                queues[tp].fetch_bytes = min(_MOST_FETCH_BYTES, 1 << size.bit_length())
+            if answer is not None and (size := len(answer.records or b"")) > queue.fetch_bytes:
+                queue.fetch_bytes = min(_MOST_FETCH_BYTES, 1 << size.bit_length())
         self.requests += len(by_size) + len(alone)
         read = sum(len(a.records or b"") for a in answers.values() if a is not None)
         for tp, queue in queues.items():
             self._take(tp, queue, answers[tp])
         await self._side.cluster.loop.sleep(self._limit.delay(read))
 
-    async def _fetch(self, each: tuple[TopicPartition, _Queue]) -> tuple[TopicPartition, Any]:
-        (tp, queue), topics = each, self._side.topics
-        node = leader_of(topics, tp)
-        if node < 0:
-            self.failures[tp] = f"{tp} on {self._side.cluster.alias} has no leader"
-            return tp, None
+    async def _fetch(self, each: tuple[TopicPartition, _Queue]) -> Any:
+        (tp, queue), raw, topics = each, self._side.cluster, self._side.topics
+        if (node := leader_of(topics, tp)) < 0:
+            self.failures[tp] = f"{tp} on {raw.alias} has no leader"
+            return None
+        topic, begin, size = (tp.topic, topics[tp.topic].topic_id), queue.next, queue.fetch_bytes
         try:
-            return tp, await fetch_one(
-                self._side.cluster,
-                node,
-                (tp.topic, topics[tp.topic].topic_id),
-                tp.partition,
-                queue.next,
-                max_bytes=queue.fetch_bytes,
-                max_wait_ms=0,
-                timeout_ms=_FETCH_TIMEOUT_MS,
+            return await fetch_one(
+                raw, node, topic, tp.partition, begin, max_bytes=size, max_wait_ms=0, timeout_ms=_TIMEOUT_MS
             )
         except RawError as error:
-            self.failures[tp] = f"{tp} on {self._side.cluster.alias} does not answer: {type(error).__name__}"
-            return tp, None
+            self.failures[tp] = f"{tp} on {raw.alias} does not answer: {type(error).__name__}"
+            return None
 
     def _take(self, tp: TopicPartition, queue: _Queue, answer: Any) -> None:
         if answer is None:
@@ -228,8 +229,8 @@ def _visible_pieces(answer: Any, position: int, span: LogSpan) -> tuple[list[Pie
     data, aborted = answer.records or b"", aborted_in(answer)
     found = visible(data, position, span.end, aborted=aborted)
     pieces = [p for chunk in found.chunks for p in pieces_in(chunk)]
-    if span.left_out and not all(span.is_copied(p[0]) for p in pieces):
+    if span.left_out and any(span.copy_of(p[0]) is None for p in pieces):
         others = visible(data, position, span.end, aborted=aborted, without=span.left_out)
         offsets = {p[0] for chunk in others.chunks for p in pieces_in(chunk)}
-        pieces = [p for p in pieces if p[0] in offsets or span.is_copied(p[0])]
+        pieces = [p for p in pieces if p[0] in offsets or span.copy_of(p[0]) is not None]
     return pieces, found.next_source

@@ -1,26 +1,39 @@
-"""When drills are due, which due times were missed, and timers for other schedulers. Pure."""
+"""When drills are due: run them, record the due times that were missed, and print other timers."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from datetime import UTC, datetime, timedelta
 from itertools import islice, takewhile
 import json
+from pathlib import Path
+import secrets
+from string import Template
+import threading
 from typing import Final, NamedTuple
 
+from drkit.clock import Millis, wall_ms
+from drkit.config import Settings
 from drkit.config.tables.drills import DrillSettings
 from drkit.cron import Cron, time_zone
-from drkit.errors import Refused
+from drkit.drill.entry import MISSED, SCHEDULED, DrillEntry
+from drkit.drill.history import DrillHistory
+from drkit.drill.plan import DrillPlan, new_drill_id, plan_drill
+from drkit.errors import DrkitError, Refused
 from drkit.next_command import typed
 
 _LEAST_GRACE: Final = timedelta(minutes=1)
 """Cron has no seconds: a due time lasts its minute."""
 _WEEKDAYS: Final = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
 _EACH: Final = "*"
-_NOT_IN_A_GAP: Final = (
-    "# Differs from `drkit drill schedule`: a time that a change of the clocks skips is not made up for."
-)
+_MOST_WAITED: Final = timedelta(seconds=30)
+"""A wall clock may jump, and another drill may end."""
+RunPlan = Callable[[DrillPlan, datetime], str]
+"""Run the drill of a plan that was due at a time, and return its verdict."""
+TellEntry = Callable[[DrillSettings, DrillEntry | DrkitError], None]
+"""Get the entry of due times at which a drill was not run, or why it waits."""
 
 
 class DueTimes(NamedTuple):
@@ -39,9 +52,8 @@ def due_times(drill: DrillSettings, last: datetime, now: datetime) -> DueTimes:
 
     :param last: due time of the last entry; without one, when the scheduler first started
     """
-    grace = max(timedelta(minutes=drill.grace_minutes), _LEAST_GRACE)
     newest = _newest_due(drill, last, now)
-    run = None if newest is None or now - newest >= grace else newest
+    run = None if newest is None or now - newest >= _grace(drill) else newest
     newest_missed = newest if run is None else _newest_due(drill, last, run - _LEAST_GRACE)
     first = None if newest_missed is None else next_times(drill, last, 1)[0]
     return DueTimes(None if first is None or newest_missed is None else (first, newest_missed), run)
@@ -77,38 +89,13 @@ def systemd_units(drill: DrillSettings, config: str) -> dict[str, str]:
 
     :param config: full path of the configuration file
     """
-    name = f"drkit-drill-{drill.name}"
-    calendar = "\n".join(f"OnCalendar={line} {drill.time_zone}" for line in _calendar(Cron(drill.cron)))
-    command = typed("drill", "run", drill.name, "--config", config)
-    service = f"""[Unit]
-Description=drkit drill {drill.name}
-Wants=network-online.target
-After=network-online.target
-
-[Service]
-Type=oneshot
-User=drkit
-ExecStart=/opt/drkit/bin/drkit {command}
-KillMode=mixed
-NoNewPrivileges=yes
-ProtectSystem=strict
-ProtectHome=yes
-PrivateTmp=yes
-StateDirectory=drkit
-"""
-    timer = f"""[Unit]
-Description=drkit drill {drill.name}: {drill.cron} {drill.time_zone}
-
-[Timer]
-{_NOT_IN_A_GAP}
-{calendar}
-AccuracySec=1s
-Persistent=true
-
-[Install]
-WantedBy=timers.target
-"""
-    return {f"{name}.service": service, f"{name}.timer": timer}
+    values = {
+        "name": drill.name,
+        "command": typed("drill", "run", drill.name, "--config", config),
+        "due": f"{drill.cron} {drill.time_zone}",
+        "calendar": "\n".join(f"OnCalendar={line} {drill.time_zone}" for line in _calendar(Cron(drill.cron))),
+    }
+    return {f"drkit-drill-{drill.name}.{kind}": _filled(kind, values) for kind in ("service", "timer")}
 
 
 def kubernetes_cronjob(drill: DrillSettings, image: str) -> str:
@@ -117,40 +104,28 @@ def kubernetes_cronjob(drill: DrillSettings, image: str) -> str:
     :param image: with drkit; its configuration is the Secret ``drkit`` with the key ``drkit.toml``
     :raises Refused: Kubernetes reads the cron expression otherwise
     """
-    cron = Cron(drill.cron)
-    name = json.dumps(f"drkit-drill-{drill.name}")
-    deadline = max(timedelta(minutes=drill.grace_minutes), _LEAST_GRACE) // timedelta(seconds=1)
-    command = ["drkit", "drill", "run", drill.name, "--config", "/etc/drkit/drkit.toml"]
-    return f"""apiVersion: batch/v1
-kind: CronJob
-metadata:
-  name: {name}
-spec:
-  {_NOT_IN_A_GAP}
-  schedule: {json.dumps(_kubernetes_schedule(drill, cron))}
-  timeZone: {json.dumps(drill.time_zone)}
-  startingDeadlineSeconds: {deadline}
-  concurrencyPolicy: Forbid
-  jobTemplate:
-    spec:
-      backoffLimit: 0
-      template:
-        spec:
-          restartPolicy: Never
-          containers:
-            - name: drkit
-              image: {json.dumps(image)}
-              command: {json.dumps(command)}
-              volumeMounts:
-                - {{name: config, mountPath: /etc/drkit, readOnly: true}}
-          volumes:
-            - name: config
-              secret: {{secretName: drkit}}
-"""
+    values = {
+        "name": f"drkit-drill-{drill.name}",
+        "schedule": _kubernetes_schedule(drill, Cron(drill.cron)),
+        "zone": drill.time_zone,
+        "deadline": _grace(drill) // timedelta(seconds=1),
+        "image": image,
+        "command": ["drkit", "drill", "run", drill.name, "--config", "/etc/drkit/drkit.toml"],
+    }
+    return _filled("cronjob.yaml", {name: json.dumps(value) for name, value in values.items()})
+
+
+def _filled(kind: str, values: Mapping[str, str]) -> str:
+    template = Path(__file__).with_name(f"template.{kind}").read_text(encoding="utf-8")
+    return Template(template).substitute(values)
+
+
+def _grace(drill: DrillSettings) -> timedelta:
+    return max(timedelta(minutes=drill.grace_minutes), _LEAST_GRACE)
 
 
 def _calendar(cron: Cron) -> list[str]:
-    """Return calendar events of systemd: each fits if all of its parts fit, so alternatives are two."""
+    # An event fits if all of its parts fit, so alternatives are two.
     minute, hour = _listed(cron.minutes, 60), _listed(cron.hours, 24)
     day, month = _listed(cron.days, 31), _listed(cron.months, 12)
     names = [_WEEKDAYS[number] for number in cron.weekdays]
@@ -169,10 +144,61 @@ def _kubernetes_schedule(drill: DrillSettings, cron: Cron) -> str:
     """Return the expression with days of the week from 0 to 6: Kubernetes has no 7."""
     minute, hour, day, month, weekday = cron.fields
     if cron.needs_both_days and _EACH not in {day, weekday}:
-        raise Refused(
-            "cron_differs_in_kubernetes",
-            where=f"drill {drill.name}",
-            evidence=f"{drill.cron}: in cron both fields of days must fit, in Kubernetes one of them",
-        )
+        evidence = f"{drill.cron}: in cron both fields of days must fit, in Kubernetes one of them"
+        raise Refused("cron_differs_in_kubernetes", where=f"drill {drill.name}", evidence=evidence)
     days = weekday if weekday == _EACH else ",".join(map(str, cron.weekdays))
     return f"{minute} {hour} {day} {month} {days}"
+
+
+@dataclass
+class DrillScheduler:
+    """The drills of a configuration, each run when it is due."""
+
+    settings: Settings
+    history: DrillHistory
+    run: RunPlan
+    _: KW_ONLY
+    tell: TellEntry = lambda _drill, _entry: None
+    wall: Millis = wall_ms
+
+    def run_due(self, stop: threading.Event | None = None) -> list[str]:
+        """Run each drill that is due now, one after the other, and return their verdicts."""
+        verdicts: list[str] = []
+        for drill in self.settings.drills:
+            if stop is not None and stop.is_set():
+                break
+            try:
+                with self.history.lock():
+                    verdicts += self._run_one(drill)
+            except Refused as error:  # another process runs a drill: asked again, until the grace is over
+                self.tell(drill, error)
+        return verdicts
+
+    def run_until(self, stop: threading.Event) -> None:
+        """Run drills when they are due, until an event is set."""
+        while not stop.is_set():
+            self.run_due(stop)
+            now = self.now()
+            soonest = min((next_times(drill, now, 1)[0] for drill in self.settings.drills), default=now)
+            stop.wait(min(soonest - now, _MOST_WAITED) / timedelta(seconds=1))
+
+    def now(self) -> datetime:
+        """Return the wall time, in UTC."""
+        return datetime.fromtimestamp(self.wall() / 1000, UTC)
+
+    def _run_one(self, drill: DrillSettings) -> Iterator[str]:
+        now = self.now()
+        last = self.history.last_due(drill.name, now)
+        if last is None:
+            self._record(drill, (now, now), SCHEDULED)
+            last = now
+        due = due_times(drill, last, now)
+        if due.missed is not None:
+            self._record(drill, due.missed, MISSED)
+        if due.run is not None:
+            drill_id = new_drill_id(secrets.token_hex(3), self.wall)
+            yield self.run(plan_drill(self.settings, drill, drill_id), due.run)
+
+    def _record(self, drill: DrillSettings, due: tuple[datetime, datetime], verdict: str) -> None:
+        flow = self.settings.one_flow(drill.flow).name
+        self.tell(drill, self.history.record_not_run(drill, flow, due, verdict))

@@ -10,11 +10,10 @@ from typing import Final
 
 from drkit.counted import first_of
 from drkit.errors import ConfigError, DrkitError, ExportAltered, Failed, error_text
-from drkit.export.hole import Hole
 from drkit.export.manifest import MOST_BYTES, Manifest
 from drkit.export.parts import Altered, check_file, read_part
 from drkit.export.places import parent, storage_at
-from drkit.export.record import ExportedRecord
+from drkit.export.record import ExportedRecord, Hole
 from drkit.export.storage import Storage
 from drkit.flow_state.codec.fields import Malformed
 
@@ -114,12 +113,7 @@ def check_listing(storage: Storage, path: str, manifest: Manifest, besides: set[
 
 
 def hash_files(storage: Storage, manifest: Manifest, topic: str | None = None) -> None:
-    """Compare the hash of every file, some at once.
-
-    :param topic: of this one alone
-    :raises Altered: one is not what was written
-    :raises OSError: one cannot be read
-    """
+    """Compare the hashes of all files, or of one topic, some at once. Raises Altered, or OSError."""
     with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
         checks = [
             pool.submit(check_file, storage, f"{folder}/{file.name}", file)
@@ -152,8 +146,5 @@ def altered(path: str, evidence: str) -> ExportAltered:
 
 
 def _no_reading(path: str, error: OSError) -> DrkitError:
-    return Failed(
-        "export_unreadable",
-        where=path,
-        evidence=error_text(error) + (f": {error.filename}" if error.filename else ""),
-    )
+    evidence = error_text(error) + (f": {error.filename}" if error.filename else "")
+    return Failed("export_unreadable", where=path, evidence=evidence)

@@ -1,43 +1,158 @@
-"""The two Spark jobs of an export, and what the driver does around them."""
+"""The two Spark jobs of an export, its folder, and what the driver does around them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final, NamedTuple
 
+from drkit import observe
 from drkit.clock import wall_ms
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.counted import counted
-from drkit.errors import ExportAltered, Refused
-from drkit.export.check import check_listing, read_manifest, reading
-from drkit.export.folder import ExportRun, absolute, kept, new_folder, publish, run_of
+from drkit.errors import ConfigError, ExportAltered, Refused, error_text
+from drkit.export.check import check_files, check_listing, listed_manifest, read_manifest
 from drkit.export.manifest import (
+    MANIFEST,
+    RECORDS,
+    ExportFormat,
     ExportPart,
     Manifest,
     PartitionExport,
     TailRange,
     partition_export,
+    run_name,
 )
 from drkit.export.parts import PART_BYTES
-from drkit.export.places import local_path, parent, storage_at
-from drkit.export.ranges import PER_SLOT, CopiedBack, cut, shares
-from drkit.export.reading import TailReader
-from drkit.export.request import Exported, ExportRequest, Progress
-from drkit.export.task import (
-    WrittenRange,
-    parts_text,
-    ranges_text,
-    read_share,
-    write_share,
-    written,
-)
+from drkit.export.places import joined, local_path, parent, storage_at
+from drkit.export.request import PER_SLOT, CopiedBack, Exported, ExportRequest, Progress, cut, shares
+from drkit.export.storage import Storage
+from drkit.export.task import Place, read_share, share_text, write_share, writing, written
+from drkit.flow_state.codec.fields import Malformed
+from drkit.kafka.raw import ask_once
+from drkit.kafka.requests import describe_cluster
 from drkit.spark.conf import secrets_of
 from drkit.spark.jobs import SparkJobs
 from drkit.spark.master import batch_tasks, choose_master
 from drkit.spark.session import SharedSpark, plan_spark, spark_session
 from drkit.spark.watched import run_watched
 
+_DRAFT: Final = f"{MANIFEST}.part"
 _NOTHING_PEAK: Final = 0
+
+
+class ExportRun(NamedTuple):
+    """One export."""
+
+    folder: str
+    storage: Storage
+    format: ExportFormat
+    progress: Progress
+
+    @property
+    def place(self) -> Place:
+        """For the tasks."""
+        return Place(self.folder, self.format)
+
+    @property
+    def manifest(self) -> str:
+        """Where its manifest will be."""
+        return joined(self.folder, MANIFEST)
+
+
+def run_of(request: ExportRequest, progress: Progress) -> ExportRun:
+    """Return the run that a request asks for; nothing is looked at yet.
+
+    :raises ConfigError: no such format, no such folder or URL, or an id that is not a valid folder name
+    """
+    try:
+        run_name(request.run_id)
+    except Malformed as error:
+        raise ConfigError("run_id_no_folder_name", where=request.run_id, evidence=str(error)) from error
+    try:
+        how = ExportFormat(request.format)
+    except ValueError:
+        raise ConfigError(
+            "export_format_unknown",
+            where="--format",
+            format=request.format,
+            exportformat=", ".join(ExportFormat),
+        ) from None
+    folder = joined(absolute(request.to), request.run_id)
+    return ExportRun(folder, storage_at(folder), how, progress)
+
+
+def absolute(place: str) -> str:
+    """The path as an absolute one, so that a task with another working directory can use it."""
+    path = local_path(place)
+    return place if path is None else str(path)
+
+
+def kept(run: ExportRun, tails: Sequence[TailRange]) -> Exported | None:
+    """The complete export that is there already; what was interrupted is removed.
+
+    :raises Refused: another export is there, or one that is not what was written, or something else
+    """
+    with writing(run.folder):
+        if not run.storage.exists():
+            return None
+        there = [found.path for found in run.storage.files()]
+        if MANIFEST not in there:
+            odd = [path for path in there if path != _DRAFT and not path.startswith(f"{RECORDS}/")]
+            if odd:
+                raise Refused("export_folder_in_use", where=run.folder, evidence=", ".join(odd[:5]))
+            run.progress(f"an interrupted export is replaced: {run.folder}")
+            run.storage.remove()
+            return None
+    found = read_manifest(run.manifest)
+    if found.ranges != tuple(tails):
+        raise Refused("export_exists", where=run.manifest, evidence=_difference(found.ranges, tails))
+    run.progress(f"a complete export is there and is kept: {run.manifest}")
+    check_files(run.manifest, found.sha256)
+    return Exported(run.manifest, found.sha256, found, is_reused=True)
+
+
+def _difference(old: Sequence[TailRange], new: Sequence[TailRange]) -> str:
+    gone, more = sorted(set(old) - set(new)), sorted(set(new) - set(old))
+    shown = [f"there: {gone[0]}"] if gone else []
+    return ", ".join([*shown, *([f"wanted: {more[0]}"] if more else [])])
+
+
+@contextmanager
+def new_folder(run: ExportRun) -> Iterator[None]:
+    """The run's folder, which is removed again after a failure."""
+    with writing(run.folder):
+        run.storage.make()
+    try:
+        yield
+    except BaseException:
+        try:
+            run.storage.remove()
+        except OSError as error:
+            observe.event(
+                "export_left_behind", level="warning", folder=run.folder, evidence=error_text(error)
+            )
+        raise
+
+
+def publish(run: ExportRun, manifest: Manifest) -> None:
+    """Write the manifest, when all else is there and nothing besides it."""
+    data = manifest.to_bytes()
+    Manifest.parse(data)
+    with writing(run.folder):
+        known = {f"{folder}/{file.name}" for folder, file in manifest.files()}
+        # Of attempts of a task that failed.
+        for found in list(run.storage.files()):
+            if found.path not in known:
+                run.storage.delete(found.path)
+        draft = run.storage.create(_DRAFT)
+        try:
+            draft.write(data)
+        finally:
+            draft.close()
+        check_listing(run.storage, run.folder, manifest, {_DRAFT})
+        run.storage.publish(_DRAFT, MANIFEST)
+    read_manifest(run.manifest, manifest.sha256)
 
 
 def export_by_spark(
@@ -57,8 +172,9 @@ def export_by_spark(
     source = settings.task_sides(flow)[0]
     with new_folder(run):
         partitions, peak = _written(run, settings, flow, request, tails, skip)
+        cluster_id = ask_once(source, "export", describe_cluster, what="ask for its cluster id").cluster_id
         manifest = Manifest(
-            version=1, cluster_id=_cluster_id(source), flow=flow.name, run=request.run_id,
+            version=1, cluster_id=cluster_id, flow=flow.name, run=request.run_id,
             term=max((p.term for p in partitions if p.term is not None), default=0),
             format=run.format, written_at_ms=wall_ms(), partitions=partitions,
         )  # fmt: skip
@@ -70,12 +186,10 @@ def read_by_spark(
     path: str, sha256: str | None, master: str | None, conf: Mapping[str, str], progress: Progress
 ) -> Manifest:
     """See :func:`drkit.export.run.read_back`."""
-    folder, name = parent(path)
+    folder = parent(path)[0]
     _refuse_elsewhere(folder, master)
-    manifest = read_manifest(path, sha256)
+    manifest = listed_manifest(path, sha256)
     run = ExportRun(absolute(folder), storage_at(folder), manifest.format, progress)
-    with reading(path):
-        check_listing(run.storage, path, manifest, {name})
     if manifest.partitions:
         with spark_session("drkit export verify", plan_spark(master, batch_tasks(), conf)) as workshop:
             _read_back(run, workshop, manifest.partitions)
@@ -83,25 +197,11 @@ def read_by_spark(
 
 
 def _refuse_elsewhere(place: str, master: str | None) -> None:
-    """Refuse a folder of this machine where tasks run on others: each would write, or look, into its own.
-
-    :raises Refused: the folder is of this machine, and Spark's executors may not be
-    """
+    """Refuse a folder of this machine where tasks run on others: each would use one of its own."""
     if local_path(place) is None or choose_master(master, 1).is_local:
         return
-    raise Refused(
-        "export_folder_not_shared",
-        where=place,
-        evidence=f"the executors of {master} would each use a folder of their own machine",
-    )
-
-
-def _cluster_id(source: ClusterSettings) -> str:
-    reader = TailReader(source)
-    try:
-        return reader.cluster_id()
-    finally:
-        reader.close()
+    evidence = f"the executors of {master} would each use a folder of their own machine"
+    raise Refused("export_folder_not_shared", where=place, evidence=evidence)
 
 
 def _written(
@@ -112,7 +212,6 @@ def _written(
     tails: Sequence[TailRange],
     skip: CopiedBack,
 ) -> tuple[tuple[PartitionExport, ...], int]:
-    """The partitions, written and read back, and the memory of the largest task in bytes."""
     terms = request.terms
     if not any(tail.end > tail.first for tail in tails):
         return tuple(partition_export(tail, (), terms.get(tail.topic)) for tail in tails), _NOTHING_PEAK
@@ -124,8 +223,8 @@ def _written(
     with spark_session("drkit export", plan) as workshop:
         found, peak = _write(run, workshop, settings.task_sides(flow)[0], tails, skip)
         by_partition: dict[tuple[str, int], list[ExportPart]] = {}
-        for wanted, parts in found:
-            by_partition.setdefault((wanted.topic, wanted.partition), []).extend(parts)
+        for each in found:
+            by_partition.setdefault((each.topic, each.partition), []).extend(each.parts)
         partitions = tuple(
             partition_export(tail, by_partition.get((tail.topic, tail.partition), ()), terms.get(tail.topic))
             for tail in tails
@@ -145,10 +244,12 @@ def _write(
     source: ClusterSettings,
     tails: Sequence[TailRange],
     skip: CopiedBack,
-) -> tuple[list[WrittenRange], int]:
+) -> tuple[list[PartitionExport], int]:
     slots, place = workshop.context.defaultParallelism, run.place
-    pieces = [(piece.end - piece.first, piece) for piece in cut(skip.split(tails), slots)]
-    texts = [ranges_text(share) for share in shares(pieces, slots * PER_SLOT)]
+    pieces = [
+        (piece.end - piece.first, partition_export(piece, ())) for piece in cut(skip.split(tails), slots)
+    ]
+    texts = [share_text(share) for share in shares(pieces, slots * PER_SLOT)]
     # Only what a task needs may be pickled with it.
     answers = run_watched(
         SparkJobs(workshop, "drkit export", "export_broke_off", run.folder),
@@ -160,14 +261,13 @@ def _write(
 
 
 def _read_back(run: ExportRun, workshop: SharedSpark, partitions: Iterable[PartitionExport]) -> int:
-    """Read all parts, and return the memory of the largest task in bytes."""
     place = run.place
     parts = [
-        (sum(file.bytes for file in part.files), (each.range, part))
+        (sum(file.bytes for file in part.files), partition_export(each.range, [part]))
         for each in partitions
         for part in each.parts
     ]
-    texts = [parts_text(share) for share in shares(parts, workshop.context.defaultParallelism * PER_SLOT)]
+    texts = [share_text(share) for share in shares(parts, workshop.context.defaultParallelism * PER_SLOT)]
     run.progress(f"reading back {counted(len(parts), 'part')}")
     answers = run_watched(
         SparkJobs(workshop, "drkit export read back", "export_read_back_broke_off", run.folder),

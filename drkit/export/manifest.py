@@ -7,29 +7,33 @@ secret, no address and no absolute path: an export may be moved as a whole.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 import hashlib
 import json
 import re
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 from uuid import UUID
 
-from drkit.export.hole import HoleKind
-from drkit.export.record import chain_of_parts
-from drkit.flow_state.codec.body import Body, record, stored
+from pydantic import Field
+
+from drkit.export.record import HoleKind, chain_of_parts
 from drkit.flow_state.codec.fields import (
-    LONG,
+    Count,
+    Int32,
     Malformed,
-    mapping_of,
-    member,
-    name,
-    optional,
+    Many,
+    Map,
+    Name,
+    Omitted,
+    Timestamp,
+    TopicId,
+    TopicName,
+    checked,
     text,
-    topic_name,
-    tuple_of,
-    uuid,
     whole,
 )
+from drkit.flow_state.codec.record import Body
 
 MANIFEST: Final = "manifest.json"
 RECORDS: Final = "records"
@@ -42,7 +46,6 @@ _FILE: Final = re.compile(r"[0-9a-zA-Z][0-9a-zA-Z.-]*")
 _RUN: Final = re.compile(r"[0-9a-zA-Z][0-9a-zA-Z._-]*")
 _NO_FOLDERS: Final = {".", ".."}
 _HASH: Final = "sha256"
-_TIME: Final = whole(-LONG - 1)
 
 
 class TailRange(NamedTuple):
@@ -88,35 +91,39 @@ def digest(value: Any) -> str:
     return found
 
 
-@record
+_RunName = Annotated[str, checked(run_name)]
+_Digest = Annotated[str, checked(digest)]
+
+
+@dataclass(frozen=True, slots=True)
 class ExportedFile(Body):
     """One file of an export."""
 
-    name: str = stored(text(100, least=1))
+    name: Annotated[str, checked(text(100, least=1))]
     """In the folder of its partition."""
-    bytes: int = stored(whole())
-    sha256: str = stored(digest)
+    bytes: Count
+    sha256: _Digest
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ExportPart(Body):
     """A range of a partition's offsets, exported by one task: every offset is a record's or in a hole."""
 
-    first: int = stored(whole())
-    end: int = stored(whole())
-    records: int = stored(whole())
-    content_bytes: int = stored(whole())
+    first: Count
+    end: Count
+    records: Count
+    content_bytes: Count
     """Bytes of keys, values and headers."""
-    holes: Mapping[HoleKind, int] = stored(mapping_of(member(HoleKind), whole(1)))
+    holes: Map[HoleKind, Annotated[int, whole(1)]]
     """Offsets in holes of each kind; which ones, the file of holes says."""
-    first_time: int | None = stored(optional(_TIME))
+    first_time: Timestamp | None
     """The least of its records' times, in milliseconds since 1970; None without records."""
-    last_time: int | None = stored(optional(_TIME))
-    chain: str = stored(digest)
+    last_time: Timestamp | None
+    chain: _Digest
     """See :class:`drkit.export.record.Chain`."""
-    records_file: ExportedFile | None = stored(optional(ExportedFile.of))
+    records_file: ExportedFile | None
     """None without records."""
-    holes_file: ExportedFile | None = stored(optional(ExportedFile.of))
+    holes_file: ExportedFile | None
     """None without holes."""
 
     @property
@@ -125,19 +132,19 @@ class ExportPart(Body):
         return tuple(f for f in (self.records_file, self.holes_file) if f is not None)
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class PartitionExport(Body):
     """A partition's range and its parts, in the order of their offsets."""
 
-    topic: str = stored(topic_name)
-    topic_id: UUID = stored(uuid)
-    partition: int = stored(whole(0, 2**31 - 1))
-    first: int = stored(whole())
-    end: int = stored(whole())
-    parts: tuple[ExportPart, ...] = stored(tuple_of(ExportPart.of))
-    chain: str = stored(digest)
+    topic: TopicName
+    topic_id: TopicId
+    partition: Int32
+    first: Count
+    end: Count
+    parts: Many[ExportPart]
+    chain: _Digest
     """Over the chains of its parts."""
-    term: int | None = stored(optional(whole()), default=None, omit_none=True)
+    term: Omitted[Count] = None
     """Of the failover that left these records out; None: see the manifest, as of an earlier version."""
 
     @property
@@ -156,21 +163,21 @@ class PartitionExport(Body):
         return sum(part.records for part in self.parts)
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Manifest(Body):
     """A whole export."""
 
-    version: int = stored(whole(_VERSION, _VERSION), key="drkit_export")
-    cluster_id: str = stored(name)
+    version: Annotated[int, whole(_VERSION, _VERSION), Field(alias="drkit_export")]
+    cluster_id: Name
     """Of the cluster that the records are from."""
-    flow: str = stored(name)
+    flow: Name
     """The flow that had copied from it: ``source->target``."""
-    run: str = stored(run_name)
-    term: int = stored(whole())
+    run: _RunName
+    term: Count
     """The newest of the partitions' terms; 0 without one. It is that of partitions without their own."""
-    format: ExportFormat = stored(member(ExportFormat))
-    written_at_ms: int = stored(whole())
-    partitions: tuple[PartitionExport, ...] = stored(tuple_of(PartitionExport.of))
+    format: ExportFormat
+    written_at_ms: Count
+    partitions: Many[PartitionExport]
     """By topic and partition."""
 
     @property
@@ -216,10 +223,7 @@ class Manifest(Body):
 
     @classmethod
     def parse(cls, data: bytes) -> Manifest:
-        """The manifest in a file.
-
-        :raises Malformed: it is not what :meth:`to_bytes` wrote, or contradicts itself
-        """
+        """Read a manifest. Raises Malformed if :meth:`to_bytes` did not write it, or it is contradictory."""
         if len(data) > MOST_BYTES:
             raise Malformed(f"it has more than {MOST_BYTES} bytes")
         try:
@@ -262,7 +266,6 @@ def partition_export(
 
 
 def _fault(found: Manifest) -> str:
-    """What contradicts itself; empty when nothing does."""
     places = [(each.topic, each.partition) for each in found.partitions]
     if places != sorted(set(places)):
         return "a partition is there twice, or they are not in order"

@@ -1,27 +1,178 @@
 """Writes the parts of a range of offsets, and reads one back: what both see must be the same.
 
 A part is a file of records and a file of holes; it ends when its records have a certain size. Neither is
-ever in memory as a whole.
+ever in memory as a whole. Records are in Parquet, or in lines of JSON with the bytes in Base64.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from base64 import b64decode, b64encode
+import binascii
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from functools import partial
 import hashlib
-from typing import BinaryIO, Final
+import json
+from typing import Annotated, Any, BinaryIO, Final, Protocol
 from uuid import uuid4
 
-from drkit.export.contents import Item
-from drkit.export.formats import HolesWriter, RecordsWriter, read_holes, read_records, records_writer
-from drkit.export.hole import Hole, HoleKind
 from drkit.export.manifest import ExportedFile, ExportFormat, ExportPart, TailRange, folder_of
-from drkit.export.record import Chain, ExportedRecord
-from drkit.export.storage import Storage
+from drkit.export.record import Chain, ExportedRecord, Hole, HoleKind, Item, TimestampType
+from drkit.export.storage import NewFile, Storage
+from drkit.flow_state.codec.fields import (
+    LONG,
+    MOST_BYTES,
+    Count,
+    Int32,
+    Malformed,
+    Many,
+    Timestamp,
+    checked,
+    listed,
+    text,
+)
+from drkit.flow_state.codec.record import Body, parsed
+from drkit.wire.codecs import MAX_DECOMPRESSED
 
+_LONGEST_LINE: Final = MAX_DECOMPRESSED * 4 // 3 + (1 << 20)
+"""Of the largest record, in Base64."""
+_MOST_COMMAS: Final = 3 << 20
+"""Two for each header: a megabyte has at most half a million headers."""
 PART_BYTES: Final = 256 << 20
 """Bytes of keys, values and headers after which the next part begins."""
 _HASHED_AT_ONCE: Final = 1 << 20
+
+
+class RecordsWriter(Protocol):
+    """Writes records into an open file."""
+
+    def add(self, record: ExportedRecord) -> None:
+        """Add one record."""
+
+    def close(self) -> None:
+        """Write what is still in memory; the file stays open."""
+
+
+def records_writer(how: ExportFormat, file: NewFile, partition: int) -> RecordsWriter:
+    """What writes records of a partition in a format."""
+    if how is ExportFormat.JSONL:
+        return _JsonLines(file, partial(_record_row, partition))
+    from drkit.export.parquet import ParquetWriter  # noqa: PLC0415  loads pyarrow
+
+    return ParquetWriter(file, partition)
+
+
+def read_records(how: ExportFormat, file: BinaryIO) -> Iterator[tuple[int, ExportedRecord]]:
+    """Yield the partition in a file and each record. Raises ValueError if the file holds something else."""
+    if how is ExportFormat.JSONL:
+        return (_record(line) for line in _limited(file, _LONGEST_LINE))
+    from drkit.export.parquet import read_parquet  # noqa: PLC0415  loads pyarrow
+
+    return read_parquet(file)
+
+
+class _JsonLines:
+    """Lines of JSON, written some at a time."""
+
+    _MOST: Final = 1 << 20
+
+    def __init__(self, file: NewFile, row: Callable[[Any], dict[str, Any]]) -> None:
+        self._file, self._row = file, row
+        self._waiting = bytearray()
+
+    def add(self, item: Item) -> None:
+        self._waiting += json.dumps(self._row(item), separators=(",", ":")).encode() + b"\n"
+        if len(self._waiting) >= self._MOST:
+            self.close()
+
+    def close(self) -> None:
+        waiting, self._waiting = self._waiting, bytearray()
+        self._file.write(bytes(waiting))
+
+
+def _record_row(partition: int, record: ExportedRecord) -> dict[str, Any]:
+    return {
+        "partition": partition, "offset": record.offset, "timestamp": record.timestamp,
+        "timestamp_type": record.timestamp_type.name, "key": _text(record.key),
+        "value": _text(record.value), "producer_id": record.producer_id,
+        "headers": [[_text(name), _text(content)] for name, content in record.headers],
+    }  # fmt: skip
+
+
+def read_holes(file: BinaryIO) -> Iterator[Hole]:
+    """The holes in a file. Raises ValueError for something else."""
+    for line in _limited(file, MOST_BYTES):
+        found = _HoleLine.decode(line)
+        if found.end <= found.first:
+            raise Malformed("end: an offset after the first one was expected")
+        yield Hole(found.first, found.end, found.kind)
+
+
+def _limited(file: BinaryIO, most: int) -> Iterator[bytes]:
+    """The lines of a file. Raises Malformed for one that drkit would not have written."""
+    while line := file.readline(most + 1):
+        if len(line) > most:
+            raise Malformed(f"a line has more than {most:,} bytes")
+        # Each of them is an object in memory, fifty times as large.
+        if line.count(b",") > _MOST_COMMAS:
+            raise Malformed(f"a line has more than {_MOST_COMMAS:,} values")
+        yield line
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else b64encode(data).decode("ascii")
+
+
+def _record(line: bytes) -> tuple[int, ExportedRecord]:
+    found = _RecordLine.of(parsed(line, _LONGEST_LINE))
+    record = ExportedRecord(
+        offset=found.offset,
+        timestamp=found.timestamp,
+        timestamp_type=found.timestamp_type,
+        key=found.key,
+        value=found.value,
+        headers=found.headers,
+        producer_id=found.producer_id,
+    )
+    return found.partition, record
+
+
+def _bytes(value: Any) -> bytes:
+    try:
+        return b64decode(_any_text(value), validate=True)
+    except binascii.Error:
+        raise Malformed("Base64 was expected") from None
+
+
+def _time_type(value: Any) -> TimestampType:
+    try:
+        return TimestampType[text(32)(value)]
+    except KeyError:
+        raise Malformed(f"one of {', '.join(t.name for t in TimestampType)} was expected") from None
+
+
+_any_text: Final = text(LONG)
+_Bytes = Annotated[bytes, checked(_bytes)]
+
+
+@dataclass(frozen=True, slots=True)
+class _RecordLine(Body):
+    partition: Int32
+    offset: Count
+    timestamp: Timestamp
+    timestamp_type: Annotated[TimestampType, checked(_time_type)]
+    key: _Bytes | None
+    value: _Bytes | None
+    headers: Many[Annotated[tuple[_Bytes, _Bytes | None], listed(2)]]
+    producer_id: Timestamp
+
+
+@dataclass(frozen=True, slots=True)
+class _HoleLine(Body):
+    first: Count
+    end: Count
+    kind: HoleKind
 
 
 class Altered(ValueError):
@@ -29,7 +180,7 @@ class Altered(ValueError):
 
 
 class _Sink:
-    """A new file, with the hash and the size of what was written to it."""
+    """A new file, with the hash and the size of what was written to it; pyarrow writes to it, too."""
 
     def __init__(self, storage: Storage, folder: str, name: str) -> None:
         self.name = name
@@ -38,29 +189,24 @@ class _Sink:
 
     @property
     def closed(self) -> bool:
-        """As pyarrow asks it."""
         return self._file.closed
 
     def write(self, data: bytes) -> int:
-        """Write all of it."""
         self._file.write(data)
         self._hash.update(data)
         self._size += len(data)
         return len(data)
 
     def flush(self) -> None:
-        """As pyarrow calls it."""
+        pass
 
     def tell(self) -> int:
-        """As pyarrow asks it."""
         return self._size
 
     def close(self) -> None:
-        """Close the file, and wait for the disk."""
         self._file.close()
 
     def described(self) -> ExportedFile:
-        """The file as the manifest has it."""
         return ExportedFile(self.name, self._size, self._hash.hexdigest())
 
 
@@ -73,7 +219,7 @@ class _PartWriter:
         # A second attempt of the same task, beside a first one that still runs, has other files.
         self._name = f"{first:020d}-{uuid4().hex[:12]}"
         self._records: tuple[_Sink, RecordsWriter] | None = None
-        self._holes: tuple[_Sink, HolesWriter] | None = None
+        self._holes: tuple[_Sink, _JsonLines] | None = None
         self._chain = Chain()
         self._hole: Hole | None = None
         self._kinds: dict[HoleKind, int] = {}
@@ -105,13 +251,12 @@ class _PartWriter:
             return
         if self._holes is None:
             sink = _Sink(self._storage, self._folder, f"{self._name}.holes.jsonl")
-            self._holes = sink, HolesWriter(sink)
+            self._holes = sink, _JsonLines(sink, Hole._asdict)
         self._holes[1].add(hole)
         self._chain.hole(hole)
         self._kinds[hole.kind] = self._kinds.get(hole.kind, 0) + hole.offsets
 
     def close(self, end: int) -> ExportPart:
-        """Close the files of the part, which ends there."""
         self._end_hole()
         for sink_and_writer in (self._records, self._holes):
             if sink_and_writer is not None:
@@ -133,7 +278,6 @@ class _PartWriter:
         )
 
     def abandon(self) -> None:
-        """Close what is open after a failure."""
         for sink_and_writer in (self._records, self._holes):
             if sink_and_writer is not None:
                 with suppress(OSError):
@@ -143,11 +287,7 @@ class _PartWriter:
 def write_parts(
     storage: Storage, how: ExportFormat, wanted: TailRange, items: Iterable[Item], most: int = PART_BYTES
 ) -> list[ExportPart]:
-    """Write a range, whose items account for every offset of it.
-
-    :param most: bytes of a part's keys, values and headers after which the next one begins
-    :raises OSError: the storage refuses the write, or is full
-    """
+    """Write a range whose items account for every offset, in parts of `most` bytes. Raises OSError."""
     parts: list[ExportPart] = []
     part = _PartWriter(storage, how, wanted, wanted.first)
     position = wanted.first
@@ -176,11 +316,7 @@ def file_hash(file: BinaryIO) -> tuple[int, str]:
 
 
 def check_file(storage: Storage, path: str, wanted: ExportedFile) -> None:
-    """Compare a file's size and hash with those in the manifest.
-
-    :raises Altered: they differ, or there is no file
-    :raises OSError: it cannot be read
-    """
+    """Compare a file's size and hash with the manifest. Raises Altered if they differ, or OSError."""
     try:
         with storage.open(path) as file:
             size, digest = file_hash(file)
@@ -220,10 +356,7 @@ def read_part(storage: Storage, how: ExportFormat, of: TailRange, part: ExportPa
 
 
 def _compared(
-    of: TailRange,
-    part: ExportPart,
-    records: Iterator[tuple[int, ExportedRecord]],
-    holes: Iterator[Hole],
+    of: TailRange, part: ExportPart, records: Iterator[tuple[int, ExportedRecord]], holes: Iterator[Hole]
 ) -> Iterator[Item]:
     chain, position, count = Chain(), part.first, 0
     kinds: dict[HoleKind, int] = {}

@@ -8,8 +8,7 @@ from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from drkit.errors import ConfigError
-from drkit.export.local import LocalFolder
-from drkit.export.storage import Storage
+from drkit.export.storage import LocalFolder, Storage
 from drkit.masking import is_secret
 
 _URL: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")
@@ -17,10 +16,7 @@ _FILE: Final = "file"
 
 
 def storage_at(place: str) -> Storage:
-    """The folder at a path or a URL; nothing is looked at yet.
-
-    :raises ConfigError: no such kind of storage, or a URL with a password
-    """
+    """Return the folder at a path or URL, unseen. Raises ConfigError for an unknown kind, or a password."""
     path = local_path(place)
     if path is not None:
         return LocalFolder(path)
@@ -63,10 +59,7 @@ def parent(place: str) -> tuple[str, str]:
 
 
 def refuse_secrets(place: str) -> None:
-    """Refuse a URL with a secret in it: it would be in lists of processes, logs and Spark's tasks.
-
-    :raises ConfigError: there is a password, or the query names a key
-    """
+    """Raise ConfigError for a URL with a secret in it: it would be in lists of processes, logs and tasks."""
     url = urlsplit(place)
     has_password = ":" in url.netloc.rpartition("@")[0]
     if has_password or any(is_secret(key) for key, _ in parse_qsl(url.query, keep_blank_values=True)):

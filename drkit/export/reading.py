@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final, NoReturn
+from collections.abc import Iterator, Sequence
+from heapq import merge
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
 
 from drkit.clock import Seconds, monotonic
 from drkit.config import ClusterSettings
 from drkit.errors import Failed, NotAuthorized, Refused
-from drkit.export.contents import Item, contents
-from drkit.export.hole import Hole, HoleKind
 from drkit.export.manifest import TailRange
+from drkit.export.record import ExportedRecord, Hole, HoleKind, Item, TimestampType
 from drkit.kafka import codes
 from drkit.kafka.codes import error_name
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
@@ -24,13 +25,77 @@ from drkit.kafka.requests import (
     metadata,
 )
 from drkit.model import TopicPartition
-from drkit.wire import CorruptBatch, split
+from drkit.wire import CorruptBatch, records_in, split, visible
+from drkit.wire.chunk import DropReason, Transformed
 
+_KINDS: Final = {
+    DropReason.CONTROL: HoleKind.MARKER,
+    DropReason.ABORTED: HoleKind.ABORTED,
+    DropReason.LOOP: HoleKind.COPIED_BACK,
+    DropReason.EMPTY: HoleKind.COMPACTED,
+}
 _FETCH_BYTES: Final = 4 << 20
 _WAIT_MS: Final = 100
 _PAUSE_SECONDS: Final = 0.2
 PATIENCE_SECONDS: Final = 60.0
 """Without any progress: longer than the election of a leader."""
+
+
+class Contents(NamedTuple):
+    """The contents of an answer; the batches are unpacked one after another, as the items are taken."""
+
+    items: Iterator[Item]
+    next_offset: int
+    """Where to fetch next; the position asked for when the answer holds no whole batch."""
+
+
+def contents(
+    buffer: bytes, position: int, end: int, *, aborted: Sequence[tuple[int, int]], skip: frozenset[int]
+) -> Contents:
+    """Every offset from a position up to the end of the answer, or up to `end`, as a record or in a hole.
+
+    :param buffer: the record batches as fetched; the last may be cut off
+    :param end: first offset not wanted
+    :param aborted: the answer's aborted transactions: producer id, first offset
+    :param skip: producers whose records drkit itself had copied there
+    :raises CorruptBatch: a batch cannot be read
+    """
+    out = visible(buffer, position, end, aborted=aborted, without=skip)
+    return Contents(_items(out, buffer, position), out.next_source)
+
+
+def _items(out: Transformed, buffer: bytes, position: int) -> Iterator[Item]:
+    """Yield records and holes in order; a gap is compacted: a log has no others after its start."""
+    drops = (drop for drop in out.drops if drop.reason is not DropReason.BEFORE_POSITION)
+    holes: Iterator[Item] = (Hole(drop.start, drop.end, _KINDS[drop.reason]) for drop in drops)
+    records: Iterator[Item] = _records(out, buffer)
+    for item in merge(records, holes, key=itemgetter(0)):  # by their first offsets
+        first, end = (item.first, item.end) if isinstance(item, Hole) else (item.offset, item.offset + 1)
+        if first > position:
+            yield Hole(position, first, HoleKind.COMPACTED)
+        yield item
+        position = end
+    if out.next_source > position:
+        yield Hole(position, out.next_source, HoleKind.COMPACTED)
+
+
+def _records(out: Transformed, buffer: bytes) -> Iterator[ExportedRecord]:
+    headers = (header for header, _ in split(buffer) if not header.is_control)
+    header = next(headers, None)
+    for found in out.chunks:
+        for record in records_in(found):
+            while header is not None and header.last_offset < record.offset:
+                header = next(headers, None)
+            assert header is not None, "a record outside of every batch"  # noqa: S101  a programming error
+            yield ExportedRecord(
+                offset=record.offset,
+                timestamp=record.timestamp,
+                timestamp_type=TimestampType(header.is_log_append_time),
+                key=record.key,
+                value=record.value,
+                headers=record.headers,
+                producer_id=header.producer_id,
+            )
 
 
 class TailReader:
@@ -46,18 +111,6 @@ class TailReader:
         self._cluster = RawCluster(self._loop, settings, "export")
         self._patience, self._clock = patience, clock
         self._topics: dict[str, TopicMetadata] = {}
-
-    def cluster_id(self) -> str:
-        """The id of the cluster.
-
-        :raises ClusterUnreachable: no broker answers
-        """
-        self._loop.run(self._cluster.connected)
-        try:
-            self._loop.run(metadata, self._cluster, [])
-        except RawError as error:
-            raise Failed("no_cluster_id", where=self._cluster.alias) from error
-        return self._cluster.cluster_id or ""
 
     def read(self, wanted: TailRange, skip: frozenset[int]) -> Iterator[Item]:
         """The records and holes of a range, in the order of their offsets.
@@ -85,14 +138,19 @@ class TailReader:
                         yield hole
                         after = hole.end
             except CorruptBatch as error:
-                raise _unreadable(wanted, error) from error
+                raise Failed(
+                    "export_batch_damaged",
+                    where=f"{wanted.topic}-{wanted.partition}",
+                    evidence=f"offset {error.offset}: {error.reason}",
+                ) from error
             except RawError as error:
                 after, trouble = position, str(error) or type(error).__name__
             if after > position:
                 position, heard = after, self._clock()
                 continue
             if self._clock() - heard > self._patience:
-                self._give_up(wanted, position, trouble)
+                evidence = f"no progress at offset {position} for {self._patience:.0f} s: {trouble}"
+                raise Failed("export_leader_silent", where=self._where(wanted), evidence=evidence)
             self._topics.pop(wanted.topic, None)
             self._loop.run(self._loop.sleep, _PAUSE_SECONDS)
 
@@ -113,11 +171,8 @@ class TailReader:
         if topic is None:
             topic = (await metadata(self._cluster, [wanted.topic]))[wanted.topic]
             if topic.error == codes.NONE and topic.topic_id != wanted.topic_id:
-                raise Refused(
-                    "export_topic_recreated",
-                    where=self._where(wanted),
-                    evidence=f"topic id {topic.topic_id}, {wanted.topic_id} was to be exported",
-                )
+                evidence = f"topic id {topic.topic_id}, {wanted.topic_id} was to be exported"
+                raise Refused("export_topic_recreated", where=self._where(wanted), evidence=evidence)
             if topic.error == codes.NONE:
                 self._topics[wanted.topic] = topic
         leader = topic.leaders.get(wanted.partition)
@@ -126,10 +181,7 @@ class TailReader:
         return leader.node
 
     async def _unread(self, wanted: TailRange, position: int, code: int) -> list[Hole]:
-        """The hole that explains why nothing was returned; none where it has to be asked again.
-
-        :raises Refused: the range can never be read whole
-        """
+        """Return the hole that explains an empty answer, or none to ask again. Raises Refused."""
         if code in codes.NOT_AUTHORIZED:
             raise NotAuthorized("export_not_authorized", where=self._where(wanted), evidence=error_name(code))
         if code not in {codes.NONE, codes.OFFSET_OUT_OF_RANGE}:
@@ -142,11 +194,8 @@ class TailReader:
         if position < start.offset:
             return [Hole(position, min(start.offset, wanted.end), HoleKind.REMOVED)]
         if end.offset < wanted.end:
-            raise Refused(
-                "export_range_short",
-                where=self._where(wanted),
-                evidence=f"its last stable offset is {end.offset}, offset {position} comes next",
-            )
+            evidence = f"its last stable offset is {end.offset}, offset {position} comes next"
+            raise Refused("export_range_short", where=self._where(wanted), evidence=evidence)
         return await self._nothing_left(wanted, position)
 
     async def _nothing_left(self, wanted: TailRange, position: int) -> list[Hole]:
@@ -162,20 +211,5 @@ class TailReader:
             return []
         return [Hole(position, wanted.end, HoleKind.COMPACTED)]
 
-    def _give_up(self, wanted: TailRange, position: int, trouble: str) -> NoReturn:
-        raise Failed(
-            "export_leader_silent",
-            where=self._where(wanted),
-            evidence=f"no progress at offset {position} for {self._patience:.0f} s: {trouble}",
-        )
-
     def _where(self, wanted: TailRange) -> str:
         return f"{self._cluster.alias}: {wanted.topic}-{wanted.partition}"
-
-
-def _unreadable(wanted: TailRange, error: CorruptBatch) -> Failed:
-    return Failed(
-        "export_batch_damaged",
-        where=f"{wanted.topic}-{wanted.partition}",
-        evidence=f"offset {error.offset}: {error.reason}",
-    )

@@ -1,4 +1,4 @@
-"""An exported record, and the bytes by which records and holes are hashed. Pure.
+"""An exported record, a hole, and the bytes by which both are hashed. Pure.
 
 The canonical bytes of a record are the same whatever file it is in: big-endian numbers, and every text after
 its length, so that no two records have the same bytes.
@@ -7,13 +7,11 @@ its length, so that no two records have the same bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 import hashlib
 from struct import Struct
 from typing import Final, NamedTuple
 from uuid import UUID
-
-from drkit.export.hole import Hole
 
 _RECORD: Final = Struct(">cqqbq")
 _HOLE: Final = Struct(">cqq")
@@ -23,6 +21,34 @@ _PART: Final = Struct(">qq32s")
 _NO_BYTES: Final = _LENGTH.pack(-1)
 _OF_PART: Final = b"drkit export part 1\0"
 _OF_PARTITION: Final = b"drkit export partition 1\0"
+
+
+class HoleKind(StrEnum):
+    """Why an offset holds no exported record."""
+
+    MARKER = "marker"
+    """The marker that ends a transaction."""
+    ABORTED = "aborted"
+    """A record of an aborted transaction."""
+    COPIED_BACK = "copied_back"
+    """A record that drkit itself copied there from the other cluster."""
+    COMPACTED = "compacted"
+    """Compaction removed the record: a later one has its key, or it was a tombstone."""
+    REMOVED = "removed"
+    """Before the start of the log: retention, or DeleteRecords."""
+
+
+class Hole(NamedTuple):
+    """Offsets from `first` up to but without `end`."""
+
+    first: int
+    end: int
+    kind: HoleKind
+
+    @property
+    def offsets(self) -> int:
+        """How many they are."""
+        return self.end - self.first
 
 
 class TimestampType(IntEnum):
@@ -54,6 +80,9 @@ class ExportedRecord(NamedTuple):
         return len(self.key or b"") + len(self.value or b"") + headers
 
 
+Item = ExportedRecord | Hole
+
+
 def record_bytes(record: ExportedRecord) -> bytes:
     """The canonical bytes of a record."""
     offset, timestamp, kind, key, value, headers, producer_id = record
@@ -69,10 +98,7 @@ def _sized(data: bytes | None) -> tuple[bytes, ...]:
 
 
 class Chain:
-    """The hash over all records and holes of a range of offsets, in their order.
-
-    A record that is missing, changed, doubled or moved gives another hash.
-    """
+    """A hash over records and holes in order: one that is missing, changed, doubled or moved alters it."""
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
@@ -86,11 +112,7 @@ class Chain:
         self._hash.update(_HOLE.pack(b"H", hole.first, hole.end) + hole.kind.encode() + b"\0")
 
     def result(self, topic_id: UUID, partition: int, first: int, end: int) -> str:
-        """The hash of the range, in hexadecimal digits.
-
-        :param first: first offset of the range
-        :param end: first offset after it
-        """
+        """Return the hash of the range [first, end), in hexadecimal digits."""
         span = _SPAN.pack(topic_id.bytes, partition, first, end)
         return hashlib.sha256(_OF_PART + span + self._hash.digest()).hexdigest()
 
@@ -98,10 +120,7 @@ class Chain:
 def chain_of_parts(
     topic_id: UUID, partition: int, first: int, end: int, parts: Iterable[tuple[int, int, str]]
 ) -> str:
-    """The chain of a partition: the hash over the chains of its parts, in their order.
-
-    :param parts: first offset, end offset and chain of each
-    """
+    """Return the hash over the chains of a partition's parts: first offset, end and chain of each."""
     found = hashlib.sha256(_OF_PARTITION + _SPAN.pack(topic_id.bytes, partition, first, end))
     for part_first, part_end, chain in parts:
         found.update(_PART.pack(part_first, part_end, bytes.fromhex(chain)))

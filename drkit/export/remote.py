@@ -69,10 +69,7 @@ class RemoteFolder:
 
 
 def remote_folder(place: str) -> RemoteFolder:
-    """The folder at a URL.
-
-    :raises ConfigError: pyarrow knows no such file system
-    """
+    """The folder at a URL. Raises ConfigError if pyarrow knows no such file system."""
     try:
         system, path = fs.FileSystem.from_uri(place)
     except (pa.ArrowException, OSError, ValueError) as error:

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from drkit.config import FlowSettings, Settings
 from drkit.export.manifest import Manifest, TailRange
-from drkit.export.ranges import CopiedBack as CopiedBack
 from drkit.export.request import NO_CONF, Progress
+from drkit.export.request import CopiedBack as CopiedBack
 from drkit.export.request import Exported as Exported
 from drkit.export.request import ExportRequest as ExportRequest
 

@@ -1,4 +1,4 @@
-"""The operations of an export's storage, on this machine or elsewhere.
+"""The operations of an export's storage, and a folder of this machine as one.
 
 New files and folders are readable by their owner only, and existing ones are never overwritten.
 """
@@ -6,7 +6,17 @@ New files and folders are readable by their owner only, and existing ones are ne
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import BinaryIO, NamedTuple, Protocol
+from io import FileIO
+import os
+from pathlib import Path
+import shutil
+import stat
+from typing import BinaryIO, Final, NamedTuple, Protocol
+
+from drkit.atomic_file import sync_folder
+from drkit.private_file import open_private
+
+_OURS: Final = 0o700
 
 
 class FoundFile(NamedTuple):
@@ -61,3 +71,96 @@ class Storage(Protocol):
 
     def publish(self, path: str, name: str) -> None:
         """Give a file its final name, in one step, when all else is durable."""
+
+
+class LocalFolder:
+    """A folder of this machine."""
+
+    is_local = True
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def exists(self) -> bool:
+        """See :class:`Storage`."""
+        return os.path.lexists(self._root)
+
+    def make(self) -> None:
+        """See :class:`Storage`."""
+        _make_all(self._root.parent)
+        self._root.mkdir(_OURS)
+
+    def create(self, path: str) -> NewFile:
+        """See :class:`Storage`."""
+        file = self._root / path
+        _make_all(file.parent)
+        descriptor = open_private(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        return _DurableFile(os.fdopen(descriptor, "wb", buffering=0))
+
+    def open(self, path: str) -> BinaryIO:
+        """See :class:`Storage`."""
+        return os.fdopen(open_private(self._root / path, os.O_RDONLY), "rb")
+
+    def files(self) -> Iterator[FoundFile]:
+        """See :class:`Storage`."""
+        for folder, folders, names in os.walk(self._root, onerror=_raise):
+            # A link to a folder is in the list of folders, and is not followed.
+            links = [name for name in folders if (Path(folder) / name).is_symlink()]
+            for name in sorted([*names, *links]):
+                file = Path(folder) / name
+                found = file.lstat()
+                path = file.relative_to(self._root).as_posix()
+                yield FoundFile(path, found.st_size, stat.S_ISREG(found.st_mode))
+
+    def delete(self, path: str) -> None:
+        """See :class:`Storage`."""
+        (self._root / path).unlink()
+
+    def remove(self) -> None:
+        """See :class:`Storage`."""
+        shutil.rmtree(self._root)
+
+    def publish(self, path: str, name: str) -> None:
+        """See :class:`Storage`."""
+        for folder, _, _ in os.walk(self._root, topdown=False, onerror=_raise):
+            sync_folder(Path(folder))
+        (self._root / path).rename(self._root / name)
+        sync_folder(self._root)
+        sync_folder(self._root.parent)
+
+
+class _DurableFile:
+    """A file that is on the disk when it is closed, and leaves memory: what reads it back reads the disk."""
+
+    def __init__(self, file: FileIO) -> None:
+        self._file = file
+        self.closed = False
+
+    def write(self, data: bytes) -> int:
+        left = memoryview(data).cast("B")
+        while left:
+            left = left[self._file.write(left) or 0 :]
+        return len(data)
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        with self._file as file:
+            os.fsync(file.fileno())
+            if hasattr(os, "posix_fadvise"):
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def _make_all(folder: Path) -> None:
+    """Make a folder and those above it; pathlib gives those above it no mode."""
+    missing = []
+    while not folder.exists():
+        missing.append(folder)
+        folder = folder.parent
+    for each in reversed(missing):
+        each.mkdir(_OURS, exist_ok=True)
+
+
+def _raise(error: OSError) -> None:
+    raise error

@@ -1,40 +1,188 @@
-"""Failback: run the stages that bring clients back to the old primary, and make the other side its standby.
+"""Failback: the stages that bring clients back to the old primary, and make the other side its standby again.
 
-Each stage is a run of its own that can be resumed, so an interrupted failback continues where it stopped.
+The old primary becomes the standby; clients move back to it, as planned; then the other cluster becomes its
+standby. Each stage leaves records on the clusters and is a run of its own that can be resumed, so an
+interrupted failback continues where it stopped. Some topics can fail back before the others: each stage is of
+these alone then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import closing, suppress
+from enum import StrEnum
 from threading import Event
 from typing import Any, Final, NamedTuple
 
 from drkit.clock import monotonic
 from drkit.config import FlowSettings, Settings
-from drkit.counted import counted
-from drkit.errors import DrkitError, Failed, Refused
+from drkit.counted import counted, first_of
+from drkit.errors import DrkitError, Failed, Refused, Usage
+from drkit.failover.checks.foreign_writes import refusal, stopped
 from drkit.failover.core.context import StepProgress
+from drkit.failover.core.machine import FAILOVER, RETURN
 from drkit.failover.core.request import RunRequest
+from drkit.failover.core.reverse import not_replayed, records_of, required_opposite, state_of
+from drkit.failover.fencing.methods import SIZE
+from drkit.failover.journal.entries import RunLog
 from drkit.failover.journal.journal import NoRun, RunLocked
 from drkit.failover.new_primary.hold import put_back
 from drkit.failover.proposal import Proposal, Rehearsal, ReturnProposal
+from drkit.failover.returning.scope import returned, waiting
 from drkit.failover.service import FailoverService
-from drkit.failover.way_home import (
-    HomeStage,
-    Situation,
-    Ways,
-    going_home,
-    not_in_step,
-    nothing_to_do,
-    refuse_stopped,
-    refuse_uncut,
-    refuse_unreplayed,
-    situation,
-)
+from drkit.flow_state.records import GenerationRecord
+from drkit.flow_state.unreplayed import unreplayed
 from drkit.next_command import typed
-from drkit.status.pair.model import PairStatus, PairTopic
+from drkit.status.pair.model import PairState, PairStatus, PairTopic
 from drkit.status.paired import PairedCollector
+
+
+class FailbackStage(StrEnum):
+    """What is done next."""
+
+    RETURN = "return"
+    """The old primary becomes the standby of the new one."""
+    SWITCH = "switch"
+    """It is copied to; once it is in step, clients move back to it."""
+    TURN = "turn"
+    """Clients are back; the other cluster becomes the standby."""
+
+
+class FailbackState(NamedTuple):
+    """Where a pair is on its way home."""
+
+    stage: FailbackStage
+    is_under_way: bool
+    """Whether a run of this stage is open, and has to be continued."""
+
+
+class FlowPair(NamedTuple):
+    """Both directions of a pair, by where its home is."""
+
+    there: FlowSettings
+    """The flow whose source is the home of the clients."""
+    back: FlowSettings
+    topics: frozenset[str] = frozenset()
+    """The topics that go home, by their name on both sides; empty: all."""
+
+    def has(self, topics: Iterable[str]) -> bool:
+        """Whether some of these go home."""
+        return any(not self.topics or topic in self.topics for topic in topics)
+
+
+def ways_of(settings: Settings, there: FlowSettings, topics: Collection[str] = ()) -> FlowPair:
+    """Return both directions of the pair of a failed over flow. Raises ConfigError: none leads back."""
+    return FlowPair(there, required_opposite(settings, there), frozenset(topics))
+
+
+def situation(settings: Settings, ways: FlowPair) -> FailbackState | None:
+    """Return what is next; None: nothing is left. Raises Refused: a failover runs; DrkitError: no answer."""
+    there, back, _ = ways
+    opened = {flow: _open_run(settings, flow) for flow in (there.name, back.name)}
+    if (run := opened[there.name]) is not None:
+        if run.table is FAILOVER:
+            raise Refused(
+                "failover_under_way",
+                where=f"flow {there.name}",
+                evidence=f"run {run.run_id}: {run.state}",
+                hint=run.table.next_commands(abortable=run.abortable),
+            )
+        return FailbackState(FailbackStage.RETURN, is_under_way=True)
+    if (run := opened[back.name]) is not None:
+        return FailbackState(
+            FailbackStage.TURN if run.table is RETURN else FailbackStage.SWITCH, is_under_way=True
+        )
+    if ways.has(waiting(settings, back, there)):
+        return FailbackState(FailbackStage.TURN, is_under_way=False)
+    if ways.has(waiting(settings, there, back)):
+        return FailbackState(FailbackStage.RETURN, is_under_way=False)
+    if ways.has(returned(settings, there, back)):
+        return FailbackState(FailbackStage.SWITCH, is_under_way=False)
+    return None
+
+
+def refuse_unknown(settings: Settings, ways: FlowPair) -> None:
+    """Refuse topics that the flow never copied. Raises Usage; DrkitError: the cluster does not answer."""
+    if not ways.topics:
+        return
+    known = records_of(settings, ways.there).all(GenerationRecord).keys()
+    if unknown := sorted(ways.topics - known):
+        raise Usage(
+            "topic_unknown",
+            where=f"--topic, flow {ways.there.name}",
+            evidence=f"it has copied {counted(len(known), 'topic')} of {ways.there.source}",
+            hint="drkit status shows the topics",
+            topic=unknown[0],
+        )
+
+
+def refuse_unreplayed(settings: Settings, ways: FlowPair) -> None:
+    """Refuse to move clients home without records that were to be replayed. Raises Refused or DrkitError."""
+    if found := unreplayed(records_of(settings, ways.there), ways.topics or None):
+        raise not_replayed(ways.there.name, found)
+
+
+def refuse_stopped(settings: Settings, ways: FlowPair) -> None:
+    """Refuse to wait for a copy that stopped: another client wrote there. Raises Refused or DrkitError."""
+    if found := stopped(records_of(settings, ways.back), ways.topics):
+        raise refusal(ways.back.name, ways.back.target, found)
+
+
+def refuse_uncut(settings: Settings, ways: FlowPair, clients_cut: str) -> None:
+    """Refuse to bring clients home where the other cluster could not become the standby afterwards.
+
+    :param clients_cut: how clients are kept off the side that they leave; empty: it was not said
+    :raises Refused: its fence would have to be lifted, and nothing else would keep clients off
+    """
+    if clients_cut:
+        return
+    found: list[str] = []
+    with suppress(DrkitError), FailoverService(settings, ways.back) as service:  # the switchover says it
+        topics = returned(settings, ways.there, ways.back)
+        found = service.switch_by_size([t for t in topics if ways.has([t])])
+    if found:
+        raise uncut(ways, found)
+
+
+def uncut(ways: FlowPair, topics: Collection[str], switchover: str = "switchover home") -> Refused:
+    """Return the refusal of a `switchover` that would fence these topics by size."""
+    left, home = ways.back.source, ways.back.target
+    return Refused(
+        "switchover_fence_refuses_drkit",
+        where=f"{left}: {first_of(sorted(topics))}",
+        evidence=f"{SIZE} = 0 on {left} would have to be lifted before {ways.there.name} copies to it:"
+        f" clients would be on {home}, and nothing would protect it",
+        switchover=switchover,
+        left=left,
+    )
+
+
+def nothing_to_do(ways: FlowPair) -> Refused:
+    """The refusal where nothing is left to do from the beginning."""
+    there = ways.there
+    which = f"none of {first_of(sorted(ways.topics))}" if ways.topics else "no topic"
+    evidence = f"{which} is active on {there.target} because of a failover of this flow"
+    return Refused("nothing_to_fail_back", where=f"flow {there.name}", evidence=evidence)
+
+
+def going_home(topics: Iterable[PairTopic], ways: FlowPair) -> list[PairTopic]:
+    """The topics of a pair that go home, or have. Pure."""
+    return [t for t in topics if ways.has([t.topic])]
+
+
+def not_in_step(topics: Iterable[PairTopic], back: FlowSettings) -> list[PairTopic]:
+    """Return the topics that fail back and whose copy is not in step. Pure."""
+    return [t for t in topics if t.active == back.source and t.state is not PairState.PROTECTED]
+
+
+def _open_run(settings: Settings, name: str) -> RunLog | None:
+    flow = settings.one_flow(name)
+    with state_of(settings, flow) as state:
+        if state is None:
+            return None
+    with FailoverService(settings, flow) as service:
+        return service.under_way
+
 
 COMMAND: Final = "drkit failback"
 _POLL_SECONDS: Final = 2.0
@@ -56,7 +204,7 @@ class FailbackOptions(NamedTuple):
 class StageReport(NamedTuple):
     """The report of a stage, complete or as far as the stage came."""
 
-    stage: HomeStage
+    stage: FailbackStage
     flow: str
     report: dict[str, Any]
 
@@ -82,21 +230,15 @@ class FailbackOperator:
         service: FailoverService,
         request: RunRequest,
         topics: tuple[str, ...],
-        stage: HomeStage,  # noqa: ARG002  for subclasses
+        stage: FailbackStage,  # noqa: ARG002  for subclasses
     ) -> dict[str, Any]:
-        """Begin a return and run it to its end; return its report.
-
-        :raises DrkitError: it is refused, held or failed
-        """
+        """Begin a failback and run it to its end; return its report. Raises DrkitError: held or failed."""
         return service.begin_return(request, topics=topics)
 
     def resume_return(
         self, service: FailoverService, request: RunRequest, *, take_over: bool
     ) -> dict[str, Any]:
-        """Resume a return and run it to its end; return its report.
-
-        :raises DrkitError: it is refused, held or failed
-        """
+        """Resume a failback and run it to its end; return its report. Raises DrkitError: held or failed."""
         return service.resume(request, take_over=take_over)
 
 
@@ -109,7 +251,7 @@ class Failback:
     def __init__(
         self,
         settings: Settings,
-        ways: Ways,
+        ways: FlowPair,
         options: FailbackOptions,
         operator: FailbackOperator,
         stop: Event,
@@ -121,13 +263,9 @@ class Failback:
         self.is_complete = False
         """Whether no stage is left."""
 
-    def run(self, until: HomeStage | None = None) -> None:
-        """Run all remaining stages, or those before one.
-
-        :raises Refused: there is nothing to fail back, or a stage is refused
-        :raises DrkitError: a stage is held or failed
-        """
-        now: Situation | None = self._next_stage()
+    def run(self, until: FailbackStage | None = None) -> None:
+        """Run all remaining stages, or those before one. Raises Refused: nothing to do; DrkitError."""
+        now: FailbackState | None = self._next_stage()
         while now is not None:
             if now.stage is until:
                 return
@@ -137,7 +275,7 @@ class Failback:
             self._refuse_unreplayed(now)
             flow = self._flow_of(now.stage)
             self._operator.begin_stage(flow)
-            if now.stage is HomeStage.SWITCH and not now.is_under_way:
+            if now.stage is FailbackStage.SWITCH and not now.is_under_way:
                 self._refuse_uncut()
                 self._wait_for_copy()
                 self._refuse_uncut()  # which fence it gets may have been unknown
@@ -155,39 +293,35 @@ class Failback:
         self.is_complete = True
 
     def rehearse(self) -> Rehearsal | ReturnProposal:
-        """Return what the next stage would do. Changes nothing.
-
-        :raises Refused: it would be refused, or its run is already under way
-        :raises DrkitError: a cluster does not answer
-        """
+        """Return what the next stage would do. Changes nothing. Raises Refused: as the stage; DrkitError."""
         now = self._next_stage()
         flow = self._flow_of(now.stage)
         if now.is_under_way:
             raise Refused("dry_run_of_held_run", where=flow.name, evidence=f"stage {now.stage}")
         self._refuse_unreplayed(now)
         with FailoverService(self._settings, flow, self._operator.progress()) as service:
-            if now.stage is HomeStage.SWITCH:
+            if now.stage is FailbackStage.SWITCH:
                 self._refuse_uncut()
                 return service.rehearse([], self._switch_request(), self._topics)
             return service.rehearse_return(self._return_request(now.stage), self._topics)
 
-    def _next_stage(self) -> Situation:
+    def _next_stage(self) -> FailbackState:
         if (now := situation(self._settings, self._ways)) is None:
             raise nothing_to_do(self._ways)
         return now
 
-    def _refuse_unreplayed(self, now: Situation) -> None:
-        """Refuse to begin a stage while records that were to be replayed are missing. Raises Refused."""
-        if now.stage is not HomeStage.TURN and not now.is_under_way:
+    def _refuse_unreplayed(self, now: FailbackState) -> None:
+        if now.stage is not FailbackStage.TURN and not now.is_under_way:
             refuse_unreplayed(self._settings, self._ways)
 
     def _refuse_uncut(self) -> None:
-        """Refuse to move clients home where the turn after that would be refused. Raises Refused."""
         refuse_uncut(self._settings, self._ways, self._options.request.clients_cut)
 
-    def _is_run_by_replicator(self, now: Situation, error: DrkitError) -> bool:
+    def _is_run_by_replicator(self, now: FailbackState, error: DrkitError) -> bool:
         """Return whether a replicator of the pair runs a return, or has: one that needs no decision."""
-        returns = {HomeStage.TURN, HomeStage.RETURN} if self._options.is_planned else {HomeStage.TURN}
+        returns = (
+            {FailbackStage.TURN, FailbackStage.RETURN} if self._options.is_planned else {FailbackStage.TURN}
+        )
         if now.stage not in returns or self._stop.is_set():
             return False
         if isinstance(error, RunLocked | NoRun):  # it works on the run, or has just ended it
@@ -202,10 +336,10 @@ class Failback:
         """The topics that fail back; empty: all. Their names are the same on both sides."""
         return tuple(sorted(self._ways.topics))
 
-    def _flow_of(self, stage: HomeStage) -> FlowSettings:
-        return self._ways.there if stage is HomeStage.RETURN else self._ways.back
+    def _flow_of(self, stage: FailbackStage) -> FlowSettings:
+        return self._ways.there if stage is FailbackStage.RETURN else self._ways.back
 
-    def _run_stage(self, service: FailoverService, now: Situation) -> None:
+    def _run_stage(self, service: FailoverService, now: FailbackState) -> None:
         try:
             report = self._reported(service, now)
         except DrkitError:
@@ -214,9 +348,9 @@ class Failback:
             raise
         self.reports.append(StageReport(now.stage, service.flow.name, report))
 
-    def _reported(self, service: FailoverService, now: Situation) -> dict[str, Any]:
+    def _reported(self, service: FailoverService, now: FailbackState) -> dict[str, Any]:
         take_over = self._options.take_over
-        if now.stage is HomeStage.SWITCH:
+        if now.stage is FailbackStage.SWITCH:
             request = self._switch_request()
             if now.is_under_way:
                 return service.resume(request, take_over=take_over)
@@ -226,10 +360,10 @@ class Failback:
             return self._operator.resume_return(service, request, take_over=take_over)
         return self._operator.begin_return(service, request, self._topics, now.stage)
 
-    def _return_request(self, stage: HomeStage) -> RunRequest:
+    def _return_request(self, stage: FailbackStage) -> RunRequest:
         """Return the request of a return; one after a switchover has nothing to decide."""
         request = self._options.request
-        if stage is HomeStage.TURN:
+        if stage is FailbackStage.TURN:
             return RunRequest(clients_cut=request.clients_cut)
         return request._replace(evict_members=False, acls_only_home="")
 
@@ -245,10 +379,6 @@ class Failback:
     # -- the copy -----------------------------------------------------------------------------------
 
     def _wait_for_copy(self) -> None:
-        """Wait until the old primary has a complete copy.
-
-        :raises Failed: timed out, or interrupted
-        """
         back = self._ways.back
         deadline = monotonic() + self._options.wait_seconds
         shown = "nothing is known yet"
@@ -267,27 +397,20 @@ class Failback:
                     waits = self._ways._replace(topics=frozenset(t.topic for t in left))
                     refuse_stopped(self._settings, waits)
                 if monotonic() >= deadline or self._stop.wait(_POLL_SECONDS):
-                    raise self._timed_out(shown)
-
-    def _timed_out(self, state: str) -> Failed:
-        back = self._ways.back
-        only = (word for topic in self._topics for word in ("--topic", topic))
-        return Failed(
-            "not_in_step",
-            where=back.name,
-            evidence=state,
-            target=back.target,
-            source=back.source,
-            flow_back=back.name,
-            command=typed(*COMMAND.split(), "--flow", self._ways.there.name, *only),
-        )
+                    only = (word for topic in self._topics for word in ("--topic", topic))
+                    raise Failed(
+                        "not_in_step",
+                        where=back.name,
+                        evidence=shown,
+                        target=back.target,
+                        source=back.source,
+                        flow_back=back.name,
+                        command=typed(*COMMAND.split(), "--flow", self._ways.there.name, *only),
+                    )
 
 
 def copy_state(pair: PairStatus | None, left: Sequence[PairTopic]) -> str:
-    """Return how far the copy on the old primary is, in words. Pure.
-
-    :param left: the topics that are not in step
-    """
+    """Return how far the copy on the old primary is, in words; `left` is not in step. Pure."""
     if pair is None or not pair.topics:
         return "its state is unknown"
     some = f"{counted(len(left), 'topic')} of {len(pair.topics)}"

@@ -7,7 +7,7 @@ stays on record: the old primary's topic may be the only copy of its records.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from drkit import observe
@@ -15,12 +15,12 @@ from drkit.counted import counted, first_of
 from drkit.errors import Failed, Refused
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN
-from drkit.failover.core.reverse import reverse_flow, state_of
+from drkit.failover.core.reverse import opposite_flow, records_of, reverse_flow
 from drkit.failover.fencing.lift import lift_fences
 from drkit.failover.loss.findings import ANOTHER_TOPIC, CopyFate
 from drkit.failover.loss.new_primary import topic_fate
+from drkit.failover.old_primary.fence import not_answering
 from drkit.failover.old_primary.identity import is_another
-from drkit.failover.old_primary.late_fence import not_answering
 from drkit.failover.service import FailoverService
 from drkit.flow_state.codec.record import StateRecord
 from drkit.flow_state.copied_topics import promoted_of
@@ -75,7 +75,10 @@ def forgettable(service: FailoverService, topics: Collection[str]) -> list[OverT
     context = _context(service)
     roles = sorted(promoted_of(context.state.records))
     every = "*" in topics
-    _refuse_unknown(context, sorted(set(topics) - {*roles, "*"}))
+    if unknown := sorted(set(topics) - {*roles, "*"}):
+        raise Refused(
+            "not_promoted", where=f"flow {context.flow.name}", evidence=f"not promoted: {first_of(unknown)}"
+        )
     _refuse_run(service)
     source = context.source()
     if source is None:
@@ -99,7 +102,14 @@ def forgettable(service: FailoverService, topics: Collection[str]) -> list[OverT
             found.append(OverTopic(name, target or name, fate))
     if kept and not every:
         raise _refused_kept(context, kept)
-    _refuse_unreplayed(context, [t.topic for t in found])
+    if left := unreplayed(context.state.records, [t.topic for t in found]):
+        raise Refused(
+            "forget_unreplayed",
+            where=f"flow {context.flow.name}",
+            evidence=left[0].in_words,
+            command=left[0].command,
+            to_give_up=left[0].to_give_up,
+        )
     before = _promoted_before(context, found, on_new)
     if before:
         with FailoverService(context.settings, reverse_flow(context)) as opposite:
@@ -126,19 +136,17 @@ def forget(service: FailoverService, topics: Collection[str], *, by: str) -> lis
 
 
 def _end(context: Context, topics: Collection[OverTopic], by: str) -> None:
-    """Lift the fences of a flow for some topics, and delete what its state says of these."""
     names = [t.topic for t in topics]
     # First: the note left promoted topics out of its ages, so it says nothing of what is copied from now on.
-    if topics and context.state.get(SourceSeenRecord) is not None:
-        context.state.delete(SourceSeenRecord)
+    if topics:
+        context.state.delete_all(SourceSeenRecord, [""])
     lift_fences(context, names)
     settle(context.state, PendingFence, names)
     for each in topics:
         observe.event("promotion_forgotten", level="warning", flow=context.flow.name, topic=each.topic,
                       copy=each.copy, fate=each.fate.value, by=by)  # fmt: skip
-        for kind in _OF_A_TOPIC:
-            if context.state.get(kind, each.topic) is not None:
-                context.state.delete(kind, each.topic)
+    for kind in _OF_A_TOPIC:
+        context.state.delete_all(kind, names)
 
 
 def _promoted_before(
@@ -150,19 +158,17 @@ def _promoted_before(
     another id now. With only the newer one forgotten it would say where clients write.
     """
     names = {t.copy: t.topic for t in found}
-    back = next((f for f in context.settings.flows if f.has_opposite_in([context.flow])), None)
+    back = opposite_flow(context.settings, context.flow)
     if back is None or not names:
         return {}
-    with state_of(context.settings, back) as state:
-        if state is None:
-            return {}
-        promoted, known = promoted_of(state.records) & names.keys(), state.all(GenerationRecord)
-        kept = {each.topic for each in unreplayed(state.records, promoted)}
-        for copy in promoted & known.keys():
-            ids = {answer.topic_id for answer in on_new.get(copy, ()) if not answer.error}
-            if known[copy].target != names[copy] or known[copy].source_id in ids:
-                kept.add(copy)
-        return dict.fromkeys(promoted - kept, back.name)
+    state = records_of(context.settings, back)
+    promoted, known = promoted_of(state) & names.keys(), state.all(GenerationRecord)
+    kept = {each.topic for each in unreplayed(state, promoted)}
+    for copy in promoted & known.keys():
+        ids = {answer.topic_id for answer in on_new.get(copy, ()) if not answer.error}
+        if known[copy].target != names[copy] or known[copy].source_id in ids:
+            kept.add(copy)
+    return dict.fromkeys(promoted - kept, back.name)
 
 
 def _context(service: FailoverService) -> Context:
@@ -172,13 +178,14 @@ def _context(service: FailoverService) -> Context:
 
 
 async def _of_all_brokers(cluster: RawCluster, names: Collection[str]) -> dict[str, list[TopicMetadata]]:
-    """What every broker says of some topics.
-
-    :raises Failed: a broker does not say
-    :raises RawError: a broker does not answer
-    """
     found = await metadata_of_all(cluster, names)
-    if unclear := sorted(_unclear(found)):
+    wrong = {
+        n: [a.error for a in each if a.error and a.error not in codes.NO_SUCH_TOPIC]
+        for n, each in found.items()
+    }
+    if unclear := sorted(
+        f"{name}: {codes.error_name(errors[0])}" for name, errors in wrong.items() if errors
+    ):
         raise Failed(
             "topics_unknown",
             where=cluster.alias,
@@ -186,20 +193,6 @@ async def _of_all_brokers(cluster: RawCluster, names: Collection[str]) -> dict[s
             topics=counted(len(unclear), "topic"),
         )
     return found
-
-
-def _unclear(found: dict[str, list[TopicMetadata]]) -> Iterator[str]:
-    for name, answers in found.items():
-        wrong = [a.error for a in answers if a.error and a.error not in codes.NO_SUCH_TOPIC]
-        if wrong:
-            yield f"{name}: {codes.error_name(wrong[0])}"
-
-
-def _refuse_unknown(context: Context, unknown: list[str]) -> None:
-    if unknown:
-        raise Refused(
-            "not_promoted", where=f"flow {context.flow.name}", evidence=f"not promoted: {first_of(unknown)}"
-        )
 
 
 def _refuse_run(service: FailoverService) -> None:
@@ -225,14 +218,3 @@ def _refused_kept(context: Context, kept: list[str]) -> Refused:
         target=flow.target,
         command=RETURN.command,
     )
-
-
-def _refuse_unreplayed(context: Context, names: Collection[str]) -> None:
-    if left := unreplayed(context.state.records, names):
-        raise Refused(
-            "forget_unreplayed",
-            where=f"flow {context.flow.name}",
-            evidence=left[0].in_words,
-            command=left[0].command,
-            to_give_up=left[0].to_give_up,
-        )

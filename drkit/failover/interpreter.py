@@ -11,19 +11,64 @@ until a person resumes or aborts it. A killed process leaves the same state as a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any, Final
+import struct
+from traceback import extract_tb
+from typing import Any, Final, TypeVar
 
+from drkit.config import FlowSettings
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
 from drkit.failover.core.context import Context, StepProgress, StopAsked
 from drkit.failover.core.machine import FAILOVER, RunState, StepName, StepRow
-from drkit.failover.core.stall import Stall, StoodStill
+from drkit.failover.core.stall import ProcessSuspended, Stall
 from drkit.failover.core.step import Announced, Step, StepResult
 from drkit.failover.journal.entries import EntryKind, RunLog
 from drkit.failover.journal.journal import Journal, RunLocked
-from drkit.failover.unexpected import UNEXPECTED, interrupted, unexpected
-from drkit.kafka.permit import permitted_by
-from drkit.kafka.raw import RawError
+from drkit.kafka.clients import KafkaException
+from drkit.kafka.raw import RawError, unanswered_as
+from drkit.kafka.transport import permitted_by
+
+UNEXPECTED: Final = (
+    LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError, OSError, struct.error,
+    KafkaException,
+)  # fmt: skip
+"""Types of unexpected errors; drkit's own errors are not among them."""
+
+
+def unexpected(error: BaseException, where: str, command: str = FAILOVER.command) -> Failed:
+    """Return the error that holds the run at `where`; `command` resumes or aborts it."""
+    last = extract_tb(error.__traceback__)[-1:]
+    at = "".join(f", in {frame.name} of {_module(frame.filename)}, line {frame.lineno}" for frame in last)
+    return Failed(
+        "step_unexpected", where=where, evidence=f"{type(error).__name__}: {error}{at}", command=command
+    )
+
+
+def interrupted(context: Context, run: RunLog, row: StepRow, *, changed: bool) -> Failed:
+    """Return the error that holds a run stopped before or in `row`; `changed`: more than its journal."""
+    where, command = f"{row.step} of {context.flow.name}, run {run.run_id}", run.table.command
+    if not changed:
+        begin = f"begin it again: {command}"
+        return Failed("run_interrupted", where=where, evidence="nothing was changed", hint=begin)
+    fenced = StepName.FENCE in run.begun and StepName.FENCE not in run.undone
+    evidence, undo = "the run is held", f"{command} --abort"
+    if fenced and run.table is FAILOVER:
+        evidence = f"{context.flow.source} refuses producers, and {context.flow.target} is not open"
+    hint = undo if run.state is RunState.ABORTING else f"continue: {command} --resume; roll back: {undo}"
+    return Failed("run_interrupted", where=where, evidence=evidence, hint=hint)
+
+
+def _module(path: str) -> str:
+    return "/".join(path.replace("\\", "/").split("/")[-2:])
+
+
+def target_errors(flow: FlowSettings) -> AbstractContextManager[None]:
+    """Turn a request outside a run that the target leaves unanswered into ClusterUnreachable."""
+    return unanswered_as("target_unreachable_in_step", flow.target)
+
+
+T = TypeVar("T")
 
 _AGAIN_SECONDS: Final = 10.0
 """Time for retries after the first silence in a step, until another broker is leader and coordinator."""
@@ -50,10 +95,7 @@ class Interpreter:
         self._steps_back = 0
 
     def walk(self) -> None:
-        """Continue from the journal's last entry to the end of the table.
-
-        :raises DrkitError: a step refused or failed; the error is journalled
-        """
+        """Continue from the journal's last entry to the end. Raises DrkitError: a step refused or failed."""
         ended = self._kept()
         self._refuse_aborted_elsewhere()
         at = 0
@@ -76,11 +118,7 @@ class Interpreter:
         self._journal.write(EntryKind.END, None, "", {"state": RunState.DONE.value})
 
     def abort(self, reason: str) -> None:
-        """Undo the steps, last step first.
-
-        :raises Refused: the run has passed the point of no return
-        :raises DrkitError: a step could not be undone; the abort may be repeated
-        """
+        """Undo the steps, last first. Raises Refused: past the point of no return; DrkitError: repeat it."""
         run = self._journal.run
         refuse_late_abort(run)
         if run.state is not RunState.ABORTING:
@@ -98,7 +136,6 @@ class Interpreter:
         return self._journal.run.is_final
 
     def _kept(self) -> set[StepName]:
-        """Return the steps of an earlier process that are not repeated."""
         known = self._journal.run.results
         return {s for s in known if self._opened or not self._table.row[s].is_finding}
 
@@ -113,7 +150,6 @@ class Interpreter:
         return not self._still_holds(self._table.row[StepName.FENCE]) and context.look_at_source() is not None
 
     def _still_holds(self, row: StepRow) -> bool:
-        """Whether the effect of a step that ended can be proven now."""
         try:
             self._awake(row.step, lambda: self._steps[row.step].prove(self._context))
         except RunLocked:
@@ -136,7 +172,6 @@ class Interpreter:
 
     @property
     def _has_changed(self) -> bool:
-        """Whether the run has begun to change more than the journal."""
         run = self._journal.run
         rows = (self._table.row[step] for step in run.begun)
         return any(row.changes and (not row.until_effect or run.effects.get(row.step)) for row in rows)
@@ -160,7 +195,6 @@ class Interpreter:
             raise StopAsked
 
     def _refuse_aborted_elsewhere(self) -> None:
-        """Hold a run that was aborted at its source while this target was away."""
         run = self._journal.run
         if run.table is not FAILOVER or run.last_step is None:
             return
@@ -168,7 +202,7 @@ class Interpreter:
         def ask(row: StepRow) -> None:
             for step in self._steps.values():
                 if isinstance(step, Announced):
-                    self._awake(row.step, partial(_not_aborted, step, self._context))
+                    self._awake(row.step, partial(step.refuse_aborted, self._context))
 
         self._guarded(self._table.row[run.last_step], ask)
 
@@ -205,7 +239,7 @@ class Interpreter:
     def _run(self, row: StepRow) -> None:
         context, step = self._context, self._steps[row.step]
         if isinstance(step, Announced):
-            self._awake(row.step, lambda: _announced(step, context, begun=self._opened))
+            self._awake(row.step, partial(step.announce, context, begun=self._opened))
         began = context.clock()
         self._tell(row.step, row.does)
         self._journal.write(EntryKind.INTENT, row.step, "", {})
@@ -238,11 +272,8 @@ class Interpreter:
                 context.forget_admin()
                 context.run(context.loop.sleep, _PAUSE_SECONDS)
 
-    def _awake(self, name: StepName, work: Callable[[], StepResult]) -> StepResult:
-        """Return the result of `work`; repeat it after a pause of this process, if it still holds the run.
-
-        :raises RunLocked: it does not: nothing more is sent
-        """
+    def _awake(self, name: StepName, work: Callable[[], T]) -> T:
+        """Return the result of `work`; repeat it after a pause of this process, if it still holds the run."""
         while True:
             try:
                 with permitted_by(self._stall.ask):
@@ -252,7 +283,7 @@ class Interpreter:
             except UNEXPECTED as error:
                 where = f"{name} of {self._context.flow.name}"
                 raise unexpected(error, where, self._table.command) from error
-            except StoodStill:
+            except ProcessSuspended:
                 self._tell(name, "this process was suspended: the journal is read again")
                 self._stall.renew()
                 self._journal.confirm()
@@ -269,21 +300,8 @@ class Interpreter:
         self._context.tell(StepProgress(step, what))
 
 
-def _announced(step: Announced, context: Context, *, begun: bool) -> StepResult:
-    step.announce(context, begun=begun)
-    return StepResult()
-
-
-def _not_aborted(step: Announced, context: Context) -> StepResult:
-    step.refuse_aborted(context)
-    return StepResult()
-
-
 def refuse_late_abort(run: RunLog) -> None:
-    """Refuse an abort after the point of no return.
-
-    :raises Refused: that step has begun
-    """
+    """Refuse an abort after the point of no return."""
     if not run.abortable:
         raise Refused(
             "point_of_no_return",

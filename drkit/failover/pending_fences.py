@@ -1,15 +1,16 @@
 """Fences outside a run: shows active and pending fences, applies pending ones at first contact, lifts them.
 
 A fence that somebody else has lifted, or that was lifted off its record, is put up again when a person asks.
-
-A run that can still be aborted owns its fence. This module then changes nothing: resume or abort the run.
+Between question and answer the state may change: only what was agreed to is done then, and what is pending
+besides is named. A run that can still be aborted owns its fence. This module then changes nothing: resume or
+abort the run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 from drkit import observe
 from drkit.counted import counted, first_of
@@ -17,21 +18,126 @@ from drkit.errors import ConfigError, DrkitError, NotAuthorized, Refused
 from drkit.failover.core.context import Context, Scope
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect
-from drkit.failover.due_fences import DueFences
-from drkit.failover.fences import TAKEN_AWAY, Fences, TopicFence
-from drkit.failover.fencing.canary_answers import canary_answers
-from drkit.failover.fencing.choosing import hidden_acls
+from drkit.failover.fencing.choosing import canary_rights, hidden_acls
 from drkit.failover.fencing.lift import forget_replaced, lift_fences, taken_away
 from drkit.failover.fencing.methods import ACL, SIZE, recorded_acls, recorded_sizes
+from drkit.failover.fencing.proof import WRITABLE, Proof, code_name, prove, worth_of
 from drkit.failover.journal.journal import NoJournal
+from drkit.failover.old_primary.fence import BY_COMMAND, LateFence, left_open, not_answering
 from drkit.failover.old_primary.identity import refuse_another
-from drkit.failover.old_primary.late_fence import BY_COMMAND, LateFence, not_answering
-from drkit.failover.old_primary.left_open import left_open
+from drkit.failover.runs import refuse_owned
 from drkit.failover.service import FailoverService
-from drkit.failover.under_way import refuse_owned
 from drkit.flow_state.copied_topics import promoted_of
 from drkit.flow_state.pending_fence import settle
 from drkit.flow_state.records import PendingFence, PendingLift
+
+TAKEN_AWAY: Final = "taken away"
+
+
+class TopicFence(NamedTuple):
+    """The fence of one topic of the source."""
+
+    topic: str
+    fence: str
+    """``acl``, ``max.message.bytes``, both, ``owed`` for a pending fence, ``taken away`` for one that is on
+    record and not there, or empty: drkit knows of none."""
+    takes_writes: str
+    """The canary's latest result: ``no``, ``yes`` with the partitions, or why it is unknown."""
+    promoted: bool
+
+
+class Fences(NamedTuple):
+    """All fences of a flow's source."""
+
+    flow: str
+    cluster: str
+    topics: tuple[TopicFence, ...]
+    pending_fence: PendingFence | None
+    lift: PendingLift | None
+    """Fences to lift at the first contact with the cluster."""
+    unanswered: str
+    """Why the cluster did not answer; empty: it did."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fences as plain JSON data."""
+        pending = None if self.pending_fence is None else self.pending_fence.to_json()
+        lift = None if self.lift is None else self.lift.to_json()
+        return {
+            "flow": self.flow, "cluster": self.cluster, "unanswered": self.unanswered, "owed": pending,
+            "lift_pending": lift, "topics": [t._asdict() for t in self.topics],
+        }  # fmt: skip
+
+
+class DueFences(NamedTuple):
+    """Topics of the source, by what is due for them."""
+
+    pending: frozenset[str] = frozenset()
+    lift: frozenset[str] = frozenset()
+    taken_away: frozenset[str] = frozenset()
+    """Somebody else has lifted their fence: clients may write there."""
+    off_record: frozenset[str] = frozenset()
+    """Their fence is on no record any more, and they take writes."""
+
+    @classmethod
+    def of(
+        cls,
+        pending: PendingFence | None,
+        lift: PendingLift | None,
+        gone: Collection[str],
+        off_record: Collection[str] = (),
+    ) -> Self:
+        """What these records say, and what was seen on the source."""
+        return cls(
+            frozenset(pending.topics if pending is not None else ()),
+            frozenset(lift.topics if lift is not None else ()),
+            frozenset(gone),
+            frozenset(off_record),
+        )
+
+    @property
+    def to_fence(self) -> list[str]:
+        """The topics to be fenced, sorted."""
+        return sorted(self.pending | self.taken_away | self.off_record)
+
+    def within(self, agreed: DueFences) -> DueFences:
+        """What is still due of what was agreed to."""
+        return DueFences(*(now & said for now, said in zip(self, agreed, strict=True)))
+
+    def besides(self, agreed: DueFences) -> list[str]:
+        """What is due now and was not agreed to, as sentences."""
+        whats = ("the fence of {} is pending", "the lift of the fence of {} is pending",
+                 "somebody has lifted the fence of {}", "the fence of {} went off its record")  # fmt: skip
+        since = "since this command has looked: nothing was done about it"
+        return [
+            f"{what.format(first_of(sorted(now - said)))} {since}"
+            for what, now, said in zip(whats, self, agreed, strict=True)
+            if now - said
+        ]
+
+
+def canary_answers(context: Context, topics: list[str]) -> dict[str, str]:
+    """Whether each source topic takes writes: ``no``, ``yes`` with the partitions, or why it is unknown."""
+    canary = context.settings.failover.fence.canary
+    settings = context.source_settings
+    try:
+        rights = None
+        with suppress(NotAuthorized):  # what the canary is worth is unknown then; what it is told is not
+            rights = canary_rights(settings, context.state, canary) if topics else None
+        if rights is not None:
+            worth_of(settings, canary, topics, rights)
+        proof = prove(settings, canary, topics) if topics else Proof({}, (), {})
+    except Refused as error:
+        return dict.fromkeys(topics, f"unknown: {error.what}")
+    except DrkitError as error:
+        return dict.fromkeys(topics, f"the canary cannot connect: {error.what}")
+    out = {at.topic: "no" for at in (*proof.refused, *proof.without_leader)}
+    for at, why in sorted(proof.open.items(), key=lambda each: (each[0] in proof.silent, each[0])):
+        said = "unknown" if at in proof.silent else "yes"
+        before = out.get(at.topic, "no")
+        told = str(at.partition) if why == code_name(WRITABLE) else f"{at.partition} ({why})"
+        out[at.topic] = f"{said}: partitions {told}" if before == "no" else f"{before}, {told}"
+    return out
+
 
 _SHOWN: Final = 5
 _OWED: Final = "owed"
@@ -43,17 +149,13 @@ class _Unjournalled(NoJournal):
 
     @contextmanager
     def effect(self, step: StepName, name: str, details: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """See :class:`drkit.failover.core.context.JournalView`."""
         observe.event("fence_changes", step=step.value, effect=name, details=dict(details))
         outcome: dict[str, Any] = {}
         yield outcome
 
 
 def shown(service: FailoverService) -> Fences:
-    """Return active and pending fences with the canary's result for each topic. Changes nothing.
-
-    :raises DrkitError: the target cannot be read
-    """
+    """Return all fences with the canary's result per topic. Changes nothing. Raises DrkitError."""
     context = _context(service)
     pending = context.state.get(PendingFence)
     acls, sizes = recorded_acls(context.state), recorded_sizes(context.state)
@@ -77,10 +179,7 @@ def shown(service: FailoverService) -> Fences:
 
 
 def planned(service: FailoverService) -> list[StepEffect]:
-    """Return what :func:`apply_pending` would do now, on request of a person. Changes nothing.
-
-    :raises DrkitError: as :func:`apply_pending`
-    """
+    """Return what :func:`apply_pending` would do now. Changes nothing. Raises DrkitError: as that does."""
     context = _context(service)
     pending, lift = _pending_work(service, context)
     now = _due_now(service, context, pending, lift)
@@ -88,11 +187,8 @@ def planned(service: FailoverService) -> list[StepEffect]:
         raise not_answering(context, BY_COMMAND)
     effects = []
     if lift is not None:
-        effects.append(
-            StepEffect(
-                f"lift the fences of {counted(len(lift.topics), 'topic')}", context.flow.source, lift.why
-            )
-        )
+        what = f"lift the fences of {counted(len(lift.topics), 'topic')}"
+        effects.append(StepEffect(what, context.flow.source, lift.why))
     if open_ := sorted(now.off_record):
         why = "its fence is on no record any more, and it takes writes; asked first, or --yes"
         effects.append(StepEffect(f"close {first_of(open_)} again", context.flow.source, why))
@@ -102,10 +198,7 @@ def planned(service: FailoverService) -> list[StepEffect]:
 
 
 def due(service: FailoverService) -> DueFences:
-    """What :func:`apply_pending` would do now, on request of a person. Changes nothing.
-
-    :raises DrkitError: as :func:`apply_pending`, but for an old primary that does not answer
-    """
+    """Return what :func:`apply_pending` would do now; a silent source is no error. Raises DrkitError."""
     context = _context(service)
     return _due_now(service, context, *_pending_work(service, context))
 
@@ -162,10 +255,7 @@ def apply_pending(service: FailoverService, agreed: DueFences | None = None) -> 
 def _due_now(
     service: FailoverService, context: Context, pending: PendingFence | None, lift: PendingLift | None
 ) -> DueFences:
-    """What is due on request of a person; where the source is silent, what is pending alone.
-
-    :raises DrkitError: the source does not tell
-    """
+    """What is due on request of a person; where the source is silent, what is pending alone."""
     gone, open_ = _gone(context, pending, lift), list[str]()
     if context.source() is not None:
         try:
@@ -180,9 +270,6 @@ def _gone(context: Context, *pending: PendingFence | PendingLift | None) -> list
     """The promoted topics whose fence somebody else has lifted; none where the source is silent.
 
     Which these are may be hidden: what is pending is done all the same.
-
-    :raises Refused: the source is another cluster, of whose fences nothing is on record
-    :raises DrkitError: it is hidden, and nothing is pending
     """
     if context.source() is None:
         return []
@@ -270,9 +357,5 @@ def _for(service: FailoverService, context: Context, topics: Collection[str]) ->
 def _pending_work(
     service: FailoverService, context: Context
 ) -> tuple[PendingFence | None, PendingLift | None]:
-    """Return the pending fence and the pending lift.
-
-    :raises Refused: a run that can still be aborted owns the fence
-    """
     refuse_owned(service.under_way, context.flow.name)
     return context.state.get(PendingFence), context.state.get(PendingLift)

@@ -33,7 +33,6 @@ def diagram(table: Table) -> str:
 
 
 def _after_failure(table: Table, step: StepName) -> list[str]:
-    """Return the lines beside a group of steps that begins with a step."""
     if table.is_before(step, table.first_change):
         return [f"{RunState.REFUSED}: nothing was changed"]
     again = next(row.step for row in table.rows if row.is_finding)

@@ -1,4 +1,4 @@
-"""What a person sees before a failover begins: its scope, what was found, and what would be refused."""
+"""What a person sees before a run begins: scope, dry run, findings, and what would be refused."""
 
 from __future__ import annotations
 
@@ -8,7 +8,21 @@ from typing import NamedTuple
 from drkit.errors import Refused
 from drkit.failover.checks.scope import Chosen
 from drkit.failover.checks.survey import Survey
-from drkit.failover.rehearsal import Planned
+from drkit.failover.core.context import Context
+from drkit.failover.core.machine import FAILOVER, StepName, Table
+from drkit.failover.core.step import Step, StepEffect
+
+
+class Planned(NamedTuple):
+    """A line of a dry run."""
+
+    step: StepName
+    effect: StepEffect
+
+
+def rehearse(context: Context, steps: Mapping[StepName, Step], table: Table = FAILOVER) -> list[Planned]:
+    """Return what every step would do now, in the table's order. Changes nothing. Raises DrkitError."""
+    return [Planned(row.step, effect) for row in table.rows for effect in steps[row.step].plan(context)]
 
 
 class Proposal(NamedTuple):
@@ -18,7 +32,6 @@ class Proposal(NamedTuple):
     chosen: Chosen
     survey: Survey
     flow_back: str | None
-    """The flow that protects the new primary later; None: none is configured."""
 
 
 class Rehearsal(NamedTuple):
@@ -30,7 +43,6 @@ class Rehearsal(NamedTuple):
     refusals: list[tuple[str, Refused]]
     """The refusals by gate; empty: the failover would begin."""
     flow_back: str | None
-    """As in the proposal."""
 
 
 class ReturnProposal(NamedTuple):
@@ -43,7 +55,6 @@ class ReturnProposal(NamedTuple):
     topics: Mapping[str, str]
     """Their names on the old primary → on the new one."""
     lines: list[Planned]
-    """What each step would do."""
     undecided: str = ""
     """The decisions that are missing before anything is destroyed; empty: none."""
 

@@ -13,15 +13,22 @@ from drkit.failover.journal.entries import EntryKind, RunLog
 from drkit.failover.journal.file import open_kept, path_of
 
 _CLIENTS_AGAIN = StepName.REPOINT
+_LOSS = (
+    "statement",
+    "drained",
+    "exact",
+    "records",
+    "held_back",
+    "held_acknowledged",
+    "seconds",
+    "partitions",
+)
 _NOTHING_LEFT = {
     FAILOVER.name: "nothing is left of it: the flow continues as before",
     RETURN.name: "nothing is left of it but its records: the old primary is fenced, and removes by its own"
     " retention, as before; the new one is not protected",
 }
-_PAGES = {
-    FAILOVER.name: "drkit explain night",
-    RETURN.name: "drkit explain failback",
-}
+_PAGES = {FAILOVER.name: "drkit explain night", RETURN.name: "drkit explain failback"}
 
 
 def report_of(run: RunLog, flow: str) -> dict[str, Any]:
@@ -58,7 +65,15 @@ def report_of(run: RunLog, flow: str) -> dict[str, Any]:
         "loss": _loss(run, evidence),
         "next": evidence.get(StepName.DONE, {}).get("next", _next(run)),
         "decision": run.opening.get("decision", {}),
-        "timeline": _timeline(run),
+        "timeline": [
+            {
+                "at_ms": e.at_ms,
+                "kind": e.kind.value,
+                "step": e.step.value if e.step else "",
+                "effect": e.effect,
+            }
+            for e in run.entries
+        ],
     }
     if run.state not in {RunState.DONE, RunState.RUNNING}:
         report["held"] = _held(run)
@@ -66,10 +81,7 @@ def report_of(run: RunLog, flow: str) -> dict[str, Any]:
 
 
 def keep(run: RunLog, flow: str, folder: Path) -> None:
-    """Write a copy of the report to this machine's disk; a failed write is only logged.
-
-    :param folder: this machine's journals
-    """
+    """Write the report beside this machine's journals in `folder`; a failed write is only logged."""
     path = path_of(folder, run.run_id, "report.json")
     try:
         text = json.dumps(report_of(run, flow), indent=2, ensure_ascii=False)
@@ -84,17 +96,7 @@ def _loss(run: RunLog, evidence: Mapping[StepName, Mapping[str, Any]]) -> Any:
     found = evidence.get(StepName.TRANSLATE, {}).get("loss") or evidence.get(StepName.DRAIN)
     if found is None:
         return None
-    names = (
-        "statement",
-        "drained",
-        "exact",
-        "records",
-        "held_back",
-        "held_acknowledged",
-        "seconds",
-        "partitions",
-    )
-    loss: dict[str, Any] = {k: found.get(k) for k in names}
+    loss: dict[str, Any] = {k: found.get(k) for k in _LOSS}
     later = _still_writing(run)
     if later and loss["seconds"] is not None:
         loss["seconds"] += later
@@ -117,7 +119,6 @@ def _still_writing(run: RunLog) -> float:
 
 
 def _outside(evidence: Mapping[StepName, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what does not move, by SNAPSHOT, with later findings of TRANSLATE and VERIFY."""
     found: dict[str, Any] = dict(evidence.get(StepName.SNAPSHOT, {}).get("outside", {}))
     late = evidence.get(StepName.TRANSLATE, {}).get("late", {})
     too_late = evidence.get(StepName.VERIFY, {}).get("too_late", {})
@@ -143,7 +144,6 @@ def _groups(evidence: Mapping[StepName, Mapping[str, Any]], scope: Mapping[str, 
 
 
 def _seconds(run: RunLog) -> dict[str, float]:
-    """Return durations in seconds: by step, and from the beginning until clients could work again."""
     found = {s.value: float(r.get("seconds") or 0.0) for s, r in run.results.items()}
     ends = _ends(run)
     began = run.entries[0].at_ms
@@ -158,15 +158,7 @@ def _seconds(run: RunLog) -> dict[str, float]:
 
 
 def _ends(run: RunLog) -> dict[StepName | None, int]:
-    """Return when each step last ended, in milliseconds."""
     return {e.step: e.at_ms for e in run.entries if e.kind is EntryKind.RESULT and not e.effect}
-
-
-def _timeline(run: RunLog) -> list[dict[str, Any]]:
-    return [
-        {"at_ms": e.at_ms, "kind": e.kind.value, "step": e.step.value if e.step else "", "effect": e.effect}
-        for e in run.entries
-    ]
 
 
 def _held(run: RunLog) -> dict[str, Any]:
@@ -176,15 +168,11 @@ def _held(run: RunLog) -> dict[str, Any]:
     return {"step": str(step) if step else "", **found.get("error", {})}
 
 
-def _pending(run: RunLog) -> list[str]:
-    """Return what could not be undone yet."""
-    undone = (e.body.get("evidence", {}) for e in run.entries if e.kind is EntryKind.UNDONE)
-    return [told["pending"] for told in undone if "pending" in told]
-
-
 def _next(run: RunLog) -> list[str]:
     if run.state in {RunState.ABORTED, RunState.REFUSED}:
-        return _pending(run) or [_NOTHING_LEFT[run.table.name]]
+        undone = (e.body.get("evidence", {}) for e in run.entries if e.kind is EntryKind.UNDONE)
+        pending = [evidence["pending"] for evidence in undone if "pending" in evidence]
+        return pending or [_NOTHING_LEFT[run.table.name]]
     return [
         f"clear the reason, then: {run.table.next_commands(abortable=run.abortable)}",
         f"how to decide: {_PAGES[run.table.name]}",

@@ -1,4 +1,4 @@
-"""One flow's runs of any table: connections, journal, and the operations resume and abort."""
+"""One flow's runs of any table: steps, connections, journal, and the operations resume and abort."""
 
 from __future__ import annotations
 
@@ -12,36 +12,108 @@ import uuid
 from drkit.config import FlowSettings, Settings
 from drkit.counted import first_of
 from drkit.errors import DrkitError, Refused
-from drkit.failover.checks.decision import decided
-from drkit.failover.checks.terms import least_term
-from drkit.failover.core.choices import choice_for, choices_among, refuse_unknown
+from drkit.failover.checks.run_opening import decided, least_term
 from drkit.failover.core.commands import UNTIL_EXPORT
 from drkit.failover.core.context import Context, JournalView, Scope, StepProgress
 from drkit.failover.core.machine import FAILOVER, RETURN, RunState, StepName
-from drkit.failover.core.request import RunRequest
+from drkit.failover.core.request import RunRequest, choice_for, choices_among, refuse_unknown
 from drkit.failover.core.stall import Stall
 from drkit.failover.core.step import Step
 from drkit.failover.fencing.source_record import overrule_abort
-from drkit.failover.interpreter import Interpreter, refuse_late_abort
-from drkit.failover.journal.entries import RunLog
+from drkit.failover.interpreter import Interpreter, refuse_late_abort, target_errors
+from drkit.failover.journal.entries import EntryKind, RunLog
 from drkit.failover.journal.file import JournalFile, folder_of
-from drkit.failover.journal.journal import Journal, NoJournal, open_run, refuse_open
+from drkit.failover.journal.journal import Journal, NoJournal, RunLocked, open_run, refuse_open
 from drkit.failover.journal.topic import JournalTopic, ensure_topic
 from drkit.failover.report import keep, report_of
-from drkit.failover.returning.table import return_steps
-from drkit.failover.steps.table import all_steps
-from drkit.failover.under_way import refuse_held
-from drkit.failover.unexpected import silent_target
+from drkit.failover.returning.after_begin import ProtectedStep, ReplayStep
+from drkit.failover.returning.begin import BeginStep
+from drkit.failover.returning.compare import CompareStep
+from drkit.failover.returning.contact import ContactStep
+from drkit.failover.returning.deciding import DecideStep
+from drkit.failover.returning.demote import DemoteStep
+from drkit.failover.returning.exporting import ExportStep
+from drkit.failover.steps.after_open import DoneStep, RepointStep, VerifyStep
+from drkit.failover.steps.drain import DrainStep
+from drkit.failover.steps.fence import FenceStep
+from drkit.failover.steps.freeze import FreezeStep
+from drkit.failover.steps.group_offsets import CommitOffsetsStep, TranslateStep
+from drkit.failover.steps.opening import OpenStep
+from drkit.failover.steps.snapshot import LockStep, SnapshotStep
 from drkit.flow_state.names import state_topic
+from drkit.flow_state.pending_fence import paid_with
 from drkit.flow_state.topic import StateTopic
-from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.requests import metadata
 
-_NOTHING: Final = Scope({}, (), whole_flow=False)
+
+def all_steps() -> Mapping[StepName, Step]:
+    """Return a step for every row."""
+    steps: tuple[Step, ...] = (
+        LockStep(), SnapshotStep(),
+        FenceStep(), DrainStep(), FreezeStep(),
+        TranslateStep(), CommitOffsetsStep(), OpenStep(), RepointStep(), VerifyStep(), DoneStep(),
+    )  # fmt: skip
+    return {step.name: step for step in steps}
+
+
+def return_steps() -> Mapping[StepName, Step]:
+    """Return a step for every row."""
+    steps: tuple[Step, ...] = (
+        LockStep(), ContactStep(), CompareStep(), ExportStep(), DecideStep(), DemoteStep(), BeginStep(),
+        ReplayStep(), ProtectedStep(),
+    )  # fmt: skip
+    return {step.name: step for step in steps}
+
+
+def refuse_held(run: RunLog | None) -> None:
+    """Refuse to begin a run, or to show one that would begin, while another is held.
+
+    :param run: the one that is under way
+    :raises RunLocked: it is held; the error has its reason and the commands that end it
+    """
+    if run is None or run.entries[-1].kind is not EntryKind.HELD:
+        return
+    why = run.held.get("error", {}).get("error", "")
+    raise RunLocked(
+        "run_held",
+        where=f"run {run.run_id}, term {run.term}",
+        evidence=f"{run.state} at {run.last_step or 'its beginning'}" + (f": {why}" if why else ""),
+        table=run.table.name,
+        commands=run.table.next_commands(abortable=run.abortable),
+    )
+
+
+def refuse_owned(run: RunLog | None, flow: str) -> None:
+    """Refuse to apply or lift a fence while a run that can still be aborted owns it.
+
+    :param run: the one that is under way
+    :param flow: its flow's name
+    """
+    if run is None or not run.abortable:
+        return
+    command = run.table.typed("--flow", flow)
+    if run.table is RETURN:
+        then = (
+            f", which fences it again after a failover; or {command.plus('--abort')}, then: {paid_with(flow)}"
+        )
+    else:
+        then = f", or {command.plus('--abort')}, which lifts its fences"
+    raise Refused(
+        "fence_owned",
+        where=f"run {run.run_id}",
+        evidence=f"it is {run.state} at {run.last_step or 'its beginning'}",
+        table=run.table.name,
+        command=command,
+        then=then,
+    )
+
+
+NO_SCOPE: Final = Scope({}, (), whole_flow=False)
 _CONNECT_MS: Final = 10_000
 NAMED: Final = "--topic "
 """Before the name of a topic in the journal's words of a failback."""
-_NO_DECISION: Final[Mapping[str, Any]] = {}
+NO_DECISION: Final[Mapping[str, Any]] = {}
 
 
 class Runs:
@@ -84,21 +156,19 @@ class Runs:
         self._state: StateTopic | None = None
         self._context: Context | None = None
         try:
-            loop.run(target.connect, _CONNECT_MS)
-            name = state_topic(flow.source)
-            if loop.run(metadata, target, [name])[name].error:
-                raise Refused(
-                    "never_copied",
-                    where=f"flow {flow.name}",
-                    evidence=f"there is no {name} on {flow.target}",
-                    flow=flow.name,
-                )
-            self._state = StateTopic(target_settings, flow.source)
-            self._state.load()
-            self._read_journal()
-        except RawError as error:
-            self.close()
-            raise silent_target(flow, error) from error
+            with target_errors(flow):
+                loop.run(target.connect, _CONNECT_MS)
+                name = state_topic(flow.source)
+                if loop.run(metadata, target, [name])[name].error:
+                    raise Refused(
+                        "never_copied",
+                        where=f"flow {flow.name}",
+                        evidence=f"there is no {name} on {flow.target}",
+                        flow=flow.name,
+                    )
+                self._state = StateTopic(target_settings, flow.source)
+                self._state.load()
+                self._read_journal()
         except DrkitError:
             self.close()
             raise
@@ -122,10 +192,7 @@ class Runs:
     # -- operations ---------------------------------------------------------------------------------
 
     def refuse_under_way(self) -> None:
-        """Refuse what begins a run, or shows one that would begin, while another is under way.
-
-        :raises RunLocked: it is under way, or held
-        """
+        """Refuse to begin a run, or to show one, while another is under way or held. Raises RunLocked."""
         refuse_held(self.under_way)
         refuse_open(self._topic)
 
@@ -153,24 +220,16 @@ class Runs:
         run = self._topic.history.runs.get(self._run_id)
         return report_of(run, self._flow.name) if run is not None else None
 
-    def context_outside_run(self, scope: Scope = _NOTHING, journal: JournalView | None = None) -> Context:
-        """Return a context on both clusters that belongs to no run.
-
-        :param journal: records effects; without one effects are refused
-        """
-        known = self._context or self._new_context(scope, RunRequest(), NoJournal(), _NO_DECISION)
+    def context_outside_run(self, scope: Scope = NO_SCOPE, journal: JournalView | None = None) -> Context:
+        """Return a context on both clusters of no run; without a `journal` effects are refused."""
+        known = self._context or self._new_context(scope, RunRequest(), NoJournal(), NO_DECISION)
         self._context = replace(known, scope=scope, journal=journal or NoJournal(), run_id="")
         return self._context
 
     def read_again(self) -> None:
-        """Read the journal on to its end: :attr:`under_way` is as of now.
-
-        :raises DrkitError: it cannot be read
-        """
-        try:
+        """Read the journal on: :attr:`under_way` is as of now. Raises DrkitError: it cannot be read."""
+        with target_errors(self._flow):
             self._read_journal()
-        except RawError as error:
-            raise silent_target(self._flow, error) from error
 
     @property
     def flow(self) -> FlowSettings:
@@ -191,14 +250,12 @@ class Runs:
     # -- how ----------------------------------------------------------------------------------------
 
     def _read_journal(self) -> None:
-        """Raises RawError: the target does not answer."""
         if self._loop.run(self._topic.exists):
             self._loop.run(self._topic.read)
 
     def _begun(
         self, context: Context, opening: Mapping[str, Any], decision: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Begin a run and walk its table."""
         term = least_term(context, self._folder)
         ensure_topic(context.target_admin(), self._topic.name)
         journal = self._journal(uuid.uuid4().hex[:12])

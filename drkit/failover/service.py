@@ -4,33 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
-from drkit.failover.checks.preconditions import refusals
+from drkit.failover.checks.run_opening import least_term
 from drkit.failover.checks.scope import choose
 from drkit.failover.checks.survey import survey
-from drkit.failover.checks.terms import least_term
 from drkit.failover.core.commands import UNTIL_EXPORT
 from drkit.failover.core.context import Context, Scope
 from drkit.failover.core.machine import FAILOVER, RETURN, StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.fencing.methods import SIZE
+from drkit.failover.interpreter import target_errors
 from drkit.failover.journal.journal import NoJournal
-from drkit.failover.proposal import Confirm, ConfirmReturn, Proposal, Rehearsal, ReturnProposal
-from drkit.failover.rehearsal import rehearse
+from drkit.failover.proposal import Confirm, ConfirmReturn, Proposal, Rehearsal, ReturnProposal, rehearse
 from drkit.failover.returning.deciding import still_undecided
-from drkit.failover.returning.outlook import Outlook, outlook
+from drkit.failover.returning.return_plan import Outlook, outlook
 from drkit.failover.returning.scope import choose as choose_return
 from drkit.failover.returning.scope import promoted
-from drkit.failover.runs import NAMED, Runs
+from drkit.failover.runs import NAMED, NO_DECISION, NO_SCOPE, Runs
 from drkit.failover.steps.fence import FenceStep
-from drkit.failover.steps.look import question_of
-from drkit.failover.unexpected import told
-
-_NOTHING: Final = Scope({}, (), whole_flow=False)
-_CONNECT_MS: Final = 10_000
-_NO_DECISION: Final[Mapping[str, Any]] = {}
+from drkit.failover.steps.snapshot import refusals_of
 
 
 class FailoverService(Runs):
@@ -41,7 +35,7 @@ class FailoverService(Runs):
         groups: Sequence[str],
         request: RunRequest,
         confirm: Confirm = lambda _: None,
-        decision: Mapping[str, Any] = _NO_DECISION,
+        decision: Mapping[str, Any] = NO_DECISION,
         *,
         topics: Sequence[str] = (),
     ) -> dict[str, Any]:
@@ -54,12 +48,12 @@ class FailoverService(Runs):
         :raises DrkitError: a step failed
         """
         self.refuse_under_way()
-        context = self._new_context(_NOTHING, request, NoJournal(), decision)
-        with told(self._flow):
+        context = self._new_context(NO_SCOPE, request, NoJournal(), decision)
+        with target_errors(self._flow):
             chosen = choose(context, groups, topics)
             context = self._context = replace(context, scope=chosen.scope)
             seen = survey(context)
-            found = refusals(question_of(context, seen))
+            found = refusals_of(context, seen)
         for _, refusal in found:
             raise refusal
         confirm(Proposal(self._flow.name, chosen, seen, context.settings.flow_back(self._flow)))
@@ -95,7 +89,7 @@ class FailoverService(Runs):
         confirm(proposal)
         # On record: a run that is resumed and ends without a change prints the command that begins it again.
         words = [*(f"{NAMED}{topic}" for topic in topics), *(UNTIL_EXPORT,) * until_export]
-        return self._begun(context, {"table": RETURN.name, "words": words}, _NO_DECISION)
+        return self._begun(context, {"table": RETURN.name, "words": words}, NO_DECISION)
 
     def rehearse_return(
         self, request: RunRequest, topics: Sequence[str] = (), *, until_export: bool = False
@@ -106,7 +100,7 @@ class FailoverService(Runs):
         :raises DrkitError: a step would refuse, or a cluster does not answer
         """
         self.refuse_under_way()
-        with told(self._flow):
+        with target_errors(self._flow):
             context = self._return_of(request, topics, until_export=until_export)
             lines, back = rehearse(context, self._steps[RETURN.name], RETURN), reverse_flow(context)
             error = still_undecided(context)
@@ -124,26 +118,23 @@ class FailoverService(Runs):
         :raises DrkitError: which fence they get is unknown
         """
         scope = Scope({t: t for t in topics}, (), whole_flow=False)
-        context = self._new_context(scope, RunRequest(planned=True), NoJournal(), _NO_DECISION)
-        with told(self._flow):
+        context = self._new_context(scope, RunRequest(planned=True), NoJournal(), NO_DECISION)
+        with target_errors(self._flow):
             if any(role.clients_cut for name, role in promoted(context).items() if name not in topics):
                 return []
             method = FenceStep().method(context)
         return sorted(topics) if method is not None and method.name == SIZE else []
 
     def outlook(self, request: RunRequest, topics: Sequence[str] = ()) -> Outlook:
-        """Return what a return would copy, keep and give up, topic by topic. Changes nothing.
-
-        :raises DrkitError: the new primary does not answer; the old one may be away
-        """
-        with told(self._flow):
+        """Return what a failback would do, topic by topic; the old primary may be away. Raises DrkitError."""
+        with target_errors(self._flow):
             return outlook(self._return_of(request, topics, while_away=True))
 
     def _return_of(
         self, request: RunRequest, topics: Sequence[str], *, until_export: bool = False,
         while_away: bool = False,
     ) -> Context:  # fmt: skip
-        context = self._new_context(_NOTHING, request, NoJournal(), _NO_DECISION)
+        context = self._new_context(NO_SCOPE, request, NoJournal(), NO_DECISION)
         chosen = choose_return(context, topics, while_away=while_away)
         scope = Scope(chosen, (), whole_flow=False)
         self._context = replace(context, scope=scope, named_topics=tuple(topics), until_export=until_export)
@@ -157,13 +148,13 @@ class FailoverService(Runs):
         """
         self.refuse_under_way()
         journal = NoJournal()
-        context = self._new_context(_NOTHING, request, journal, _NO_DECISION)
-        with told(self._flow):
+        context = self._new_context(NO_SCOPE, request, journal, NO_DECISION)
+        with target_errors(self._flow):
             chosen = choose(context, groups, topics)
             term = max(least_term(context, self._folder), self._topic.history.term + 1)
             context = self._context = replace(context, scope=chosen.scope, term=term)
             seen = survey(context)
             journal.found[StepName.SNAPSHOT] = seen.to_json()
-            found = refusals(question_of(context, seen))
+            found = refusals_of(context, seen)
             lines = rehearse(context, self._steps[FAILOVER.name])
             return Rehearsal(chosen, seen, lines, found, context.settings.flow_back(self._flow))

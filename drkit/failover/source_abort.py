@@ -14,14 +14,13 @@ from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.counted import counted, first_of
 from drkit.errors import DrkitError, Failed, Refused
 from drkit.failover.core.machine import FAILOVER
-from drkit.failover.core.stall import Stall, StoodStill
+from drkit.failover.core.stall import ProcessSuspended, Stall
 from drkit.failover.fencing.methods import lift_acls, lift_sizes
-from drkit.failover.journal.entries import RunLog, read_history
+from drkit.failover.journal.entries import RUN_ID, read_history
 from drkit.failover.journal.file import JournalFile, folder_of
-from drkit.failover.journal.shape import RUN_ID
 from drkit.flow_state.source_fence.entries import FenceLog, FenceMark, FenceRecord
 from drkit.flow_state.source_fence.topic import FenceTopic
-from drkit.kafka.permit import permitted_by
+from drkit.kafka.transport import permitted_by
 from drkit.next_command import REASON
 
 
@@ -73,7 +72,7 @@ def abort_at_source(
             with Stall() as stall, permitted_by(stall.ask):
                 for record in found:
                     _abort(topic, source, record, statement)
-        except StoodStill:
+        except ProcessSuspended:
             raise Failed(
                 "suspended_in_abort", where=topic.where, evidence="what it knew of the record may be old"
             ) from None
@@ -91,10 +90,6 @@ def abort_at_source(
 
 
 def _abortable(log: FenceLog, topic: FenceTopic, target_error: DrkitError) -> list[FenceRecord]:
-    """Return the records of fences to lift.
-
-    :raises Refused: there are none, or a part of the record cannot be read
-    """
     if log.unreadable:
         raise Refused("source_record_untrusted", where=topic.where, evidence=first_of(log.unreadable))
     if log.open:
@@ -113,30 +108,20 @@ def _abortable(log: FenceLog, topic: FenceTopic, target_error: DrkitError) -> li
 
 
 def _refuse_opening(found: list[FenceRecord], topic: FenceTopic) -> None:
-    """Refuse to lift a fence whose run may have opened its target.
-
-    :raises Refused: one has marked that it opens it
-    """
-    opening = [r for r in found if r.mark is FenceMark.OPENING]
-    if opening:
-        raise Refused(
-            "open_unknown",
-            where=f"run {opening[-1].run_id}, {topic.where}",
-            evidence="if it did, clients may write there, and lifting the fence would open both sides",
-        )
+    if opening := [r for r in found if r.mark is FenceMark.OPENING]:
+        evidence = "if it did, clients may write there, and lifting the fence would open both sides"
+        raise Refused("open_unknown", where=f"run {opening[-1].run_id}, {topic.where}", evidence=evidence)
 
 
 def _refuse_later(settings: Settings, flow: FlowSettings, found: list[FenceRecord]) -> None:
-    """Refuse when this machine's journals have a later run of the flow, which the source does not know.
-
-    :raises Refused: there is one
-    """
+    """Refuse when this machine's journals have a later run of the flow, which the source does not know."""
     term = max(r.term for r in found)
-    known = {r.run_id for r in found}
+    known, topics = {r.run_id for r in found}, {t for r in found for t in r.topics}
     folder = folder_of(settings.failover.journal_folder)
     for path in sorted(path for path in folder.glob("*.jsonl") if RUN_ID.fullmatch(path.stem)):
         for run in read_history(JournalFile(folder, path.stem).entries()).runs.values():
-            if run.run_id in known or run.term <= term or not _opened(run, found):
+            is_later = run.term > term and run.run_id not in known and run.table is FAILOVER and run.is_final
+            if not is_later or topics.isdisjoint(run.opening.get("scope", {}).get("topics", {})):
                 continue
             raise Refused(
                 "later_failover",
@@ -147,27 +132,15 @@ def _refuse_later(settings: Settings, flow: FlowSettings, found: list[FenceRecor
             )
 
 
-def _opened(run: RunLog, found: list[FenceRecord]) -> bool:
-    topics = {t for r in found for t in r.topics}
-    moved = run.opening.get("scope", {}).get("topics", {})
-    return run.table is FAILOVER and run.is_final and not topics.isdisjoint(moved)
-
-
 def _abort(topic: FenceTopic, source: ClusterSettings, record: FenceRecord, statement: str) -> None:
-    """Write the abort down, see that nothing was before it, and lift the fence.
-
-    :raises Refused: the run has marked meanwhile that it opens its target
-    """
+    """Write the abort down, see that nothing was before it, and lift the fence."""
     if not record.is_aborted:
         entry = topic.entry(FenceMark.ABORTED, record.run_id, record.term, why=statement)
         record = topic.append(entry).records[record.run_id]
         if not record.is_aborted:
             _refuse_opening([record], topic)
-            raise Refused(
-                "opened_meanwhile",
-                where=f"run {record.run_id}, {topic.where}",
-                evidence=f"its record is marked {record.mark}",
-            )
+            evidence = f"its record is marked {record.mark}"
+            raise Refused("opened_meanwhile", where=f"run {record.run_id}, {topic.where}", evidence=evidence)
     if record.own_sizes:
         lift_sizes(source, record.own_sizes)
     if record.own_acls:

@@ -5,20 +5,18 @@ Nothing is changed, and the old primary is never asked: it keeps what it has, an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 import json
 from typing import Any
 
-from drkit.checkpoints.summary import wants_checkpoints
+from drkit.checkpoints.group_ledger import wants_checkpoints
 from drkit.clock import wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.counted import first_of
 from drkit.errors import ClusterUnreachable, Refused
-from drkit.failover.core.reverse import state_of
+from drkit.failover.core.reverse import records_of
 from drkit.flow_state.lease.watch import replicator_of
 from drkit.flow_state.records import ClustersRecord, GenerationRecord, RoleRecord
-from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.next_command import typed
 from drkit.topic_sync.preview import dry_run
@@ -32,13 +30,11 @@ class ThirdCluster:
     flow: str
     """From the new primary to it."""
     topics: tuple[str, ...]
-    """Promoted topics that it gets."""
     continues: bool
     """Whether it has been copied to before, and copying continues; else it begins at each log's start."""
     copied_by: str
     """Host of the replicator that runs; empty: none does."""
     moves_groups: bool
-    """Whether positions of groups follow."""
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain data."""
@@ -82,69 +78,50 @@ def third_cluster(settings: Settings, there: FlowSettings, to: str) -> ThirdClus
     :raises Refused: it is one of the two, was promoted itself, or would not get all of the topics
     :raises DrkitError: the new primary or the third cluster does not answer
     """
-    _refuse_pair(there, to)
-    settings.cluster(to)
-    promoted = _promoted(settings, there)
-    if not promoted:
+    home = typed("drkit", "reprotect", "--flow", there.name)
+    if to in {there.source, there.target}:
+        role = "the old primary" if to == there.source else "the new primary"
         raise Refused(
-            "third_not_promoted",
-            where=f"flow {there.name}",
-            evidence=f"no topic of {there.target} has the role of a primary",
+            "no_third_cluster",
+            where=f"--to {to}",
+            evidence=f"it is {role} of {there.name}",
+            hint=f"without --to the old primary becomes the standby: {home}",
         )
+    settings.cluster(to)
+    if not (promoted := _promoted(settings, there)):
+        evidence = f"no topic of {there.target} has the role of a primary"
+        raise Refused("third_not_promoted", where=f"flow {there.name}", evidence=evidence)
     flow = next((f for f in settings.flows if (f.source, f.target) == (there.target, to)), None)
     if flow is None:
-        raise _no_flow(settings, there, to, promoted)
+        error = NoFlow(
+            "no_flow_to_third",
+            where=f"{there.target}->{to}",
+            evidence=f"the configuration has {first_of(f.name for f in settings.flows)}",
+            hint="add the [[flows]] table that was printed, then the same again; or return to the old"
+            f" primary: {home}",
+        )
+        error.toml = flow_table(there, to, promoted)
+        raise error
     _refuse_old_primary(settings, there, flow)
-    with state_of(settings, flow) as state:
-        copied_by = _looked_at(flow, state) if state is not None else ""
-        continues = state is not None and bool(state.all(GenerationRecord))
+    state = records_of(settings, flow)
+    refuse_promoted(flow, state)
+    runner = replicator_of(state, wall_ms())
+    copied_by = runner.host if runner is not None and runner.alive else ""
     rows = {row["topic"]: row for row in dry_run(settings, [flow])}
-    _refuse_left_out(flow, promoted, rows)
-    return ThirdCluster(flow.name, tuple(promoted), continues, copied_by, wants_checkpoints(flow))
-
-
-def _looked_at(flow: FlowSettings, state: StateTopic) -> str:
-    """The host that copies; empty: none.
-
-    :raises FlowPromoted: the third cluster is a primary itself
-    """
-    refuse_promoted(flow, state.records)
-    runner = replicator_of(state.records, wall_ms())
-    return runner.host if runner is not None and runner.alive else ""
+    unseen = {"action": "leave out", "reason": "the flow's filters do not choose it"}
+    left = {t: rows.get(t, unseen) for t in promoted}
+    if wrong := [f"{t}: {row['reason']}" for t, row in left.items() if row["action"] == "leave out"]:
+        look = typed("drkit", "replicate", "--flow", flow.name, "--dry-run")
+        raise Refused("third_incomplete", where=flow.name, evidence=first_of(wrong), look=look)
+    return ThirdCluster(
+        flow.name, tuple(promoted), bool(state.all(GenerationRecord)), copied_by, wants_checkpoints(flow)
+    )
 
 
 def _promoted(settings: Settings, flow: FlowSettings) -> list[str]:
-    """The promoted topics of a flow, by their names on the new primary."""
-    with state_of(settings, flow) as state:
-        if state is None:
-            return []
-        copies, roles = state.all(GenerationRecord), state.all(RoleRecord)
-        return sorted(copies[n].target for n, r in roles.items() if r.is_promoted and n in copies)
-
-
-def _refuse_pair(there: FlowSettings, to: str) -> None:
-    if to not in {there.source, there.target}:
-        return
-    role = "the old primary" if to == there.source else "the new primary"
-    home = typed("drkit", "reprotect", "--flow", there.name)
-    raise Refused(
-        "no_third_cluster",
-        where=f"--to {to}",
-        evidence=f"it is {role} of {there.name}",
-        hint=f"without --to the old primary becomes the standby: {home}",
-    )
-
-
-def _no_flow(settings: Settings, there: FlowSettings, to: str, promoted: list[str]) -> NoFlow:
-    error = NoFlow(
-        "no_flow_to_third",
-        where=f"{there.target}->{to}",
-        evidence=f"the configuration has {first_of(f.name for f in settings.flows)}",
-        hint="add the [[flows]] table that was printed, then the same again; or return to the old primary: "
-        + typed("drkit", "reprotect", "--flow", there.name),
-    )
-    error.toml = flow_table(there, to, promoted)
-    return error
+    state = records_of(settings, flow)
+    copies, roles = state.all(GenerationRecord), state.all(RoleRecord)
+    return sorted(copies[n].target for n, r in roles.items() if r.is_promoted and n in copies)
 
 
 def flow_table(there: FlowSettings, to: str, promoted: list[str]) -> str:
@@ -155,31 +132,23 @@ def flow_table(there: FlowSettings, to: str, promoted: list[str]) -> str:
     """
     same = there.naming == "identity"
     default = FlowSettings(source=there.target, target=to)
-    topics = list(there.topics if same else map(_exactly, promoted))
+    topics = list(there.topics if same else (t.replace(".", r"\.") for t in promoted))
     values: dict[str, Any] = {"source": there.target, "target": to, "topics": topics}
     for name in ("topics_exclude", "groups", "groups_exclude"):
         if (chosen := getattr(there, name)) != getattr(default, name) and (same or name != "topics_exclude"):
             values[name] = list(chosen)
-    return "\n".join(["[[flows]]", *(f"{name} = {_toml(value)}" for name, value in values.items())])
-
-
-def _exactly(topic: str) -> str:
-    return topic.replace(".", r"\.")
-
-
-def _toml(value: str | list[str]) -> str:
-    """A text, or a list of them; JSON's texts are TOML's."""
-    return json.dumps(value, ensure_ascii=False)
+    # JSON's texts and lists of them are TOML's.
+    return "\n".join(
+        [
+            "[[flows]]",
+            *(f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in values.items()),
+        ]
+    )
 
 
 def _refuse_old_primary(settings: Settings, there: FlowSettings, flow: FlowSettings) -> None:
-    """Refuse a name that leads to one of the two clusters.
-
-    :raises Refused: it does
-    """
     third = Cluster.connect(settings.cluster(flow.target).with_client(flow.target_admin)).cluster_id
-    with state_of(settings, there) as state:
-        known = state.get(ClustersRecord) if state is not None else None
+    known = records_of(settings, there).get(ClustersRecord)
     if known is not None and third in {known.source, known.target}:
         side = there.source if third == known.source else there.target
         raise Refused(
@@ -188,16 +157,3 @@ def _refuse_old_primary(settings: Settings, there: FlowSettings, flow: FlowSetti
             evidence=f"its cluster id {third} is that of {side}",
             hint="correct bootstrap_servers, then: drkit config check --connect",
         )
-
-
-def _refuse_left_out(flow: FlowSettings, promoted: list[str], rows: Mapping[str, Mapping[str, Any]]) -> None:
-    """Refuse a flow that would not copy all promoted topics.
-
-    :raises Refused: it would not
-    """
-    unseen = {"action": "leave out", "reason": "the flow's filters do not choose it"}
-    left = {t: rows.get(t, unseen) for t in promoted}
-    wrong = [f"{t}: {row['reason']}" for t, row in left.items() if row["action"] == "leave out"]
-    if wrong:
-        look = typed("drkit", "replicate", "--flow", flow.name, "--dry-run")
-        raise Refused("third_incomplete", where=flow.name, evidence=first_of(wrong), look=look)

@@ -1,4 +1,4 @@
-"""What the flow's state on the target says of copied topics. Reads only the target, never the source."""
+"""Read what the state on the target says of copied and frozen topics; the source is not asked."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from collections.abc import Callable, Container, Mapping
 from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
 
-from drkit.flow_state.codec.fields import partition_of
+from drkit.errors import Failed
+from drkit.flow_state.codec.fields import ByPartition, partition_of
 from drkit.flow_state.left_out import NONE_KEPT, KeptTail, LeftOut, tail_end_of
+from drkit.flow_state.producer_ids import ProducerIds
 from drkit.flow_state.records import (
     CutRecord,
     GenerationRecord,
     OffsetMapRecord,
     ProducerIdsRecord,
+    ReturnRecord,
     RoleRecord,
     SkipsRecord,
     WrittenRecord,
@@ -88,17 +91,17 @@ class CopiedTopics(NamedTuple):
     topics: dict[str, tuple[str, UUID, UUID]]
     """Source topic → its name on the target, and the ids of both."""
     producers: Producers
-    cuts: Mapping[TopicPartition, int] = _NO_OFFSETS
+    cuts: ByPartition[int] = _NO_OFFSETS
     """Source partition → its cut, at a turn; none where there was no turn."""
-    rebuilt: Mapping[TopicPartition, int] = _NO_OFFSETS
+    rebuilt: ByPartition[int] = _NO_OFFSETS
     """Source partition → where copying began before its cut; none where it began there."""
-    emptied: Mapping[TopicPartition, int] = _NO_OFFSETS
+    emptied: ByPartition[int] = _NO_OFFSETS
     """Source partition → target offset before which its copy was emptied."""
-    ends: Mapping[TopicPartition, int] = _NO_OFFSETS
+    ends: ByPartition[int] = _NO_OFFSETS
     """Source partition → where the copy ended when it was promoted; none where it was not."""
-    crossings: Mapping[TopicPartition, tuple[Crossing, ...]] = _NO_CROSSINGS
+    crossings: ByPartition[tuple[Crossing, ...]] = _NO_CROSSINGS
     """Source partition → where both sides have the same records in another order."""
-    kept: Mapping[TopicPartition, KeptTail] = NONE_KEPT
+    kept: ByPartition[KeptTail] = NONE_KEPT
     """Source partition → a tail that the target has already."""
 
     def is_void(self, at: TopicPartition, committed: int | None) -> bool:
@@ -279,3 +282,33 @@ def known_of(state: FlowState) -> CopiedTopics:
         crossings=crossings_of(state),
         kept=kept_of(state),
     )
+
+
+class FrozenTopics:
+    """The topics of a flow that a failover holds or a return has begun, as the flow's state had them last.
+
+    :param state: of the flow, as it is kept up to date
+    """
+
+    def __init__(self, flow: str, state: FlowState, ids: ProducerIds) -> None:
+        self._flow, self._ids, self._frozen = flow, ids, _decided(state)
+
+    def changed(self, state: FlowState) -> bool:
+        """Whether other topics may be copied than at the last call.
+
+        :raises Failed: the producer of this attempt was fenced; the next attempt has the new one
+        """
+        record = state.readable(ProducerIdsRecord).get("")
+        current = record.current if record is not None else self._ids.current
+        if current != self._ids.current:
+            evidence = f"producer id {self._ids.current.id} is now {current.id}"
+            raise Failed("producer_replaced", where=self._flow, evidence=evidence)
+        before, self._frozen = self._frozen, _decided(state)
+        return before != self._frozen
+
+
+def _decided(state: FlowState) -> Mapping[str, tuple[str, str]]:
+    """Topics with a role, and those whose return has begun, with the runs that did that."""
+    roles = {topic: (role.role.value, role.run_id) for topic, role in state.readable(RoleRecord).items()}
+    returns = state.readable(ReturnRecord).items()
+    return roles | {f"return/{topic}": ("", found.run_id) for topic, found in returns}

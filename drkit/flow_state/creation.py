@@ -1,26 +1,28 @@
-"""Creates the flow's own topics on the target where they are missing: its state and its offset map."""
+"""Create the topics of a flow on the target, and repair their settings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Protocol
 
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import ClusterUnreachable, Failed, NotAuthenticated, NotAuthorized, Refused
 from drkit.flow_state.names import offset_map_topic, state_topic
 from drkit.flow_state.records import ClustersRecord, FormerSourcesRecord, OffsetMapRecord
+from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.own_topics import appeared, create_own_topic
-from drkit.kafka.topics import Topic, describe_topics
+from drkit.kafka.requests import TopicMetadata
+from drkit.kafka.topics import appeared, create_own_topic, describe_topics
 
 _CONFIGS: Final = {"cleanup.policy": "compact", "unclean.leader.election.enable": "false"}
 _STATE_SEGMENT: Final = {"segment.bytes": str(16 << 20), "max.message.bytes": str(16 << 20)}
-_MAP_SEGMENT: Final = {"segment.bytes": str(1 << 20)}
+_MAP_SEGMENT: Final = {"segment.bytes": str(1 << 20), "compression.type": "uncompressed"}
 """Kafka never compacts the segment that it appends to, by default up to a gigabyte or a week. A start, or a
 command, would read all notes of the source's ends since, and in each bucket of the map all marks. By default
-it refuses a note of about 70,000 partitions: compressed it is larger than a megabyte."""
+it refuses a note of about 70,000 partitions: compressed it is larger than a megabyte. Brokers store the
+map unpacked, as it is written: no small batch unpacks to a large one at its readers."""
 KEPT_MS: Final = str(100 * 365 * 86_400_000)
 
 
@@ -63,19 +65,19 @@ def ensure_offset_map(target: Cluster, flow: FlowSettings, state: StateTopic) ->
             state=state.name,
         )
     found = found or _ensure(target, name, flow.buckets, _MAP_SEGMENT)
-    if len(found.partitions) != flow.buckets:
+    if len(found.leaders) != flow.buckets:
         raise Failed(
             "map_buckets_differ",
             where=f"{name} on {target.alias}",
-            evidence=f"{len(found.partitions)} partitions, buckets = {flow.buckets}",
-            count=len(found.partitions),
+            evidence=f"{len(found.leaders)} partitions, buckets = {flow.buckets}",
+            count=len(found.leaders),
             flow=flow.name,
         )
     if known is None:
         state.put(OffsetMapRecord(found.topic_id))
 
 
-def ensure_compacted(target: Cluster, name: str) -> Topic:
+def ensure_compacted(target: Cluster, name: str) -> TopicMetadata:
     """Create another compacted topic of drkit's own where it is missing. Raises DrkitError."""
     return _ensure(target, name, 1, _STATE_SEGMENT, kept_tombstones(target.settings))
 
@@ -91,7 +93,7 @@ def _ensure(
     partitions: int,
     segment: Mapping[str, str],
     configs: Mapping[str, str] = MappingProxyType({}),
-) -> Topic:
+) -> TopicMetadata:
     """The topic, created where it is missing.
 
     :param segment: settings that some services refuse; the topic is correct without them
@@ -107,3 +109,47 @@ def _ensure(
     except Failed:
         create_own_topic(target, name, needed, partitions)
     return appeared(target, name)
+
+
+_TRIES: Final = 5
+"""Attempts to be the last writer of a key; other processes write a key less often."""
+
+
+class Written(Protocol):
+    """The part of :class:`drkit.flow_state.topic.StateTopic` that is needed here."""
+
+    records: FlowState
+    followed: dict[str, list[bytes | None]]
+
+    def load(self) -> None:
+        """See there."""
+
+    def write(self, key: str, value: bytes | None) -> None:
+        """See there."""
+
+
+def restore(state: Written, key: str) -> bool:
+    """Write the newest readable record under a key again; returns whether there was something to repair.
+
+    A key without any earlier record is deleted. A record that another drkit process writes meanwhile is newer
+    than the one known here: if this write came after it, that record is written again.
+
+    :raises DrkitError: the topic cannot be read, or does not take it
+    """
+    since = state.followed[key] = []
+    try:
+        state.load()
+        records, value = state.records, state.records.value(key)
+        if key not in (records.forged if value is None else records.unreadable):
+            return False
+        for _ in range(_TRIES):
+            since.clear()
+            state.write(key, value)
+            state.load()
+            others = [v for v in since if v != value]
+            if not others or since[-1] != value:
+                break
+            value = others[-1]
+    finally:
+        del state.followed[key]
+    return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from drkit.model import TopicPartition
@@ -50,6 +50,13 @@ class LeftOut(NamedTuple):
         cut, kept = self.cuts.get(at) if at not in self.rebuilt else None, self.kept.get(at)
         borders = (cut, kept.end if kept is not None else None)
         return min((b for b in borders if b is not None and start < b < end), default=None)
+
+    def parts(self, at: TopicPartition, start: int, end: int) -> Iterator[tuple[int, int, frozenset[int]]]:
+        """Yield a source range in parts, each with the producers that are left out in it."""
+        while start < end:
+            stop = self.divides(at, start, end) or end
+            yield start, stop, self.ids_at(at, start)
+            start = stop
 
 
 def tail_end_of(crossings: Iterable[Crossing]) -> int:

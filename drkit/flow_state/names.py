@@ -7,19 +7,28 @@ from __future__ import annotations
 
 from typing import Final
 
+from drkit.control_key import NOT_MIRRORED, SignedTopic
 from drkit.model import TopicPartition
 from drkit.topology import is_drill_alias
 
 CANARY_TOPIC: Final = "drkit-canary.internal"
 """On the source: records that a prober produces and fetches."""
 ADOPTED: Final = b"adopted"
-"""Key of the two records in a journal that enclose all entries signed by `drkit control adopt`."""
-_STATE: Final = ("drkit-state.", ".internal")
+"""Key of the two records in a log that enclose all entries signed by `drkit control adopt`."""
+BEGUN: Final = b"begun"
+"""Value of the first of them."""
+DONE: Final = b"done"
+"""Value of the second."""
+
+
+def _name(topic: SignedTopic, source: str, target: str = "") -> str:
+    """Return the name of a topic of drkit's, which MirrorMaker 2 never copies if it is a drill's."""
+    return (NOT_MIRRORED if is_drill_alias(source) else "") + topic.of(source, target)
 
 
 def state_topic(source: str) -> str:
     """Topic on the target with the state of the flow from this source."""
-    return source.join(_STATE)
+    return _name(SignedTopic.STATE, source)
 
 
 def source_of_state_topic(name: str) -> str | None:
@@ -27,9 +36,8 @@ def source_of_state_topic(name: str) -> str | None:
 
     Also None for the state of a drill: its flow copies topics of drills only, so it concerns no other flow.
     """
-    head, tail = _STATE
-    source = name.removeprefix(head).removesuffix(tail)
-    return source if source and name == state_topic(source) and not is_drill_alias(source) else None
+    source = name.removeprefix(f"{SignedTopic.STATE}.").removesuffix(".internal")
+    return source if source and name == state_topic(source) else None
 
 
 def drill_alias(source: str) -> str:
@@ -42,7 +50,7 @@ def drill_alias(source: str) -> str:
 
 def drill_topic(drill_id: str, what: str) -> str:
     """Return a topic of a drill, the same on both clusters."""
-    return f"drkit-drill.{drill_id}.{what}.internal"
+    return f"{NOT_MIRRORED}drkit-drill.{drill_id}.{what}.internal"
 
 
 def drill_group(drill_id: str, what: str) -> str:
@@ -53,37 +61,37 @@ def drill_group(drill_id: str, what: str) -> str:
 def is_of_drill(drill_id: str, name: str) -> bool:
     """Return whether a topic or a group is of a drill, or drkit's own for the alias of drills."""
     is_for_alias = ".drkit-drill-" in f".{name}" and name.endswith(".internal")
-    return name.startswith(f"drkit-drill.{drill_id}.") or is_for_alias
+    return name.removeprefix(NOT_MIRRORED).startswith(f"drkit-drill.{drill_id}.") or is_for_alias
 
 
 def drills_topic(source: str, target: str) -> str:
     """Return the topic on the target with the records of a flow's drills."""
-    return f"drkit-drills.{source}.{target}.internal"
+    return _name(SignedTopic.DRILLS, source, target)
 
 
 def offset_map_topic(source: str) -> str:
     """Topic on the target with the offset map of the flow from this source."""
-    return f"drkit-offset-map.{source}.internal"
+    return _name(SignedTopic.MAP, source)
 
 
 def journal_topic(source: str) -> str:
     """Topic on the target with the journal of failovers from this source."""
-    return f"drkit-failover.{source}.internal"
+    return _name(SignedTopic.JOURNAL, source)
 
 
 def fence_topic(source: str, target: str) -> str:
     """Topic on the source with what the planned runs of a flow have fenced there, and how they ended."""
-    return f"drkit-fence.{source}.{target}.internal"
+    return _name(SignedTopic.FENCES, source, target)
 
 
 def watch_topic(source: str, target: str) -> str:
     """Topic with the notes of the observers and fence agents of a flow."""
-    return f"drkit-watch.{source}.{target}.internal"
+    return _name(SignedTopic.NOTES, source, target)
 
 
 def replay_topic(source: str, target: str) -> str:
     """Topic on the target with what replays of the source's tails have done there."""
-    return f"drkit-replay.{source}.{target}.internal"
+    return _name(SignedTopic.REPLAYS, source, target)
 
 
 def quarantine_topic(topic: str, term: int) -> str:

@@ -14,9 +14,8 @@ from drkit.flow_state.names import bulk_transactional_id
 from drkit.flow_state.records import BulkProducerRecord, ProducerIdsRecord
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
-from drkit.kafka.one_shot import ask_once
-from drkit.kafka.raw import RawCluster
-from drkit.kafka.transactions.producer import ProducerIdentity, Transactions, new_producer_id
+from drkit.kafka.raw import RawCluster, ask_once
+from drkit.kafka.transactions import ProducerIdentity, Transactions, new_producer_id
 
 
 class ProducerIds(NamedTuple):

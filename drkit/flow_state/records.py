@@ -1,4 +1,4 @@
-"""All records of a flow's state, by their keys. Pure."""
+"""All records of a flow's state, by their keys; the others are imported for those who import this. Pure."""
 
 from __future__ import annotations
 
@@ -23,20 +23,16 @@ from drkit.flow_state.kinds.run import (
     ControlRecord,
     FormerSourcesRecord,
     LeaseRecord,
+    NotedEnds,
+    NotedHeld,
     NotSynchronised,
     OffsetMapRecord,
     Process,
     ProducerIdsRecord,
     SkipsRecord,
+    SourceSeenRecord,
     SpeedRecord,
     StandbyRecord,
-)
-from drkit.flow_state.kinds.source_seen import NotedEnds, NotedHeld, SourceSeenRecord
-from drkit.flow_state.kinds.tails import (
-    IncompleteRecord,
-    SavedTailRecord,
-    TailRecord,
-    UnreplayedRecord,
 )
 from drkit.flow_state.kinds.topics import (
     ConfigsRecord,
@@ -52,56 +48,13 @@ from drkit.flow_state.kinds.topics import (
 from drkit.flow_state.kinds.turns import (
     CutRecord,
     HeldSettingsRecord,
+    IncompleteRecord,
     ReturnRecord,
+    SavedTailRecord,
+    TailRecord,
+    UnreplayedRecord,
     WrittenRecord,
 )
-
-__all__ = [
-    "KINDS",
-    "AclsRecord",
-    "BulkProducerRecord",
-    "CheckpointsRecord",
-    "ClustersRecord",
-    "ConfigsRecord",
-    "ControlKeyRecord",
-    "ControlRecord",
-    "CutRecord",
-    "DelayedSetting",
-    "EventRecord",
-    "FenceAclsRecord",
-    "FenceSizesRecord",
-    "FormerSourcesRecord",
-    "GenerationRecord",
-    "GuardAclsRecord",
-    "HeldSettingsRecord",
-    "IncompleteRecord",
-    "LeaseRecord",
-    "NotSynchronised",
-    "NotedEnds",
-    "NotedHeld",
-    "OffsetMapRecord",
-    "PendingFence",
-    "PendingLift",
-    "Process",
-    "ProducerIdsRecord",
-    "PromotionRecord",
-    "ReturnRecord",
-    "Role",
-    "RoleRecord",
-    "SavedTailRecord",
-    "SkipsRecord",
-    "SourceSeenRecord",
-    "SpeedRecord",
-    "StandbyRecord",
-    "StateRecord",
-    "TailRecord",
-    "TakenOverPartition",
-    "TakeoverRecord",
-    "UnreplayedRecord",
-    "VerifiedRecord",
-    "WrittenRecord",
-    "kind_of",
-]  # fmt: skip
 
 KINDS: Final[tuple[type[StateRecord], ...]] = (
     ControlRecord, LeaseRecord, ProducerIdsRecord, BulkProducerRecord, OffsetMapRecord, ClustersRecord,
@@ -126,10 +79,7 @@ def kind_of(key: str) -> tuple[type[StateRecord], str] | None:
 
 
 def decoded(kind: type[StateRecord], name: str, value: bytes) -> StateRecord:
-    """The record of a kind in these bytes.
-
-    :raises Malformed: this drkit has not written it
-    """
+    """The record of a kind in these bytes. Raises Malformed if this drkit has not written it."""
     try:
         kind.check_name(name)
     except Malformed as error:

@@ -22,20 +22,96 @@ from uuid import UUID
 from drkit import observe
 from drkit.clock import boottime, monotonic, wall_ms
 from drkit.config import FlowSettings
-from drkit.errors import DrkitError, Failed
+from drkit.errors import DrkitError, Failed, Refused
 from drkit.flow_state.creation import note_clusters
 from drkit.flow_state.names import source_of_state_topic, state_topic
 from drkit.flow_state.processes import lives_here
 from drkit.flow_state.producer_ids import on_record
-from drkit.flow_state.records import ClustersRecord, LeaseRecord, SkipsRecord, StateRecord
-from drkit.flow_state.returns import held_settings, refuse_replaced, unexplained, waiting_topics
+from drkit.flow_state.records import (
+    ClustersRecord,
+    GenerationRecord,
+    LeaseRecord,
+    RoleRecord,
+    SkipsRecord,
+    StateRecord,
+)
+from drkit.flow_state.returns import (
+    held_settings,
+    refuse_replaced,
+    unexplained,
+    waiting_topics,
+    without_return,
+)
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
-from drkit.flow_state.unnamed_flows import UnnamedFlows
 from drkit.kafka.admin import Cluster
-from drkit.kafka.one_by_one import one_by_one
 from drkit.kafka.reading.compacted import newest_values
-from drkit.kafka.topics import describe_topics, topic_names
+from drkit.kafka.topics import describe_topics, one_by_one, topic_names
+
+
+class UnnamedFlows:
+    """Flows from this flow's target to its source that `opposite_flows` does not name.
+
+    :param source: alias of the cluster where their states are
+    """
+
+    def __init__(self, source: str, flow: FlowSettings) -> None:
+        self._source = source
+        self._flow = flow
+        self._states: dict[str, FlowState] = {}
+
+    def see(self, name: str, state: FlowState) -> bool:
+        """Add the state of such a flow; returns whether it is to be read again.
+
+        If the configuration lists the opposite flows, this one is reported once, and then ignored.
+        """
+        if self._flow.naming == "prefix":
+            return False  # with prefixed names nothing is copied back
+        if self._flow.opposite_flows is None:
+            self._states[name] = state
+            return True
+        observe.event(
+            "opposite_flow_passed_over", level="warning", flow=self._flow.name, state_topic=name,
+            hint=f"if it runs: opposite_flows = {_listed(self._flow.opposite_flows, name)}",
+        )  # fmt: skip
+        return False
+
+    def keep(self, names: Iterable[str]) -> None:
+        """Forget states that no longer exist."""
+        existing = set(names)
+        self._states = {name: state for name, state in self._states.items() if name in existing}
+
+    def claims(self, topics: Mapping[str, UUID], own: FlowState) -> dict[str, DrkitError]:
+        """Topics of the source that such a flow claims to write, or to have promoted, each with what to do.
+
+        :param topics: name → id
+        :param own: the state of this flow, with the returns that have begun
+        """
+        found: dict[str, DrkitError] = {}
+        for name, state in self._states.items():
+            waiting = without_return(state, own)
+            for upstream, entry in state.readable(GenerationRecord).items():
+                topic, role = entry.target, waiting.get(entry.target)
+                promotion = role if isinstance(role, RoleRecord) else None
+                # A promotion counts for a later topic of this name, too: the old primary's is what it was.
+                is_claimed = topics.get(topic) == entry.target_id
+                if is_claimed or (promotion is not None and topic in topics):
+                    found[topic] = self._claimed(topic, name, upstream, promotion)
+        return found
+
+    def _claimed(self, topic: str, state: str, upstream: str, promotion: RoleRecord | None) -> Refused:
+        promoted = f", promoted by the failover {promotion.run_id}" if promotion is not None else ""
+        return Refused(
+            "opposite_flow_unnamed",
+            where=f"topic {topic}, flow {self._flow.name}: {state} on {self._source}",
+            evidence=f"by that state topic it is the copy of {upstream} on {self._flow.target}{promoted}",
+            listed=_listed((), state),
+        )
+
+
+def _listed(named: Iterable[str], state: str) -> str:
+    return "[" + ", ".join(f'"{alias}"' for alias in (*named, source_of_state_topic(state))) + "]"
+
 
 R = TypeVar("R", bound=StateRecord)
 _PAUSE_SECONDS: Final = 0.1

@@ -7,7 +7,8 @@ from typing import NamedTuple, Self, TypeVar, cast
 
 from drkit.control_key import NO_KEY
 from drkit.errors import Refused
-from drkit.flow_state.codec.fields import Fields, Malformed
+from drkit.flow_state.codec.fields import Malformed
+from drkit.flow_state.codec.record import parsed
 from drkit.flow_state.records import StateRecord, decoded, kind_of
 
 R = TypeVar("R", bound=StateRecord)
@@ -179,11 +180,8 @@ class FlowState:
     def _damaged(self, keys: list[str]) -> Damaged:
         more = f"; and {len(keys) - 1} more" if len(keys) > 1 else ""
         if unsigned := [key for key in keys if key in self.refused]:
-            return Damaged(
-                "state_unsigned",
-                where=self._where,
-                evidence=f"key {unsigned[0]}, {self.refused[unsigned[0]]}{more}",
-            )
+            evidence = f"key {unsigned[0]}, {self.refused[unsigned[0]]}{more}"
+            return Damaged("state_unsigned", where=self._where, evidence=evidence)
         why = self.unreadable.get(keys[0]) or self._hidden or "it changed just now"
         return Damaged("state_foreign_record", where=self._where, evidence=f"key {keys[0]}, {why}{more}")
 
@@ -206,6 +204,6 @@ def _read(key: str, value: bytes) -> StateRecord | None:
     """The record under a key; None under a key of a later drkit."""
     found = kind_of(key)
     if found is None:
-        Fields.parse(value)
+        parsed(value)
         return None
     return decoded(*found, value)

@@ -5,20 +5,88 @@ The topic holds the whole state of a flow, so any machine can continue it.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Self
+from typing import Final, Generic, Self, TypeVar
 
+from drkit import observe
 from drkit.clock import wall_ms
 from drkit.config import ClusterSettings
+from drkit.control_key import WHO_WRITES
+from drkit.counted import is_reported
 from drkit.errors import Failed
-from drkit.flow_state.dropped import Dropped
 from drkit.flow_state.names import state_topic
-from drkit.flow_state.newest import NewestRecords
-from drkit.flow_state.records import EventRecord, StateRecord
+from drkit.flow_state.records import EventRecord, SourceSeenRecord, StateRecord
 from drkit.flow_state.state import FlowState, R, StateChange
 from drkit.kafka.reading.signed_log import SignedLog
 from drkit.wire import Record
+
+HOW_TO_ADOPT: Final = (
+    "if it was written before this pair had a control key: drkit control adopt; if another process of drkit"
+    f" has another key, or none: give it this one; if neither: {WHO_WRITES}"
+)
+"""What to do about records without a valid MAC."""
+
+
+class Dropped:
+    """What one reader of a topic has passed over.
+
+    :param where: the topic and its cluster
+    """
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self.count = 0
+        self.first = ""
+        """The offset of the first one, and why it does not count."""
+
+    def add(self, key: bytes | None, offset: int, why: str) -> None:
+        """Count a record, and name it."""
+        self.count += 1
+        self.first = self.first or f"offset {offset}: {why}"
+        reason = f"offset {offset}: {why}"
+        if is_reported(self.count):
+            observe.event(
+                "record_dropped", level="warning", where=self._where, reason=reason, hint=HOW_TO_ADOPT,
+                key=(key or b"")[:80].decode(errors="backslashreplace"), count=self.count,
+            )  # fmt: skip
+
+
+T = TypeVar("T")
+_SEEN: Final = SourceSeenRecord.KEY.encode()
+_KEPT: Final = 16
+
+
+class NewestRecords(Generic[T]):
+    """Passes on what is read; notes of the source's ends wait until all is read.
+
+    A note has a row for each partition: to parse a day of them takes minutes where there are thousands.
+
+    :param take: gets what is read
+    :param is_damaged: whether the newest record under a key is damaged; then those before it are parsed, too
+    """
+
+    def __init__(self, take: Callable[[T], None], is_damaged: Callable[[str], bool]) -> None:
+        self._take = take
+        self._is_damaged = is_damaged
+        self._late: deque[T] = deque(maxlen=_KEPT)
+
+    def put(self, key: bytes | None, found: T) -> None:
+        """Take one record of the topic."""
+        if key == _SEEN:
+            self._late.append(found)
+        else:
+            self._take(found)
+
+    def flush(self) -> None:
+        """The end of the topic is reached."""
+        if self._late:
+            self._take(self._late[-1])
+        if len(self._late) > 1 and self._is_damaged(SourceSeenRecord.KEY):
+            for found in self._late:
+                self._take(found)
+        self._late.clear()
 
 
 class StateTopic:
@@ -129,9 +197,17 @@ class StateTopic:
 
     def delete(self, kind: type[StateRecord], name: str = "") -> None:
         """Delete one record. Raises as :meth:`put` does."""
-        key = kind.key(name)
-        self.write(key, None)
-        self.records.take(key.encode(), None)
+        self._delete([kind.key(name)])
+
+    def delete_all(self, kind: type[StateRecord], names: Iterable[str]) -> None:
+        """Delete the records of a kind with these names, those that are there. Raises as :meth:`put` does."""
+        self._delete([kind.key(name) for name in names if self.get(kind, name) is not None])
+
+    def _delete(self, keys: Iterable[str]) -> None:
+        deleted = [key.encode() for key in keys]
+        self._log.append(*((key, None) for key in deleted))
+        for key in deleted:
+            self.records.take(key, None)
 
     def write(self, key: str, value: bytes | None) -> None:
         """Write bytes as they are; None deletes the key. Raises as :meth:`put` does."""

@@ -1,21 +1,283 @@
-"""One cluster for administration: a thin class over confluent-kafka whose errors are drkit's.
+"""One cluster for administration: reach it within seconds, or say exactly why not.
 
-No group calls here: a client with an unanswered group call aborts the process when a frozen broker revives.
+A thin class over confluent-kafka whose errors are drkit's. No group calls here: a client with an unanswered
+group call aborts the process when a frozen broker revives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from typing import Any, Final, TypeVar
+import re
+import threading
+from typing import Any, Final, NamedTuple, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
+from drkit.clock import monotonic
 from drkit.config import ClusterSettings
-from drkit.errors import ClusterUnreachable, DrkitError, Failed, NotAuthenticated, NotAuthorized, Refused
-from drkit.kafka.connect import CONNECT_SECONDS, Broker, connect
-from drkit.kafka.permit import may_send
+from drkit.config.tables.client_properties import nearest
+from drkit.errors import (
+    ClusterUnreachable,
+    ConfigError,
+    DrkitError,
+    Failed,
+    NotAuthenticated,
+    NotAuthorized,
+    Refused,
+)
+from drkit.kafka.clients import QUIET, confluent_config, refuse_unusable
+from drkit.kafka.probe import ABSENT, HINTS, SETTLED, ProbeFinding, ProbeKind, probe_servers
+from drkit.kafka.transport import may_send
+from drkit.time_limit import begun
+
+CONNECT_SECONDS: Final = 10.0
+_LOOK_SECONDS: Final = 1.5
+_LOOKS: Final = 3
+_POLL_SECONDS: Final = 0.02
+_AGAIN_SECONDS: Final = 0.5
+_NO_TOPIC: Final = "drkit-?"
+"""No topic can have this name, so asking for it creates none. It is one of those that drkit may see: an
+authorizer has no denial to log."""
+_NO_PROPERTY: Final = re.compile(r'No such configuration property: "([^"]+)"')
+_NOT_AUTHENTICATED: Final = frozenset(
+    {ProbeKind.UNTRUSTED, ProbeKind.REFUSED_TLS, ProbeKind.NEEDS_SASL, ProbeKind.OTHER_MECHANISM}
+)
+
+REACH_SECONDS: Final = 1.0
+"""For each step: connecting, the first answer."""
+_MOST: Final = 8
+"""Servers that are asked; one that answers is enough."""
+_REFUSES_US: Final = frozenset({
+    ProbeKind.NEEDS_TLS, ProbeKind.NO_TLS, ProbeKind.UNTRUSTED, ProbeKind.REFUSED_TLS,
+    ProbeKind.NEEDS_SASL, ProbeKind.NO_SASL, ProbeKind.OTHER_MECHANISM,
+})  # fmt: skip
+"""A server answers, but the configured settings do not fit it."""
+
+
+class Broker(NamedTuple):
+    """A broker as the cluster advertises it."""
+
+    id: int
+    host: str
+    port: int
+
+
+class ClusterDescription(NamedTuple):
+    """What a cluster says of itself."""
+
+    cluster_id: str
+    brokers: list[Broker]
+    """Those that take part now, by id."""
+
+
+def identity(admin: AdminClient, timeout_seconds: float) -> ClusterDescription:
+    """Ask a cluster for its id and brokers; blocks.
+
+    Not by `describe_cluster`: librdkafka (2.16) aborts the process when the answer names no broker. A broker
+    that was frozen answers so from its revival until the controller counts it in again.
+
+    :raises KafkaException: no answer in time
+    """
+    found: Any = admin.list_topics(_NO_TOPIC, timeout=timeout_seconds)
+    return ClusterDescription(
+        found.cluster_id, sorted(Broker(b.id, b.host, b.port) for b in found.brokers.values())
+    )
+
+
+def connect(
+    settings: ClusterSettings, timeout_seconds: float = CONNECT_SECONDS
+) -> tuple[AdminClient, ClusterDescription]:
+    """An admin client that has heard from its cluster, and what it heard.
+
+    :raises ConfigError: client properties that cannot be
+    :raises NotAuthenticated: wrong credentials, or TLS that does not fit
+    :raises ClusterUnreachable: no broker answered in time
+    """
+    return _Attempt(settings, timeout_seconds).run()
+
+
+class _Attempt:
+    """Ask until a client hears of brokers, the time is up, or more attempts are useless.
+
+    A client that receives an empty list of brokers forgets those it knows. If that happens before drkit's
+    request is sent, the request waits in the client until its timeout. So when a client is silent while a
+    server answers as Kafka, another client asks beside it; the first to hear of brokers is used.
+    """
+
+    def __init__(self, settings: ClusterSettings, timeout_seconds: float) -> None:
+        self.settings = settings
+        self.deadline = monotonic() + timeout_seconds
+        self.timeout_seconds = timeout_seconds
+        self.asked: dict[AdminClient, Future[ClusterDescription]] = {}
+        self.events: dict[str, str] = {}
+        self.findings: list[ProbeFinding] = []
+        self.absences = 0
+        self.over = False
+        """No client is asked any more: waiting longer would change nothing."""
+
+    def run(self) -> tuple[AdminClient, ClusterDescription]:
+        while True:
+            self._ask()
+            found = self._heard_of_brokers()
+            if found is not None:
+                return found
+            if self.over or monotonic() >= self.deadline:
+                raise self._error()
+            threading.Event().wait(_AGAIN_SECONDS)
+
+    def _ask(self) -> None:
+        admin = self._client()
+        self.asked[admin] = begun(lambda: identity(admin, max(_POLL_SECONDS, self.deadline - monotonic())))
+
+    def _heard_of_brokers(self) -> tuple[AdminClient, ClusterDescription] | None:
+        """The first client that hears of brokers; None when another one is to ask, or when it is over."""
+        look_at = monotonic() + _LOOK_SECONDS
+        while monotonic() < self.deadline:
+            for admin in list(self.asked):
+                admin.poll(_POLL_SECONDS)
+                if not self.asked[admin].done():
+                    continue
+                found = self._told(self.asked.pop(admin))
+                if found is None:
+                    self.over = self.over or not self.asked
+                elif found.brokers:
+                    return admin, found
+                else:
+                    self.events["no brokers"] = "it says that none of its brokers takes part"
+                    return None
+            if monotonic() > look_at:
+                self.over = self.over or self._hopeless()
+                look_at = monotonic() + _LOOK_SECONDS
+                if any(f.kind is ProbeKind.KAFKA for f in self.findings):
+                    return None
+            if self.over or "_AUTHENTICATION" in self.events:
+                self.over = True
+                return None
+        return None
+
+    def _hopeless(self) -> bool:
+        """Look at every server; True when waiting longer would change nothing."""
+        self.findings = probe_servers(self.settings)
+        self.absences += all(f.kind in ABSENT for f in self.findings)
+        return all(f.kind in SETTLED for f in self.findings) or self.absences == _LOOKS
+
+    def _client(self) -> AdminClient:
+        # Makes itself heard after one failure instead of after a silent minute of retries.
+        conf = {**confluent_config(self.settings), "error_cb": self._heard, "log_level": 0}
+        try:
+            return AdminClient(conf, logger=QUIET)
+        except KafkaException as error:
+            refuse_unusable(self.settings)
+            raise _unusable(self.settings.alias, error.args[0]) from error
+
+    def _heard(self, error: KafkaError) -> None:
+        self.events[error.name()] = error.str()
+
+    def _told(self, answer: Future[ClusterDescription]) -> ClusterDescription | None:
+        try:
+            return answer.result()
+        except KafkaException as error:
+            self._heard(error.args[0])
+            return None
+
+    def _error(self) -> DrkitError:
+        findings = self.findings or probe_servers(self.settings)
+        said = self.events.get("_AUTHENTICATION")
+        if said is None or all(f.kind in SETTLED for f in findings):
+            return _explained(self.settings, findings, self.events.values(), self.timeout_seconds)
+        return refused_credentials(self.settings, said)
+
+
+def why_not(settings: ClusterSettings, timeout_seconds: float) -> DrkitError:
+    """Look at every server of a cluster that could not be connected to: the error that says why.
+
+    :param timeout_seconds: how long it was tried, for the message
+    :raises ConfigError: the configured certificate files do not load
+    """
+    return _explained(settings, probe_servers(settings), [], timeout_seconds)
+
+
+def refused_credentials(settings: ClusterSettings, said: str) -> NotAuthenticated:
+    """The error for a user, password or token that a broker did not take."""
+    return NotAuthenticated(
+        "credentials_refused",
+        where=_address(said) or settings.bootstrap_servers,
+        evidence=_plain(said),
+        alias=settings.alias,
+    )
+
+
+def _explained(
+    settings: ClusterSettings, findings: list[ProbeFinding], heard: Iterable[str], timeout_seconds: float
+) -> DrkitError:
+    # A server that answers as Kafka, but gave no brokers, explains the least.
+    worst = next((f for f in findings if f.kind is not ProbeKind.KAFKA), findings[0])
+    lines = [f"{f.server}: {_seen(f, worst.kind)}" for f in findings]
+    if worst.kind is ProbeKind.KAFKA:
+        lines += [_plain(text) for text in heard]
+    refused = worst.kind in _NOT_AUTHENTICATED
+    kind: type[DrkitError] = NotAuthenticated if refused else ClusterUnreachable
+    return kind(
+        "cluster_silent" if worst.kind is ProbeKind.KAFKA else "cluster_unusable",
+        where=worst.server,
+        evidence="\n".join(lines),
+        hint=HINTS.get(worst.kind, "check that advertised.listeners can be reached from here"),
+        alias=settings.alias,
+        reason=worst.kind.value,
+        seconds=timeout_seconds,
+    )
+
+
+def _seen(finding: ProbeFinding, known: ProbeKind | None = None) -> str:
+    """Return what a server answered; without the kind that the sentence of the error names already."""
+    if finding.kind is known and finding.evidence:
+        return finding.evidence
+    return finding.kind.value + (f" ({finding.evidence})" if finding.evidence else "")
+
+
+def _unusable(alias: str, error: KafkaError) -> ConfigError:
+    text = error.str()
+    unknown = _NO_PROPERTY.search(text)
+    near = nearest(unknown[1]) if unknown else ""
+    hint = near or "client takes Kafka's property names, as in client.properties"
+    if "GSSAPI" in text:
+        hint = "confluent-kafka's wheel has no Kerberos: install librdkafka and build it with --no-binary"
+    return ConfigError("client_properties_refused", where=f"clusters.{alias}.client", hint=hint, text=text)
+
+
+def _address(event: str) -> str:
+    match = re.match(r"(?:\w+://)?([^/\s]+:\d+)", event)
+    return match[1] if match else ""
+
+
+def _plain(event: str) -> str:
+    return re.sub(r"\s*\(after \d+ms in state \w+.*\)$", "", event)
+
+
+class Reached(NamedTuple):
+    """How a cluster can be reached now."""
+
+    settings: ClusterSettings
+    """With only the servers that answer, so that no client waits for another one."""
+    silence: str
+    """Why no server answers; empty when one does."""
+    blind: bool = False
+    """No server was seen to be gone: something refuses the connection, or no name resolves."""
+
+
+def reach(settings: ClusterSettings, seconds: float = REACH_SECONDS) -> Reached:
+    """Ask every server once. Raises ConfigError if certificate files that do not load."""
+    found = probe_servers(settings, seconds, _MOST)
+    if answering := [f.server for f in found if f.kind is ProbeKind.KAFKA]:
+        return Reached(settings.model_copy(update={"bootstrap_servers": ",".join(answering)}), "")
+    told = (f"{f.server}: {_seen(f)}" for f in found)
+    kinds = {f.kind for f in found}
+    return Reached(
+        settings, "; ".join(told), blind=bool(kinds & _REFUSES_US) or kinds == {ProbeKind.UNRESOLVED}
+    )
+
 
 T = TypeVar("T")
 CALL_SECONDS: Final = 30.0
@@ -131,10 +393,7 @@ class Cluster:
 
 
 def refuse_same_cluster(source: Cluster, target: Cluster) -> None:
-    """Copying a cluster onto itself would never end.
-
-    :raises Refused: both aliases lead to one cluster
-    """
+    """Copying a cluster onto itself would never end. Raises Refused if both aliases lead to one cluster."""
     if source.cluster_id == target.cluster_id:
         raise Refused(
             "clusters_identical",

@@ -1,12 +1,17 @@
-"""What drkit uses of confluent-kafka outside this package: clients, messages, and errors.
-
-The one module to check when the library changes. `admin` and `topics` have the administration.
-"""
+"""One set of Kafka properties → the configuration of either library; and confluent-kafka's clients."""
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+import logging
+import os
+from pathlib import Path
+import socket
+import ssl
+import tempfile
+from typing import Any, Final
+
 from confluent_kafka import (
-    OFFSET_BEGINNING,
     TIMESTAMP_LOG_APPEND_TIME,
     Consumer,
     KafkaError,
@@ -17,8 +22,12 @@ from confluent_kafka import (
 from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import NewPartitions, NewTopic
 
+from drkit.config import ClusterSettings
+from drkit.errors import ConfigError
+from drkit.kafka.security.oauth import ClientCredentials
+from drkit.kafka.security.settings import Sasl, Security, Tls, read_security
+
 __all__ = [
-    "OFFSET_BEGINNING",
     "TIMESTAMP_LOG_APPEND_TIME",
     "ConfluentPartition",
     "Consumer",
@@ -29,3 +38,208 @@ __all__ = [
     "NewTopic",
     "Producer",
 ]
+QUIET: Final = logging.getLogger("drkit.librdkafka")
+"""Given to a client, it keeps librdkafka from writing to stderr."""
+QUIET.addHandler(logging.NullHandler())
+QUIET.propagate = False
+
+_JAVA_TO_LIBRDKAFKA: Final = {
+    "request.timeout.ms": "socket.timeout.ms",
+    "send.buffer.bytes": "socket.send.buffer.bytes",
+    "receive.buffer.bytes": "socket.receive.buffer.bytes",
+}
+# These steer code that only Java's clients have; leaving them out changes nothing for drkit.
+_JAVA_ONLY: Final = frozenset({
+    "default.api.timeout.ms",
+    "key.deserializer",
+    "key.serializer",
+    "metric.reporters",
+    "sasl.client.callback.handler.class",
+    "sasl.login.callback.handler.class",
+    "security.providers",
+    "socket.connection.setup.timeout.max.ms",
+    "ssl.enabled.protocols",
+    "ssl.engine.factory.class",
+    "ssl.protocol",
+    "ssl.truststore.password",
+    "value.deserializer",
+    "value.serializer",
+})  # fmt: skip
+_SECURITY_PREFIXES: Final = ("ssl.", "sasl.", "security.", "https.", "enable.ssl.")
+_TUNING: Final = ("ssl.cipher.suites", "ssl.curves.list", "ssl.sigalgs.list", "ssl.providers")
+_RAW_NUMBERS: Final = (
+    "connections.max.idle.ms",
+    "metadata.max.age.ms",
+    "reconnect.backoff.max.ms",
+    "reconnect.backoff.ms",
+    "request.timeout.ms",
+    "socket.connection.setup.timeout.max.ms",
+    "socket.connection.setup.timeout.ms",
+)
+_BUFFERS: Final = {"send.buffer.bytes": socket.SO_SNDBUF, "receive.buffer.bytes": socket.SO_RCVBUF}
+NUMBERS: Final = (*_RAW_NUMBERS, *_BUFFERS)
+"""Properties whose values are whole numbers."""
+
+
+def confluent_config(settings: ClusterSettings) -> dict[str, Any]:
+    """The cluster's configuration for confluent-kafka.
+
+    :raises ConfigError: security settings that are incomplete or need Java
+    """
+    security = read_security(settings)
+    found: dict[str, Any] = {"bootstrap.servers": settings.bootstrap_servers, "client.id": "drkit"}
+    for key, value in settings.client.items():
+        if key in _TUNING or not (key.startswith(_SECURITY_PREFIXES) or key in _JAVA_ONLY):
+            found[_JAVA_TO_LIBRDKAFKA.get(key, key)] = value
+    found["security.protocol"] = security.protocol
+    if security.tls:
+        found |= _confluent_tls(security.tls)
+    if security.sasl:
+        found |= _confluent_sasl(security.sasl)
+    return found
+
+
+def raw_config(settings: ClusterSettings) -> dict[str, Any]:
+    """The cluster's configuration for kafka-python's KafkaConnectionManager.
+
+    :raises ConfigError: security settings that are incomplete, need Java, or name files that do not load
+    """
+    security = read_security(settings)
+    found: dict[str, Any] = {
+        "bootstrap_servers": settings.servers,
+        "client_id": settings.client.get("client.id", "drkit"),
+        "security_protocol": security.protocol,
+    }
+    for key in _RAW_NUMBERS:
+        if key in settings.client:
+            found[key.replace(".", "_")] = _whole(settings, key)
+    if options := [
+        (socket.SOL_SOCKET, option, _whole(settings, key))
+        for key, option in _BUFFERS.items()
+        if key in settings.client
+    ]:
+        found["socket_options"] = [
+            (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+            (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+            *options,
+        ]
+    return found | _raw_security(settings, security)
+
+
+def refuse_unusable(settings: ClusterSettings) -> None:
+    """Refuse a file or number that a client cannot use, by its name, which the library does not report.
+
+    :raises ConfigError: a certificate or key does not load, or a number is not one
+    """
+    security = read_security(settings)
+    if security.tls:
+        tls_context(security.tls, f"clusters.{settings.alias}.client")
+    for key in NUMBERS:
+        if key in settings.client:
+            _whole(settings, key)
+
+
+def tls_context(tls: Tls, where: str) -> ssl.SSLContext:
+    """Python's form of the TLS settings. Raises ConfigError when a file does not load."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname = tls.check_hostname and tls.verify
+    context.verify_mode = ssl.CERT_REQUIRED if tls.verify else ssl.CERT_NONE
+    try:
+        if tls.ca_file or tls.ca_pem:
+            context.load_verify_locations(cafile=tls.ca_file, cadata=tls.ca_pem)
+        else:
+            context.load_default_certs()
+        if tls.certificate_file:
+            context.load_cert_chain(tls.certificate_file, tls.key_file, tls.key_password)
+        elif tls.certificate_pem and tls.key_pem:
+            _load_pem(context, f"{tls.key_pem}\n{tls.certificate_pem}", tls.key_password)
+    except (OSError, ssl.SSLError) as error:
+        evidence = " ".join([str(error), *filter(None, (tls.ca_file, tls.certificate_file))])
+        raise ConfigError("certificate_unusable", where=where, evidence=evidence) from error
+    return context
+
+
+def _load_pem(context: ssl.SSLContext, text: str, password: str | None) -> None:
+    # Python reads keys only from files: Linux has some that are nothing but memory.
+    if hasattr(os, "memfd_create"):
+        with os.fdopen(os.memfd_create("pem"), "w", encoding="utf-8") as memory:
+            memory.write(text)
+            memory.flush()
+            context.load_cert_chain(f"/proc/self/fd/{memory.fileno()}", None, password)
+        return
+    handle, name = tempfile.mkstemp(suffix=".pem")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        context.load_cert_chain(name, None, password)
+    finally:
+        Path(name).unlink()
+
+
+def _confluent_tls(tls: Tls) -> dict[str, Any]:
+    given = {
+        "ssl.ca.location": tls.ca_file,
+        "ssl.ca.pem": tls.ca_pem,
+        "ssl.certificate.location": tls.certificate_file,
+        "ssl.certificate.pem": tls.certificate_pem,
+        "ssl.key.location": tls.key_file,
+        "ssl.key.pem": tls.key_pem,
+        "ssl.key.password": tls.key_password,
+    }
+    return {k: v for k, v in given.items() if v is not None} | {
+        "enable.ssl.certificate.verification": tls.verify,
+        "ssl.endpoint.identification.algorithm": "https" if tls.check_hostname else "none",
+    }
+
+
+def _confluent_sasl(sasl: Sasl) -> dict[str, Any]:
+    if sasl.oauth:
+        given = {
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.token.endpoint.url": sasl.oauth.url,
+            "sasl.oauthbearer.client.id": sasl.oauth.client_id,
+            "sasl.oauthbearer.client.secret": sasl.oauth.client_secret,
+            "sasl.oauthbearer.scope": sasl.oauth.scope,
+            "https.ca.location": sasl.oauth.ca_file,
+        }
+    elif sasl.mechanism == "GSSAPI":
+        given = {
+            "sasl.kerberos.service.name": sasl.kerberos_service,
+            "sasl.kerberos.principal": sasl.principal,
+            "sasl.kerberos.keytab": sasl.keytab,
+        }
+    else:
+        given = {"sasl.username": sasl.username, "sasl.password": sasl.password}
+    return {"sasl.mechanism": sasl.mechanism} | {k: v for k, v in given.items() if v is not None}
+
+
+def _raw_security(settings: ClusterSettings, security: Security) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    where = f"clusters.{settings.alias}.client"
+    if security.tls:
+        found["ssl_context"] = tls_context(security.tls, where)
+    if sasl := security.sasl:
+        if sasl.mechanism == "GSSAPI" and find_spec("gssapi") is None:
+            raise ConfigError("kerberos_missing", where=where)
+        found |= {
+            "sasl_mechanism": sasl.mechanism,
+            "sasl_plain_username": sasl.username,
+            "sasl_plain_password": sasl.password,
+            "sasl_kerberos_service_name": sasl.kerberos_service,
+        }
+        if sasl.oauth:
+            found["sasl_oauth_token_provider"] = ClientCredentials(sasl.oauth, where)
+    return found
+
+
+def _whole(settings: ClusterSettings, key: str) -> int:
+    try:
+        return int(settings.client[key])
+    except ValueError:
+        raise ConfigError(
+            "client_property_not_a_number",
+            where=f"clusters.{settings.alias}.client",
+            key=key,
+            value=settings.client[key],
+        ) from None

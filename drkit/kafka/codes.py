@@ -27,6 +27,7 @@ TOPIC_AUTHORIZATION_FAILED: Final[int] = errors.TopicAuthorizationFailedError.er
 GROUP_AUTHORIZATION_FAILED: Final[int] = errors.GroupAuthorizationFailedError.errno
 CLUSTER_AUTHORIZATION_FAILED: Final[int] = errors.ClusterAuthorizationFailedError.errno
 UNSUPPORTED_SASL_MECHANISM: Final[int] = errors.UnsupportedSaslMechanismError.errno
+UNSUPPORTED_VERSION: Final[int] = errors.UnsupportedVersionError.errno
 ILLEGAL_SASL_STATE: Final[int] = errors.IllegalSaslStateError.errno
 OUT_OF_ORDER_SEQUENCE_NUMBER: Final[int] = errors.OutOfOrderSequenceNumberError.errno
 DUPLICATE_SEQUENCE_NUMBER: Final[int] = errors.DuplicateSequenceNumberError.errno

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from enum import Enum
 import socket
@@ -11,10 +12,11 @@ import struct
 import threading
 from typing import Final, NamedTuple
 
+from drkit.config import ClusterSettings
 from drkit.errors import error_text
 from drkit.kafka import codes
-from drkit.kafka.client_config import tls_context
-from drkit.kafka.security.settings import Security, Tls
+from drkit.kafka.clients import tls_context
+from drkit.kafka.security.settings import Security, Tls, read_security
 
 _API_VERSIONS: Final = 18
 _SASL_HANDSHAKE: Final = 17
@@ -109,6 +111,20 @@ def probe(
         return ProbeFinding(server, ProbeKind.NO_ROUTE, f"after {timeout:.0f} s")
     except OSError as error:
         return ProbeFinding(server, ProbeKind.NO_ROUTE, error.strerror or str(error))
+
+
+def probe_servers(
+    settings: ClusterSettings, timeout: float = 2.0, most: int | None = None
+) -> list[ProbeFinding]:
+    """Look at the bootstrap servers of a cluster, all at the same time.
+
+    :param timeout: see :func:`probe`
+    :param most: how many servers are looked at; None: all
+    :raises ConfigError: the configured certificate files do not load
+    """
+    security, where, servers = read_security(settings), f"clusters.{settings.alias}.client", settings.servers
+    with ThreadPoolExecutor(len(servers)) as pool:
+        return list(pool.map(lambda server: probe(server, security, where, timeout), servers[:most]))
 
 
 def _look(

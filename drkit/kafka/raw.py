@@ -6,11 +6,13 @@ offer (DescribeProducers, WriteTxnMarkers, raw InitProducerId).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 import logging
 import selectors
 import time
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast
 
 from kafka.errors import IncompatibleBrokerVersion as IncompatibleBrokerVersion
 from kafka.errors import KafkaError, NodeNotReadyError, SaslAuthenticationFailedError, UnknownBrokerIdError
@@ -20,17 +22,18 @@ from kafka.net.selector import NetworkSelector
 
 from drkit.config import ClusterSettings
 from drkit.control_key import Signatures
-from drkit.kafka.client_config import raw_config
-from drkit.kafka.connect import refused_credentials, why_not
-from drkit.kafka.permit import may_send
-from drkit.kafka.transport import SendGate, WideManager
+from drkit.errors import ClusterUnreachable
+from drkit.kafka.admin import refused_credentials, why_not
+from drkit.kafka.clients import raw_config
+from drkit.kafka.transport import SendGate, WideManager, may_send
 
 T = TypeVar("T")
 _PAUSE_SECONDS = 0.001
 _LAST_WORD_MS = 2000
+_IMPATIENT_MS = 10_000
 _SERVER_SECONDS = 1.0
 """Seconds to wait for the first server; for each further one twice as long, as a link may be slow."""
-RawError = KafkaError
+RawError: TypeAlias = KafkaError
 """What a request raises when the connection or the broker fails it."""
 
 
@@ -41,10 +44,7 @@ class PlainSelector(selectors.DefaultSelector):
     """
 
     def get_key(self, fileobj: Any) -> selectors.SelectorKey:
-        """The registration of a socket.
-
-        :raises KeyError: it is not registered
-        """
+        """The registration of a socket. Raises KeyError if it is not registered."""
         table: dict[int, selectors.SelectorKey] = self._fd_to_key  # type: ignore[attr-defined]  # typeshed hides it
         return table[fileobj.fileno()]
 
@@ -76,6 +76,27 @@ class EventLoop:
             future.add_both(ended.success)
             await ended
         return [await future for future in running]
+
+    async def some_at_once(
+        self, coroutine: Callable[[Any], Awaitable[T]], each: Iterable[Any], most: int
+    ) -> list[T]:
+        """Run a coroutine for each of some things, at most some side by side; what each returned.
+
+        :raises BaseException: what the first of them has raised; no other begins after that
+        """
+        left, found = deque(enumerate(each)), dict[int, T]()
+
+        async def work(_number: int) -> None:
+            while left:
+                number, one = left.popleft()
+                try:
+                    found[number] = await coroutine(one)
+                except BaseException:
+                    left.clear()
+                    raise
+
+        await self.together(work, range(min(most, len(left))))
+        return [found[number] for number in sorted(found)]
 
     async def sleep(self, seconds: float) -> None:
         """Let others run for some seconds."""
@@ -205,6 +226,86 @@ class RawCluster:
         """Ids of the brokers known now."""
         return sorted(b.node_id for b in self._manager.cluster.brokers())
 
+    async def ask_each(
+        self, nodes: Iterable[int], ask: Callable[[int], Awaitable[T]]
+    ) -> tuple[dict[int, T], dict[int, RawError]]:
+        """Ask some brokers at the same time; return the answers, and the errors of those that are silent.
+
+        :raises Exception: what `ask` raises besides RawError
+        """
+
+        async def one(node: int) -> tuple[int, T | None, RawError | None]:
+            try:
+                return node, await ask(node), None
+            except RawError as error:
+                return node, None, error
+
+        found = await self.loop.together(one, sorted(nodes))
+        silent = {node: error for node, _, error in found if error is not None}
+        return {node: cast("T", answer) for node, answer, _ in found if node not in silent}, silent
+
     def close(self) -> None:
         """Close all connections."""
         self._manager.close()
+
+
+class Impatient(RawCluster):
+    """Connections to a cluster that may be dying: no answer is waited for longer than some seconds."""
+
+    async def send(self, request: Any, node_id: int | None = None, *, timeout_ms: int = 30_000) -> Any:
+        """See :class:`RawCluster`."""
+        return await super().send(request, node_id, timeout_ms=min(timeout_ms, _IMPATIENT_MS))
+
+
+@contextmanager
+def connections(purpose: str, *settings: ClusterSettings) -> Iterator[list[RawCluster]]:
+    """Clusters on one loop of their own, not yet connected; closed with all in-flight requests.
+
+    :param purpose: part of the client id, so that a broker's request log shows what drkit does
+    """
+    loop = EventLoop()
+    clusters = [RawCluster(loop, each, purpose) for each in settings]
+    try:
+        yield clusters
+    finally:
+        for cluster in clusters:
+            cluster.close()
+        loop.close()
+
+
+@contextmanager
+def unanswered_as(code: str, where: str, hint: object = None, **values: object) -> Iterator[None]:
+    """Raise a request that gets no answer as an error of drkit's, with the library's as its evidence.
+
+    :param code: of the error; ``hint`` and ``values`` as for :class:`DrkitError`
+    :raises ClusterUnreachable: there was such a request
+    """
+    try:
+        yield
+    except RawError as error:
+        raise ClusterUnreachable(code, where=where, evidence=repr(error), hint=hint, **values) from error
+
+
+def ask_once(
+    settings: ClusterSettings,
+    purpose: str,
+    question: Callable[[RawCluster], Awaitable[T]],
+    *,
+    what: str,
+) -> T:
+    """Connect, ask one question, close.
+
+    :param what: what is not possible while the cluster does not answer
+    :raises ClusterUnreachable: no answer
+    :raises NotAuthenticated: wrong credentials
+    """
+    with connections(purpose, settings) as (cluster,):
+
+        async def ask() -> T:
+            await cluster.connected()
+            return await question(cluster)
+
+        hint = "check the cluster with: drkit config check --connect"
+        with unanswered_as("cluster_request_failed", settings.alias, hint, what=what):
+            answer: T = cluster.loop.run(ask)
+    return answer

@@ -1,14 +1,15 @@
-"""The Kafka requests of the data plane, one coroutine each, on a :class:`RawCluster`."""
+"""Requests to the brokers of a cluster, one coroutine each, on a :class:`RawCluster`."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
-from kafka.protocol.admin.cluster import DescribeClusterRequest as DescribeClusterRequest
+from kafka.protocol.admin import DeleteRecordsRequest, DeleteTopicsRequest
+from kafka.protocol.admin.cluster import DescribeClusterRequest
 from kafka.protocol.admin.cluster import DescribeLogDirsRequest as DescribeLogDirsRequest
 from kafka.protocol.admin.transactions import DescribeProducersRequest
 from kafka.protocol.consumer.fetch import FetchRequest as FetchRequest
@@ -17,9 +18,12 @@ from kafka.protocol.metadata import MetadataRequest as MetadataRequest
 from kafka.protocol.producer.produce import ProduceRequest
 
 from drkit.clock import monotonic
-from drkit.kafka.raw import KafkaTimeoutError, RawCluster
+from drkit.kafka import codes
+from drkit.kafka.admin import Broker, ClusterDescription
+from drkit.kafka.raw import KafkaTimeoutError, RawCluster, RawError
 from drkit.model import TopicPartition
 
+T = TypeVar("T")
 EARLIEST = -2
 LATEST = -1
 ALL = -1
@@ -34,12 +38,17 @@ _CONSUMER = -1
 _DEBUGGING_REPLICA = -2
 """Kafka's own number for a reader that sees what is not replicated yet (ListOffsetsRequest)."""
 _NO_TOPIC = UUID(int=0)
+NO_LEADER: Final = -1
+_DELETE_MS: Final = 20_000
+_ANSWER_MS: Final = 5_000
+"""How much longer an answer may take than the brokers may."""
 
 
 class PartitionLeader(NamedTuple):
     """Who leads a partition."""
 
     node: int
+    """Id of the broker; −1: none leads it now."""
     epoch: int
     replicas: tuple[int, ...] = ()
     """Ids of the brokers that hold the partition."""
@@ -52,8 +61,15 @@ class TopicMetadata(NamedTuple):
 
     error: int
     topic_id: UUID
-    """0: there is no such topic."""
+    """Differs from that of a later topic of the same name (KIP-516); 0: there is no such topic."""
     leaders: dict[int, PartitionLeader]
+    """By partition, in order."""
+    name: str = ""
+
+    @property
+    def replication_factor(self) -> int:
+        """Replicas of the first partition."""
+        return len(self.leaders[0].replicas)
 
 
 class ListedOffset(NamedTuple):
@@ -78,19 +94,36 @@ class ProducerState(NamedTuple):
 
 
 async def metadata(
-    cluster: RawCluster, topics: Iterable[str], node: int | None = None, *, timeout_ms: int = 10_000
+    cluster: RawCluster, topics: Iterable[str] | None, node: int | None = None, *, timeout_ms: int = 10_000
 ) -> dict[str, TopicMetadata]:
     """Ids and leaders of topics by name.
 
+    :param topics: None: all that drkit's principal may see
     :param node: the broker to ask; None: any
     """
-    wanted = [MetadataRequest.MetadataRequestTopic(name=t) for t in topics]
-    return await _metadata(cluster, wanted, node, timeout_ms)
+    topic_of = MetadataRequest.MetadataRequestTopic
+    wanted = None if topics is None else [topic_of(name=t) for t in topics]
+    request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+    answer = await cluster.send(request, node, timeout_ms=timeout_ms)
+    return {
+        t.name: TopicMetadata(
+            t.error_code,
+            t.topic_id or _NO_TOPIC,
+            {
+                p.partition_index: PartitionLeader(
+                    p.leader_id, p.leader_epoch, tuple(p.replica_nodes), tuple(p.isr_nodes)
+                )
+                for p in sorted(t.partitions, key=lambda p: p.partition_index)
+            },
+            t.name,
+        )
+        for t in answer.topics
+    }
 
 
 async def all_topics(cluster: RawCluster) -> dict[str, TopicMetadata]:
-    """The same of every topic that drkit's principal may see."""
-    return await _metadata(cluster, None, None, 10_000)
+    """Ids and leaders of every topic that drkit's principal may see."""
+    return await metadata(cluster, None)
 
 
 async def metadata_of_all(cluster: RawCluster, topics: Collection[str]) -> dict[str, list[TopicMetadata]]:
@@ -102,24 +135,25 @@ async def metadata_of_all(cluster: RawCluster, topics: Collection[str]) -> dict[
     return found
 
 
-async def _metadata(
-    cluster: RawCluster, topics: list[Any] | None, node: int | None, timeout_ms: int
-) -> dict[str, TopicMetadata]:
-    request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
-    answer = await cluster.send(request, node, timeout_ms=timeout_ms)
-    return {
-        t.name: TopicMetadata(
-            t.error_code,
-            t.topic_id or _NO_TOPIC,
-            {
-                p.partition_index: PartitionLeader(
-                    p.leader_id, p.leader_epoch, tuple(p.replica_nodes), tuple(p.isr_nodes)
-                )
-                for p in t.partitions
-            },
-        )
-        for t in answer.topics
-    }
+async def describe_cluster(cluster: RawCluster) -> ClusterDescription:
+    """Return the id of a cluster and its brokers that take part now. Raises RawError."""
+    request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+    answer = await cluster.send(request, timeout_ms=10_000)
+    brokers = sorted(Broker(b.node_id, b.host, b.port) for b in answer.brokers)
+    return ClusterDescription(str(answer.cluster_id), brokers)
+
+
+async def describe_registered(cluster: RawCluster, timeout_ms: int = 30_000) -> ClusterDescription:
+    """The same with all brokers of the cluster, also those that are down (KIP-1073).
+
+    :raises RawError: no answer, brokers before Kafka 4.0, or a refusal
+    """
+    request = DescribeClusterRequest(include_fenced_brokers=True, min_version=2)
+    answer = await cluster.send(request, timeout_ms=timeout_ms)
+    if answer.error_code:
+        raise RawError(f"DescribeCluster: {codes.error_name(answer.error_code)}")
+    brokers = sorted(Broker(b.broker_id, b.host, b.port) for b in answer.brokers)
+    return ClusterDescription(answer.cluster_id, brokers)
 
 
 async def list_offsets(
@@ -139,21 +173,22 @@ async def list_offsets(
     :param written: LATEST means the end of the leader's own log, replicated or not
     :param epochs: leader epochs that the broker has to know, or it answers with an error (KIP-320)
     """
-    topic_of, partition_of = (
-        ListOffsetsRequest.ListOffsetsTopic,
-        ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition,
-    )
-    by_topic: dict[str, list[Any]] = {}
-    for (topic, partition), when in partitions.items():
-        epoch = epochs.get(TopicPartition(topic, partition), _NO_EPOCH)
-        by_topic.setdefault(topic, []).append(
-            partition_of(partition_index=partition, current_leader_epoch=epoch, timestamp=when)
+    topic_of = ListOffsetsRequest.ListOffsetsTopic
+
+    def asked(topic: str, number: int) -> Any:
+        at = TopicPartition(topic, number)
+        return topic_of.ListOffsetsPartition(
+            partition_index=number, current_leader_epoch=epochs.get(at, _NO_EPOCH), timestamp=partitions[at]
         )
+
     answer = await cluster.send(
         ListOffsetsRequest(
             replica_id=_DEBUGGING_REPLICA if written else _CONSUMER,
             isolation_level=1 if committed else 0,
-            topics=[topic_of(name=t, partitions=p) for t, p in by_topic.items()],
+            topics=[
+                topic_of(name=t, partitions=[asked(t, n) for n in numbers])
+                for t, numbers in grouped(partitions)
+            ],
             timeout_ms=10_000,
         ),
         node,
@@ -170,10 +205,8 @@ async def describe_producers(
     cluster: RawCluster, node: int, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, tuple[int, dict[int, ProducerState]]]:
     """Error code and known producers per partition led by one broker (KIP-664)."""
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        by_topic.setdefault(topic, []).append(partition)
-    topics = [DescribeProducersRequest.TopicRequest(name=t, partition_indexes=p) for t, p in by_topic.items()]
+    topic_of = DescribeProducersRequest.TopicRequest
+    topics = [topic_of(name=t, partition_indexes=numbers) for t, numbers in grouped(partitions)]
     answer = await cluster.send(DescribeProducersRequest(topics=topics), node)
     return {
         TopicPartition(t.name, p.partition_index): (
@@ -298,3 +331,146 @@ async def produced(
         for topic in answer.responses
         for r in topic.partition_responses
     }
+
+
+async def listed(
+    cluster: RawCluster,
+    topics: Mapping[str, TopicMetadata],
+    partitions: Iterable[TopicPartition],
+    which: int,
+) -> dict[TopicPartition, int]:
+    """Start or last stable offsets, one request per broker; what has no answer is left out."""
+
+    async def ask(node: int, some: list[TopicPartition]) -> dict[TopicPartition, int]:
+        try:
+            answers = await list_offsets(cluster, node, dict.fromkeys(some, which), committed=True)
+        except RawError:  # this broker alone does not answer
+            return {}
+        return {at: a.offset for at, a in answers.items() if not a.error}
+
+    return await ask_leaders(cluster, topics, partitions, ask)
+
+
+async def ask_leaders(
+    cluster: RawCluster,
+    topics: Mapping[str, TopicMetadata],
+    partitions: Iterable[TopicPartition],
+    ask: Callable[[int, list[TopicPartition]], Awaitable[Mapping[TopicPartition, T]]],
+) -> dict[TopicPartition, T]:
+    """Ask each leader once about its partitions, all leaders at the same time.
+
+    :param ask: asks one broker about some partitions; what it raises is raised
+    :returns: the answers of all; partitions without a leader are left out
+    """
+    nodes = by_leader(topics, partitions)
+    out: dict[TopicPartition, T] = {}
+    for answers in await cluster.loop.together(lambda each: ask(*each), nodes.items()):
+        out |= answers
+    return out
+
+
+def by_leader(
+    topics: Mapping[str, TopicMetadata], partitions: Iterable[TopicPartition]
+) -> dict[int, list[TopicPartition]]:
+    """Return the partitions that each broker leads; those without a leader are left out."""
+    nodes: dict[int, list[TopicPartition]] = {}
+    for tp in partitions:
+        if (node := leader_of(topics, tp)) >= 0:
+            nodes.setdefault(node, []).append(tp)
+    return nodes
+
+
+def partitions_of(
+    topics: Mapping[str, TopicMetadata], names: Iterable[str] | None = None
+) -> list[TopicPartition]:
+    """Return the partitions of some topics, by default of all."""
+    return [TopicPartition(n, p) for n in (topics if names is None else names) for p in topics[n].leaders]
+
+
+def leader_of(topics: Mapping[str, TopicMetadata], at: TopicPartition) -> int:
+    """The id of a partition's leader, −1 without one."""
+    topic = topics.get(at.topic)
+    leader = topic.leaders.get(at.partition) if topic is not None else None
+    return leader.node if leader is not None else NO_LEADER
+
+
+def grouped(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]:
+    """Return the partitions' numbers by topic, as requests have them, in the order of topics' names."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        by_topic.setdefault(topic, []).append(number)
+    return sorted(by_topic.items())
+
+
+class Deleted(NamedTuple):
+    """The answer for one partition."""
+
+    error: int
+    """Kafka's error code. With one the leader may have deleted the records all the same."""
+    start: int
+    """First offset that every live replica has left; −1 with an error."""
+
+
+async def delete_records(
+    cluster: RawCluster,
+    topics: Mapping[str, TopicMetadata],
+    wanted: Mapping[TopicPartition, int],
+    *,
+    timeout_ms: int = _DELETE_MS,
+) -> dict[TopicPartition, Deleted]:
+    """Delete all records before an offset of each partition. Repeated, it deletes nothing more.
+
+    An answer without error means that every replica on a live broker has done so. It is not durable: brokers
+    write the new beginning down every ``log.flush.start.offset.checkpoint.interval.ms``, a minute by default.
+
+    :param topics: metadata of the topics; a partition without a leader gets LEADER_NOT_AVAILABLE
+    :param timeout_ms: how long a leader waits for the other replicas
+    """
+
+    async def ask(node: int, some: list[TopicPartition]) -> dict[TopicPartition, Deleted]:
+        topics_of = DeleteRecordsRequest.DeleteRecordsTopic
+        request = DeleteRecordsRequest(
+            topics=[
+                topics_of(
+                    name=topic,
+                    partitions=[
+                        topics_of.DeleteRecordsPartition(
+                            partition_index=n, offset=wanted[TopicPartition(topic, n)]
+                        )
+                        for n in numbers
+                    ],
+                )
+                for topic, numbers in grouped(some)
+            ],
+            timeout_ms=timeout_ms,
+        )
+        try:
+            answer = await cluster.send(request, node, timeout_ms=timeout_ms + _ANSWER_MS)
+        except RawError:  # this broker alone does not answer
+            return {at: Deleted(codes.REQUEST_TIMED_OUT, NO_LEADER) for at in some}
+        return {
+            TopicPartition(t.name, p.partition_index): Deleted(p.error_code, p.low_watermark)
+            for t in answer.topics
+            for p in t.partitions
+        }
+
+    out = dict.fromkeys(wanted, Deleted(codes.LEADER_NOT_AVAILABLE, NO_LEADER))
+    return out | await ask_leaders(cluster, topics, wanted, ask)
+
+
+async def delete_topics_by_id(cluster: RawCluster, ids: Iterable[UUID]) -> dict[UUID, int]:
+    """Delete topics by their ids (KIP-516), so that a later topic of the same name stays.
+
+    :returns: Kafka's error codes, 0 also for a topic that was gone before
+    :raises RawError: no answer
+    """
+    wanted = list(ids)
+    if not wanted:
+        return {}
+    topic = DeleteTopicsRequest.DeleteTopicState
+    request = DeleteTopicsRequest(
+        topics=[topic(name=None, topic_id=each) for each in wanted], timeout_ms=_DELETE_MS, min_version=6
+    )
+    answer = await cluster.send(request, timeout_ms=_DELETE_MS + _ANSWER_MS)
+    found = {UUID(str(each.topic_id)): int(each.error_code) for each in answer.responses}
+    return {each: 0 if found[each] == codes.UNKNOWN_TOPIC_ID else found[each] for each in wanted}

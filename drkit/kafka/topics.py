@@ -5,10 +5,9 @@ Calls that change several topics return the failures by topic, so that one refus
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from typing import Any, Final, Literal, NamedTuple
-from uuid import UUID
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from confluent_kafka import (
     IsolationLevel,
@@ -28,19 +27,51 @@ from confluent_kafka.admin import (
     OffsetSpec,
     ResourceType,
 )
-from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
+from tenacity import RetryError, Retrying, retry_if_exception, retry_if_result, stop_after_delay, wait_fixed
 
 from drkit.clock import monotonic
-from drkit.errors import DrkitError
+from drkit.errors import DrkitError, Failed, NotAuthorized
 from drkit.kafka.admin import CALL_SECONDS, Cluster
-from drkit.kafka.bounded import in_requests
-from drkit.kafka.one_shot import ask_once
-from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.raw import RawCluster, RawError, ask_once
 from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.model import TopicPartition
 
+MOST_RECORDS: Final = 5_000
+"""Records of a controller's metadata log that one request may need.
+
+A KRaft controller carries out a request as one batch of at most 10,000 of them
+(``QuorumController.MAX_RECORDS_PER_USER_OP``), some of which it writes besides those that are asked for, and
+refuses a larger one as a whole, as a violation of policy: 300 topics of 32 partitions with settings are more.
+"""
+_REPLICAS: Final = 3
+_APPEAR_SECONDS: Final = 20.0
 BROKER_DEFAULT: Final = -1
 """As replication factor or number of partitions: what the brokers are configured for (KIP-464)."""
+T = TypeVar("T")
+
+
+def in_requests(items: Iterable[T], records: Callable[[T], int]) -> Iterator[list[T]]:
+    """Yield items together, as many as make a request that a controller takes; an item is not divided.
+
+    :param records: about how many records of the metadata log an item takes
+    """
+    return in_parts(items, records, MOST_RECORDS)
+
+
+def in_parts(items: Iterable[T], weight: Callable[[T], int], most: int) -> Iterator[list[T]]:
+    """Yield items in their order, as many together as weigh at most so much; an item is not divided."""
+    some: list[T] = []
+    size = 0
+    for item in items:
+        more = weight(item)
+        if some and size + more > most:
+            yield some
+            some, size = [], 0
+        some.append(item)
+        size += more
+    if some:
+        yield some
+
 
 _UNKNOWN: Final = KafkaError.UNKNOWN_TOPIC_OR_PART
 _SETTLE_SECONDS: Final = 5.0
@@ -55,27 +86,6 @@ _SETTLING: Final = frozenset({
 _PAUSE_SECONDS: Final = 0.05
 _PATIENCE_MS: Final = 10_000
 """Then another broker is asked: this one may be frozen."""
-
-
-class Partition(NamedTuple):
-    """Where a partition lives; broker ids."""
-
-    leader: int | None
-    replicas: tuple[int, ...]
-    in_sync: tuple[int, ...]
-
-
-class Topic(NamedTuple):
-    """A topic as the cluster knows it; its id differs from that of a later one of the same name (KIP-516)."""
-
-    name: str
-    topic_id: UUID
-    partitions: dict[int, Partition]
-
-    @property
-    def replication_factor(self) -> int:
-        """Replicas of the first partition."""
-        return len(self.partitions[0].replicas)
 
 
 class ConfigValue(NamedTuple):
@@ -106,7 +116,7 @@ def topic_names(cluster: Cluster) -> list[str]:
     return sorted(found.topics)
 
 
-def describe_topics(cluster: Cluster, names: Iterable[str]) -> dict[str, Topic]:
+def describe_topics(cluster: Cluster, names: Iterable[str]) -> dict[str, TopicMetadata]:
     """Ids, partitions and replicas. Topics that do not exist are left out.
 
     Not by the admin client, which never frees the id of a topic (docs/internal/upstream.md).
@@ -129,18 +139,7 @@ def describe_topics(cluster: Cluster, names: Iterable[str]) -> dict[str, Topic]:
     for name, topic in told.items():
         if topic.error not in {KafkaError.NO_ERROR, _UNKNOWN}:
             raise cluster.error(KafkaError(topic.error), "describe a topic", name)
-    return {
-        name: Topic(
-            name,
-            topic.topic_id,
-            {
-                number: Partition(p.node if p.node >= 0 else None, p.replicas, p.in_sync)
-                for number, p in sorted(topic.leaders.items())
-            },
-        )
-        for name, topic in told.items()
-        if not topic.error
-    }
+    return {name: topic for name, topic in told.items() if not topic.error}
 
 
 def topic_configs(cluster: Cluster, names: Iterable[str]) -> dict[str, dict[str, ConfigValue]]:
@@ -157,26 +156,15 @@ def broker_config(cluster: Cluster, broker: int | None = None) -> dict[str, Conf
 
 def create_topics(cluster: Cluster, plans: Iterable[TopicPlan]) -> dict[str, DrkitError]:
     """Create topics; one that exists already is no failure. Returns failures by topic."""
-    found: dict[str, DrkitError] = {}
-    for some in in_requests(plans, lambda p: 1 + len(p.configs) + p.partitions):
-        new = [NewTopic(p.name, p.partitions, p.replication_factor, config=dict(p.configs)) for p in some]
-        futures = cluster.call(
-            "create topics", cluster.admin.create_topics, new, request_timeout=CALL_SECONDS
-        )
-        found |= _failures(cluster, futures, "create a topic", fine=KafkaError.TOPIC_ALREADY_EXISTS)
-    return found
+    weights = {_new(p): 1 + len(p.configs) + p.partitions for p in plans}
+    fine = KafkaError.TOPIC_ALREADY_EXISTS
+    return _change(cluster, cluster.admin.create_topics, "create a topic", weights, fine)
 
 
 def create_partitions(cluster: Cluster, totals: Mapping[str, int]) -> dict[str, DrkitError]:
     """Give topics more partitions: topic → their new number. Returns failures by topic."""
-    found: dict[str, DrkitError] = {}
-    for some in in_requests(totals.items(), lambda t: t[1]):
-        new = [NewPartitions(name, total) for name, total in some]
-        futures = cluster.call(
-            "add partitions", cluster.admin.create_partitions, new, request_timeout=CALL_SECONDS
-        )
-        found |= _failures(cluster, futures, "add partitions to a topic")
-    return found
+    weights = {NewPartitions(name, total): total for name, total in totals.items()}
+    return _change(cluster, cluster.admin.create_partitions, "add partitions to a topic", weights)
 
 
 def alter_topic_configs(
@@ -186,32 +174,20 @@ def alter_topic_configs(
 
     What is not named stays as it is. Returns failures by topic.
     """
-    resources = [
+    weights = {
         ConfigResource(
-            ResourceType.TOPIC, name, incremental_configs=[_change(k, v) for k, v in settings.items()]
-        )
+            ResourceType.TOPIC, name, incremental_configs=[_entry(k, v) for k, v in settings.items()]
+        ): len(settings)
         for name, settings in changes.items()
         if settings
-    ]
-    found: dict[str, DrkitError] = {}
-    for some in in_requests(resources, lambda r: len(changes[r.name])):
-        futures = cluster.call(
-            "alter topic configs", cluster.admin.incremental_alter_configs, some, request_timeout=CALL_SECONDS
-        )
-        by_name = {r.name: f for r, f in futures.items()}
-        found |= _failures(cluster, by_name, "alter the configuration of a topic")
-    return found
+    }
+    what = "alter the configuration of a topic"
+    return _change(cluster, cluster.admin.incremental_alter_configs, what, weights)
 
 
 def delete_topics(cluster: Cluster, names: Iterable[str]) -> dict[str, DrkitError]:
     """Delete topics; one that does not exist is no failure. Returns failures by topic."""
-    found: dict[str, DrkitError] = {}
-    for some in in_requests(names, lambda _: 1):
-        futures = cluster.call(
-            "delete topics", cluster.admin.delete_topics, some, request_timeout=CALL_SECONDS
-        )
-        found |= _failures(cluster, futures, "delete a topic", fine=_UNKNOWN)
-    return found
+    return _change(cluster, cluster.admin.delete_topics, "delete a topic", dict.fromkeys(names, 1), _UNKNOWN)
 
 
 def list_offsets(
@@ -281,9 +257,32 @@ def _configs(cluster: Cluster, resources: list[ConfigResource]) -> dict[str, dic
     }
 
 
-def _change(name: str, value: str | None) -> ConfigEntry:
+def _new(plan: TopicPlan) -> NewTopic:
+    return NewTopic(plan.name, plan.partitions, plan.replication_factor, config=dict(plan.configs))
+
+
+def _entry(name: str, value: str | None) -> ConfigEntry:
     operation = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
     return ConfigEntry(name, value, incremental_operation=operation)
+
+
+def _change(
+    cluster: Cluster,
+    function: Callable[..., Mapping[Any, Future[Any]]],
+    what: str,
+    weights: Mapping[Any, int],
+    fine: int | None = None,
+) -> dict[str, DrkitError]:
+    """Change topics, as many in one request as a controller takes; return failures by topic.
+
+    :param weights: what to change → about how many records of the metadata log it takes
+    :param fine: an error of Kafka's that is no failure
+    """
+    failed: dict[str, DrkitError] = {}
+    for some in in_requests(weights, weights.__getitem__):
+        futures = cluster.call(what, function, some, request_timeout=CALL_SECONDS)
+        failed |= _failures(cluster, {getattr(i, "name", i): f for i, f in futures.items()}, what, fine)
+    return failed
 
 
 def _failures(
@@ -297,3 +296,53 @@ def _failures(
         except DrkitError as error:
             failed[name] = error
     return failed
+
+
+def one_by_one(
+    ask: Callable[[Cluster, Iterable[str]], dict[str, T]], cluster: Cluster, names: Iterable[str]
+) -> tuple[dict[str, T], dict[str, DrkitError]]:
+    """Answers and refusals: all topics are asked for at once, and alone when one is forbidden."""
+    names = list(names)
+    try:
+        return ask(cluster, names), {}
+    except NotAuthorized:
+        found: dict[str, T] = {}
+        refused: dict[str, DrkitError] = {}
+        for name in names:
+            try:
+                found |= ask(cluster, [name])
+            except NotAuthorized as error:
+                refused[name] = error
+        return found, refused
+
+
+def create_own_topic(cluster: Cluster, name: str, configs: Mapping[str, str], partitions: int = 1) -> None:
+    """Create a topic where it is missing: three replicas, or one for each of fewer brokers.
+
+    With three of them a record counts when two have it.
+
+    :raises DrkitError: it cannot be created
+    """
+    replicas = min(_REPLICAS, len(cluster.brokers))
+    in_sync = {"min.insync.replicas": "2" if replicas == _REPLICAS else "1"}
+    plan = TopicPlan(name, partitions, replicas or BROKER_DEFAULT, {**in_sync, **configs})
+    for error in create_topics(cluster, [plan]).values():
+        raise error
+
+
+def appeared(cluster: Cluster, name: str) -> TopicMetadata:
+    """A topic that was just created, as soon as the cluster lists it.
+
+    :raises Failed: it does not within 20 s
+    """
+    patient = Retrying(
+        retry=retry_if_result(lambda t: t is None),
+        stop=stop_after_delay(_APPEAR_SECONDS),
+        wait=wait_fixed(_PAUSE_SECONDS),
+    )
+    try:
+        found = patient(lambda: describe_topics(cluster, [name]).get(name))
+    except RetryError as error:
+        raise Failed("new_topic_missing", where=f"{name} on {cluster.alias}") from error
+    assert found is not None  # noqa: S101  retried until it is not
+    return found

@@ -15,7 +15,9 @@ of the smallest entries. Everything else of the library stays as it is.
 from __future__ import annotations
 
 from collections import deque
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 import math
 import ssl
@@ -35,6 +37,30 @@ from kafka.protocol.producer.produce import ProduceRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslBytesRequest, SaslHandshakeRequest
 
 from drkit.clock import boottime
+
+_ASK: Final[ContextVar[Callable[[], None] | None]] = ContextVar("permit", default=None)
+
+
+@contextmanager
+def permitted_by(ask: Callable[[], None] | None) -> Iterator[None]:
+    """Run this check before each request of this thread to a cluster, for as long as the context lasts.
+
+    A process that was halted continues in the middle of a decision that is old by then.
+
+    :param ask: raises when no request may be sent any more; None: no check
+    """
+    before = _ASK.set(ask)
+    try:
+        yield
+    finally:
+        _ASK.reset(before)
+
+
+def may_send() -> None:
+    """Run the check, if one is set. Raises what the check raises."""
+    if (ask := _ASK.get()) is not None:
+        ask()
+
 
 _READ_BYTES = 512 * 1024
 _READS = 4

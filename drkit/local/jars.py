@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 import hashlib
+from importlib.resources import files
 from importlib.util import find_spec
 import json
 import os
@@ -13,14 +14,48 @@ from pathlib import Path
 import shutil
 import subprocess
 import tempfile
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
 from drkit.errors import ConfigError, Failed
 from drkit.local.file_lock import locked
 from drkit.local.java import find_java
-from drkit.local.pinned import NAME, expected, pinned, refuse_unpinned, written
+
+NAME: Final = "jars.sha256"
+
+
+def pinned() -> dict[str, str]:
+    """Name of a jar, as it is stored → its SHA-256 in hexadecimal digits."""
+    text = files("drkit.local").joinpath(NAME).read_text(encoding="ascii")
+    return {name: digest for digest, name in (line.split() for line in text.splitlines())}
+
+
+def written(digests: Mapping[str, str]) -> str:
+    """The content of the list, in the form of ``sha256sum``."""
+    return "".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items()))
+
+
+def refuse_unpinned(found: Mapping[str, str], pins: Mapping[str, str], *, all_of_them: bool) -> None:
+    """Check what was fetched.
+
+    :param found: name → SHA-256
+    :param all_of_them: whether every jar has to be on the list
+    :raises Failed: one is another than the list says, or is not on it
+    """
+    other = sorted(n for n, digest in found.items() if pins.get(n, digest) != digest)
+    unknown = sorted(n for n in found if n not in pins) if all_of_them else []
+    if other or unknown:
+        evidence = "its SHA-256 is another than in" if other else "it is not in"
+        raise Failed(
+            "jar_not_pinned", where=", ".join(other or unknown), evidence=f"{evidence} drkit/local/{NAME}"
+        )
+
+
+def expected(known: Mapping[str, str], pins: Mapping[str, str]) -> dict[str, str]:
+    """What jars must be: by the list, and where it has none, as they were at their first use."""
+    return {name: pins.get(name, digest) for name, digest in known.items()}
+
 
 KAFKA_VERSION = "4.3.1"
 Progress = Callable[[str], None]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 import json
 import os
 from pathlib import Path
@@ -14,14 +14,59 @@ import time
 from typing import Any
 
 from drkit.errors import ConfigError, Failed, Refused
-from drkit.local.broker import LocalBroker
-from drkit.local.broker_record import BrokerRecord
+from drkit.local.broker import LocalBroker, ask
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.file_lock import locked
 from drkit.local.jars import Progress, default_cache
+from drkit.local.node import broker_command
 from drkit.local.process import ProcessIdentity
 from drkit.local.runtime import find_runtime
 from drkit.local.spec import ClusterSpec
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRecord:
+    """A broker as the state file remembers it."""
+
+    cluster: str
+    node_id: int
+    bootstrap: str
+    host: str
+    port: int
+    pid: int
+    started: str
+    logs: str
+
+    @property
+    def process(self) -> ProcessIdentity:
+        """The process that was started then."""
+        return ProcessIdentity(self.pid, self.started)
+
+    def with_process(self, pid: int) -> BrokerRecord:
+        """The same broker, started again."""
+        identity = ProcessIdentity.of(pid)
+        return replace(self, pid=identity.pid, started=identity.started)
+
+    def launcher(self, java: Sequence[str]) -> LocalBroker:
+        """What starts this broker again from its files."""
+        home = Path(self.logs)
+        host, _, port = self.bootstrap.split(",")[self.node_id].rpartition(":")
+        ask_at = (self.host, self.port)
+        return LocalBroker(self.node_id, home, broker_command(java, home), ask_at, others=[(host, int(port))])
+
+    def describe(self) -> dict[str, Any]:
+        """The broker as data for people: whether it runs, and whether it answers."""
+        running = self.process.alive
+        answers = running and ask(self.host, self.port) is not None
+        return {
+            "cluster": self.cluster,
+            "broker": self.node_id,
+            "bootstrap": self.bootstrap,
+            "pid": self.pid,
+            "state": "ready" if answers else "silent" if running else "ended",
+            "logs": self.logs,
+        }
+
 
 NAMES = ("primary", "standby")
 _STOP_SECONDS = 20.0
@@ -158,11 +203,8 @@ class LocalPair:
     def _already_up(self, records: list[BrokerRecord]) -> dict[str, Any]:
         ended = [record for record in records if not record.process.alive]
         if ended:
-            raise Refused(
-                "local_pair_incomplete",
-                where=str(self.folder),
-                evidence=", ".join(f"{record.cluster} broker {record.node_id}" for record in ended),
-            )
+            evidence = ", ".join(f"{record.cluster} broker {record.node_id}" for record in ended)
+            raise Refused("local_pair_incomplete", where=str(self.folder), evidence=evidence)
         return self.status()
 
     def _of(self, cluster: str) -> list[BrokerRecord]:

@@ -17,9 +17,7 @@ from drkit.clock import Millis, monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError
 from drkit.kafka.admin import Cluster
-from drkit.kafka.client_config import confluent_config
-from drkit.kafka.clients import KafkaError, KafkaException, Producer
-from drkit.kafka.quiet import QUIET
+from drkit.kafka.clients import QUIET, KafkaError, KafkaException, Producer, confluent_config
 from drkit.mm2_topics.topic import ensure_mm2_topic, tell_remade
 from drkit.offsets.mm2_records import Heartbeat
 

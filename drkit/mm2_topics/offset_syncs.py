@@ -20,9 +20,8 @@ from drkit.errors import ClusterUnreachable, DrkitError
 from drkit.flow_state.copied_topics import CopiedPartition, CopiedTopics, known_of
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.partition_offsets import listed
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
-from drkit.kafka.requests import LATEST, metadata
+from drkit.kafka.requests import LATEST, listed, metadata
 from drkit.mm2_topics.topic import Mm2Topic, ensure_mm2_topic, read_mm2_topic, tell_remade
 from drkit.model import TopicPartition
 from drkit.offset_map.places import PositionReader

@@ -11,12 +11,9 @@ from drkit import observe
 from drkit.config import ClusterSettings
 from drkit.errors import Failed
 from drkit.kafka.admin import Cluster
-from drkit.kafka.client_config import confluent_config
-from drkit.kafka.clients import KafkaError, KafkaException, Message, Producer
-from drkit.kafka.own_topics import appeared
-from drkit.kafka.quiet import QUIET
+from drkit.kafka.clients import QUIET, KafkaError, KafkaException, Message, Producer, confluent_config
 from drkit.kafka.reading.log_tail import LARGE_BYTES, LogTail
-from drkit.kafka.topics import BROKER_DEFAULT, TopicPlan, create_topics, describe_topics
+from drkit.kafka.topics import BROKER_DEFAULT, TopicPlan, appeared, create_topics, describe_topics
 from drkit.model import TopicPartition
 from drkit.wire import Record
 

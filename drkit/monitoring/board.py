@@ -15,15 +15,63 @@ from drkit.clock import Seconds, busy, monotonic
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError
 from drkit.model import FlowAliases
-from drkit.monitoring.metrics import FlowCollector, FlowFigures, Labelled
-from drkit.monitoring.metrics_drills import DrillSamples
-from drkit.monitoring.pace import USUAL_SHARE, share_of_looks
-from drkit.monitoring.pair_events import PairEvents
+from drkit.monitoring.metrics import DrillSamples, FlowCollector, FlowFigures, Labelled
 from drkit.status.groups import worst_first
 from drkit.status.lag.hanging import HANGING, hanging
 from drkit.status.model import Fault, FlowStatus
+from drkit.status.pair.model import PairAlarm, PairState
+from drkit.status.pair.text import pair_lines
 from drkit.status.paired import PairedCollector
 from drkit.status.progress import Progress
+
+USUAL_SHARE: Final = 10
+"""A look may take a tenth of the time."""
+_HASTY: Final = 2
+"""A third of the time."""
+
+
+def share_of_looks(usual: float, *, due: bool, whole: bool) -> float:
+    """How many times as long as a look the pause after it is.
+
+    A failover goes by the last note of the source's ends. While that note does not serve it, the next look
+    comes sooner than its cost allows else.
+
+    :param usual: where the note is good
+    :param due: the last look saw what is not noted, as after a turn: the next look comes at once
+    :param whole: every partition was known when the ends were noted, or none is expected to become known
+        soon; not so while the copy of a new one begins
+    """
+    if due:
+        return 0.0
+    return usual if whole else min(usual, _HASTY)
+
+
+class PairEvents:
+    """Compares each look with the one before."""
+
+    def __init__(self) -> None:
+        self._last: tuple[PairState, tuple[PairAlarm, ...]] | None = None
+
+    def see(self, status: FlowStatus) -> None:
+        """Emit an event if the state, or an alarm, is another one than at the last look.
+
+        A process that begins says nothing of a pair that is protected or unknown.
+        """
+        pair = status.pair
+        if pair is None:
+            return
+        now, last = (pair.state, pair.alarms), self._last
+        self._last = now
+        quiet = last is None and not pair.alarms and pair.state in {PairState.PROTECTED, PairState.UNKNOWN}
+        if now == last or quiet:
+            return
+        well = pair.state is PairState.PROTECTED and not pair.alarms
+        observe.event(
+            "pair_changed", level="info" if well else "warning", flow=status.flow, state=pair.state.value,
+            was="" if last is None else last[0].value, alarms=[a.value for a in pair.alarms],
+            evidence="; ".join(f"{line.word} {line.text}" for line in pair_lines(pair)),
+        )  # fmt: skip
+
 
 LOOK_SECONDS: Final = 5.0
 QUIET_SECONDS: Final = 10.0

@@ -5,6 +5,7 @@ One table has name, kind, labels and meaning of each; docs/reference/metrics.md 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -13,16 +14,226 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from drkit import observe
+from drkit.checkpoints.group_ledger import RoundTotals
+from drkit.min_max_mean import MinMaxMean
 from drkit.model import FlowAliases, TopicPartition
-from drkit.monitoring.metrics_drills import DRILL_ROWS, DrillSamples
-from drkit.monitoring.metrics_groups import GROUP_ROWS, group_samples
-from drkit.monitoring.metrics_mm2 import MM2, MM2_ROWS, Count, mm2_samples
-from drkit.monitoring.metrics_pair import PAIR_ROWS, pair_samples
-from drkit.observe import MOST_PARTITIONS, OTHERS
+from drkit.observe import MOST_GROUPS, MOST_PARTITIONS, OTHERS
+from drkit.status.groups import GroupsSeen, GroupStatus, total
 from drkit.status.model import Fault, FlowStatus, Loss
-from drkit.status.progress import Totals
+from drkit.status.pair.model import PairAlarm, PairState
+from drkit.status.progress import Moved, Totals
 
 _FLOW: Final = ("source", "target")
+_GROUP: Final = (*_FLOW, "group")
+MM2_CHECKPOINT: Final = "kafka_connect_mirror_mirrorcheckpointconnector_checkpoint_latency_ms"
+_SPREADS: Final = (("", "mean"), ("_min", "least"), ("_max", "most"), ("_avg", "mean"))
+_LATENCY: Final = "From reading a group's offsets until its checkpoint was durable"
+
+GROUP_ROWS: Final = (
+    ("drkit_checkpoint_age_seconds", "gauge", _FLOW, "Since a round of checkpoints ended well."),
+    ("drkit_checkpoint_round_seconds", "gauge", _FLOW, "How long the newest round took."),
+    ("drkit_checkpoint_rounds_total", "counter", _FLOW, "Rounds of checkpoints."),
+    ("drkit_checkpoint_rounds_failed_total", "counter", _FLOW, "Rounds that broke off for some groups."),
+    ("drkit_groups", "gauge", (*_FLOW, "state"), "Groups that are ready, waiting, or not_ready."),
+    ("drkit_group_ready", "gauge", _GROUP, "1: the group could move to the target now."),
+    ("drkit_group_repeats", "gauge", _GROUP, "Offsets the group would reprocess."),
+    ("drkit_group_left", "gauge", _GROUP, "Offsets the group would still have to read."),
+    ("drkit_group_positions", "gauge", (*_FLOW, "verdict"), "Positions by what the newest round did."),
+    ("drkit_group_writes_refused_total", "counter", (*_FLOW, "reason"), "Positions not written, per round."),
+    *((MM2_CHECKPOINT + suffix, "gauge", _GROUP, f"{_LATENCY}: {which}, ms.") for suffix, which in _SPREADS),
+)  # fmt: skip
+Sample = tuple[str, tuple[str, ...], float | None]
+STATES: Final = ("ready", "waiting", "not_ready")
+
+
+def group_samples(
+    flow: tuple[str, str], seen: GroupsSeen | None, totals: RoundTotals | None
+) -> Iterator[Sample]:
+    """Every value for one flow.
+
+    :param totals: None where this process runs no rounds
+    """
+    if seen is not None:
+        yield from _of_groups(flow, seen)
+    if totals is not None:
+        yield "drkit_checkpoint_rounds_total", flow, totals.rounds
+        yield "drkit_checkpoint_rounds_failed_total", flow, totals.failed
+        for reason, count in totals.refused.items():
+            yield "drkit_group_writes_refused_total", (*flow, reason.lower()), count
+        for group, spread in list(totals.latency_ms.items()):
+            labels = (*flow, group)
+            yield MM2_CHECKPOINT, labels, spread.mean
+            yield MM2_CHECKPOINT + "_avg", labels, spread.mean
+            yield MM2_CHECKPOINT + "_min", labels, spread.least
+            yield MM2_CHECKPOINT + "_max", labels, spread.most
+
+
+def _of_groups(flow: tuple[str, str], seen: GroupsSeen) -> Iterator[Sample]:
+    yield "drkit_checkpoint_age_seconds", flow, seen.rounds.age_seconds
+    yield "drkit_checkpoint_round_seconds", flow, seen.rounds.seconds
+    for verdict, count in seen.rounds.verdicts.items():
+        yield "drkit_group_positions", (*flow, verdict.lower()), count
+    if seen.error:
+        return  # the number of ready groups is unknown: no figure is better than an old one
+    states = Counter(dict.fromkeys(STATES, 0))
+    states.update(_state(g) for g in seen.groups)
+    for state, count in states.items():
+        yield "drkit_groups", (*flow, state), count
+    single, rest = seen.groups[:MOST_GROUPS], seen.groups[MOST_GROUPS:]
+    for group in single:
+        yield from _one((*flow, group.group), [group])
+    if rest:
+        yield from _one((*flow, OTHERS), list(rest))
+
+
+def _state(group: GroupStatus) -> str:
+    return "ready" if group.ready else "not_ready" if group.faulty else "waiting"
+
+
+def _one(labels: tuple[str, ...], groups: list[GroupStatus]) -> Iterator[Sample]:
+    yield "drkit_group_ready", labels, all(g.ready for g in groups)
+    yield "drkit_group_repeats", labels, total(g.repeats for g in groups)
+    yield "drkit_group_left", labels, total(g.left for g in groups)
+
+
+PAIR_ROWS: Final = (
+    ("drkit_pair_topics", "gauge", (*_FLOW, "state"),
+     "Topics of both directions, by state; the states are those of drkit status."),
+    ("drkit_pair_alarm_topics", "gauge", (*_FLOW, "fault"),
+     "Topics with an alarm: both_open, both_closed, incomplete, unreplayed (see drkit status)."),
+    ("drkit_held_run_topics", "gauge", _FLOW,
+     "Topics of a failover or failback that is held: it waits for a person."),
+    ("drkit_returning_partitions", "gauge", (*_FLOW, "in_step"),
+     "Partitions of topics that are copied to an old primary after an unplanned failover: in step, or not."),
+    ("drkit_unprotected_seconds", "gauge", _FLOW,
+     "Since the earliest promotion of a topic that is not copied back, or not in step yet; 0 without one."),
+    ("drkit_delta_whole_seconds", "gauge", _FLOW,
+     "Until the active side may remove records written since a promotion; none without a limit."),
+    ("drkit_delta_used_ratio", "gauge", _FLOW,
+     "Used share of that time, or of retention.bytes; 0 without a limit."),
+)  # fmt: skip
+
+
+def pair_samples(flow: tuple[str, str], status: FlowStatus) -> Iterator[Sample]:
+    """Every value for the pair of one flow."""
+    pair = status.pair
+    if pair is None:
+        return
+    for state in PairState:
+        yield "drkit_pair_topics", (*flow, state.value), pair.count(state)
+    for alarm in PairAlarm:
+        yield "drkit_pair_alarm_topics", (*flow, alarm.value), len(pair.with_alarm(alarm))
+    yield "drkit_held_run_topics", flow, sum(t.is_held for t in pair.topics)
+    returning = [t for t in pair.topics if t.state is PairState.RETURNING]
+    in_step = sum(t.in_step or 0 for t in returning)
+    yield "drkit_returning_partitions", (*flow, "true"), in_step
+    left = sum(t.partitions or 0 for t in returning) - in_step
+    yield "drkit_returning_partitions", (*flow, "false"), left
+    since, soonest = pair.since_ms, pair.soonest
+    yield "drkit_unprotected_seconds", flow, 0 if since is None else max(0, status.at_ms - since) / 1000
+    if soonest is not None and soonest.delta is not None and soonest.delta.until_ms is not None:
+        yield "drkit_delta_whole_seconds", flow, (soonest.delta.until_ms - status.at_ms) / 1000
+    unknown = any(t.delta is not None and t.delta.unknown for t in pair.topics)
+    yield "drkit_delta_used_ratio", flow, pair.delta_used or (None if unknown else 0.0)
+
+
+_DRILL: Final = ("source", "target", "drill", "kind")
+"""Files for different pairs may have drills of one name."""
+PASSED: Final = "drkit_drill_last_pass_timestamp_seconds"
+VERDICT: Final = "drkit_drill_last_verdict"
+OVERDUE: Final = "drkit_drill_overdue"
+OWED: Final = "drkit_drill_cleanup_owed"
+
+DRILL_ROWS: Final = (
+    (
+        PASSED,
+        "gauge",
+        _DRILL,
+        "When the last drill that passed began, since 1970; none before the first pass.",
+    ),
+    (VERDICT, "gauge", (*_DRILL, "verdict"), "1 for the verdict of the last drill that ended."),
+    (OVERDUE, "gauge", _DRILL, "1: it did not pass within max_age_days."),
+    (OWED, "gauge", _DRILL, "1: what it made may still be there, see drkit drill cleanup."),
+)
+DrillSamples = Callable[[], Iterable[Sample]]
+
+
+_PARTITION: Final = ("source", "target", "topic", "partition")
+MM2: Final = "kafka_connect_mirror_mirrorsourceconnector_"
+"""The JMX exporter's prefix for MirrorMaker 2's MBeans, as in existing dashboards."""
+MM2_ROWS: Final = (
+    (MM2 + "record_count", "gauge", _PARTITION, "Records copied since the start, by the target's topic."),
+    (MM2 + "record_rate", "gauge", _PARTITION, "Records copied per second, between two looks."),
+    (MM2 + "byte_count", "gauge", _PARTITION, "Bytes copied since the start."),
+    (MM2 + "byte_rate", "gauge", _PARTITION, "Bytes copied per second between the two last looks."),
+    *(
+        (MM2 + name + suffix, "gauge", _PARTITION, f"{meaning}: {which} of the last epoch, ms.")
+        for name, meaning in (
+            ("record_age_ms", "Age of batches when they were fetched"),
+            ("replication_latency_ms", "Age of batches when they stood on the target"),
+        )
+        for suffix, which in (("", "mean"), ("_min", "least"), ("_max", "most"), ("_avg", "mean"))
+    ),
+)
+
+
+@dataclass(slots=True)
+class Count:
+    """Records and bytes of one partition, also between two reports of its task."""
+
+    first_end: int
+    records: float = 0.0
+    bytes: float = 0.0
+    records_per_second: float = 0.0
+    bytes_per_second: float = 0.0
+
+    def see(self, end: int, moved: Moved | None, seconds: float) -> None:
+        """Take the target's current end; between reports its growth counts as copied.
+
+        :param seconds: since the last call
+        """
+        records, size = float(max(0, end - self.first_end)), 0.0
+        if moved is not None and moved.target_end >= 0:
+            grown = max(0, end - moved.target_end)
+            each = moved.bytes / moved.records if moved.records else 0.0
+            records, size = moved.records + grown, moved.bytes + grown * each
+        before = (self.records, self.bytes)
+        # Gaps of the target (markers) counted as records until the report: never count down.
+        self.records, self.bytes = max(records, self.records), max(size, self.bytes)
+        if seconds > 0:
+            self.records_per_second = (self.records - before[0]) / seconds
+            self.bytes_per_second = (self.bytes - before[1]) / seconds
+
+
+def mm2_samples(
+    flow: tuple[str, str],
+    names: Mapping[TopicPartition, str],
+    counts: Mapping[TopicPartition, Count],
+    moved: Mapping[TopicPartition, Moved],
+) -> Iterator[Sample]:
+    """Yield every value of the partitions of one flow.
+
+    :param names: of the copies of partitions
+    """
+    for at, count in counts.items():
+        labels = (*flow, names.get(at, at.topic), str(at.partition))
+        yield MM2 + "record_count", labels, count.records
+        yield MM2 + "record_rate", labels, count.records_per_second
+        yield MM2 + "byte_count", labels, count.bytes
+        yield MM2 + "byte_rate", labels, count.bytes_per_second
+        for name, spread in _spreads(moved.get(at)):
+            yield MM2 + name, labels, spread.mean
+            yield MM2 + name + "_avg", labels, spread.mean
+            yield MM2 + name + "_min", labels, spread.least
+            yield MM2 + name + "_max", labels, spread.most
+
+
+def _spreads(moved: Moved | None) -> Iterator[tuple[str, MinMaxMean]]:
+    if moved is not None and moved.latency_ms.count:
+        yield "record_age_ms", moved.age_ms
+        yield "replication_latency_ms", moved.latency_ms
+
+
 _TOPIC: Final = (*_FLOW, "topic")
 _Faults = Mapping[FlowAliases, Iterable[Fault]]
 _NO_LOSS: Final = Loss(None, None, None, exact=False, source_seen_seconds=None)

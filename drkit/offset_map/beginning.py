@@ -15,7 +15,7 @@ from drkit.flow_state.copied_topics import CopiedPartition
 from drkit.flow_state.names import map_transactional_id, offset_map_topic
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import TopicMetadata
-from drkit.kafka.transactions.producer import Transactions
+from drkit.kafka.transactions import Transactions
 from drkit.offset_map.bucket import MapBucket
 from drkit.offset_map.reading import read_on
 from drkit.offset_map.topic import bucket_of, find_map, made_anew, new_nonce

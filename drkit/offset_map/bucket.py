@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 from uuid import UUID
 
 from drkit.control_key import NO_KEY, REPLAYED, Signatures
-from drkit.offsets import MapKey, MapRecord, PartitionMap, Unavailable, decode_record, encode_map_record
+from drkit.offset_map.topic import new_nonce
+from drkit.offsets import (
+    MapKey,
+    MapRecord,
+    Pack,
+    PartitionMap,
+    SegmentMap,
+    Unavailable,
+    decode_record,
+    encode_map_record,
+)
 from drkit.offsets.map_codec import about, mark_key
 from drkit.offsets.map_record import MapRecordKind, Reign
 from drkit.wire import Record, encode
@@ -200,3 +210,16 @@ def batch_of(
         for i, (key, value) in enumerate(written)
     ]
     return encode(found, 0), len(found)
+
+
+_PART_SEGMENTS: Final = 8192
+"""Segments in one record of the map topic: less than 200 KB."""
+
+
+def parts(segments: SegmentMap, until: int) -> Iterator[Pack]:
+    """Split the segments of a partition into the parts of one pack."""
+    nonce = new_nonce()
+    count = max(1, -(-len(segments) // _PART_SEGMENTS))
+    for i in range(count):
+        piece = segments.part(i * _PART_SEGMENTS, (i + 1) * _PART_SEGMENTS)
+        yield Pack(nonce, i, count, until, piece)

@@ -11,15 +11,13 @@ from uuid import UUID
 from drkit.counted import counted
 from drkit.flow_state.copied_topics import CopiedPartition
 from drkit.kafka import codes
-from drkit.kafka.partition_offsets import listed
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.requests import LATEST, TopicMetadata, metadata
+from drkit.kafka.requests import LATEST, TopicMetadata, listed, metadata
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import MapBucket, UnreadableRecord
 from drkit.offset_map.look import Look, PartitionQuery, look_at_leaders, look_while_copying
 from drkit.offset_map.reading import read_on
-from drkit.offset_map.settle import settle_one
-from drkit.offset_map.settling import Settled, Wanted, confirmed_end, grown, is_stale
+from drkit.offset_map.settling import Settled, Wanted, confirmed_end, grown, is_stale, settle_one
 from drkit.offset_map.topic import bucket_of
 from drkit.offsets import MapKey, PartitionMap, Unavailable
 from drkit.offsets.resolution import Resolution

@@ -14,16 +14,17 @@ from typing import Final, NamedTuple
 
 from drkit.clock import boottime
 from drkit.kafka import codes
-from drkit.kafka.partition_offsets import leader_of, listed
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import (
     EARLIEST,
     LATEST,
     ProducerState,
     TopicMetadata,
+    ask_leaders,
     describe_producers,
     fetch_one,
     list_offsets,
+    listed,
 )
 from drkit.model import TopicPartition
 from drkit.offsets import History, PartitionMap
@@ -112,21 +113,16 @@ async def look_at_leaders(
     cluster: RawCluster, topics: Mapping[str, TopicMetadata], wanted: Iterable[PartitionQuery]
 ) -> dict[TopicPartition, Look]:
     """Ask the leaders for the ends of their logs and for the producers they remember."""
-    by_node: dict[int, list[PartitionQuery]] = {}
-    out: dict[TopicPartition, Look] = {}
-    for w in wanted:
-        node = leader_of(topics, w.target)
-        if node < 0:
-            out[w.target] = Look(codes.LEADER_NOT_AVAILABLE)
-        else:
-            by_node.setdefault(node, []).append(w)
-    futures = {n: cluster.loop.spawn(_look_at_node, cluster, n, topics, ws) for n, ws in by_node.items()}
-    for node, future in futures.items():
+    queries = {w.target: w for w in wanted}
+
+    async def ask(node: int, some: list[TopicPartition]) -> dict[TopicPartition, Look]:
         try:
-            out.update(await future)
+            return await _look_at_node(cluster, node, topics, [queries[at] for at in some])
         except RawError:  # this broker alone does not answer
-            out |= {w.target: Look(codes.REQUEST_TIMED_OUT) for w in by_node[node]}
-    return out
+            return dict.fromkeys(some, Look(codes.REQUEST_TIMED_OUT))
+
+    out = dict.fromkeys(queries, Look(codes.LEADER_NOT_AVAILABLE))
+    return out | await ask_leaders(cluster, topics, queries, ask)
 
 
 _Ends = dict[TopicPartition, tuple[int, Mapping[int, ProducerState]]]

@@ -7,9 +7,17 @@ from dataclasses import replace
 from typing import Any, Final
 
 from drkit.flow_state.copied_topics import CopiedPartition, Producers
-from drkit.kafka.partition_offsets import leader_of, listed
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.requests import EARLIEST, LATEST, TopicMetadata, aborted_in, fetch_one, metadata
+from drkit.kafka.requests import (
+    EARLIEST,
+    LATEST,
+    TopicMetadata,
+    aborted_in,
+    fetch_one,
+    leader_of,
+    listed,
+    metadata,
+)
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import UnreadableRecord
 from drkit.offset_map.locate import NO_ID, Located, PartitionLocator

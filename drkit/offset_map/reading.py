@@ -91,10 +91,7 @@ async def _from_the_start(cluster: RawCluster, leader: int, bucket: MapBucket) -
 
 
 async def _same_topic(cluster: RawCluster, name: str, topic: TopicMetadata, code: int) -> TopicMetadata:
-    """The topic's leaders now.
-
-    :raises Failed: it is another topic of that name
-    """
+    """The topic's leaders now. Raises Failed if it is another topic of that name."""
     found = await find_map(cluster, name)
     if code in codes.NO_SUCH_TOPIC and found.topic_id != topic.topic_id:
         raise made_anew(name, str(topic.topic_id), found.topic_id)
@@ -102,10 +99,7 @@ async def _same_topic(cluster: RawCluster, name: str, topic: TopicMetadata, code
 
 
 def load(loop: EventLoop, cluster: RawCluster, name: str, buckets: Iterable[int]) -> dict[int, MapBucket]:
-    """Read whole buckets of the map, blocking.
-
-    :raises Failed: the map does not exist, or cannot be read
-    """
+    """Read whole buckets of the map, blocking. Raises Failed if the map does not exist, or cannot be read."""
 
     async def read() -> dict[int, MapBucket]:
         await cluster.connected()

@@ -18,14 +18,12 @@ from drkit.flow_state.left_out import KeptTail
 from drkit.flow_state.records import CutRecord, ProducerIdsRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka import codes
-from drkit.kafka.one_shot import ask_once
-from drkit.kafka.partition_offsets import listed
-from drkit.kafka.raw import RawCluster
-from drkit.kafka.requests import EARLIEST, TopicMetadata, metadata
+from drkit.kafka.raw import RawCluster, ask_once
+from drkit.kafka.requests import EARLIEST, TopicMetadata, listed, metadata
 from drkit.model import TopicPartition
 from drkit.offset_map.beginning import begin_partitions
+from drkit.offset_map.bucket import parts
 from drkit.offset_map.look import Look, PartitionQuery, look_at_leaders
-from drkit.offset_map.packs import parts
 from drkit.offset_map.topic import new_nonce
 from drkit.offset_map.writer import MapTaken
 from drkit.offsets import History, MapRecord, PartitionMap
@@ -201,11 +199,8 @@ def _records(
     if known is not None or to.producer_id in {ended.producer_id for ended in state.ended}:
         raise _not_new(at, to, f"the partition's leader knows it, with epoch {known}")
     if look.end != seed.downstream:
-        raise Refused(
-            "seed_end_differs",
-            where=str(at),
-            evidence=f"it ends at {look.end}, the seed at {seed.downstream}",
-        )
+        evidence = f"it ends at {look.end}, the seed at {seed.downstream}"
+        raise Refused("seed_end_differs", where=str(at), evidence=evidence)
     author = Author(new_nonce() >> 1, reign, look.leader_epoch)
     return [*parts(seed.segments, seed.downstream), seed.turn(to, state.history, author)]
 

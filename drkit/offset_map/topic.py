@@ -29,10 +29,7 @@ def bucket_of(topic: str, partition: int, buckets: int) -> int:
 
 
 async def find_map(cluster: RawCluster, name: str) -> TopicMetadata:
-    """The map topic's id and leaders.
-
-    :raises Failed: it does not exist
-    """
+    """The map topic's id and leaders. Raises Failed if it does not exist."""
     found = (await metadata(cluster, [name]))[name]
     if found.error in codes.NO_SUCH_TOPIC:
         raise Failed(

@@ -14,10 +14,10 @@ from typing import Any, Final
 from drkit.clock import wall_ms
 from drkit.errors import Failed
 from drkit.kafka import codes
-from drkit.kafka.bounded import in_parts
 from drkit.kafka.raw import Future, RawError
 from drkit.kafka.requests import Append, TopicMetadata, produce_request
-from drkit.kafka.transactions.producer import TransactionFailed, Transactions
+from drkit.kafka.topics import in_parts
+from drkit.kafka.transactions import TransactionFailed, Transactions
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import MapBucket, Pair, batch_of, pairs
 from drkit.offset_map.reading import signatures_of

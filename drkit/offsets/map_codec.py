@@ -189,10 +189,7 @@ def turned_to(key: bytes) -> History | None:
 
 
 def decode_record(key: bytes | None, value: bytes | None) -> Decoded:
-    """Read a record of the map topic.
-
-    :raises ValueError: the record is not of this format or version
-    """
+    """Read a record of the map topic. Raises ValueError if the record is not of this format or version."""
     if key is None:
         raise ValueError("a record without a key")
     where, kind = about(key)

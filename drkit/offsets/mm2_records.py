@@ -6,10 +6,9 @@ Kafka's protocol types, big-endian: a STRING is an INT16 length and UTF-8, never
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 import struct
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 VERSION: Final = 0
 """Of the values of checkpoints and heartbeats; offset syncs have none."""
@@ -20,9 +19,6 @@ _INT64: Final = struct.Struct(">q")
 _TWO: Final = struct.Struct(">qq")
 _VERSIONED_TWO: Final = struct.Struct(">hqq")
 _VERSIONED_ONE: Final = struct.Struct(">hq")
-Raw = tuple[bytes | None, bytes | None]
-"""Key and value as stored in the topic."""
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +43,7 @@ class OffsetSync:
 
     @classmethod
     def decode(cls, key: bytes, value: bytes) -> OffsetSync:
-        """Read a record.
-
-        :raises ValueError: it is not of this format
-        """
+        """Read a record. Raises ValueError if it is not of this format."""
         keys, values = _Reader(key), _Reader(value)
         return cls(keys.string(), keys.int32(), values.int64(), values.int64())
 
@@ -81,10 +74,7 @@ class Checkpoint:
 
     @classmethod
     def decode(cls, key: bytes, value: bytes) -> Checkpoint:
-        """Read a record.
-
-        :raises ValueError: it is not of this format or version
-        """
+        """Read a record. Raises ValueError if it is not of this format or version."""
         keys, values = _Reader(key), _Reader(value)
         values.version()
         group, topic, partition = keys.string(), keys.string(), keys.int32()
@@ -121,10 +111,7 @@ class ForgottenCheckpoint:
 
     @classmethod
     def decode(cls, key: bytes) -> ForgottenCheckpoint:
-        """Read a key.
-
-        :raises ValueError: it is no checkpoint's
-        """
+        """Read a key. Raises ValueError if it is no checkpoint's."""
         keys = _Reader(key)
         return cls(keys.string(), keys.string(), keys.int32())
 
@@ -167,34 +154,10 @@ class Heartbeat:
 
     @classmethod
     def decode(cls, key: bytes, value: bytes) -> Heartbeat:
-        """Read a record.
-
-        :raises ValueError: it is not of this format or version
-        """
+        """Read a record. Raises ValueError if it is not of this format or version."""
         keys, values = _Reader(key), _Reader(value)
         values.version()
         return cls(keys.string(), keys.string(), values.int64())
-
-
-def latest(
-    records: Iterable[Raw], decode: Callable[[bytes, bytes], T], refused: list[str] | None = None
-) -> dict[bytes, T]:
-    """The last readable record of every key, as MM2's own readers see a topic.
-
-    A record without key or value, or one that cannot be parsed, is skipped: it hides no earlier one.
-
-    :param refused: gets a line for every record that could not be parsed
-    """
-    found: dict[bytes, T] = {}
-    for key, value in records:
-        if key is None or value is None:
-            continue
-        try:
-            found[key] = decode(key, value)
-        except ValueError as error:
-            if refused is not None:
-                refused.append(str(error))
-    return found
 
 
 class _Reader:

@@ -179,10 +179,6 @@ class SegmentMap:
         """All (upstream start, downstream start), ascending."""
         return list(zip(self._up, self._down, strict=True))
 
-    def lengths(self) -> list[int]:
-        """Records per segment; −1 for the open last one."""
-        return list(self._length)
-
     def delta(self) -> int | None:
         """Upstream minus downstream of the last segment while it is open."""
         return self._up[-1] - self._down[-1] if self._up and self._length[-1] == OPEN else None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from drkit.clock import Millis, wall_ms
+from drkit.clock import wall_ms
 from drkit.errors import Refused
+from drkit.flow_state.names import quarantine_topic
 from drkit.flow_state.records import (
     ClustersRecord,
     FormerSourcesRecord,
@@ -17,10 +18,23 @@ from drkit.flow_state.records import (
 )
 from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
-from drkit.kafka.topics import ConfigValue, Topic, describe_topics, topic_configs
+from drkit.kafka.requests import TopicMetadata
+from drkit.kafka.topics import (
+    ConfigValue,
+    appeared,
+    create_own_topic,
+    create_partitions,
+    describe_topics,
+    list_offsets,
+    topic_configs,
+    topic_names,
+)
 from drkit.model import TopicPartition
+from drkit.replay.log import ReplayLog
+from drkit.replay.progress import QuarantineRecord, ReplayBook
 from drkit.replay.tail import Export, Tail
 from drkit.status.pair.delta import DELETE_RETENTION_MS, RETENTION_MS, may_lack_tombstones
+from drkit.topology.topic_configs import PASSIVE
 
 _QUARANTINE: Final = "keep the records in quarantine: drkit replay --from MANIFEST --to-quarantine"
 CLEANUP_POLICY: Final = "cleanup.policy"
@@ -29,9 +43,15 @@ _TIMESTAMP_TYPE: Final = "message.timestamp.type"
 BEFORE: Final = "message.timestamp.before.max.ms"
 AFTER: Final = "message.timestamp.after.max.ms"
 _ANY_AGE: Final = (1 << 63) - 1
-_DEFAULT_AFTER: Final = 3_600_000
+_DEFAULT_AFTER: Final = "3600000"
 _DEFAULT_BYTES: Final = 1_048_588
 Configs = Mapping[str, ConfigValue]
+_HEADER_ROOM: Final = 4096
+"""Bytes that drkit's header may add to a record that just fitted its topic."""
+MISSING: Final = UUID(int=0)
+_LONGEST_NAME: Final = 249
+_SETTINGS: Final = {**PASSIVE, CLEANUP_POLICY: "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+"""Records keep their times, whatever they are, and stay."""
 
 
 class Destination(NamedTuple):
@@ -57,7 +77,7 @@ class Destination(NamedTuple):
 class Promoted(NamedTuple):
     """The topic on the new primary that a tail's topic is on the old one."""
 
-    topic: Topic
+    topic: TopicMetadata
     role: RoleRecord
     configs: Configs
     held: HeldSettingsRecord | None = None
@@ -91,44 +111,26 @@ def setting(configs: Configs, key: str, default: str) -> str:
 
 
 def promoted_topics(cluster: Cluster, export: Export, state: FlowState) -> dict[str, Promoted]:
-    """Topic of the export → the topic on the new primary.
-
-    :param state: of the flow, as the new primary has it
-    :raises Refused: the new primary is not the one for these records
-    :raises DrkitError: it does not answer
-    """
+    """Return topic of the export → promoted topic. Raises Refused for another primary, or DrkitError."""
     _refuse_other_clusters(cluster, export, state)
     known, roles, held = state.all(GenerationRecord), state.all(RoleRecord), state.all(HeldSettingsRecord)
     wanted: dict[str, tuple[GenerationRecord, RoleRecord]] = {}
     for tail in export.tails:
         name = tail.source.topic
         generation, role = known.get(name), roles.get(name)
-        where = f"{name} of {export.flow}"
         if generation is None or generation.source_id != tail.topic_id:
-            raise Refused(
-                "replay_other_topic",
-                where=where,
-                evidence=f"exported: {tail.topic_id}, copied: {generation and generation.source_id}",
-            )
+            evidence = f"exported: {tail.topic_id}, copied: {generation and generation.source_id}"
+            raise Refused("replay_other_topic", where=f"{name} of {export.flow}", evidence=evidence)
+        where = f"{generation.target} on {cluster.alias}"
         if role is None or not role.is_promoted:
-            raise Refused(
-                "replay_other_primary",
-                where=f"{generation.target} on {cluster.alias}",
-                evidence=f"its role is {role.role if role else 'passive'}",
-            )
+            evidence = f"its role is {role.role if role else 'passive'}"
+            raise Refused("replay_other_primary", where=where, evidence=evidence)
+        evidence = f"it is of term {tail.term}, the topic was promoted in term {role.term}"
         if role.term > tail.term:
-            raise Refused(
-                "replay_earlier_failover",
-                where=f"{generation.target} on {cluster.alias}",
-                evidence=f"it is of term {tail.term}, the topic was promoted in term {role.term}",
-            )
+            raise Refused("replay_earlier_failover", where=where, evidence=evidence)
         if role.term != tail.term and export.cluster_id in formerly(state):
-            raise Refused(
-                "replay_other_failover",
-                where=f"{generation.target} on {cluster.alias}",
-                evidence=f"it is of term {tail.term}, the topic was promoted in term {role.term};"
-                f" {export.cluster_id} is not the source any more",
-            )
+            evidence += f"; {export.cluster_id} is not the source any more"
+            raise Refused("replay_other_failover", where=where, evidence=evidence)
         wanted[name] = generation, role
     targets = [generation.target for generation, _ in wanted.values()]
     topics, configs = describe_topics(cluster, targets), topic_configs(cluster, targets)
@@ -148,12 +150,7 @@ class TopicCopy(NamedTuple):
 
 
 def copied_topics(cluster: Cluster, export: Export, state: FlowState) -> dict[str, TopicCopy]:
-    """Topic of the export → the topic on the new primary, which may be gone or passive.
-
-    :param state: of the flow, as the new primary has it
-    :raises Refused: the new primary is not the one for these records
-    :raises DrkitError: it does not answer
-    """
+    """Return topic of the export → its copy, gone or passive. Raises as :func:`promoted_topics`."""
     _refuse_other_clusters(cluster, export, state)
     known = state.all(GenerationRecord)
     names = {t.source.topic: known[t.source.topic].target if t.source.topic in known else t.source.topic
@@ -162,7 +159,7 @@ def copied_topics(cluster: Cluster, export: Export, state: FlowState) -> dict[st
     found = {}
     for source, name in names.items():
         limit = setting(configs.get(name, {}), MAX_MESSAGE_BYTES, str(_DEFAULT_BYTES))
-        number = len(topics[name].partitions) if name in topics else 0
+        number = len(topics[name].leaders) if name in topics else 0
         found[source] = TopicCopy(name, number, max(int(limit), _DEFAULT_BYTES))
     return found
 
@@ -180,11 +177,8 @@ def formerly(state: FlowState) -> frozenset[str]:
 def _refuse_other_clusters(cluster: Cluster, export: Export, state: FlowState) -> None:
     known = state.get(ClustersRecord)
     if known is not None and known.target != cluster.cluster_id:
-        raise Refused(
-            "replay_other_target",
-            where=cluster.alias,
-            evidence=f"its id is {cluster.cluster_id}, that of the flow's target {known.target}",
-        )
+        evidence = f"its id is {cluster.cluster_id}, that of the flow's target {known.target}"
+        raise Refused("replay_other_target", where=cluster.alias, evidence=evidence)
     if known is None or export.cluster_id not in {known.source, *formerly(state)}:
         raise Refused(
             "replay_other_source",
@@ -193,7 +187,9 @@ def _refuse_other_clusters(cluster: Cluster, export: Export, state: FlowState) -
         )
 
 
-def _same(cluster: Cluster, topics: Mapping[str, Topic], generation: GenerationRecord) -> Topic:
+def _same(
+    cluster: Cluster, topics: Mapping[str, TopicMetadata], generation: GenerationRecord
+) -> TopicMetadata:
     found = topics.get(generation.target)
     if found is None or found.topic_id != generation.target_id:
         raise Refused(
@@ -204,48 +200,144 @@ def _same(cluster: Cluster, topics: Mapping[str, Topic], generation: GenerationR
     return found
 
 
-def destination_of(tail: Tail, to: Promoted, alias: str, wall: Millis = wall_ms) -> Destination:
+def destination_of(tail: Tail, to: Promoted, alias: str) -> Destination:
     """Where a tail's records go, with the partition of the same number.
 
     :raises Refused: no such partition there, or the comparison would be wrong
     """
     at = TopicPartition(to.topic.name, tail.source.partition)
-    if at.partition not in to.topic.partitions:
-        raise Refused(
-            "replay_fewer_partitions",
-            where=f"{at} on {alias}",
-            evidence=f"{len(to.topic.partitions)} partitions, records are of partition {at.partition}",
-        )
+    where = f"{at} on {alias}"
+    if at.partition not in to.topic.leaders:
+        evidence = f"{len(to.topic.leaders)} partitions, records are of partition {at.partition}"
+        raise Refused("replay_fewer_partitions", where=where, evidence=evidence)
     # A partition that is younger than the failover has nothing but what clients wrote since.
     cut = (to.role.ends or {at.partition: None}).get(at.partition, 0)
     if cut is None:
-        raise Refused(
-            "replay_start_unrecorded",
-            where=f"{at} on {alias}",
-            evidence=f"run {to.role.run_id} has recorded no end of the copy",
-        )
+        evidence = f"run {to.role.run_id} has recorded no end of the copy"
+        raise Refused("replay_start_unrecorded", where=where, evidence=evidence)
     if to.compacted:
-        _refuse_lost_tombstones(to, at, alias, wall())
+        _refuse_lost_tombstones(to, where, wall_ms())
     own_times = setting(to.configs, _TIMESTAMP_TYPE, "") == "LogAppendTime"
     found = Destination(at, to.topic.topic_id, cut, to.compacted, to.max_bytes, own_times)
     if own_times:
         return found
-    before, after = (
-        setting(to.configs, BEFORE, str(_ANY_AGE)),
-        setting(to.configs, AFTER, str(_DEFAULT_AFTER)),
-    )
+    before, after = setting(to.configs, BEFORE, str(_ANY_AGE)), setting(to.configs, AFTER, _DEFAULT_AFTER)
     return found._replace(before_ms=int(before), after_ms=int(after), retention_ms=to.retention_ms)
 
 
-def _refuse_lost_tombstones(to: Promoted, at: TopicPartition, alias: str, now: int) -> None:
+def _refuse_lost_tombstones(to: Promoted, where: str, now: int) -> None:
     """Refuse a compacted topic in which the cleaner may have removed that a client has deleted a key."""
     values = {name: config.value for name, config in to.configs.items()}
     if may_lack_tombstones(values, to.role.at_ms, now, to.held):
         kept = setting(to.configs, DELETE_RETENTION_MS, "unknown")
         raise Refused(
             "deleted_keys_return",
-            where=f"{at} on {alias}",
+            where=where,
             evidence=f"the topic keeps deletions for {kept} ms,"
             f" the failover was {now - to.role.at_ms:,} ms ago",
             hint=_QUARANTINE,
         )
+
+
+class Quarantine:
+    """The quarantine of one export, by topic of the export and its topic on the new primary."""
+
+    def __init__(self, log: ReplayLog, export: Export, topics: Mapping[str, TopicCopy]) -> None:
+        self._log, self._export, self._topics = log, export, topics
+        self._alias = log.cluster.alias
+
+    def names(self) -> dict[str, str]:
+        """Topic of the export → its topic in quarantine. Raises Refused if a name would be too long."""
+        terms = {tail.source.topic: tail.term for tail in self._export.tails}
+        found = {n: quarantine_topic(p.name, terms[n]) for n, p in self._topics.items()}
+        for name in found.values():
+            if len(name) > _LONGEST_NAME:
+                evidence = f"{name} has {len(name)} characters, Kafka takes {_LONGEST_NAME}"
+                raise Refused("quarantine_name_long", where=self._alias, evidence=evidence)
+        return found
+
+    def look(self, book: ReplayBook) -> dict[str, TopicMetadata]:
+        """The topics in quarantine that are drkit's and may get these records, by name.
+
+        Another run's is taken, too: of a tail that the old primary lost in parts, each part may be in another
+        export. Records that are there already are known by their header.
+
+        :raises Refused: a topic of such a name is not drkit's, or Kafka takes no topic of this name
+        :raises DrkitError: the new primary does not answer
+        """
+        names = self.names()
+        found = describe_topics(self._log.cluster, names.values())
+        for name, topic in found.items():
+            known = book.quarantines.get(name)
+            if known is None or not self._is_own(known, topic):
+                raise self._not_own(name, "no run of drkit" if known is None else f"run {known.run_id}")
+        self._refuse_alike(set(names.values()) - found.keys())
+        return found
+
+    def _not_own(self, name: str, whose: str) -> Refused:
+        evidence = f"on record for it: {whose}; this is run {self._export.run_id}"
+        return Refused("quarantine_topic_foreign", where=f"{name} on {self._alias}", evidence=evidence)
+
+    def _refuse_alike(self, missing: Collection[str]) -> None:
+        """Refuse names that Kafka refuses: its metrics would take them for those of another topic."""
+        wanted = {name.replace(".", "_"): name for name in missing}
+        for other in topic_names(self._log.cluster) if wanted else ():
+            if name := wanted.get(other.replace(".", "_")):
+                raise Refused(
+                    "quarantine_name_clash", where=f"{name} on {self._alias}", evidence=f"{other} is there"
+                )
+
+    def _is_own(self, known: QuarantineRecord, topic: TopicMetadata) -> bool:
+        if known.topic_id is not None:
+            return known.topic_id == topic.topic_id
+        partitions = [TopicPartition(topic.name, number) for number in topic.leaders]
+        return not any(list_offsets(self._log.cluster, partitions, "latest").values())
+
+    def create(
+        self, name: str, source: str, known: QuarantineRecord | None,
+        put: Callable[[QuarantineRecord], None],
+    ) -> TopicMetadata:  # fmt: skip
+        """Create a topic in quarantine where it is missing, as after its owner has deleted it.
+
+        :param source: the export's topic
+        :param known: what is on record for it
+        :param put: puts on record what is about to be created, then its id
+        :raises Refused: a topic of this name is there since, and is not drkit's
+        :raises DrkitError: it cannot be created
+        """
+        there = describe_topics(self._log.cluster, [name]).get(name)
+        if there is not None and (known is None or not self._is_own(known, there)):
+            raise self._not_own(name, "no run of drkit" if known is None else f"run {known.run_id}")
+        if there is None:
+            known = QuarantineRecord(self._export.run_id, name)
+            put(known)
+        like = self._topics[source]
+        most = 1 + max(t.source.partition for t in self._export.tails if t.source.topic == source)
+        configs = {**_SETTINGS, MAX_MESSAGE_BYTES: str(like.max_bytes + _HEADER_ROOM)}
+        create_own_topic(self._log.cluster, name, configs, max(like.partitions, most))
+        topic = appeared(self._log.cluster, name)
+        if len(topic.leaders) < most:  # an earlier export was of fewer
+            for error in create_partitions(self._log.cluster, {name: most}).values():
+                raise error
+        if known is not None and known.topic_id is None:
+            put(QuarantineRecord(known.run_id, name, topic.topic_id))
+        return topic
+
+    def destinations(self, there: Mapping[str, TopicMetadata]) -> dict[TopicPartition, Destination]:
+        """Partition of the old primary → where its records go; a topic that is missing has the id 0.
+
+        :param there: the topics that this run has created, by name
+        :raises DrkitError: the new primary does not answer
+        """
+        names, configs = self.names(), topic_configs(self._log.cluster, there)
+        found = {}
+        for tail in self._export.tails:
+            name = names[tail.source.topic]
+            at = TopicPartition(name, tail.source.partition)
+            if (topic := there.get(name)) is None:
+                limit = self._topics[tail.source.topic].max_bytes + _HEADER_ROOM
+                found[tail.source] = Destination(at, MISSING, max_bytes=limit)
+            else:
+                limit = int(setting(configs[name], MAX_MESSAGE_BYTES, "0"))
+                found[tail.source] = Destination(at, topic.topic_id, max_bytes=limit)
+        return found

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 from uuid import UUID
 
-from drkit.clock import wall_ms
+from drkit.clock import monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.control_key import Signatures
 from drkit.errors import Refused
@@ -15,13 +15,17 @@ from drkit.flow_state.creation import ensure_compacted
 from drkit.flow_state.names import replay_topic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.reading.compacted import NewestValues
+from drkit.kafka.reading.log_tail import LARGE_BYTES, LogRestarted, LogTail
 from drkit.kafka.topics import describe_topics
 from drkit.model import TopicPartition
 from drkit.replay.progress import ReplayBook
-from drkit.replay.side import ActiveSide
+from drkit.replay.side import ActiveSide, no_topic
 from drkit.wire import Record, encode
 
 _UNPACKED: Final = 0
+_PAUSE_SECONDS: Final = 0.1
+_DECIDED_SECONDS: Final = 75.0
+"""Longer than a transaction of drkit's own may take until its coordinator ends it."""
 
 
 class ReplayLog:
@@ -62,17 +66,35 @@ class ReplayLog:
     async def read(self, side: ActiveSide, topic_id: UUID, *, decided: bool) -> ReplayBook:
         """Everything that is committed.
 
-        :param decided: wait until no transaction hides a later record
+        :param decided: wait until no transaction hides a record of drkit's
         :raises Refused: a record is not drkit's, or has no valid MAC; a transaction stays open
         :raises DrkitError: the topic cannot be read
         """
-        if decided:
-            end = await side.decided_end(self.at, topic_id)
-        else:
-            end = await side.end(self.at, topic_id, committed=True)
+        cluster, deadline = side.cluster, monotonic() + _DECIDED_SECONDS
         self._signatures = self._sign()
         newest = NewestValues(self._signatures)
-        await side.read(self.at, topic_id, (await side.start(self.at, topic_id), end), newest.take)
+        tail = LogTail(
+            cluster,
+            self.at,
+            newest.take,
+            newest.pass_over,
+            may_count=newest.may_count,
+            unpacked_bytes=LARGE_BYTES,
+        )
+        tail.topic_id = topic_id
+        try:
+            end = (await tail.patiently(cluster, tail.to_end, _DECIDED_SECONDS)).replicated
+            # Other replays write all the time: transactions that begin later are not waited for.
+            while decided and (hidden := [r.offset for r in tail.undecided if r.offset < end]):
+                if monotonic() > deadline:
+                    evidence = f"the one at offset {hidden[0]}, for {_DECIDED_SECONDS:.0f} s"
+                    raise Refused("replay_open_transaction", where=self.where, evidence=evidence)
+                await cluster.loop.sleep(_PAUSE_SECONDS)
+                await tail.patiently(cluster, tail.to_end, _DECIDED_SECONDS)
+        except LogRestarted as error:
+            raise no_topic(self.at.topic, side.alias, error.evidence) from error
+        if newest.passed_over:
+            raise self.damaged(newest.passed_over[0])
         if newest.refused:
             key, why = next(iter(newest.refused.items()))
             raise self.damaged(f"key {key.decode(errors='replace')}: {why}")

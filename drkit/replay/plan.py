@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, NamedTuple, Self
 
+from drkit.catalogue import ERRORS, filled
 from drkit.clock import wall_ms
 from drkit.counted import first_of, utc
 from drkit.errors import Refused
 from drkit.flow_state.codec.fields import Malformed
 from drkit.model import TopicPartition
-from drkit.replay.batches import batch_bytes
 from drkit.replay.compare import (
     ContentTally,
+    KeptBefore,
     Same,
     TailCounts,
     TailFate,
@@ -22,19 +23,108 @@ from drkit.replay.compare import (
     shares_of,
 )
 from drkit.replay.destination import Destination
-from drkit.replay.kept import kept_before, refuse_other_way, refuse_repeats
 from drkit.replay.log import ReplayLog
 from drkit.replay.progress import ReplayBook, ReplayProgress, progress_key
-from drkit.replay.refusals import too_large, wrong_time
 from drkit.replay.side import ActiveSide, Apart
-from drkit.replay.tail import Export, Tail
+from drkit.replay.tail import Export, Tail, batch_bytes
 from drkit.wire import Record
 
+_REBUILD: Final = (
+    "drkit reprotect --abort; then a return with --method TOPIC=rebuild --disposition TOPIC=replay"
+)
 Commits = Mapping[TopicPartition, Mapping[str, int]]
 """Partition of the old primary → group → the offset that it has committed there."""
 _NO_COMMITS: Final[Mapping[str, int]] = {}
 _NO_TIME: Final = -1
 """A record without a timestamp: every topic takes it."""
+
+
+class NotKept(Refused):
+    """A tail cannot be kept. A return that rebuilds its topic appends what is missing.
+
+    Only that return knows the options with which it was begun, so it says the command.
+    """
+
+    topic: str
+    """Its name on the old primary."""
+
+    def of(self, tail: Tail, same: str = "") -> Self:
+        """Note the topic, and the value of ``--same`` that the command needs."""
+        self.topic, self._same = tail.source.topic, same
+        return self
+
+    def way_out(self, command: Callable[[str, str], str]) -> str:
+        """Return the hint, with the command that `command` makes of a topic and a value of ``--same``."""
+        return filled(ERRORS[self.code].hint, {"command": command(self.topic, self._same)})
+
+
+def kept_before(tail: Tail, seen: Iterable[ReplayProgress]) -> KeptBefore:
+    """Return what returns that were to keep a tail have appended of it, by what all runs have done there."""
+    mine = [
+        p for p in seen
+        if p.ids and p.source_id == tail.topic_id and p.first < tail.end and tail.first < p.next
+    ]  # fmt: skip
+    spans = tuple(sorted({(p.first, p.next) for p in mine}))
+    return KeptBefore(spans, frozenset(i for p in mine for i in p.ids or ()))
+
+
+def refuse_repeats(tail: Tail, flags: bytes, where: str, same: Same | None) -> None:
+    """Refuse to append a tail of which the new primary has records.
+
+    :param flags: of each record
+    :param same: what records of clients with equal content are; None: nobody has said it
+    :raises Refused: it has some
+    """
+    replayed = sum(bool(f & TailFlag.REPLAYED) for f in flags)
+    alike = sum(bool(f & TailFlag.ALIKE) for f in flags) if same is not Same.NONE else 0
+    if replayed:
+        raise NotKept(
+            "keep_replayed_before",
+            where=where,
+            evidence=f"{replayed:,} of {len(flags):,} records, by their header or by what returns noted",
+            command=_REBUILD,
+        ).of(tail)
+    if alike:
+        raise NotKept(
+            "keep_content_known",
+            where=where,
+            evidence=f"{alike:,} of {len(flags):,} records; key, value and headers are equal",
+            command=f"{_REBUILD} --same {Same.CONTENT}",
+        ).of(tail, Same.CONTENT)
+
+
+def refuse_other_way(tail: Tail, seen: Iterable[ReplayProgress], where: str) -> None:
+    """Refuse a tail that is being appended, or was appended, in the other way or by another run.
+
+    A tail that is kept has no header: while it is appended, no comparison finds the rest of it.
+
+    :param seen: what all runs have done in the partition of the new primary
+    :raises Refused: it is, or was
+    """
+    origin = tail.origin
+    for found in seen:
+        is_same_run, is_kept = found.run_id == origin.run_id, found.ids is not None
+        overlaps = found.source_id == tail.topic_id and found.first < tail.end and tail.first < found.end
+        if is_kept and found.is_open and overlaps and not (is_same_run and origin.is_kept):
+            evidence = f"run {found.run_id} has appended {found.appended:,} of {found.records:,} records"
+            raise Refused("keep_under_way", where=where, evidence=evidence)
+        if not origin.is_kept:
+            continue
+        if is_same_run and not is_kept and not found.is_done:
+            raise NotKept(
+                "keep_begun_otherwise",
+                where=where,
+                evidence=f"drkit replay has begun with export {found.run_id}",
+                command=_REBUILD,
+            ).of(tail)
+        appended = overlaps and (found.appended or (is_same_run and found.rolled_back_ms is None))
+        if appended and not (is_same_run and is_kept and found.rolled_back_ms is None):
+            raise NotKept(
+                "keep_replayed_before",
+                where=where,
+                evidence=f"{found.appended:,} records with export {found.run_id}",
+                command=_REBUILD,
+            ).of(tail)
 
 
 class PartitionPlan(NamedTuple):
@@ -132,20 +222,14 @@ class ReplayPlan(NamedTuple):
         ]
 
     def decided(self) -> Same:
-        """What a record with equal content is.
-
-        :raises Refused: it was not said, and there are such records
-        """
+        """Return what equal records are. Raises Refused if that was not said, and there are some."""
         if self.same is not None:
             return self.same
         if not self.alike:
             return Same.CONTENT
         records = sum(p.counts.records for p in self.partitions)
-        raise Refused(
-            "replay_content_known",
-            where=str(self.export.flow),
-            evidence=f"{self.alike:,} of {records:,} records; key, value and headers are equal",
-        )
+        evidence = f"{self.alike:,} of {records:,} records; key, value and headers are equal"
+        raise Refused("replay_content_known", where=str(self.export.flow), evidence=evidence)
 
 
 async def plan_partition(
@@ -194,10 +278,7 @@ def begun_by(tail: Tail, to: Destination, seen: Mapping[bytes, ReplayProgress]) 
 
 
 def quarantined_before(tail: Tail, to: Destination, seen: Iterable[ReplayProgress]) -> bool:
-    """Whether another export has put records of the same offsets in quarantine, or some of them. Pure.
-
-    :param seen: what all runs have done in the partition in quarantine
-    """
+    """Return whether another export has put some of these offsets in quarantine, by what runs have done."""
     return any(
         found.run_id != tail.origin.run_id
         and (found.source_id, found.topic_id) == (tail.topic_id, to.topic_id)
@@ -237,17 +318,19 @@ async def _compared(
 
 
 def _fitting(tail: Tail, to: Destination, flags: bytes, same: Same, alias: str) -> Iterator[Record]:
-    """The records of a tail, of which the topic takes each that is to be sent.
-
-    :raises Refused: one is larger, or older or later
-    """
-    now = wall_ms()
+    """Yield the records of a tail. Raises Refused for one to be sent that is too large, old or late."""
+    now, where = wall_ms(), f"{to.at} on {alias}"
     for number, record in enumerate(tail.read()):
         if fate_of(flags[number], same=same, compacted=to.compacted) is TailFate.SEND:
             size = batch_bytes(tail.origin.stamped(record), to.max_bytes)
             if size > to.max_bytes:
-                raise too_large(to.at, alias, record.offset, size, to.max_bytes)
+                evidence = f"{size:,} bytes with drkit's header, the limit is {to.max_bytes:,}"
+                evidence = f"offset {record.offset}: {evidence}"
+                raise Refused("record_too_large", where=where, evidence=evidence)
             in_time = now - to.before_ms <= record.timestamp <= now + to.after_ms
             if not in_time and record.timestamp != _NO_TIME:
-                raise wrong_time(to.at, alias, record, now)
+                age = now - record.timestamp
+                relation = "old" if age >= 0 else "ahead of the clock"
+                evidence = f"offset {record.offset}: it is {abs(age):,} ms {relation}"
+                raise Refused("record_too_old", where=where, evidence=evidence)
         yield record

@@ -10,27 +10,26 @@ from base64 import b64decode, b64encode
 import binascii
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-import json
-from typing import Any, Final
-from uuid import UUID
+from typing import Annotated, Final, TypeVar
 import zlib
 
-from drkit.flow_state.codec.body import Body, record, stored
 from drkit.flow_state.codec.fields import (
-    Fields,
+    Count,
     Malformed,
-    member,
-    name,
-    optional,
+    Many,
+    Name,
+    Omitted,
+    Prose,
+    TopicId,
+    TopicName,
+    checked,
     text,
-    topic_name,
-    tuple_of,
-    uuid,
-    whole,
 )
+from drkit.flow_state.codec.record import Body
 from drkit.model import TopicPartition
 from drkit.replay.compare import Same
 
+B = TypeVar("B", bound=Body)
 PART: Final = 2_000_000
 """Flags in one record, a byte each: packed less than half a MiB."""
 _PROGRESS: Final = "progress"
@@ -39,39 +38,39 @@ _QUARANTINE: Final = "quarantine"
 _ROLLED_BACK: Final = "rolled-back"
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ReplayProgress(Body):
     """How far the replay of a tail's partition is; written in the transactions that append its records."""
 
-    run_id: str = stored(name)
+    run_id: Name
     """Of the export."""
-    manifest: str = stored(text(64, least=64))
+    manifest: Annotated[str, checked(text(64, least=64))]
     """SHA-256 of the export's manifest."""
-    source_topic: str = stored(topic_name)
-    source_id: UUID = stored(uuid)
-    partition: int = stored(whole())
-    first: int = stored(whole())
-    end: int = stored(whole())
+    source_topic: TopicName
+    source_id: TopicId
+    partition: Count
+    first: Count
+    end: Count
     """The tail's offsets on the old primary, half open."""
-    topic: str = stored(topic_name)
+    topic: TopicName
     """On the new primary."""
-    topic_id: UUID = stored(uuid)
-    same: Same = stored(member(Same))
-    compared_to: int = stored(whole())
+    topic_id: TopicId
+    same: Same
+    compared_to: Count
     """Offset on the new primary up to which the tail was compared; later records do not count."""
-    records: int = stored(whole())
+    records: Count
     """In the tail."""
-    next: int = stored(whole())
+    next: Count
     """Offset on the old primary up to which every record is accounted for."""
-    appended: int = stored(whole(), default=0)
-    already: int = stored(whole(), default=0)
-    kept_back: int = stored(whole(), default=0)
-    begun_ms: int = stored(whole(), default=0)
-    ids: tuple[int, ...] | None = stored(optional(tuple_of(whole())), default=None, omit_none=True)
+    appended: Count = 0
+    already: Count = 0
+    kept_back: Count = 0
+    begun_ms: Count = 0
+    ids: Omitted[Many[Count]] = None
     """The producers that wrote the records, where the old primary keeps the tail; None: it does not."""
-    copied_to: int | None = stored(optional(whole()), default=None, omit_none=True)
+    copied_to: Omitted[Count] = None
     """Offset on the new primary after the last of them."""
-    rolled_back_ms: int | None = stored(optional(whole()), default=None, omit_none=True)
+    rolled_back_ms: Omitted[Count] = None
     """When the return that was to keep the tail was rolled back; what was appended stays."""
 
     @property
@@ -99,18 +98,14 @@ class ReplayProgress(Body):
         """Its key once a replay of the same export begins, which has a progress of its own."""
         return f"{_ROLLED_BACK}/{self.run_id}/{self.topic}/{self.partition}".encode()
 
-    def encode(self) -> bytes:
-        """The record as bytes."""
-        return json.dumps(self.to_json()).encode()
 
-
-@record
+@dataclass(frozen=True, slots=True)
 class QuarantineRecord(Body):
     """Which run a topic in quarantine belongs to; written before the topic is created."""
 
-    run_id: str = stored(name)
-    topic: str = stored(topic_name)
-    topic_id: UUID | None = stored(optional(uuid), default=None)
+    run_id: Name
+    topic: TopicName
+    topic_id: TopicId | None = None
     """None: it was about to be created."""
 
     @property
@@ -118,9 +113,10 @@ class QuarantineRecord(Body):
         """Its key in the topic."""
         return f"{_QUARANTINE}/{self.topic}".encode()
 
-    def encode(self) -> bytes:
-        """The record as bytes."""
-        return json.dumps(self.to_json()).encode()
+
+@dataclass(frozen=True, slots=True)
+class _Flags(Body):
+    flags: Prose
 
 
 def progress_key(run_id: str, at: TopicPartition) -> bytes:
@@ -130,9 +126,9 @@ def progress_key(run_id: str, at: TopicPartition) -> bytes:
 
 def packed(run_id: str, at: TopicPartition, flags: bytes | bytearray) -> Iterator[tuple[bytes, bytes]]:
     """The flags of a tail as records of the topic."""
-    for number, start in enumerate(range(0, len(flags), PART)):
-        body = b64encode(zlib.compress(flags[start : start + PART])).decode()
-        yield _part_key(run_id, at, number), json.dumps({"flags": body}).encode()
+    for number, key in enumerate(part_keys(run_id, at, len(flags))):
+        body = b64encode(zlib.compress(flags[number * PART : (number + 1) * PART])).decode()
+        yield key, _Flags(body).encode()
 
 
 def unpacked(run_id: str, at: TopicPartition, records: int, values: Mapping[bytes, bytes]) -> bytes:
@@ -142,28 +138,19 @@ def unpacked(run_id: str, at: TopicPartition, records: int, values: Mapping[byte
     :raises Malformed: a part is missing, or not drkit's
     """
     out = bytearray()
-    for number in range(parts_of(records)):
-        key = _part_key(run_id, at, number)
+    for key in part_keys(run_id, at, records):
         if key not in values:
             raise Malformed(f"{key.decode()} is missing")
-        out += _inflated(Fields.parse(values[key]).get("flags", text()))
+        out += _inflated(_Flags.decode(values[key]).flags)
     if len(out) != records:
         raise Malformed(f"{len(out)} flags for {records} records")
     return bytes(out)
 
 
-def parts_of(records: int) -> int:
-    """The number of records that the flags of a tail take."""
-    return -(-records // PART)
-
-
 def part_keys(run_id: str, at: TopicPartition, records: int) -> Iterator[bytes]:
     """The keys of a tail's flags."""
-    return (_part_key(run_id, at, number) for number in range(parts_of(records)))
-
-
-def _part_key(run_id: str, at: TopicPartition, number: int) -> bytes:
-    return f"{_FLAGS}/{run_id}/{at.topic}/{at.partition}/{number}".encode()
+    parts = -(-records // PART)
+    return (f"{_FLAGS}/{run_id}/{at.topic}/{at.partition}/{number}".encode() for number in range(parts))
 
 
 def _inflated(body: str) -> bytes:
@@ -191,23 +178,18 @@ class ReplayBook:
 
     @classmethod
     def of(cls, values: Mapping[bytes, bytes]) -> ReplayBook:
-        """The topic with these newest values.
-
-        :raises Malformed: one is not drkit's
-        """
+        """The topic with these newest values. Raises Malformed if one is not drkit's."""
         book = cls(values=values)
         for key, value in values.items():
             kind = key.partition(b"/")[0].decode(errors="replace")
             if kind == _PROGRESS:
-                progress = ReplayProgress.of(_parsed(key, value))
+                book.progress[key] = progress = _read(ReplayProgress, key, value)
                 _own_key(key, progress.key)
-                book.progress[key] = progress
             elif kind == _ROLLED_BACK:
-                progress = ReplayProgress.of(_parsed(key, value))
+                book.rolled_back[key] = progress = _read(ReplayProgress, key, value)
                 _own_key(key, progress.rolled_back_key)
-                book.rolled_back[key] = progress
             elif kind == _QUARANTINE:
-                quarantine = QuarantineRecord.of(_parsed(key, value))
+                quarantine = _read(QuarantineRecord, key, value)
                 _own_key(key, quarantine.key)
                 book.quarantines[quarantine.topic] = quarantine
         return book
@@ -217,16 +199,13 @@ class ReplayBook:
         return {key: found for key, found in (self.progress | self.rolled_back).items() if found.at == at}
 
     def flags(self, found: ReplayProgress) -> bytes:
-        """What was decided about a tail.
-
-        :raises Malformed: a part is missing, or not drkit's
-        """
+        """What was decided about a tail. Raises Malformed if a part is missing, or not drkit's."""
         return unpacked(found.run_id, found.at, found.records, self.values)
 
 
-def _parsed(key: bytes, value: bytes) -> Any:
+def _read(kind: type[B], key: bytes, value: bytes) -> B:
     try:
-        return Fields.parse(value).raw
+        return kind.decode(value)
     except Malformed as error:
         raise Malformed(f"{key.decode(errors='replace')}: {error}") from None
 

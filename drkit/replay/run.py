@@ -1,33 +1,48 @@
-"""A replay from its plan to its end: for the command, and for the step of a return."""
+"""A replay from its plan to its end, or to its roll-back: for the command, and for the step of a return."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
-from typing import Any, Final, NamedTuple, Self, TypeVar
+from dataclasses import replace
+from typing import Final, NamedTuple, Self
 from uuid import UUID
 
+from drkit.clock import Millis, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.errors import ClusterUnreachable, Refused
+from drkit.counted import first_of
+from drkit.errors import Refused
+from drkit.flow_state.records import UnreplayedRecord
 from drkit.flow_state.state import FlowState
-from drkit.kafka.one_shot import connections
-from drkit.kafka.raw import RawError
+from drkit.flow_state.topic import StateTopic
+from drkit.flow_state.unreplayed import Unreplayed, UnreplayedEnd, unreplayed
+from drkit.kafka.raw import connections
 from drkit.model import TopicPartition
 from drkit.replay.compare import Same
-from drkit.replay.destination import Destination, copied_topics, destination_of, promoted_topics
+from drkit.replay.destination import (
+    MISSING,
+    Destination,
+    Quarantine,
+    copied_topics,
+    destination_of,
+    promoted_topics,
+)
 from drkit.replay.log import ReplayLog
 from drkit.replay.plan import Commits, PartitionPlan, ReplayPlan, plan_partition
-from drkit.replay.producers import TailProducers, fenced
-from drkit.replay.progress import QuarantineRecord, ReplayBook
-from drkit.replay.quarantine import MISSING, Quarantine
-from drkit.replay.refusals import AGAIN
+from drkit.replay.progress import QuarantineRecord, ReplayBook, ReplayProgress
 from drkit.replay.side import ActiveSide
 from drkit.replay.tail import Export, Tail
-from drkit.replay.writer import PartitionReplay, ReplayResult, Results, Stopped, Tell
+from drkit.replay.writer import (
+    PartitionReplay,
+    ReplayResult,
+    ReplayWork,
+    Results,
+    Stopped,
+    TailProducers,
+    Tell,
+    fenced,
+)
 
-T = TypeVar("T")
-U = TypeVar("U")
 _AT_ONCE: Final = 8
 _NO_COMMITS: Final[Commits] = {}
 
@@ -76,7 +91,7 @@ class Replayer:
         self._refuse_other_manifest(book)
         same = self._same(book)
         to = self._quarantined(state, book) if self._request.to_quarantine else self._promoted(state)
-        planned = self._asked(self._plan_all, to, book, same)
+        planned = self._side.run(self._plan_all, to, book, same)
         elsewhere = self._replayed_before(book) if self._request.to_quarantine else ()
         return ReplayPlan(export, same, self._request.to_quarantine, tuple(planned), elsewhere)
 
@@ -99,27 +114,20 @@ class Replayer:
         log_id = self._log.ensure()
         if plan.to_quarantine:
             todo = self._with_topics(todo, log_id)
-        work = _Work(
-            self._side, self._log, log_id, same,
-            manifest=plan.export.sha256, told=told, stopped=stopped,
-        )  # fmt: skip
-        found: Results = self._asked(self._run_all, todo, work)
+        work = ReplayWork(self._side, self._log, log_id, same, plan.export.sha256, told=told, stopped=stopped)
+        found: Results = self._side.run(self._run_all, todo, work)
         return {**done, **found}
 
     def _book(self, log_id: UUID | None, *, decided: bool) -> ReplayBook:
-        """What replays have done; nothing where none ever began."""
         if log_id is None:
             return ReplayBook()
-        found: ReplayBook = self._asked(lambda: self._log.read(self._side, log_id, decided=decided))
+        found: ReplayBook = self._side.run(lambda: self._log.read(self._side, log_id, decided=decided))
         return found
 
     # -- planning -----------------------------------------------------------------------------------
 
     def _same(self, book: ReplayBook) -> Same | None:
-        """What equal records are: as it was begun, or as it is said now.
-
-        :raises Refused: the replay was begun otherwise
-        """
+        """Return what equal records are, as begun or as requested now. Raises Refused if both differ."""
         if self._request.to_quarantine:
             return Same.NONE
         run, said = self._request.export.run_id, self._request.same
@@ -144,14 +152,10 @@ class Replayer:
         export = self._request.export
         for found in book.progress.values():
             if found.run_id == export.run_id and found.manifest != export.sha256:
-                raise Refused(
-                    "replay_id_reused",
-                    where=self._log.where,
-                    evidence=f"its manifest had the SHA-256 {found.manifest}, this one has {export.sha256}",
-                )
+                evidence = f"its manifest had the SHA-256 {found.manifest}, this one has {export.sha256}"
+                raise Refused("replay_id_reused", where=self._log.where, evidence=evidence)
 
     def _replayed_before(self, book: ReplayBook) -> tuple[str, ...]:
-        """The topics of clients into which records of the same offsets were replayed, by any export."""
         found = {
             p.topic
             for p in book.progress.values()
@@ -168,7 +172,6 @@ class Replayer:
         return {t.source: destination_of(t, topics[t.source.topic], cluster.alias) for t in export.tails}
 
     def _quarantined(self, state: FlowState, book: ReplayBook) -> dict[TopicPartition, Destination]:
-        """Where tails go in quarantine; topics that are missing are created by :meth:`run`."""
         export = self._request.export
         self._place = Quarantine(self._log, export, copied_topics(self._log.cluster, export, state))
         return self._place.destinations(self._place.look(book))
@@ -181,12 +184,11 @@ class Replayer:
             there = to[tail.source]
             return await plan_partition(self._side, self._log, tail, there, book, same, commits=found)
 
-        return await self._some_at_once(one, list(self._request.export.tails))
+        return await self._side.cluster.loop.some_at_once(one, self._request.export.tails, _AT_ONCE)
 
     # -- running ------------------------------------------------------------------------------------
 
     def _with_topics(self, plans: list[PartitionPlan], log_id: UUID) -> list[PartitionPlan]:
-        """The plans, after their topics in quarantine were created."""
         assert self._place is not None  # noqa: S101  the plan has it
         created: dict[str, UUID] = {}
         for source, name in sorted({(p.tail.source.topic, p.to.at.topic) for p in plans}):
@@ -195,14 +197,12 @@ class Replayer:
         return [_moved(p, created[p.to.at.topic]) for p in plans]
 
     def _put(self, record: QuarantineRecord, log_id: UUID) -> None:
-        self._asked(self._put_record, record, log_id)
+        batch, _ = self._log.batch([(record.key, record.encode())])
+        self._side.run(self._side.append, self._log.at, log_id, batch)
 
-    async def _put_record(self, record: QuarantineRecord, log_id: UUID) -> None:
-        await self._side.append(self._log.at, log_id, self._log.batch([(record.key, record.encode())])[0])
-
-    async def _run_all(self, plans: list[PartitionPlan], work: _Work) -> Results:
-        """Fence all others, read what they had done, then append."""
-        begun = await self._some_at_once(self._fenced, plans)
+    async def _run_all(self, plans: list[PartitionPlan], work: ReplayWork) -> Results:
+        loop = self._side.cluster.loop
+        begun = await loop.some_at_once(self._fenced, plans, _AT_ONCE)
         book = await self._log.read(self._side, work.log_id, decided=True)
 
         async def one(each: tuple[PartitionPlan, TailProducers]) -> ReplayResult:
@@ -211,66 +211,15 @@ class Replayer:
                 plan = await plan_partition(self._side, self._log, plan.tail, plan.to, book, work.same)
                 if plan.is_done:
                     return _result_of(plan)
-            return await work.of(plan, producers).run()
+            return await PartitionReplay(work, plan, producers).run()
 
-        found = await self._some_at_once(one, list(zip(plans, begun, strict=True)))
+        found = await loop.some_at_once(one, zip(plans, begun, strict=True), _AT_ONCE)
         return {p.tail.source: result for p, result in zip(plans, found, strict=True)}
 
     async def _fenced(self, plan: PartitionPlan) -> TailProducers:
         origin = plan.tail.origin
         run_id = origin.run_id if origin.is_kept else None
         return await fenced(self._side.cluster, self._flow, plan.to.at, run_id)
-
-    async def _some_at_once(self, do: Callable[[T], Awaitable[U]], each: list[T]) -> list[U]:
-        """Do something for each of some things, a few side by side; what it returns, in their order."""
-        left, found = deque(enumerate(each)), dict[int, U]()
-
-        async def work(_number: int) -> None:
-            while left:
-                number, one = left.popleft()
-                try:
-                    found[number] = await do(one)
-                except BaseException:
-                    left.clear()
-                    raise
-
-        await self._side.cluster.loop.together(work, range(min(_AT_ONCE, len(each))))
-        return [found[number] for number in range(len(each))]
-
-    def _asked(self, question: Callable[..., Awaitable[Any]], *given: object) -> Any:
-        async def ask() -> Any:
-            await self._side.cluster.connected()
-            return await question(*given)
-
-        try:
-            return self._side.cluster.loop.run(ask)
-        except RawError as error:
-            raise ClusterUnreachable(
-                "new_primary_stopped_answering",
-                where=self._target.alias,
-                evidence=repr(error),
-                hint=f"check the cluster with: drkit config check --connect; then {AGAIN}",
-            ) from error
-
-
-class _Work(NamedTuple):
-    """What all partitions of a replay have in common."""
-
-    side: ActiveSide
-    log: ReplayLog
-    log_id: UUID
-    same: Same
-    manifest: str
-    told: Tell
-    stopped: Stopped
-
-    def of(self, plan: PartitionPlan, producers: TailProducers) -> PartitionReplay:
-        """The replay of a partition."""
-        return PartitionReplay(
-            self.side, self.log, self.log_id, plan, plan.progress.same if plan.progress else self.same,
-            producers,
-            manifest=self.manifest, told=self.told, stopped=self.stopped,
-        )  # fmt: skip
 
 
 def _moved(plan: PartitionPlan, topic_id: UUID) -> PartitionPlan:
@@ -293,3 +242,86 @@ def total(results: Mapping[TopicPartition, ReplayResult]) -> ReplayResult:
         sum(r.skipped_changed_keys for r in found),
         all(r.is_done for r in found),
     )
+
+
+def roll_back_kept(
+    target: ClusterSettings, flow: FlowSettings, run_id: str, partitions: Collection[TopicPartition]
+) -> list[ReplayProgress]:
+    """Note of each tail that a run has not appended as a whole that it will not; repeated, nothing changes.
+
+    :param target: the new primary
+    :param run_id: of the export
+    :param partitions: of the new primary, which may have such tails
+    :returns: what was appended of them
+    :raises DrkitError: the new primary does not answer, or refuses
+    """
+    log = ReplayLog(target, flow)
+    log_id = log.topic_id()
+    if log_id is None:
+        return []
+    with connections("replay", target) as (cluster,):
+        side = ActiveSide(cluster)
+
+        async def note() -> list[ReplayProgress]:
+            mine = {at: await fenced(cluster, flow, at, run_id) for at in sorted(partitions)}
+            book = await log.read(side, log_id, decided=True)
+            found = [
+                p for p in book.progress.values()
+                if p.run_id == run_id and p.at in mine and p.ids is not None and p.is_open
+            ]  # fmt: skip
+            for progress in found:
+                noted = replace(progress, rolled_back_ms=wall_ms())
+                await side.append(log.at, log_id, log.batch([(noted.key, noted.encode())])[0])
+                # Fenced once more: a process that began its epoch again did so before the note.
+                await mine[progress.at].appends.begin_epoch()
+            return found
+
+        rolled_back: list[ReplayProgress] = side.run(note)
+        return rolled_back
+
+
+def note_replayed(
+    state: StateTopic, export: Export, results: Results, how: UnreplayedEnd, by: str, wall: Millis = wall_ms
+) -> list[Unreplayed]:
+    """Note of topics whose tails a replay has appended to their ends that nothing is left of them.
+
+    :param state: of the flow, loaded
+    :param how: what was done
+    :param by: who did it
+    :returns: what was noted; nothing where no return had left it
+    :raises DrkitError: the state cannot be written
+    """
+    done = {t.source.topic for t in export.tails if t.source in results and results[t.source].is_done}
+    done -= {t.source.topic for t in export.tails if t.source not in results or not results[t.source].is_done}
+    found = [each for each in unreplayed(state.records, done) if each.record.sha256 == export.sha256]
+    _end(state, found, how, by, wall)
+    return found
+
+
+def give_up(
+    state: StateTopic, manifest: str, topics: Collection[str], reason: str, by: str
+) -> list[Unreplayed]:
+    """Note that records of an export are not replayed. The export's files may be gone.
+
+    :param state: of the flow, loaded
+    :param manifest: its path or URL, as it is on record
+    :param topics: by their names on the old primary; empty: all of the export
+    :returns: what was given up
+    :raises Refused: nothing of this export waits for a replay
+    :raises DrkitError: the state cannot be written
+    """
+    there = unreplayed(state.records)
+    found = [e for e in there if e.record.manifest == manifest and (not topics or e.topic in topics)]
+    if not found:
+        waiting = first_of(f"{each.topic} of {each.record.manifest}" for each in there) or "nothing"
+        raise Refused("nothing_to_replay", where=state.name, evidence=f"{manifest}; what waits: {waiting}")
+    _end(state, found, UnreplayedEnd.GIVEN_UP, by, wall_ms, reason)
+    return found
+
+
+def _end(
+    state: StateTopic, found: Iterable[Unreplayed], how: UnreplayedEnd, by: str, wall: Millis,
+    reason: str = "",
+) -> None:  # fmt: skip
+    ended: list[tuple[str, UnreplayedRecord]] = [(e.name, e.ended(how, wall(), by, reason)) for e in found]
+    state.put_all(ended)

@@ -1,4 +1,4 @@
-"""The new primary as a replay sees it: leaders, ends, ranges of records. No answer: it is asked again."""
+"""The new primary as a replay sees it: leaders, ends, ranges of records, and what it refuses."""
 
 from __future__ import annotations
 
@@ -7,25 +7,32 @@ from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from drkit.clock import monotonic
-from drkit.errors import ClusterUnreachable, Failed, Refused
+from drkit.errors import ClusterUnreachable, DrkitError, Failed, NotAuthorized, Refused
 from drkit.kafka import codes
 from drkit.kafka.codes import error_name
 from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.reading.record_cursor import RecordCursor
 from drkit.kafka.requests import (
     EARLIEST,
     LATEST,
     Append,
     TopicMetadata,
-    aborted_in,
     fetch_one,
     list_offsets,
     metadata,
     produced,
 )
 from drkit.model import TopicPartition
-from drkit.replay.refusals import AGAIN, no_topic, not_authorized, refused_append
-from drkit.wire import Record, is_whole, records_in, split, stamp, visible
+from drkit.wire import Record, is_whole, split, stamp
 
+AGAIN: Final = "run the same command again: what was appended is not appended again"
+_MISFITS: Final = {
+    codes.MESSAGE_TOO_LARGE: "batch_too_large",
+    codes.RECORD_LIST_TOO_LARGE: "batch_too_large",
+    codes.INVALID_TIMESTAMP: "record_too_old",
+    codes.INVALID_RECORD: "record_refused",
+}
+"""Why a batch does not fit the settings of the topic."""
 T = TypeVar("T")
 _FETCH_BYTES: Final = 4 << 20
 _PATIENCE_SECONDS: Final = 30.0
@@ -36,6 +43,46 @@ _NEW_SECONDS: Final = 3.0
 """After this time a topic that a broker does not know is deleted; before, it may be new."""
 _DECIDED_SECONDS: Final = 75.0
 """Longer than a transaction of drkit's own may take until its coordinator ends it."""
+
+
+class ReplayTaken(Refused):
+    """Another process replays into the partition, or this one was halted for too long."""
+
+
+def taken(at: TopicPartition, alias: str, evidence: str) -> ReplayTaken:
+    """The error of a replay that another process has fenced."""
+    return ReplayTaken("replay_taken", where=f"{at} on {alias}", evidence=evidence)
+
+
+def no_topic(topic: str, alias: str, evidence: str) -> Refused:
+    """The error for a topic that is not what it was when it was promoted."""
+    return Refused("replay_topic_recreated", where=f"{topic} on {alias}", evidence=evidence)
+
+
+def refused_append(at: TopicPartition, alias: str, code: int, message: str | None) -> DrkitError:
+    """The error for a batch that a leader did not take."""
+    evidence = error_name(code) + (f": {message}" if message else "")
+    if code in codes.FENCED:
+        return taken(at, alias, evidence)
+    if code in codes.NOT_AUTHORIZED:
+        return not_authorized("append to", at, alias, code)
+    if code in codes.NO_SUCH_TOPIC:
+        return no_topic(at.topic, alias, evidence)
+    where = f"{at} on {alias}"
+    if code in _MISFITS:
+        return Refused(_MISFITS[code], where=where, evidence=evidence)
+    return Failed("batch_refused", where=where, evidence=evidence)
+
+
+def not_authorized(verb: str, at: TopicPartition, alias: str, code: int) -> NotAuthorized:
+    """The error for a partition that drkit may not read or write."""
+    return NotAuthorized(
+        "not_authorized_to_replay",
+        where=f"{at} on {alias}",
+        evidence=error_name(code),
+        verb=verb,
+        alias=alias,
+    )
 
 
 class NotYet(Exception):
@@ -50,10 +97,7 @@ class Apart(NamedTuple):
 
 
 class ActiveSide:
-    """Requests to the new primary; to be used on one loop.
-
-    A broker that does not answer or no longer leads is asked again for 30 s.
-    """
+    """Requests to the new primary, on one loop; a silent or former leader is asked again for 30 s."""
 
     def __init__(self, cluster: RawCluster) -> None:
         self.cluster = cluster
@@ -62,11 +106,25 @@ class ActiveSide:
         self._missing: dict[str, float] = {}
         """Topic that a broker does not know → since when."""
 
-    async def patiently(self, ask: Callable[[], Awaitable[T]], at: TopicPartition) -> T:
-        """Ask until there is an answer.
+    def run(self, question: Callable[..., Awaitable[Any]], *given: object) -> Any:
+        """Connect, and return the answer to a question. Raises ClusterUnreachable if there is none."""
 
-        :raises ClusterUnreachable: no leader for 30 s
-        """
+        async def ask() -> Any:
+            await self.cluster.connected()
+            return await question(*given)
+
+        try:
+            return self.cluster.loop.run(ask)
+        except RawError as error:
+            raise ClusterUnreachable(
+                "new_primary_stopped_answering",
+                where=self.alias,
+                evidence=repr(error),
+                hint=f"check the cluster with: drkit config check --connect; then {AGAIN}",
+            ) from error
+
+    async def patiently(self, ask: Callable[[], Awaitable[T]], at: TopicPartition) -> T:
+        """Ask until there is an answer. Raises ClusterUnreachable after 30 s without one."""
         deadline = monotonic() + _PATIENCE_SECONDS
         while True:
             try:
@@ -136,20 +194,13 @@ class ActiveSide:
         return await self.patiently(ask, at)
 
     async def decided_end(self, at: TopicPartition, topic_id: UUID) -> int:
-        """The current end of a partition, once every transaction before it is decided.
-
-        :raises Refused: one is open for longer
-        :raises DrkitError: the partition does not answer, or refuses
-        """
+        """Return the end once all before it is decided. Raises Refused if it stays open, or DrkitError."""
         seconds = _DECIDED_SECONDS
         end, deadline = await self.end(at, topic_id), monotonic() + seconds
         while (stable := await self.end(at, topic_id, committed=True)) < end:
             if monotonic() > deadline:
-                raise Refused(
-                    "replay_open_transaction",
-                    where=f"{at} on {self.alias}",
-                    evidence=f"its last stable offset is {stable}, its end {end}, for {seconds:.0f} s",
-                )
+                evidence = f"its last stable offset is {stable}, its end {end}, for {seconds:.0f} s"
+                raise Refused("replay_open_transaction", where=f"{at} on {self.alias}", evidence=evidence)
             await self.cluster.loop.sleep(_PAUSE_SECONDS)
         return end
 
@@ -171,37 +222,33 @@ class ActiveSide:
         :raises Refused: retention has removed the beginning, or the topic is another one
         :raises DrkitError: the partition does not answer, or refuses
         """
-        (position, end), whole = span, True
-        while position < end:
-            first = position
+        where, whole = f"{at} on {self.alias}", True
 
-            async def ask() -> Any:
-                node = await self.leader(at, topic_id)
-                answer = await fetch_one(
-                    self.cluster, node, (at.topic, topic_id), at.partition, first,  # noqa: B023  called at once
-                    committed=committed, max_bytes=_FETCH_BYTES,
-                )  # fmt: skip
-                if answer.error_code == codes.OFFSET_OUT_OF_RANGE:
-                    raise removed(at, self.alias, first, answer.log_start_offset)  # noqa: B023  likewise
-                self._check(answer.error_code, at)
-                if not answer.records:
-                    raise NotYet(f"no record at offset {first}")  # noqa: B023  likewise
-                return answer
+        async def fetch(offset: int, most_bytes: int) -> Any:
+            return await self.patiently(lambda: ask(offset, most_bytes), at)
 
-            answer = await self.patiently(ask, at)
-            aborted = aborted_in(answer) if committed else ()
-            out = visible(answer.records, position, end, aborted=aborted)
-            whole = whole and is_whole(answer.records, position)
-            others = _ranges_of(apart, answer.records)
-            for chunk in out.chunks:
-                for record in records_in(chunk):
-                    if apart is not None and any(record.offset in some for some in others):
-                        apart.take(record)
-                    else:
-                        take(record)
-            if out.next_source <= position:
-                raise _unreadable(at, self.alias, position)
-            position = out.next_source
+        async def ask(offset: int, most_bytes: int) -> Any:
+            node, topic = await self.leader(at, topic_id), (at.topic, topic_id)
+            answer = await fetch_one(
+                self.cluster, node, topic, at.partition, offset, committed=committed, max_bytes=most_bytes
+            )
+            if answer.error_code == codes.OFFSET_OUT_OF_RANGE:
+                evidence = f"offset {offset} is needed, the log starts at {answer.log_start_offset}"
+                raise Refused("replay_not_comparable", where=where, evidence=evidence)
+            self._check(answer.error_code, at)
+            if not answer.records:
+                raise NotYet(f"no record at offset {offset}")
+            return answer
+
+        cursor = RecordCursor(where, fetch, span, committed=committed, fetch_bytes=_FETCH_BYTES, hint=AGAIN)
+        while (step := await cursor.next()) is not None:
+            whole = whole and is_whole(step.answer.records, step.position)
+            others = _ranges_of(apart, step.answer.records)
+            for record in step.records:
+                if apart is not None and any(record.offset in some for some in others):
+                    apart.take(record)
+                else:
+                    take(record)
         return whole
 
     async def append(self, at: TopicPartition, topic_id: UUID, data: bytearray) -> None:
@@ -227,22 +274,7 @@ class ActiveSide:
 
 
 def _ranges_of(apart: Apart | None, batches: bytes) -> list[range]:
-    """The offsets of the batches that some producers wrote."""
     if apart is None or not apart.ids:
         return []
     found = (header for header, _ in split(batches) if header.producer_id in apart.ids)
     return [range(header.base_offset, header.next_offset) for header in found]
-
-
-def _unreadable(at: TopicPartition, alias: str, position: int) -> Failed:
-    evidence = f"no batch at offset {position}"
-    return Failed("partition_unreadable", where=f"{at} on {alias}", evidence=evidence, hint=AGAIN)
-
-
-def removed(at: TopicPartition, alias: str, wanted: int, start: int) -> Refused:
-    """The error for a range of the new primary whose beginning is gone."""
-    return Refused(
-        "replay_not_comparable",
-        where=f"{at} on {alias}",
-        evidence=f"offset {wanted} is needed, the log starts at {start}",
-    )

@@ -1,20 +1,32 @@
-"""The tail of one partition, from an export: read as often as it is needed, never kept in memory."""
+"""An export's tails, partition by partition, and their records as pieces for transactions and as batches."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from drkit.errors import Refused
 from drkit.export.check import check_files, exported_records
 from drkit.export.manifest import Manifest
 from drkit.model import TopicPartition
-from drkit.replay.records import Origin
-from drkit.wire import Record
+from drkit.replay.compare import Origin, TailFate
+from drkit.wire import Record, encode
+from drkit.wire.records import HALF_RANGE_MS
 
 Read = Callable[[TopicPartition], Iterator[Record]]
 """The records of a partition of the old primary, in the order of their offsets."""
+_LZ4: Final = 3
+_PLAIN: Final = 0
+_HEADER_BYTES: Final = 61
+_RECORD_BYTES: Final = 40
+"""At most, beside key, value and headers: five numbers, and the lengths of key and value."""
+_FIELD_BYTES: Final = 10
+"""At most: the lengths of a header's name and value."""
+_BATCH_BYTES: Final = 512 << 10
+_PIECE_BYTES: Final = 4 << 20
+_PIECE_RECORDS: Final = 20_000
+"""Of the tail, whatever becomes of them."""
 
 
 class Tail(NamedTuple):
@@ -55,10 +67,7 @@ class Export(NamedTuple):
     """Of partitions with records, by topic and partition."""
 
     def of_topics(self, topics: frozenset[str]) -> Export:
-        """The tails of some topics.
-
-        :raises Refused: a topic has no tail
-        """
+        """The tails of some topics. Raises Refused if a topic has no tail."""
         known = {tail.source.topic for tail in self.tails}
         if unknown := sorted(topics - known):
             raise Refused(
@@ -98,3 +107,74 @@ def _tails(manifest: Manifest, read: Read) -> Iterator[Tail]:
         if p.records:
             origin = Origin(manifest.cluster_id, TopicPartition(p.topic, p.partition), manifest.run)
             yield Tail(origin, p.topic_id, p.first, p.end, p.records, reading=read, term=manifest.term_of(p))
+
+
+class TailPiece(NamedTuple):
+    """What one transaction does."""
+
+    records: list[Record]
+    """To append, with drkit's header; their offsets are those on the old primary."""
+    already: int
+    kept_back: int
+    next: int
+    """Offset on the old primary up to which every record is accounted for afterwards."""
+
+
+def pieces(tail: Tail, flags: bytes, start: int, fate: Callable[[int], TailFate]) -> Iterator[TailPiece]:
+    """Yield the rest of a tail from `start` on, by the `fate` of flags; the last piece ends with it."""
+    found, size, seen = TailPiece([], 0, 0, start), 0, 0
+    for number, record in enumerate(tail.read()):
+        if record.offset < start:
+            continue
+        if seen >= _PIECE_RECORDS or size >= _PIECE_BYTES:
+            yield found._replace(next=record.offset)
+            found, size, seen = TailPiece([], 0, 0, record.offset), 0, 0
+        seen += 1
+        match fate(flags[number]):
+            case TailFate.SEND:
+                stamped = tail.origin.stamped(record)
+                found.records.append(stamped)
+                size += at_most(stamped)
+            case TailFate.ALREADY:
+                found = found._replace(already=found.already + 1)
+            case TailFate.KEPT_BACK:
+                found = found._replace(kept_back=found.kept_back + 1)
+    yield found._replace(next=tail.end)
+
+
+def batches(records: Sequence[Record], limit: int) -> Iterator[tuple[bytearray, int]]:
+    """Yield batches of at most `limit` bytes, or of one record, and how many records each has."""
+    most = min(limit, _BATCH_BYTES)
+    some: list[Record] = []
+    size = _HEADER_BYTES
+    for record in records:
+        adds = at_most(record)
+        if some and (size + adds > most or _apart(some[0], record)):
+            yield _packed(some), len(some)
+            some, size = [], _HEADER_BYTES
+        some.append(record)
+        size += adds
+    if some:
+        yield _packed(some), len(some)
+
+
+def batch_bytes(record: Record, limit: int) -> int:
+    """Bytes of a batch with this record alone, as it is sent; at most that if it is below a limit."""
+    most = _HEADER_BYTES + at_most(record)
+    return most if most <= limit else len(_packed([record]))
+
+
+def at_most(record: Record) -> int:
+    """An upper bound of the bytes of a record in a batch."""
+    headers = sum(len(name) + len(value or b"") + _FIELD_BYTES for name, value in record.headers)
+    return _RECORD_BYTES + len(record.key or b"") + len(record.value or b"") + headers
+
+
+def _apart(first: Record, other: Record) -> bool:
+    return abs(other.timestamp - first.timestamp) >= HALF_RANGE_MS // 2
+
+
+def _packed(records: Sequence[Record]) -> bytearray:
+    """One batch, packed where that makes it smaller."""
+    numbered = [record._replace(offset=n) for n, record in enumerate(records)]
+    return min(encode(numbered, _LZ4), encode(numbered, _PLAIN), key=len)

@@ -9,32 +9,88 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from drkit.clock import monotonic, wall_ms
+from drkit.config import FlowSettings
 from drkit.errors import DrkitError, Failed
+from drkit.flow_state.names import keep_transactional_id, replay_transactional_id
 from drkit.kafka import codes
 from drkit.kafka.codes import error_name
-from drkit.kafka.permit import may_send
-from drkit.kafka.raw import RawError
+from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import Append, produce_request
-from drkit.kafka.transactions.producer import TransactionFailed
+from drkit.kafka.transactions import TransactionFailed, Transactions
+from drkit.kafka.transport import may_send
 from drkit.model import TopicPartition
 from drkit.offsets.map_record import SEQUENCE_MODULUS
-from drkit.replay.batches import TailPiece, batches, pieces
-from drkit.replay.compare import Same, fate_of
-from drkit.replay.kept import refuse_other_way
-from drkit.replay.late import LateKeys
+from drkit.replay.compare import Origin, Same, fate_of, key_hash
+from drkit.replay.destination import Destination
 from drkit.replay.log import ReplayLog
-from drkit.replay.plan import PartitionPlan, begun_by
-from drkit.replay.producers import TailProducers
+from drkit.replay.plan import PartitionPlan, begun_by, refuse_other_way
 from drkit.replay.progress import ReplayProgress, packed, part_keys
-from drkit.replay.refusals import refused_append, taken
-from drkit.replay.side import ActiveSide, NotYet
+from drkit.replay.side import ActiveSide, NotYet, refused_append, taken
+from drkit.replay.tail import TailPiece, batches, pieces
 from drkit.wire import Record, stamp
 
+TRANSACTION_MS: Final = 30_000
+"""After a kill the coordinator ends what is open; until then readers of committed records wait."""
 _TRIES: Final = 8
 _PAUSE_SECONDS: Final = 0.5
 _REQUEST_SECONDS: Final = 30.0
 Stopped = Callable[[], bool]
 Tell = Callable[[ReplayProgress], None]
+
+
+class TailProducers(NamedTuple):
+    """The producers of one replay into a partition, each with an epoch of its own."""
+
+    begins: Transactions
+    """Puts on record that the replay begins; all replays into the partition have its transactional id."""
+    appends: Transactions
+    """Appends the records. Where the old primary keeps the tail, nothing else does: the flow back leaves out
+    what this producer wrote."""
+
+
+async def fenced(
+    cluster: RawCluster, flow: FlowSettings, at: TopicPartition, kept_by: str | None
+) -> TailProducers:
+    """Fence all others that replay into a partition, and abort what they have open.
+
+    :param at: on the new primary
+    :param kept_by: the run whose tail the old primary keeps
+    :raises TransactionFailed: the coordinator refuses
+    :raises RawError: no answer
+    """
+    ends = flow.source, flow.target
+    begins = Transactions(cluster, replay_transactional_id(*ends, at), TRANSACTION_MS)
+    await begins.begin_epoch()
+    if kept_by is None:
+        return TailProducers(begins, begins)
+    appends = Transactions(cluster, keep_transactional_id(*ends, at, kept_by), TRANSACTION_MS)
+    await appends.begin_epoch()
+    return TailProducers(begins, appends)
+
+
+class LateKeys:
+    """Keys that others wrote to a partition since it was compared with the tail, decided or not."""
+
+    def __init__(self, side: ActiveSide, to: Destination, origin: Origin, since: int) -> None:
+        self._side, self._to, self._origin = side, to, origin
+        self._next = since
+        self._hashes: set[bytes] = set()
+
+    async def read_on(self, end: int | None = None) -> None:
+        """Read up to an offset, or to the current end. Raises DrkitError."""
+        end = await self._side.end(self._to.at, self._to.topic_id) if end is None else end
+        if end > self._next:
+            span = (self._next, end)
+            await self._side.read(self._to.at, self._to.topic_id, span, self._take, committed=False)
+            self._next = end
+
+    def without(self, records: list[Record]) -> list[Record]:
+        """The records whose keys no other client has written."""
+        return [r for r in records if r.key is None or key_hash(r.key) not in self._hashes]
+
+    def _take(self, record: Record) -> None:
+        if record.key is not None and self._origin.offset_of(record.headers) is None:
+            self._hashes.add(key_hash(record.key))
 
 
 class ReplayResult(NamedTuple):
@@ -59,6 +115,20 @@ class ReplayResult(NamedTuple):
         return cls(*counts, found.is_done, found.ids, found.copied_to)
 
 
+class ReplayWork(NamedTuple):
+    """What all partitions of a replay have in common."""
+
+    side: ActiveSide
+    log: ReplayLog
+    log_id: UUID
+    same: Same
+    manifest: str
+    """Its SHA-256."""
+    told: Tell
+    """Receives each progress."""
+    stopped: Stopped
+
+
 class PartitionReplay:
     """Appends the tail of one partition; the only one who may, since all others are fenced.
 
@@ -66,26 +136,12 @@ class PartitionReplay:
     tail and a ``drkit replay`` of the same moment one finds the record of the other, or is fenced.
 
     :param producers: begun
-    :param told: receives the progress after each transaction
     """
 
-    def __init__(
-        self,
-        side: ActiveSide,
-        log: ReplayLog,
-        log_id: UUID,
-        plan: PartitionPlan,
-        same: Same,
-        producers: TailProducers,
-        *,
-        manifest: str,
-        told: Tell = lambda _progress: None,
-        stopped: Stopped = lambda: False,
-    ) -> None:
-        self._side, self._log, self._log_id = side, log, log_id
-        self._plan, self._same = plan, same
+    def __init__(self, work: ReplayWork, plan: PartitionPlan, producers: TailProducers) -> None:
+        self._work, self._side, self._log, self._log_id = work, work.side, work.log, work.log_id
+        self._plan, self._same = plan, plan.progress.same if plan.progress else work.same
         self._transactions, self._producers = producers.begins, producers
-        self._manifest, self._told, self._stopped = manifest, told, stopped
         self._progress = plan.progress
         self._sequences: dict[TopicPartition, int] = {}
 
@@ -104,14 +160,20 @@ class PartitionReplay:
                 await self._append_rest()
                 # The coordinator answers when the markers of the last transaction are written.
                 await self._begin_epoch()
-                return self._result()
+                assert self._progress is not None  # noqa: S101  begun
+                return ReplayResult.of(self._progress)
             except (RawError, NotYet, TransactionFailed) as error:
                 if isinstance(error, TransactionFailed) and error.kafka_code in codes.FENCED:
                     raise taken(self._plan.to.at, self._side.alias, error.evidence) from error
                 tries = 1 if self._reached() > reached else tries + 1
                 reached = self._reached()
                 if tries > _TRIES:
-                    raise self._given_up(error) from error
+                    last = getattr(error, "evidence", "") or repr(error)
+                    raise Failed(
+                        "replay_stalled",
+                        where=f"{self._plan.to.at} on {self._side.alias}",
+                        evidence=f"{_TRIES} tries in a row; the last one: {last}",
+                    ) from error
             except DrkitError:
                 await self._abort()
                 raise
@@ -119,18 +181,6 @@ class PartitionReplay:
 
     def _reached(self) -> int:
         return -1 if self._progress is None else self._progress.next
-
-    def _result(self) -> ReplayResult:
-        p = self._progress
-        assert p is not None  # noqa: S101  begun, or there is nothing to return
-        return ReplayResult.of(p)
-
-    def _given_up(self, error: BaseException) -> Failed:
-        return Failed(
-            "replay_stalled",
-            where=f"{self._plan.to.at} on {self._side.alias}",
-            evidence=f"{_TRIES} tries in a row; the last one: {getattr(error, 'evidence', '') or error!r}",
-        )
 
     async def _abort(self) -> None:
         """End what is open at once: readers of committed records would wait for it."""
@@ -169,14 +219,14 @@ class PartitionReplay:
             late = LateKeys(self._side, plan.to, plan.tail.origin, progress.compared_to)
         fates = {f: fate_of(f, same=self._same, compacted=plan.to.compacted) for f in set(plan.flags)}
         for piece in pieces(plan.tail, plan.flags, progress.next, fates.__getitem__):
-            if self._stopped():
+            if self._work.stopped():
                 return
             await self._append(piece, late)
 
     def _new(self) -> ReplayProgress:
         tail, to = self._plan.tail, self._plan.to
         return ReplayProgress(
-            run_id=tail.origin.run_id, manifest=self._manifest, source_topic=tail.source.topic,
+            run_id=tail.origin.run_id, manifest=self._work.manifest, source_topic=tail.source.topic,
             source_id=tail.topic_id, partition=tail.source.partition, first=tail.first, end=tail.end,
             topic=to.at.topic, topic_id=to.topic_id, same=self._same, compared_to=self._plan.compared_to,
             records=tail.records, next=tail.first, begun_ms=wall_ms(),
@@ -184,7 +234,6 @@ class PartitionReplay:
         )  # fmt: skip
 
     async def _begin(self) -> None:
-        """Put on record what was decided, before the first record is appended."""
         begun = self._new()
         await self._transactions.add([self._log.at])
         for part in packed(begun.run_id, begun.at, self._plan.flags):
@@ -215,10 +264,7 @@ class PartitionReplay:
         await self._commit(piece, len(wanted), end)
 
     async def _commit(self, piece: TailPiece, appended: int, end: int) -> None:
-        """End the transaction with the progress.
-
-        :param end: offset on the new primary after the last of the records that were appended
-        """
+        """End the transaction with the progress; `end` is the offset after the last appended record."""
         before = self._progress
         assert before is not None  # noqa: S101  begun
         after = replace(
@@ -235,12 +281,11 @@ class PartitionReplay:
         await self._produce_log(written)
         await self._transactions.end(commit=True)
         self._progress = after
-        self._told(after)
+        self._work.told(after)
 
     # -- requests -----------------------------------------------------------------------------------
 
     async def _produce(self, records: list[Record]) -> int:
-        """Append to the partition; returns the offset after the last record."""
         to, answers, end = self._plan.to, [], 0
         if records:
             node = await self._side.leader(to.at, to.topic_id)
@@ -269,11 +314,7 @@ class PartitionReplay:
         return await self._side.cluster.queue(request, node, monotonic() + _REQUEST_SECONDS)
 
     def _checked(self, at: TopicPartition, answer: Any) -> int:
-        """The base offset of an appended batch.
-
-        :raises NotYet: another try may succeed
-        :raises DrkitError: it was refused
-        """
+        """Return the base offset of an appended batch. Raises NotYet if another try may succeed."""
         found = answer.responses[0].partition_responses[0]
         if found.error_code in codes.APPEND_AGAIN:
             self._side.forget(at.topic)

@@ -6,37 +6,207 @@ from collections.abc import Callable
 from functools import partial
 import threading
 from typing import Any, Final
+from uuid import UUID
 
 from drkit import observe
-from drkit.clock import monotonic
+from drkit.clock import monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
+from drkit.control_key import WHO_WRITES
 from drkit.copy_task.core.assignment import PartitionAssignment
-from drkit.copy_task.speed import note_speed
-from drkit.flow_state.copied_topics import written_of
-from drkit.flow_state.frozen_topics import FrozenTopics
+from drkit.copy_task.report import note_speed
+from drkit.errors import Refused
+from drkit.flow_state.copied_topics import FrozenTopics, written_of
+from drkit.flow_state.creation import ensure_offset_map, restore
 from drkit.flow_state.lease.run_lease import FlowLease
+from drkit.flow_state.names import offset_map_topic
 from drkit.flow_state.producer_ids import own_ids, own_on_record
-from drkit.flow_state.records import AclsRecord, ControlRecord, CutRecord, GenerationRecord, RoleRecord
+from drkit.flow_state.records import (
+    AclsRecord,
+    ControlKeyRecord,
+    ControlRecord,
+    CutRecord,
+    EventRecord,
+    GenerationRecord,
+    LeaseRecord,
+    OffsetMapRecord,
+    RoleRecord,
+    StandbyRecord,
+)
 from drkit.flow_state.reverse_flow import OppositeFlows
+from drkit.flow_state.state import StateChange
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
+from drkit.kafka.requests import TopicMetadata
+from drkit.kafka.topics import describe_topics, list_offsets
 from drkit.model import TopicPartition
-from drkit.replicate.epoch_loop import EpochLoop, Report
-from drkit.replicate.epochs import Epochs
+from drkit.replicate.epochs import EpochLoop, Epochs, Report
 from drkit.replicate.frame import task_frame
-from drkit.replicate.internal_topics import InternalTopics
 from drkit.replicate.once import Bound, bound_now, bounded, nothing_to_copy
 from drkit.replicate.planner import PlacedPartition, Rates, placed_of
 from drkit.replicate.side_jobs import SideJobs
 from drkit.replicate.supervisor import survives
-from drkit.replicate.task_events import TaskEvents
 from drkit.spark.session import SharedSpark
 from drkit.status.progress import Progress
-from drkit.takeover.start import Takeover
+from drkit.takeover.mm2_takeover import Takeover
 from drkit.time_limit import within
 from drkit.topic_sync.acl_sync import AclSync
 from drkit.topic_sync.rules import TopicSyncResult, refuse_promoted
 from drkit.topic_sync.sync import TopicSync
+
+_OF_OTHERS: Final = frozenset({LeaseRecord.KEY, ControlRecord.KEY})
+"""Keys of which an older value is wrong by now; their writers renew them all the time."""
+
+
+class InternalTopics:
+    """Looks after both topics for one run of a flow, the holder of its lease.
+
+    :param state: loaded
+    :raises Refused: it is unknown what was copied
+    :raises DrkitError: the target does not answer
+    """
+
+    def __init__(self, target: Cluster, flow: FlowSettings, state: StateTopic) -> None:
+        self._target, self._flow, self._state = target, flow, state
+        self._map = offset_map_topic(flow.source)
+        self._reported: set[str] = set()
+        state.records.refuse_damaged()
+        if state.get(OffsetMapRecord) is None:
+            self._refuse_lost_state()
+        ensure_offset_map(target, flow, state)
+        control = target.settings.control
+        if control is not None and state.get(ControlKeyRecord) is None:
+            state.put(ControlKeyRecord(wall_ms(), control.current.fingerprint))
+        self._state_id = self._described()[state.name].topic_id
+
+    def check(self) -> None:
+        """Check that both topics exist and are the same as before.
+
+        :raises Refused: one is missing or another topic
+        :raises DrkitError: the target does not answer
+        """
+        found = self._described()
+        self._refuse_other(self._state.name, found.get(self._state.name), self._state_id, "the flow's state")
+        recorded = self._state.get(OffsetMapRecord)
+        assert recorded is not None  # noqa: S101  created or refused at the start
+        self._refuse_other(self._map, found.get(self._map), recorded.topic_id, "the offset map")
+
+    def restore(self) -> None:
+        """Report records that are not drkit's; where one hides a record of drkit, write that again.
+
+        :raises DrkitError: it cannot be written
+        """
+        records = self._state.records
+        found = [*records.unreadable.items(), *records.forged.items()]
+        new = [(key, why) for key, why in found if f"{key} {why}" not in self._reported]
+        if not new or self._is_hidden():
+            return
+        for key, why in new:
+            self._reported.add(f"{key} {why}")
+            restored = not _is_of_others(key) and restore(self._state, key)
+            observe.event(
+                "internal_topic_unreadable", level="warning", flow=self._flow.name, topic=self._state.name,
+                cluster=self._target.alias, key=key, reason=why, restored=restored,
+                hint=WHO_WRITES,
+            )  # fmt: skip
+
+    def _is_hidden(self) -> bool:
+        """Whether an open transaction hides later records, which may be newer than the loaded state."""
+        at = TopicPartition(self._state.name, 0)
+        return list_offsets(self._target, [at], "latest", committed=False)[at] > self._state.position
+
+    def _described(self) -> dict[str, TopicMetadata]:
+        return describe_topics(self._target, [self._state.name, self._map])
+
+    def _refuse_other(self, name: str, found: TopicMetadata | None, expected: UUID, what: str) -> None:
+        if found is not None and found.topic_id == expected:
+            return
+        raise Refused(
+            "internal_topic_deleted",
+            where=f"{name} on {self._target.alias}",
+            evidence=f"it had the id {expected}, now {found.topic_id if found else 'it is missing'}",
+            hint=_anew(self._map, self._state.name),
+            what=what,
+        )
+
+    def _refuse_lost_state(self) -> None:
+        """Nothing says that the flow ever ran, but its offset map does."""
+        found = describe_topics(self._target, [self._map]).get(self._map)
+        if found is None:
+            return
+        at = [TopicPartition(self._map, number) for number in found.leaders]
+        records = sum(list_offsets(self._target, at, "latest").values())
+        if not records:
+            return  # made a moment ago by a run that was killed before it could say so
+        raise Refused(
+            "state_deleted",
+            where=f"{self._state.name} on {self._target.alias}",
+            evidence=f"it knows no offset map, but {self._map} is there, written to {records} times",
+            hint=_anew(self._map, self._state.name),
+        )
+
+
+def _is_of_others(key: str) -> bool:
+    return key in _OF_OTHERS or key.startswith(StandbyRecord.KEY)
+
+
+def _anew(offset_map: str, state: str) -> str:
+    topics = " and ".join(name for name in (offset_map, state) if name)
+    return f"to copy from the start, delete the copied topics, {topics} on the target"
+
+
+_AGAIN_SECONDS: Final = 0.1
+_LAST_SECONDS: Final = 30.0
+
+
+class TaskEvents:
+    """The events of one run of a flow, over all its attempts.
+
+    The driver's own events have no partition; they are reported when they happen.
+
+    :param on_stopped: gets each partition that a task has stopped, with the reason, before its epoch ends
+    """
+
+    def __init__(self, flow: str, on_stopped: Callable[[TopicPartition, str], object]) -> None:
+        self._flow, self._on_stopped = flow, on_stopped
+        self._next: int | None = None
+        """First offset of the state topic that is not reported yet; None: all of it is of earlier runs."""
+
+    def follow(self, state: StateTopic) -> None:
+        """Read the state up to the first open transaction, and report every event that is read later.
+
+        After a failed attempt this includes the events that it left unread.
+
+        :raises DrkitError: the topic cannot be read
+        """
+        state.on_read = self._report
+        state.load_decided()
+        if self._next is None:
+            self._next = state.position
+
+    def finish(self, target: Cluster, state: StateTopic, stop: threading.Event) -> None:
+        """Report the remaining events after the last epoch of a copy with an end."""
+        if not within(_LAST_SECONDS, lambda: _read_all(state, stop)):
+            observe.event("events_not_read", level="warning", flow=self._flow, topic=state.name,
+                          cluster=target.alias, hint="see them with: drkit status")  # fmt: skip
+
+    def _report(self, offset: int, change: StateChange) -> None:
+        if self._next is None or offset < self._next:
+            return
+        self._next = offset + 1
+        event = change.record
+        if isinstance(event, EventRecord) and event.partition >= 0:
+            fields = {"flow": self._flow, "topic": event.topic, "partition": event.partition}
+            observe.event(event.kind, level="warning", **{**fields, **event.fields})
+            if event.fields.get("stopped"):
+                at = TopicPartition(event.topic, event.partition)
+                self._on_stopped(at, str(event.fields.get("reason", event.kind)))
+
+
+def _read_all(state: StateTopic, stop: threading.Event) -> None:
+    """Read all that the topic holds now, also what an open transaction hides: the lease has short ones."""
+    while not state.load_decided() and not stop.wait(_AGAIN_SECONDS):
+        pass
+
 
 _WATCH_SECONDS: Final = 0.1
 _OPPOSITE_SECONDS: Final = 1.0

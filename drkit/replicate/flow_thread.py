@@ -11,18 +11,48 @@ from py4j.protocol import Py4JError
 
 from drkit import observe
 from drkit.clock import monotonic
+from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError, Failed
-from drkit.flow_state.lease.lost import LeaseTaken
+from drkit.flow_state.lease.run_lease import LeaseTaken
+from drkit.flow_state.records import PromotionRecord
+from drkit.flow_state.topic import StateTopic
 from drkit.masking import scrubbed
 from drkit.mm2_topics.heartbeats import HeartbeatEmitter, prepare_heartbeats
 from drkit.monitoring.board import FlowWatch
 from drkit.replicate.job import FlowJob
 from drkit.replicate.once import groups_left
-from drkit.replicate.promoted import wait_for_return, waits_for_return
 from drkit.replicate.supervisor import free_clients, supervise
 from drkit.status.held_report import HeldPartition, held_of
 from drkit.status.progress import Sample
 from drkit.topic_sync.rules import FlowPromoted
+
+_LOOK_SECONDS: Final = 1.0
+
+
+def waits_for_return(flow: FlowSettings, *, once: bool) -> bool:
+    """Whether a flow whose target was promoted waits for a return: it has a reverse flow."""
+    return bool(flow.opposite_flows) and not once
+
+
+def wait_for_return(
+    flow: FlowSettings, target: ClusterSettings, stop: threading.Event, why: DrkitError
+) -> None:
+    """Return when the flow may copy again, or `stop` is set.
+
+    :param why: the refusal to copy
+    """
+    observe.event("flow_promoted", flow=flow.name, waits=True, reason=why.what, evidence=why.evidence,
+                  hint=f"it copies again after a switchover back: drkit failover --flow"
+                  f" '{flow.target}->{flow.source}' --all --planned")  # fmt: skip
+    with StateTopic(target.with_client(flow.target_admin), flow.source) as state:
+        while not stop.wait(_LOOK_SECONDS):
+            try:
+                state.load()
+                if state.get(PromotionRecord) is None:
+                    return
+            except DrkitError:
+                continue  # the next look may find the cluster
+
 
 STARTS_SPARK: Final = "starting Spark"
 WAITS_FOR_LEASE: Final = "waiting for the lease of the run that copies"

@@ -11,7 +11,7 @@ from drkit.flow_state.lease.run_lease import FlowLease
 from drkit.flow_state.reverse_flow import OppositeFlows
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster, refuse_same_cluster
-from drkit.kafka.permit import permitted_by
+from drkit.kafka.transport import permitted_by
 from drkit.replicate.flow_run import FlowMemory, FlowRun
 from drkit.replicate.frame import writes_for
 from drkit.replicate.standby import Standby

@@ -11,8 +11,7 @@ from drkit.config import FlowSettings
 from drkit.errors import ConfigError
 from drkit.flow_state.left_out import KeptTail, LeftOut
 from drkit.kafka.admin import Cluster
-from drkit.kafka.one_shot import ask_once
-from drkit.kafka.raw import RawCluster
+from drkit.kafka.raw import RawCluster, ask_once
 from drkit.kafka.requests import metadata
 from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition

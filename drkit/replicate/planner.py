@@ -49,10 +49,9 @@ def placed_of(
         cut = cuts.get(topic.source.name)
         if cut is not None and not cut.is_of(topic.source.topic_id, UUID(topic.target_id)):
             cut = None
-        for partition, at in topic.source.partitions.items():
-            leader = at.leader if at.leader is not None else -1
+        for partition, at in topic.source.leaders.items():
             stranger = written.get(TopicPartition(topic.source.name, partition))
-            yield PlacedPartition(_lease(topic, partition, buckets, cut, stranger), leader)
+            yield PlacedPartition(_lease(topic, partition, buckets, cut, stranger), at.node)
 
 
 def _lease(

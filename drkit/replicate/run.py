@@ -12,12 +12,12 @@ import uuid
 from py4j.protocol import Py4JError
 
 from drkit import observe
-from drkit.checkpoints.summary import wants_checkpoints
+from drkit.checkpoints.group_ledger import wants_checkpoints
 from drkit.clock import monotonic
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError
 from drkit.monitoring.board import LOOK_SECONDS, QUIET_SECONDS, Board, FlowWatch
-from drkit.monitoring.metrics_drills import DrillSamples
+from drkit.monitoring.metrics import DrillSamples
 from drkit.monitoring.page.server import Listen, answering
 from drkit.replicate.flow_thread import FlowThread, Tell
 from drkit.replicate.job import FlowJob

@@ -7,16 +7,220 @@ from contextlib import closing, contextmanager
 import threading
 from typing import Any, Final
 
-from drkit.checkpoints.summary import wants_checkpoints
-from drkit.config import FlowSettings
+from drkit import observe
+from drkit.allocator import search_seldom
+from drkit.checkpoints.group_ledger import RoundTotals, summary, wants_checkpoints
+from drkit.checkpoints.other_groups import SHOWN, OtherGroup
+from drkit.checkpoints.round import CheckpointTask
+from drkit.checkpoints.shard import Shard, ShardReport
+from drkit.checkpoints.work import CheckpointWork
+from drkit.clock import monotonic, wall_ms
+from drkit.config import ClusterSettings, FlowSettings
+from drkit.errors import DrkitError
+from drkit.flow_state.records import CheckpointsRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.mm2_topics.offset_syncs import OffsetSyncEmitter, OffsetSyncs, syncing
-from drkit.replicate.checkpoint_rounds import CheckpointDriver, rounds
 from drkit.replicate.once import wants_another_round
-from drkit.spark.checkpoint_jobs import round_jobs, run_round
+from drkit.spark.jobs import SparkJobs, round_jobs, run_round
 from drkit.spark.session import SharedSpark
 from drkit.status.progress import Progress
+from drkit.time_limit import within
+
+_FIRST_LOOK_SECONDS: Final = 1.0
+_SETTINGS_SECONDS: Final = 0.5
+_STOP_SECONDS: Final = 2.0
+_GOODBYE_SECONDS: Final = 0.5
+
+
+@contextmanager
+def rounds(
+    flow: FlowSettings,
+    workshop: SharedSpark,
+    clusters: tuple[Cluster, Cluster],
+    state: StateTopic,
+    totals: RoundTotals,
+    *,
+    once: bool,
+    now: Callable[[], FlowSettings] | None = None,
+    waiting: Callable[[], frozenset[str]] = frozenset,
+) -> Iterator[None]:
+    """Checkpoint rounds for as long as the context lasts; none with `once`, or where the flow wants none.
+
+    :param now: returns the flow's current settings, which may change
+    :param waiting: source topics that are not copied before their return
+    """
+    if once or not wants_checkpoints(flow):
+        yield
+        return
+    both = clusters[0].settings, clusters[1].settings
+    driver = CheckpointDriver(both, flow, state, totals, now, waiting=waiting)
+    driver.start(round_jobs(workshop, flow))
+    try:
+        yield
+    finally:
+        within(_GOODBYE_SECONDS, driver.stop)
+
+
+class CheckpointDriver:
+    """One flow's rounds, from :meth:`start` to :meth:`stop`.
+
+    :param state: the flow's; this class reads it, and others load it
+    :param totals: counted on by every life of the flow
+    :param waiting: source topics that are not copied before their return
+    """
+
+    def __init__(
+        self,
+        clusters: tuple[ClusterSettings, ClusterSettings],
+        flow: FlowSettings,
+        state: StateTopic,
+        totals: RoundTotals,
+        now: Callable[[], FlowSettings] | None = None,
+        *,
+        waiting: Callable[[], frozenset[str]] = frozenset,
+    ) -> None:
+        self._now = now or (lambda: flow)
+        self._waiting, self._waited_for = waiting, waiting()
+        self._clusters, self._flow, self._state, self._totals = clusters, flow, state, totals
+        self._work = CheckpointWork(clusters, flow.name, waiting=waiting)
+        self._stop = threading.Event()
+        self._jobs: SparkJobs | None = None
+        self._thread: threading.Thread | None = None
+        self._trouble = ""
+        self._others: tuple[OtherGroup, ...] = ()
+
+    def start(self, jobs: SparkJobs) -> None:
+        """Begin, in a thread of its own, with `jobs` for what is too much for this process."""
+        self._jobs = jobs
+        if self._state.get(CheckpointsRecord) is None:
+            self._state.put(CheckpointsRecord(0))
+        self._thread = threading.Thread(
+            target=self._run, args=(jobs,), name=f"checkpoints {self._flow.name}", daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the rounds; one at work is cut, which is safe anywhere."""
+        self._stop.set()
+        if self._thread is not None and self._jobs is not None:
+            self._jobs.cancel(_STOP_SECONDS)
+            self._thread.join(_STOP_SECONDS)
+
+    def close(self) -> None:
+        """Close the connections of a driver that was not started."""
+        self._work.close()
+
+    def _run(self, jobs: SparkJobs) -> None:
+        search_seldom()
+        own = CheckpointTask(*self._clusters, self._flow)
+        try:
+            while not self._stop.is_set():
+                began = monotonic()
+                self._follow()
+                self._round(jobs, own)
+                self._pause(began)
+        finally:
+            own.close()
+            self._work.close()
+
+    def _follow(self) -> None:
+        """Take the current settings, and the topics that wait for their return."""
+        before, self._flow = (self._flow, self._waited_for), self._now()
+        self._waited_for = self._waiting()
+        if before[0] is not self._flow or before[1] != self._waited_for:
+            self._work.look_anew()
+
+    def _pause(self, began: float) -> None:
+        """Wait for the next round; changed settings end it."""
+        seconds = self._flow.checkpoint_interval_seconds
+        until = began + (seconds if self._work.begun else min(seconds, _FIRST_LOOK_SECONDS))
+        while (left := until - monotonic()) > 0 and self._now() is self._flow:
+            if self._stop.wait(min(left, _SETTINGS_SECONDS)):
+                return
+
+    # -- what to do ---------------------------------------------------------------------------------
+
+    def shards(self, *, at_once: bool = False) -> list[Shard]:
+        """All current groups as shards; empty when nothing was copied yet, or without groups.
+
+        :param at_once: sync, however long ago the last sync was
+        :raises DrkitError: a cluster does not answer
+        """
+        return self._work.of_all(self._flow, self._state.records.copy(), at_once=at_once)
+
+    def _round(self, jobs: SparkJobs, own: CheckpointTask) -> None:
+        """Do the round that is due, if any, and wait for its end.
+
+        :param own: does small rounds in this process, where a Spark job would be more work
+        """
+        began = monotonic()
+        shards = self._work.of_next(self._flow, self._state.records.copy())
+        if self._work.unlisted:
+            self._tell_trouble(self._work.unlisted)
+        if shards is None or self._stop.is_set():
+            return
+        if not shards:
+            self.report([], monotonic() - began)
+        elif len(shards) == 1 and not self._work.whole:
+            self.report([own.run(shards[0])])
+        else:
+            self._dispatch(jobs, shards)
+
+    def _dispatch(self, jobs: SparkJobs, shards: list[Shard]) -> None:
+        """Let Spark do a round; one that dies is reported, and its groups stay due."""
+        try:
+            reports = run_round(jobs, shards, self._clusters, self._flow)
+        except DrkitError as error:
+            self._tell_trouble(error.in_short)
+        else:
+            self.report(reports)
+
+    # -- its result ---------------------------------------------------------------------------------
+
+    def report(self, reports: list[ShardReport], seconds: float = 0.0) -> dict[str, Any]:
+        """Called after every round; returns what it did, in short.
+
+        :param seconds: how long a round took that needed no task
+        """
+        self._work.take(reports)
+        self._totals.take(reports, self._work.ledger.names)
+        before = self._state.get(CheckpointsRecord)
+        record = summary(reports, wall_ms(), before, self._work.ledger, seconds, self._work.others)
+        result = record.to_json()
+        deleted = [g for r in reports for g in r.deleted]
+        if deleted:
+            observe.event("groups_deleted", flow=self._flow.name, groups=deleted)
+        self._tell_trouble(record.error or self._work.unlisted)
+        self._tell_others()
+        observe.event("checkpoints", level="debug", flow=self._flow.name,
+                      **{k: v for k, v in result.items() if k != "refused"})  # fmt: skip
+        try:
+            self._state.put(record)
+        except DrkitError as error:
+            self._tell_trouble(str(error))
+        return result
+
+    def _tell_others(self) -> None:
+        """Report which groups are not synchronised, whenever that changes."""
+        if self._work.others == self._others:
+            return
+        self._others = self._work.others
+        if self._others:
+            groups = {o.group: o.reason for o in self._others[:SHOWN]}
+            observe.event("groups_not_synchronised", flow=self._flow.name, groups=groups,
+                          total=len(self._others))  # fmt: skip
+
+    def _tell_trouble(self, why: str) -> None:
+        """Report a trouble once, and once that it is over."""
+        if why == self._trouble or self._stop.is_set():
+            return
+        self._trouble = why
+        if why:
+            observe.event("checkpoints_fail", level="warning", flow=self._flow.name, reason=why)
+        else:
+            observe.event("checkpoints_work", flow=self._flow.name)
+
 
 _LAST_ROUNDS: Final = 5
 _PAUSE_SECONDS: Final = 0.5

@@ -19,9 +19,9 @@ from typing import Final
 import uuid
 
 from drkit import observe
+from drkit.checkpoints.group_ledger import promoted_topics
+from drkit.checkpoints.round import CheckpointTask
 from drkit.checkpoints.shard import Shard
-from drkit.checkpoints.summary import promoted_topics
-from drkit.checkpoints.task import CheckpointTask
 from drkit.clock import wall_ms
 from drkit.config import FlowSettings, Settings, load
 from drkit.copy_task.copier import copy_task
@@ -41,7 +41,7 @@ from drkit.flow_state.records import (
 from drkit.flow_state.reverse_flow import OppositeFlows
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.groups.members import listed_groups
+from drkit.kafka.groups.requests import listed_groups
 from drkit.kafka.raw import RawError
 from drkit.mm2_topics.checkpoint_topic import ensure_checkpoint_topic
 from drkit.mm2_topics.heartbeats import HeartbeatEmitter

@@ -11,10 +11,9 @@ from drkit.clock import boottime, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.copy_task.worker_links import warm_task
 from drkit.errors import DrkitError
-from drkit.flow_state.lease.lost import LeaseLost
-from drkit.flow_state.lease.run_lease import FlowLease
-from drkit.flow_state.lease.standbys import forget_gone
+from drkit.flow_state.lease.run_lease import FlowLease, LeaseLost
 from drkit.flow_state.lease.turn import LeaseAvailability
+from drkit.flow_state.lease.watch import forget_gone
 from drkit.flow_state.processes import lives_here, this_process
 from drkit.flow_state.records import LeaseRecord, StandbyRecord
 from drkit.flow_state.topic import StateTopic

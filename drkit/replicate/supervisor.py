@@ -14,7 +14,7 @@ from drkit import observe
 from drkit.allocator import free_cycles
 from drkit.clock import Seconds, monotonic
 from drkit.errors import ConfigError, DrkitError, NotAuthenticated, NotAuthorized, Refused
-from drkit.flow_state.lease.lost import LeaseTaken
+from drkit.flow_state.lease.run_lease import LeaseTaken
 from drkit.spark.jobs import SparkGone
 
 FIRST_PAUSE_SECONDS: Final = 0.5

@@ -5,7 +5,7 @@ do not decide when to repoint and know nothing of a failover's steps.
 """
 
 from drkit.repoint.contract import Adapter, OlderTerm, RepointEffect, TryAgain
-from drkit.repoint.endpoints import endpoint_of
+from drkit.repoint.file import endpoint_of
 from drkit.repoint.kinds import adapters, name_of
 from drkit.repoint.tell import CurrentEndpoint, RepointOutcome, Result, Way, ask_all, tell_all
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 import fcntl
 import os
@@ -11,6 +11,7 @@ import stat
 from typing import Final
 
 from drkit.atomic_file import replace_file
+from drkit.config import ClusterSettings
 from drkit.endpoint import Endpoint, parse_endpoint
 from drkit.errors import Failed
 from drkit.next_command import typed
@@ -55,11 +56,8 @@ class EndpointFile:
     def _read(self) -> str:
         """Its text. A pipe or a device is not read: it may never end."""
         if not stat.S_ISREG(self._path.stat().st_mode):
-            raise Failed(
-                "endpoint_file_irregular",
-                where=str(self._path),
-                evidence="a folder, pipe or device has its name",
-            )
+            evidence = "a folder, pipe or device has its name"
+            raise Failed("endpoint_file_irregular", where=str(self._path), evidence=evidence)
         with self._path.open("rb") as content:
             return content.read(_LARGEST).decode()
 
@@ -123,3 +121,20 @@ def _locked(lock: Path) -> int:
             os.close(handle)
             raise
         os.close(handle)
+
+
+_SERVERS: Final = "bootstrap.servers"
+
+
+def endpoint_of(
+    settings: ClusterSettings, *, term: int, cluster_id: str, topics: Mapping[str, str] | None = None
+) -> Endpoint:
+    """The endpoint of a cluster as its applications reach it.
+
+    :param cluster_id: as its brokers showed it to drkit
+    :param topics: previous names → names there; equal ones are left out
+    """
+    client = dict(settings.applications)
+    servers = client.pop(_SERVERS, settings.bootstrap_servers)
+    renamed = {name: there for name, there in sorted((topics or {}).items()) if name != there}
+    return Endpoint(term, settings.alias, cluster_id, servers, client, renamed)

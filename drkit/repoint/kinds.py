@@ -11,13 +11,46 @@ from drkit.config import RepointSettings
 from drkit.endpoint import Endpoint
 from drkit.errors import ConfigError
 from drkit.repoint.command import Command
-from drkit.repoint.configmap import ConfigMap
-from drkit.repoint.contract import Adapter, RepointEffect
+from drkit.repoint.configmap import ConfigMap, find_access
+from drkit.repoint.contract import Adapter, RepointEffect, judge
 from drkit.repoint.file import EndpointFile
-from drkit.repoint.kube_access import find_access
-from drkit.repoint.printed import Printed
 from drkit.repoint.tell import Way
 from drkit.repoint.webhook import Webhook
+
+
+class Printed:
+    """Prints what to change, once per term and process.
+
+    :param say: takes one line
+    """
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._current: Endpoint | None = None
+
+    @property
+    def name(self) -> str:
+        """See :class:`Adapter`."""
+        return "print"
+
+    def current(self) -> Endpoint | None:
+        """See :class:`Adapter`: the endpoint that this process has printed."""
+        return self._current
+
+    def tell(self, endpoint: Endpoint) -> RepointEffect:
+        """See :class:`Adapter`."""
+        effect = judge(self._current, endpoint, self.name)
+        if effect is RepointEffect.CHANGED:
+            self._say(f"Send the clients to {endpoint.cluster} now (term {endpoint.term}):")
+            self._say(f"  bootstrap.servers={endpoint.bootstrap_servers}")
+            for name, value in endpoint.client.items():
+                self._say(f"  {name}={value}")
+            for name, there in endpoint.topics.items():
+                self._say(f"  topic {name} is called {there} there")
+            self._say("  close each client and create a new one; one that only reconnects may repeat records")
+            self._current = endpoint
+        return effect
+
 
 Say = Callable[[str], None]
 

@@ -10,7 +10,7 @@ from typing import Final
 from drkit.clock import Millis, wall_ms
 from drkit.endpoint import Endpoint
 from drkit.errors import Failed, NotAuthorized
-from drkit.kafka.client_config import tls_context
+from drkit.kafka.clients import tls_context
 from drkit.kafka.security.settings import Tls
 from drkit.repoint.contract import RepointEffect, older
 from drkit.repoint.http import HttpCaller, place_of

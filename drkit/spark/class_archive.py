@@ -25,10 +25,7 @@ def archive_place(java: Path) -> Path:
 
 
 def spark_home() -> Path:
-    """Where Spark is, without importing it.
-
-    :raises Failed: Spark is not installed
-    """
+    """Where Spark is, without importing it. Raises Failed if Spark is not installed."""
     if home := os.environ.get("SPARK_HOME"):
         return Path(home)
     found = find_spec("pyspark")

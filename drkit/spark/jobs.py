@@ -9,7 +9,10 @@ from typing import Final, NamedTuple
 import uuid
 
 from drkit import errors
+from drkit.checkpoints.round import checkpoint_task
+from drkit.checkpoints.shard import Shard, ShardReport
 from drkit.clock import monotonic
+from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError, Failed
 from drkit.spark.shipping import unfit_worker
 from drkit.spark.workshop import BROKEN, SharedSpark
@@ -154,3 +157,28 @@ def evidence_of(error: BaseException) -> str:
     if raised := [found[1:] for found in _ERROR.findall(text)] or _OF_JAVA.findall(text)[:1]:
         return ": ".join(raised[-1])[:_EVIDENCE_LENGTH]
     return (text.strip() or repr(error)).splitlines()[0][:_EVIDENCE_LENGTH]
+
+
+def round_jobs(workshop: SharedSpark, flow: FlowSettings) -> SparkJobs:
+    """The jobs of a flow's rounds."""
+    return SparkJobs(workshop, f"drkit checkpoints {flow.name}", "checkpoint_job_died", flow.name)
+
+
+def run_round(
+    jobs: SparkJobs,
+    shards: Sequence[Shard],
+    clusters: tuple[ClusterSettings, ClusterSettings],
+    flow: FlowSettings,
+) -> list[ShardReport]:
+    """One round, its shards side by side; blocking. Raises DrkitError if see :meth:`SparkJobs.run`."""
+    answers = jobs.run([shard.to_json() for shard in shards], _round_function(*clusters, flow))
+    return [ShardReport.from_json(answer) for answer in answers]
+
+
+def _round_function(
+    source: ClusterSettings, target: ClusterSettings, flow: FlowSettings
+) -> Callable[[str], str]:
+    def look(shard: str) -> str:
+        return checkpoint_task(source, target, flow).run(Shard.from_json(shard)).to_json()
+
+    return look

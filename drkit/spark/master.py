@@ -88,12 +88,8 @@ def choose_master(url: str | None, tasks: int) -> Master:
     asked = match["slots"] or "1"
     slots = (os.cpu_count() or 1) if asked == "*" else int(asked)
     if slots < tasks:
-        raise Refused(
-            "spark_slots_missing",
-            where=url,
-            evidence=f"{counted(slots, 'slot')}, {counted(tasks, 'task')}",
-            tasks=tasks,
-        )
+        evidence = f"{counted(slots, 'slot')}, {counted(tasks, 'task')}"
+        raise Refused("spark_slots_missing", where=url, evidence=evidence, tasks=tasks)
     return Master(f"local[{asked},{match['retries'] or TASK_RETRIES}]", slots)
 
 
@@ -121,12 +117,8 @@ def _of_a_cluster(url: str) -> Master:
     with suppress(ValueError):
         if known or found.addresses:
             return found
-    raise ConfigError(
-        "spark_master_malformed",
-        where="--master",
-        evidence="a host and a port are needed" if found.is_standalone else "",
-        url=url,
-    )
+    evidence = "a host and a port are needed" if found.is_standalone else ""
+    raise ConfigError("spark_master_malformed", where="--master", evidence=evidence, url=url)
 
 
 def _address(text: str, url: str, default: int | None = None) -> tuple[str, int]:

@@ -20,7 +20,7 @@ from pyspark.daemon import manager
 LOADED: tuple[Callable[..., object], ...] = ()
 """What the workers find imported; empty where it cannot be."""
 try:
-    from drkit.checkpoints.task import checkpoint_task
+    from drkit.checkpoints.round import checkpoint_task
     from drkit.copy_task.copier import copy_task
 
     LOADED = (copy_task, checkpoint_task)

@@ -13,7 +13,7 @@ from drkit.clock import monotonic
 from drkit.config import ClusterSettings
 from drkit.errors import DrkitError
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
-from drkit.kafka.requests import LATEST, list_offsets, metadata
+from drkit.kafka.requests import LATEST, by_leader, list_offsets, metadata, partitions_of
 from drkit.model import TopicPartition
 
 _CONNECT_MS: Final = 3000
@@ -75,12 +75,8 @@ class Growth:
         if self._raw is None:
             self._raw = RawCluster(loop, self._target, "growth")
             await self._raw.connect(_CONNECT_MS)
-        by_node: dict[int, list[TopicPartition]] = {}
-        for name, topic in (await metadata(self._raw, names)).items():
-            for number, leader in topic.leaders.items():
-                if leader.node >= 0 and not topic.error:
-                    by_node.setdefault(leader.node, []).append(TopicPartition(name, number))
-        for node, partitions in by_node.items():
+        topics = await metadata(self._raw, names)
+        for node, partitions in by_leader(topics, partitions_of(topics)).items():
             ends = await list_offsets(self._raw, node, dict.fromkeys(partitions, LATEST), committed=False)
             self._compare({at: found.offset for at, found in ends.items() if not found.error})
 

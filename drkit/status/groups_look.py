@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 import threading
 from typing import Final, NamedTuple
 
-from drkit.checkpoints.other_groups import OtherGroup, from_state, is_consumer, other_groups
-from drkit.checkpoints.summary import promoted_topics, wants_checkpoints
+from drkit.checkpoints.group_ledger import promoted_topics, wants_checkpoints
+from drkit.checkpoints.other_groups import OtherGroup, from_state, is_consumer, left_out, other_groups
 from drkit.checkpoints.sync import in_copies, worked
 from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError
 from drkit.flow_state.copied_topics import CopiedPartition, CopiedTopics, known_of
-from drkit.flow_state.records import CheckpointsRecord
+from drkit.flow_state.records import CheckpointsRecord, SourceSeenRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.groups.asking import Answered
 from drkit.kafka.groups.requests import Groups, ListedGroup, Offsets
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import metadata
-from drkit.mm2_topics.checkpoint_tail import CheckpointTail
+from drkit.mm2_topics.checkpoint_topic import CheckpointTail
 from drkit.model import TopicPartition
 from drkit.offset_map.places import PositionReader
 from drkit.offsets import Unavailable
@@ -27,9 +27,48 @@ from drkit.offsets.group_guard import StoredOffset
 from drkit.offsets.translation import PartitionPosition
 from drkit.status.facts import error_line
 from drkit.status.group_ready import FlowFacts, GroupFacts, judged
-from drkit.status.groups import GroupsSeen, GroupStatus, Rounds
-from drkit.status.left_out_groups import left_out_by, left_out_readers
-from drkit.status.rounds import not_stored_of, rounds_of
+from drkit.status.groups import STALE_ROUNDS, STALE_SECONDS, GroupsSeen, GroupStatus, Rounds
+
+_MOST: Final = 500
+"""Maximum number of groups whose offsets are requested: the first by name."""
+
+
+def left_out_by(accepts: Callable[[str], bool], listed: Iterable[str]) -> list[str]:
+    """The groups whose offsets :func:`left_out_readers` needs: those that a flow's filter leaves out."""
+    return sorted(g for g in listed if not accepts(g))[:_MOST]
+
+
+def left_out_readers(
+    listed: Mapping[str, ListedGroup],
+    committed: Mapping[str, Answered[Offsets]],
+    topics: Container[str],
+    accepts: Callable[[str], bool],
+) -> tuple[OtherGroup, ...]:
+    """Groups that the filter leaves out and that have committed offsets in copied topics, by name.
+
+    :param committed: offsets on the source
+    :param topics: that the flow copies
+    """
+    reading = {g for g, answer in committed.items() if any(at.topic in topics for at in answer.value or ())}
+    return left_out(listed, reading.__contains__, accepts)
+
+
+def rounds_of(state: FlowState, flow: FlowSettings, now_ms: int, *, source_answers: bool) -> Rounds:
+    """State of the rounds; for a lost source up to when it was last seen: no round can succeed since."""
+    last, seen = state.get(CheckpointsRecord) or CheckpointsRecord(0), state.get(SourceSeenRecord)
+    gone = 0 if source_answers or seen is None else max(0, now_ms - seen.at_ms)
+    return Rounds(
+        last.age_seconds(now_ms),
+        max(STALE_SECONDS, STALE_ROUNDS * flow.checkpoint_interval_seconds), gone / 1000,
+        last.error, last.seconds, dict(last.verdicts or {}),
+    )  # fmt: skip
+
+
+def not_stored_of(state: FlowState) -> dict[tuple[str, str], str]:
+    """What the newest round wrote and did not find on the target afterwards, and why."""
+    last = state.get(CheckpointsRecord) or CheckpointsRecord(0)
+    return {(group, at): why for group, at, verdict, why in last.refused if verdict == "NOT_STORED"}
+
 
 _CONNECT_MS: Final = 5000
 _WAIT_SECONDS: Final = 5.0
@@ -153,8 +192,10 @@ class GroupLook:
         topics = await metadata(target, [self._flow.mm2_topics.checkpoints(self._flow.source)])
         (topic,) = topics.values()
         missing = bool(topic.error) or not self._flow.emit_checkpoints
-        if error := self._tail.read(None if missing else topic.topic_id):
-            return GroupsSeen(now, rounds, error=error)
+        try:
+            self._tail.read(None if missing else topic.topic_id)
+        except DrkitError as error:
+            return GroupsSeen(now, rounds, error=error.evidence)
         asked = await self._ask(target, source, known)
         facts = FlowFacts(
             source=self._flow.source, sync=self._flow.sync_group_offsets, source_answers=source is not None,

@@ -10,8 +10,7 @@ from typing import Final
 from drkit.clock import Millis, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError
-from drkit.kafka.reading.log_end import LogRestarted
-from drkit.kafka.reading.log_tail import LogTail
+from drkit.kafka.reading.log_tail import LogRestarted, LogTail
 from drkit.mm2_topics.heartbeats import TOPIC
 from drkit.model import TopicPartition
 from drkit.offsets.mm2_records import Heartbeat
@@ -149,12 +148,12 @@ class HeartbeatTail:
         """Return the reader of the last heartbeats, or None if there is no topic yet or no answer."""
         if self._tail is None:
             tail = LogTail(self._target, TopicPartition(self.topic, 0), self._take)
-            try:
-                tail.skip_to_last(_LAST, _SECONDS)
-            except DrkitError:  # others report that the target is gone
+            with suppress(DrkitError):  # others report that the target is gone
+                if tail.exists(_SECONDS):
+                    tail.skip_to_last(_LAST, _SECONDS)
+                    self._tail = tail
+            if self._tail is None:
                 tail.close()
-                return None
-            self._tail = tail
         return self._tail
 
     def _take(self, record: Record) -> None:

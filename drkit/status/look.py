@@ -39,9 +39,8 @@ from drkit.status.facts import (
 from drkit.status.faults import faults_of
 from drkit.status.groups_look import GroupLook
 from drkit.status.heartbeat_tail import HeartbeatTail
-from drkit.status.lag.earlier_ends import EarlierEnds
 from drkit.status.lag.held_back import HeldInPartition, held_by_others
-from drkit.status.lag.source import Ends, UncopiedRange, UncopiedRecords, waiting
+from drkit.status.lag.source import EarlierEnds, Ends, UncopiedRange, UncopiedRecords, waiting
 from drkit.status.lag.target import Copied, CopyLocator, CopyPosition
 from drkit.status.model import SHOWN_EVENTS, Findings, FlowStatus, PartitionStatus, role_of
 from drkit.status.runners import runner_of, standbys_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from drkit import observe
-from drkit.checkpoints.summary import RoundTotals
+from drkit.checkpoints.group_ledger import RoundTotals
 from drkit.clock import monotonic
 from drkit.config import FlowSettings
 from drkit.copy_task.core.assignment import PartitionAssignment

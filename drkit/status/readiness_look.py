@@ -9,14 +9,13 @@ from drkit.clock import Seconds, monotonic
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.detect.readiness import Disk, Parity, TargetFacts
 from drkit.errors import DrkitError
-from drkit.kafka.admin import Cluster
-from drkit.kafka.one_shot import connections
-from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.requests import DescribeClusterRequest, DescribeLogDirsRequest
-from drkit.kafka.topics import Topic, describe_topics, topic_configs
+from drkit.kafka.admin import Cluster, ClusterDescription
+from drkit.kafka.raw import RawCluster, RawError, connections
+from drkit.kafka.requests import DescribeLogDirsRequest, TopicMetadata, describe_registered
+from drkit.kafka.topics import describe_topics, topic_configs
 from drkit.status.facts import error_line
 from drkit.status.model import FlowStatus
-from drkit.topic_sync.acl_preview import acl_plan
+from drkit.topic_sync.acl_sync import acl_plan
 from drkit.topic_sync.preview import topic_plan
 
 PARITY_SECONDS: Final = 60.0
@@ -101,11 +100,11 @@ def _row(row: Mapping[str, Any]) -> str:
 
 
 def _partitions(
-    topics: Mapping[str, Topic], minimum: Mapping[str, int]
+    topics: Mapping[str, TopicMetadata], minimum: Mapping[str, int]
 ) -> tuple[tuple[str, ...], tuple[str, ...], int]:
     """Partitions without a leader, those that refuse acks=all, and how many have replicas behind."""
-    every = [(f"{t.name}-{n}", t.name, p) for t in topics.values() for n, p in t.partitions.items()]
-    offline = tuple(name for name, _, p in every if p.leader is None or p.leader < 0)
+    every = [(f"{t.name}-{n}", t.name, p) for t in topics.values() for n, p in t.leaders.items()]
+    offline = tuple(name for name, _, p in every if p.node < 0)
     refusing = tuple(
         name for name, topic, p in every if len(p.in_sync) < minimum.get(topic, 1) and name not in offline
     )
@@ -117,7 +116,8 @@ def _asked(settings: ClusterSettings) -> tuple[tuple[int, ...] | None, tuple[Dis
     with connections("readiness", settings) as (raw,):
         loop = raw.loop
         loop.run(raw.connect, _CONNECT_MS)
-        registered = _told(lambda: loop.run(_registered, raw))
+        found: ClusterDescription | None = _told(lambda: loop.run(describe_registered, raw))
+        registered = None if found is None else tuple(broker.id for broker in found.brokers)
         return registered, _told(lambda: loop.run(_disks, raw))
 
 
@@ -135,12 +135,6 @@ def _told(ask: Callable[[], Any]) -> Any:
         return ask()
     except RawError:
         return None
-
-
-async def _registered(raw: RawCluster) -> tuple[int, ...] | None:
-    """All brokers, also those that are down (KIP-1073, from Kafka 4.0 on)."""
-    answer = await raw.send(DescribeClusterRequest(include_fenced_brokers=True, min_version=2))
-    return None if answer.error_code else tuple(sorted(b.broker_id for b in answer.brokers))
 
 
 async def _disks(raw: RawCluster) -> tuple[Disk, ...] | None:

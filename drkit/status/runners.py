@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from drkit.flow_state.lease.standbys import waiting_for
+from drkit.flow_state.lease.watch import waiting_for
 from drkit.flow_state.records import LeaseRecord
 from drkit.flow_state.state import FlowState
 

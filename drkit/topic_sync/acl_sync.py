@@ -7,22 +7,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from drkit import observe
 from drkit.clock import Seconds, monotonic
-from drkit.config import ClusterSettings, FlowSettings
+from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import DrkitError, Refused
 from drkit.flow_state.events import TopicEvents
+from drkit.flow_state.names import state_topic
 from drkit.flow_state.records import AclsRecord, FenceAclsRecord, GenerationRecord, RoleRecord
+from drkit.flow_state.reverse_flow import OppositeFlows
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.access.acls import NoAuthorizer, create_acls, delete_acls, is_open, list_acls, own_principals
 from drkit.kafka.admin import Cluster
-from drkit.topology.acl_bounds import OUTSIDE
-from drkit.topology.acl_plan import LOCKS_OUT, WAITS, AclChange, AclPlan, AclStep, TargetAcls, plan_acls
-from drkit.topology.acl_record import AclRecord
+from drkit.kafka.topics import describe_topics, topic_names
+from drkit.topology.acl_plan import (
+    LOCKS_OUT,
+    OUTSIDE,
+    WAITS,
+    AclChange,
+    AclPlan,
+    AclStep,
+    TargetAcls,
+    plan_acls,
+)
 from drkit.topology.acl_scope import AclScope
-from drkit.topology.acls import EVERYBODY, Acl
+from drkit.topology.acls import EVERYBODY, Acl, AclRecord
+from drkit.topology.topic_plan import ChangeRow
 
 _LARGEST_RECORD: Final = 900_000
 _SHOWN: Final = 20
@@ -163,11 +175,8 @@ class AclSync:
             return
         size = len(record.encode())
         if size > _LARGEST_RECORD:
-            raise Refused(
-                "too_many_acls",
-                where=self._state.name,
-                evidence=f"{size} bytes, the limit is {_LARGEST_RECORD}",
-            )
+            evidence = f"{size} bytes, the limit is {_LARGEST_RECORD}"
+            raise Refused("too_many_acls", where=self._state.name, evidence=evidence)
         self._state.put(record)
 
     def _tell(self, plan: AclPlan) -> None:
@@ -205,3 +214,53 @@ def _hint(acl: Acl) -> str:
     if acl.denies and acl.principal == EVERYBODY:
         return "on the source, deny it to principals by name"
     return f"{_OWN_HINT}, if that is not who it is about"
+
+
+def acl_plan(settings: Settings, flows: Sequence[FlowSettings]) -> list[dict[str, Any]]:
+    """One row for each change of the targets' ACLs, in order; then those held back or left out.
+
+    :raises DrkitError: a cluster does not answer
+    """
+    rows = []
+    for flow in (f for f in flows if f.sync_topic_acls):
+        source, target = (Cluster.connect(c) for c in settings.sides(flow))
+        rows += acl_plan_rows(flow, source, target, settings.task_sides(flow)[1])
+    return rows
+
+
+def acl_plan_rows(
+    flow: FlowSettings, source: Cluster, target: Cluster, writer: ClusterSettings | None = None
+) -> list[dict[str, Any]]:
+    """The rows of one flow; a reason why there is no plan is a row too.
+
+    :param writer: how copy tasks reach the target, if that differs
+    """
+    with StateTopic(target.settings, flow.source) as state:
+        if describe_topics(target, [state_topic(flow.source)]):
+            state.load()
+        opposite = OppositeFlows(source, target, flow, state, 0.0)
+        try:
+            opposite.find()
+            sync = AclSync(
+                source,
+                target,
+                flow,
+                state,
+                effects=False,
+                opposite=partial(opposite.records, AclsRecord),
+                writer=writer,
+                waiting=opposite.promoted,
+            )
+            rows = list(sync.plan(topic_names(source)).rows())
+        except NoAuthorizer as error:
+            observe.event("acl_sync_off", flow=flow.name, reason=error.what)
+            rows = []
+        except DrkitError as error:
+            rows = [ChangeRow("", "no acl sync", "", None, None, f"{error.what} ({error.evidence})")]
+        finally:
+            opposite.close()
+    return [
+        {"flow": flow.name, "topic": r.topic, "what": r.what, "setting": r.setting,
+         "from": r.before, "to": r.after, "why": r.why}
+        for r in rows
+    ]  # fmt: skip

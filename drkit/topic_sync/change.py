@@ -3,45 +3,230 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
+from drkit.clock import Millis, wall_ms
 from drkit.config import FlowSettings
 from drkit.counted import utc
-from drkit.errors import Refused
+from drkit.errors import DrkitError, NotAuthorized, Refused
 from drkit.flow_state.events import TopicEvents
-from drkit.flow_state.records import ConfigsRecord, GenerationRecord
+from drkit.flow_state.records import ConfigsRecord, DelayedSetting, GenerationRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.one_by_one import one_by_one
-from drkit.kafka.topics import BROKER_DEFAULT, topic_configs
-from drkit.topic_sync.apply import TopicApply
-from drkit.topic_sync.delay import ConfigDelay, Delayed
-from drkit.topic_sync.rules import (
-    Configs,
-    Pair,
-    TopicSyncResult,
-    drifted,
-    in_short,
-    replication_factor,
+from drkit.kafka.topics import (
+    BROKER_DEFAULT,
+    TopicPlan,
+    alter_topic_configs,
+    broker_config,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    one_by_one,
+    topic_configs,
 )
+from drkit.topic_sync.rules import Configs, Pair, TopicSyncResult, drifted, in_short, replication_factor
 from drkit.topology.topic_configs import (
     MAX_MESSAGE_BYTES,
     MIN_INSYNC_REPLICAS,
+    Want,
     is_fence,
     max_message_bytes,
 )
 from drkit.topology.topic_plan import (
     DEFAULT,
     ActualTopic,
+    AddPartitions,
     ChangeRow,
+    CreateTopic,
     DeleteConfig,
     DeleteTopic,
+    Removal,
     SetConfig,
     TopicChange,
+    TopicStep,
     WantedTopic,
+    inherited,
     plan,
+    removals,
 )
+
+_CONFIG_STEPS: Final = frozenset({TopicStep.WIDEN, TopicStep.REST})
+
+
+class Applied(NamedTuple):
+    """What was done, and target topic → why it cannot be copied to."""
+
+    done: list[TopicChange]
+    failed: dict[str, DrkitError]
+
+
+class TopicApply:
+    """Makes the changes of a plan; one that fails stops only its own topic."""
+
+    def __init__(self, target: Cluster, events: TopicEvents) -> None:
+        self._target = target
+        self._events = events
+
+    def apply(self, changes: Sequence[TopicChange], sources: Mapping[str, str]) -> Applied:
+        """Make the changes in their order.
+
+        :param sources: target topic → source topic, the name in events
+        """
+        applied = Applied([], {})
+        for step in TopicStep:
+            these = [c for c in changes if c.step is step and c.topic not in applied.failed]
+            refused = self._make(these) if these else {}
+            made = [c for c in these if c.topic not in refused]
+            if step in _CONFIG_STEPS:
+                # Records arrive unchanged without these: a target that refuses one is named and used.
+                made += self._alone([c for c in these if c.topic in refused], sources)
+            else:
+                applied.failed.update(refused)
+            for change in made:
+                applied.done.append(change)
+                self._tell(change, sources[change.topic])
+        return applied
+
+    def _alone(self, changes: Sequence[TopicChange], sources: Mapping[str, str]) -> list[TopicChange]:
+        """Make changes one by one, since a broker refuses all for one bad setting; returns those accepted."""
+        made = []
+        for change in changes:
+            error = self._make([change]).get(change.topic)
+            if error is None:
+                made.append(change)
+            elif isinstance(change, SetConfig | DeleteConfig):
+                self._events.once(
+                    "config_refused", sources[change.topic], f"{change.setting}: {error.evidence}",
+                    level="error", target=change.topic, setting=change.setting, evidence=error.evidence,
+                    hint=error.hint or "name the setting in config_properties_exclude to leave it alone",
+                )  # fmt: skip
+        return made
+
+    def _make(self, changes: Sequence[TopicChange]) -> dict[str, DrkitError]:
+        plans = [
+            TopicPlan(c.topic, c.partitions, c.replicas, {n: w.value or "" for n, w in c.configs.items()})
+            for c in changes
+            if isinstance(c, CreateTopic)
+        ]
+        totals = {c.topic: c.after for c in changes if isinstance(c, AddPartitions)}
+        settings: dict[str, dict[str, str | None]] = {}
+        for change in changes:
+            if isinstance(change, SetConfig):
+                settings.setdefault(change.topic, {})[change.setting] = change.after
+            elif isinstance(change, DeleteConfig):
+                settings.setdefault(change.topic, {})[change.setting] = None
+        return {
+            **create_topics(self._target, plans),
+            **create_partitions(self._target, totals),
+            **alter_topic_configs(self._target, settings),
+            **delete_topics(self._target, [c.topic for c in changes if isinstance(c, DeleteTopic)]),
+        }
+
+    def _tell(self, change: TopicChange, source: str) -> None:
+        tell = self._events
+        if isinstance(change, CreateTopic):
+            tell.done("topic_created", change.topic, partitions=change.partitions, replicas=change.replicas,
+                      configs={n: w.value for n, w in change.configs.items()})  # fmt: skip
+        elif isinstance(change, AddPartitions):
+            tell.once("target_grown", source, str(change.after),
+                      from_partitions=change.before, to_partitions=change.after)  # fmt: skip
+        elif isinstance(change, (SetConfig, DeleteConfig)):
+            row = next(change.rows())
+            tell.done("config_changed", source, target=change.topic, setting=change.setting,
+                      before=row.before, after=row.after, why=change.why)  # fmt: skip
+        elif isinstance(change, DeleteTopic):
+            tell.written("topic_deleted", source, level="warning", target=change.topic,
+                         target_id=change.topic_id, why=change.why)  # fmt: skip
+
+
+Delayed = Mapping[str, DelayedSetting]
+"""By setting."""
+_NONE: Final[Delayed] = {}
+
+
+def still_delayed(
+    found: Mapping[str, Removal], known: Delayed, now_ms: int, delay_seconds: float
+) -> dict[str, DelayedSetting]:
+    """Return the changes that are not followed yet. A change to another value begins its own delay.
+
+    :param found: changes that let the copy keep less
+    :param known: those of the last comparison
+    """
+    delayed = {}
+    for name, removal in found.items():
+        before = known.get(name)
+        since_ms = before.since_ms if before is not None and before.after == removal.after else now_ms
+        entry = DelayedSetting(since_ms, removal.before, removal.after)
+        if now_ms < entry.until_ms(delay_seconds):
+            delayed[name] = entry
+    return delayed
+
+
+class ConfigDelay:
+    """Holds back the changes of one flow's copies that would remove records."""
+
+    def __init__(
+        self,
+        target: Cluster,
+        flow: FlowSettings,
+        state: StateTopic,
+        events: TopicEvents,
+        clock: Millis = wall_ms,
+    ) -> None:
+        self._target = target
+        self._flow = flow
+        self._state = state
+        self._events = events
+        self._clock = clock
+        self._broker: Configs | None = None
+        """Settings of a broker of the target, once one is needed."""
+
+    def of(self, pair: Pair, configs: Configs, wants: Mapping[str, Want]) -> dict[str, DelayedSetting]:
+        """Return the wanted settings of an existing copy that wait.
+
+        :param configs: of the copy
+        :raises DrkitError: the target does not answer
+        """
+        seconds = self._flow.sync_topic_configs_delay_seconds
+        found = removals(configs, wants, self._default) if seconds else {}
+        return still_delayed(found, self._known(pair), self._clock(), seconds)
+
+    def report(self, pair: Pair, delayed: Delayed, applied: frozenset[str]) -> None:
+        """Report the changes that begin to wait, and those that were taken back.
+
+        :param applied: settings of the copy that were changed now
+        """
+        seconds, known = self._flow.sync_topic_configs_delay_seconds, self._known(pair)
+        name, target = pair.source.name, self._target.alias
+        begun = [d.in_words(s, seconds) for s, d in delayed.items() if not _continues(known.get(s), d)]
+        if begun:
+            hint = f"set it back on {self._flow.source}, or to follow it now set it on {target} yourself"
+            self._events.written(
+                "config_delayed", name, level="warning", target=pair.target_name, settings=begun, hint=hint
+            )
+        ended = sorted(known.keys() - delayed.keys() - applied)
+        if ended:
+            self._events.written(
+                "config_delay_ended", name, level="info", target=pair.target_name, settings=ended
+            )
+
+    def _known(self, pair: Pair) -> Delayed:
+        found = self._state.records.readable(ConfigsRecord).get(pair.source.name)
+        return (found.delayed if found is not None else None) or _NONE
+
+    def _default(self, name: str) -> str | None:
+        if self._broker is None:
+            try:
+                self._broker = broker_config(self._target)
+            except NotAuthorized:
+                self._broker = {}
+        return inherited(name, self._broker)
+
+
+def _continues(before: DelayedSetting | None, now: DelayedSetting) -> bool:
+    return before is not None and before.since_ms == now.since_ms
+
 
 _NONE_GONE: Final[Mapping[str, DeleteTopic]] = {}
 
@@ -75,7 +260,7 @@ class TopicChanges:
         wanted, delayed = self._all_wanted(done, pairs, configs, delay)
         fit = [p for p in pairs if p.source.name not in done.left_out]
         actual = {
-            p.target_name: ActualTopic(len(p.target.partitions), configs.get(p.target_name, {}))
+            p.target_name: ActualTopic(len(p.target.leaders), configs.get(p.target_name, {}))
             for p in fit
             if p.target is not None
         }
@@ -163,9 +348,9 @@ class TopicChanges:
             replicas = replication_factor(self._flow, source, len(self._target.brokers))
         else:
             replicas = target.replication_factor
-            self._name_larger(source.name, len(source.partitions), len(target.partitions))
+            self._name_larger(source.name, len(source.leaders), len(target.leaders))
         if target is not None and not compare:
-            return WantedTopic(pair.target_name, len(source.partitions), replicas, {})
+            return WantedTopic(pair.target_name, len(source.leaders), replicas, {})
         known = None if replicas == BROKER_DEFAULT else replicas
         configs = self._rules.wanted(pair.configs, known, new=target is None)
         asked = self._rules.followed(pair.configs).get(MIN_INSYNC_REPLICAS)
@@ -174,7 +359,7 @@ class TopicChanges:
             self._events.once("min_insync_lowered", source.name, asked, level="warning", source=asked,
                               target=given.value, replicas=replicas,
                               hint="give the target more brokers and set replication_factor")  # fmt: skip
-        return WantedTopic(pair.target_name, len(source.partitions), replicas, configs)
+        return WantedTopic(pair.target_name, len(source.leaders), replicas, configs)
 
     def _name_larger(self, name: str, on_source: int, on_target: int) -> None:
         if on_target > on_source:

@@ -14,13 +14,12 @@ from drkit.flow_state.records import GenerationRecord
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.groups.members import group_members
-from drkit.kafka.one_by_one import one_by_one
+from drkit.kafka.groups.requests import group_members
 from drkit.kafka.reading.compacted import newest_values
-from drkit.kafka.topics import describe_topics, topic_names
+from drkit.kafka.topics import describe_topics, one_by_one, topic_names
 from drkit.topology import Route, shared
-from drkit.topology.mm2_names import worker_group, worker_topic
-from drkit.topology.refusals import refused_names
+from drkit.topology.flows import refused_names
+from drkit.topology.naming import worker_group, worker_topic
 from drkit.topology.rivals import Claim, FlowEntry, flow_claim, mm2_claim, mm2_source
 
 _LOOK_AGAIN_SECONDS: Final = 60.0

@@ -13,7 +13,8 @@ from drkit.errors import Refused
 from drkit.flow_state.records import GenerationRecord, PromotionRecord, RoleRecord
 from drkit.flow_state.returns import to_reprotect
 from drkit.flow_state.state import FlowState
-from drkit.kafka.topics import BROKER_DEFAULT, ConfigValue, Topic
+from drkit.kafka.requests import TopicMetadata
+from drkit.kafka.topics import BROKER_DEFAULT, ConfigValue
 from drkit.topology.topic_configs import PASSIVE
 from drkit.topology.topic_plan import (
     AddPartitions,
@@ -54,16 +55,16 @@ class Decision(NamedTuple):
 class Pair(NamedTuple):
     """A source topic, its settings, and its copy if there is one."""
 
-    source: Topic
+    source: TopicMetadata
     configs: Configs
     target_name: str
-    target: Topic | None
+    target: TopicMetadata | None
 
 
 class CopiedTopic(NamedTuple):
     """A topic with everything a lease says about it."""
 
-    source: Topic
+    source: TopicMetadata
     target_name: str
     target_id: str
     compacted: bool
@@ -107,7 +108,7 @@ def without_held(configs: Configs, held: Mapping[str, str]) -> Configs:
 
 
 def decide(
-    flow: FlowSettings, source: Topic, target: Topic | None, known: GenerationRecord | None
+    flow: FlowSettings, source: TopicMetadata, target: TopicMetadata | None, known: GenerationRecord | None
 ) -> Decision:
     """Compare the topics on both clusters with the last generation in the registry."""
     create = Action.COPY if target is not None else Action.CREATE
@@ -129,11 +130,8 @@ def _by_policy(policy: str, go_on: Action, kind: str, generation: int, old_id: s
     return Decision(Action.LEAVE, kind, generation, old_id, new_id)
 
 
-def replication_factor(flow: FlowSettings, source: Topic, target_brokers: int) -> int:
-    """Replicas of a topic to create.
-
-    :raises Refused: more than the target has brokers
-    """
+def replication_factor(flow: FlowSettings, source: TopicMetadata, target_brokers: int) -> int:
+    """Replicas of a topic to create. Raises Refused if more than the target has brokers."""
     wanted = source.replication_factor if flow.replication_factor is None else flow.replication_factor
     if wanted != BROKER_DEFAULT and wanted > target_brokers:
         raise Refused(

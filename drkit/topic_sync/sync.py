@@ -5,24 +5,27 @@ A topic that fails is left out and named; the others continue.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import UTC, datetime
 import time
 from typing import Final
 from uuid import UUID
 
-from drkit.clock import Seconds, monotonic
+from drkit.clock import Seconds, monotonic, wall_ms
 from drkit.config import FlowSettings
-from drkit.errors import DrkitError, Failed
+from drkit.errors import DrkitError, Failed, Refused
+from drkit.flow_state.codec.fields import partition_of
 from drkit.flow_state.events import TopicEvents
-from drkit.flow_state.records import GenerationRecord, RoleRecord
+from drkit.flow_state.records import ConfigsRecord, EventRecord, GenerationRecord, RoleRecord, VerifiedRecord
 from drkit.flow_state.state import Damaged
 from drkit.flow_state.topic import StateTopic
-from drkit.kafka.admin import Cluster
-from drkit.kafka.one_by_one import one_by_one
-from drkit.kafka.topics import Topic, describe_topics, topic_configs, topic_names
+from drkit.kafka.admin import CALL_SECONDS, Cluster, identity
+from drkit.kafka.clients import Message
+from drkit.kafka.reading.log_reader import read_partitions
+from drkit.kafka.requests import TopicMetadata
+from drkit.kafka.topics import describe_topics, list_offsets, one_by_one, topic_configs, topic_names
+from drkit.model import TopicPartition
 from drkit.topic_sync.change import TopicChanges
-from drkit.topic_sync.earlier_records import EarlierRecords, Unexplained
-from drkit.topic_sync.gone import GONE_ROUNDS, SourceGone
 from drkit.topic_sync.rivals import Rivals
 from drkit.topic_sync.rules import (
     FROZEN,
@@ -37,6 +40,225 @@ from drkit.topic_sync.rules import (
     without_held,
 )
 from drkit.topology.topic_configs import is_compacted
+from drkit.topology.topic_plan import DeleteTopic
+
+_TAKEOVER: Final = "takeover_from_mm2 = true continues where MirrorMaker 2 stopped"
+_APPEND: Final = 'on_target_not_empty = "append" copies everything after these records'
+_DELETE: Final = "delete the copy on the target to copy it from the start"
+
+Unexplained = Callable[[Collection[str]], Mapping[str, str]]
+"""Of topics of the target that are new to a flow: those with records of unknown origin, and what to do."""
+Ranges = dict[TopicPartition, tuple[int, int]]
+"""Partition of the target → first offset and end offset."""
+
+
+class EarlierRecords:
+    """Looks into topics of the target that are new to a flow.
+
+    :param state: of the flow; a topic that it knows was looked at when it was new
+    :param unexplained: those whose records no flow in the other direction accounts for, and what to do
+    """
+
+    def __init__(
+        self, target: Cluster, flow: FlowSettings, state: StateTopic, unexplained: Unexplained
+    ) -> None:
+        self._target, self._flow, self._state = target, flow, state
+        self._unexplained = unexplained
+        self._refused: dict[str, tuple[Ranges, Refused]] = {}
+
+    def refused(self, pairs: Iterable[Pair]) -> dict[str, DrkitError]:
+        """Source topics whose copies hold unexplained records, each with the reason and the ways out.
+
+        :raises DrkitError: the target does not answer
+        """
+        flow = self._flow
+        if flow.on_target_not_empty == "append" or flow.takeover_from_mm2:
+            return {}
+        new = [p for p in pairs if self._is_new(p)]
+        hints = self._unexplained([p.target_name for p in new])
+        new = [p for p in new if p.target_name in hints]
+        held = self._held([at for pair in new for at in _partitions(pair)])
+        found: dict[str, tuple[Ranges, Refused]] = {}
+        for pair in new:
+            ranges = {at: held[at] for at in _partitions(pair) if at in held}
+            known = self._refused.get(pair.source.name)
+            if known is not None and known[0] == ranges:
+                found[pair.source.name] = known
+            elif ranges and (times := self._first_times(ranges)):
+                hint = hints[pair.target_name]
+                found[pair.source.name] = ranges, self._refusal(pair, ranges, times, hint)
+        self._refused = found
+        return {name: error for name, (_, error) in found.items()}
+
+    def _is_new(self, pair: Pair) -> bool:
+        """A copy that was there before drkit; heartbeats are no data, and MirrorMaker 2 writes them too."""
+        known, name = self._state.get(GenerationRecord, pair.source.name), pair.source.name
+        if pair.target is None or self._flow.is_heartbeats(name):
+            return False
+        return known is None or known.target_id != pair.target.topic_id
+
+    def _held(self, partitions: list[TopicPartition]) -> Ranges:
+        starts = list_offsets(self._target, partitions, "earliest")
+        ends = list_offsets(self._target, partitions, "latest")
+        return {at: (starts[at], ends[at]) for at in partitions if ends[at] > starts[at]}
+
+    def _first_times(self, ranges: Ranges) -> dict[TopicPartition, int]:
+        """Time in ms of the first record that consumers see; a partition of markers alone is left out."""
+        found: dict[TopicPartition, int] = {}
+
+        def take(message: Message) -> bool:
+            at = TopicPartition(message.topic() or "", message.partition() or 0)
+            found.setdefault(at, message.timestamp()[1])
+            return True
+
+        read_partitions(self._target.settings, {at: start for at, (start, _) in ranges.items()}, take)
+        return found
+
+    def _refusal(self, pair: Pair, ranges: Ranges, times: dict[TopicPartition, int], hint: str) -> Refused:
+        records = sum(end - start for at, (start, end) in ranges.items() if at in times)
+        first = datetime.fromtimestamp(max(0, min(times.values())) / 1000, UTC)
+        return Refused(
+            "foreign_records_in_copy",
+            where=f"topic {pair.source.name}, flow {self._flow.name}: {pair.target_name} on"
+            f" {self._target.alias}",
+            evidence=f"up to {records} {'record' if records == 1 else 'records'} in {len(times)} of"
+            f" {len(pair.source.leaders)} partitions, the earliest of"
+            f" {first.isoformat(timespec='seconds').replace('+00:00', 'Z')}",
+            hint=f"{hint}; or {_APPEND}" if hint else f"{_TAKEOVER}; {_APPEND}; or {_DELETE}",
+        )
+
+
+def _partitions(pair: Pair) -> list[TopicPartition]:
+    assert pair.target is not None  # noqa: S101  only copies that are there are looked into
+    return [TopicPartition(pair.target_name, number) for number in sorted(pair.target.leaders)]
+
+
+GRACE_MS: Final = 7 * 24 * 3600 * 1000
+"""Records of a deleted topic are kept for this time, because `drkit status` shows its last event."""
+_PAUSE_MS: Final = 3600 * 1000
+_AT_ONCE: Final = 100
+"""Maximum number of topics whose records one round deletes."""
+_LAST_EVENTS: Final = frozenset({"source_deleted", "topic_deleted", "topic_left_out"})
+GONE_ROUNDS: Final = 2
+"""Number of rounds in a row that must find a topic deleted before its copy is deleted."""
+
+
+class SourceGone:
+    """Watches for topics that disappear from the source."""
+
+    def __init__(
+        self, source: Cluster, target: Cluster, flow: FlowSettings, state: StateTopic, events: TopicEvents
+    ) -> None:
+        self._source = source
+        self._target = target
+        self._flow = flow
+        self._state = state
+        self._events = events
+        self._rounds: dict[str, int] = {}
+        self._forget_ms = 0
+
+    def look(self, done: TopicSyncResult, listed: Collection[str], *, rounds: int) -> dict[str, DeleteTopic]:
+        """Report what is missing; returns what is to be deleted on the target, by source topic.
+
+        :param listed: the topics that the source shows
+        :param rounds: number of rounds in a row that must agree
+        """
+        missing = self._missing(done, listed)
+        for name, entry in missing.items():
+            done.left_out[name] = "source_deleted: no longer listed on the source"
+            old_id = str(entry.source_id)
+            self._events.once("source_deleted", name, old_id, level="warning", old_id=old_id,
+                              policy=self._flow.on_source_deleted,
+                              reason="deleted, or no permission to see it")  # fmt: skip
+        if self._flow.on_source_deleted != "mirror":
+            return {}
+        deleted = self._surely_deleted(missing)
+        self._rounds = {n: self._rounds.get(n, 0) + 1 for n in deleted}
+        return self._own_copies({n: missing[n] for n in deleted if self._rounds[n] >= rounds})
+
+    def forget(self, listed: Collection[str]) -> None:
+        """Delete the records of topics that have been gone for the grace: no cluster has them.
+
+        All else that drkit keeps of a topic ends with its record. A copy that outlives its topic keeps both.
+
+        :param listed: the topics that the source shows
+        """
+        now = wall_ms()
+        if now < self._forget_ms:
+            return
+        found = self._gone(listed, now)
+        for name in found[:_AT_ONCE]:
+            self._delete(name)
+        self._events.forget(frozenset(found[:_AT_ONCE]))
+        if len(found) <= _AT_ONCE:
+            self._forget_ms = now + _PAUSE_MS
+
+    def _gone(self, listed: Collection[str], now: int) -> list[str]:
+        records = self._state.records
+        roles, known = records.readable(RoleRecord), records.readable(GenerationRecord)
+        old = {
+            event.topic
+            for event in records.readable(EventRecord).values()
+            if event.kind in _LAST_EVENTS and now - event.at_ms > GRACE_MS and event.topic not in listed
+        }
+        old = {n for n in old if n not in roles and not records.is_damaged(GenerationRecord, n)}
+        copied = {n: known[n] for n in old if n in known and self._flow.copies(n)}
+        deleted = {n: copied[n] for n in self._surely_deleted(copied)}
+        existing, unseen = one_by_one(describe_topics, self._target, {e.target for e in deleted.values()})
+        return sorted(
+            {n for n in old if n not in known}
+            | {
+                n
+                for n, e in deleted.items()
+                if e.target not in unseen
+                and (e.target not in existing or existing[e.target].topic_id != e.target_id)
+            }
+        )
+
+    def _delete(self, name: str) -> None:
+        records = self._state.records
+        events = records.readable(EventRecord).items()
+        self._state.delete_all(EventRecord, [n for n, event in events if event.topic == name])
+        places = records.readable(VerifiedRecord)
+        self._state.delete_all(VerifiedRecord, [p for p in places if partition_of(p).topic == name])
+        for kind in (ConfigsRecord, GenerationRecord):
+            self._state.delete_all(kind, [name] if name in records.readable(kind) else [])
+
+    def _missing(self, done: TopicSyncResult, listed: Collection[str]) -> dict[str, GenerationRecord]:
+        return {
+            name: entry
+            for name, entry in self._state.records.readable(GenerationRecord).items()
+            if name not in listed and name not in done.left_out and self._flow.copies(name)
+        }
+
+    def _surely_deleted(self, missing: Mapping[str, GenerationRecord]) -> list[str]:
+        """Those that the source itself reports as unknown.
+
+        For a named topic, brokers answer UNKNOWN_TOPIC_OR_PARTITION only to clients that may see it; others
+        get TOPIC_AUTHORIZATION_FAILED. And it must be the cluster from which the topic was copied.
+        """
+        if not missing:
+            return []
+        admin = self._source.admin
+        cluster_id = self._source.call("describe the cluster", identity, admin, CALL_SECONDS).cluster_id
+        found, refused = one_by_one(describe_topics, self._source, missing)
+        return [
+            name
+            for name, entry in missing.items()
+            if name not in found and name not in refused and entry.source_cluster == cluster_id
+        ]
+
+    def _own_copies(self, deleted: Mapping[str, GenerationRecord]) -> dict[str, DeleteTopic]:
+        """Deletions of the copies that this flow wrote and that are not promoted, by source topic."""
+        roles, is_damaged = self._state.records.readable(RoleRecord), self._state.records.is_damaged
+        passive = {n: e for n, e in deleted.items() if n not in roles and not is_damaged(RoleRecord, n)}
+        existing, _ = one_by_one(describe_topics, self._target, (e.target for e in passive.values()))
+        return {
+            name: DeleteTopic(entry.target, "deleted on the source", str(entry.target_id))
+            for name, entry in passive.items()
+            if entry.target in existing and existing[entry.target].topic_id == entry.target_id
+        }
+
 
 _SETTLE_PAUSE_SECONDS: Final = 0.05
 _HINTS: Final = {
@@ -176,9 +398,9 @@ class TopicSync:
                 ready[name] = decision
         return ready
 
-    def _settled(self, wanted: set[str]) -> dict[str, Topic]:
+    def _settled(self, wanted: set[str]) -> dict[str, TopicMetadata]:
         """Wait a moment until metadata of new topics have reached every broker."""
-        found: dict[str, Topic] = {}
+        found: dict[str, TopicMetadata] = {}
         for _ in range(50):
             found |= describe_topics(self._target, wanted - set(found))
             if set(found) == wanted:

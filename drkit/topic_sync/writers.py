@@ -18,7 +18,7 @@ from drkit.flow_state.names import (
 from drkit.kafka.access.acls import NoAuthorizer, is_open, list_acls, own_principals
 from drkit.kafka.admin import Cluster
 from drkit.mm2_topics.heartbeats import TOPIC as HEARTBEATS
-from drkit.topology.acl_writers import ANY_CLIENT, writers
+from drkit.topology.acl_scope import ANY_CLIENT, writers
 
 UNSEEN: Final = (
     "besides drkit, super users, and principals that may ALTER the cluster: no ACL on a topic shows them"

@@ -15,11 +15,11 @@ from drkit.topology.filters import (
     split_list,
 )
 from drkit.topology.flows import Ring, Route, collision, copied_twice, rings, shared
-from drkit.topology.mm2_names import Mm2Topics
 from drkit.topology.naming import (
     BUILT_IN_NAMING,
     MAX_TOPIC_NAME,
     IdentityNaming,
+    Mm2Topics,
     Naming,
     PrefixNaming,
     broken_promise,

@@ -2,25 +2,173 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import product
 from typing import Any, Final, NamedTuple
 
-from drkit.topology.acl_bounds import OUTSIDE, AclBounds
-from drkit.topology.acl_record import AclRecord
-from drkit.topology.acl_rules import for_own, sort_acls
 from drkit.topology.acl_scope import AclScope
 from drkit.topology.acls import (
+    ANY_HOST,
     EVERYBODY,
     Acl,
     AclOperation,
+    AclRecord,
+    PatternKind,
     Permission,
+    Promotion,
     ResourceKind,
     gives,
+    overrides,
+    promotion,
     topic_acl,
 )
 from drkit.topology.topic_plan import ChangeRow
+
+_LOOKING: Final = frozenset({AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS})
+_PASSIVE: Final[Mapping[ResourceKind, frozenset[AclOperation]]] = {
+    ResourceKind.TOPIC: _LOOKING,
+    ResourceKind.GROUP: _LOOKING,
+    # A principal that may write with a transactional id can fence its current producer.
+    ResourceKind.TRANSACTIONAL_ID: frozenset({AclOperation.DESCRIBE}),
+}
+"""What others may do while the topics are passive."""
+_OF_ALL: Final[Mapping[ResourceKind, tuple[AclOperation, ...]]] = {
+    ResourceKind.TOPIC: (AclOperation.READ, AclOperation.DESCRIBE_CONFIGS),
+    ResourceKind.GROUP: (AclOperation.READ,),
+    ResourceKind.TRANSACTIONAL_ID: (AclOperation.DESCRIBE,),
+}
+"""The operations of ALL that are granted now."""
+_OWN: Final[Mapping[ResourceKind, tuple[AclOperation, ...]]] = {
+    ResourceKind.TOPIC: (
+        AclOperation.READ,
+        AclOperation.WRITE,
+        AclOperation.CREATE,
+        AclOperation.ALTER,
+        AclOperation.ALTER_CONFIGS,
+    ),
+    ResourceKind.GROUP: (AclOperation.READ,),
+    ResourceKind.TRANSACTIONAL_ID: (AclOperation.WRITE,),
+}
+"""What drkit itself has to be allowed where an ACL closes an open target; DESCRIBE comes along."""
+_NEEDED: Final[Mapping[ResourceKind, frozenset[AclOperation]]] = {
+    ResourceKind.TOPIC: frozenset({
+        *_OWN[ResourceKind.TOPIC], AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS, AclOperation.DELETE
+    }),
+    ResourceKind.GROUP: frozenset({AclOperation.READ, AclOperation.DESCRIBE}),
+    ResourceKind.TRANSACTIONAL_ID: frozenset({AclOperation.WRITE, AclOperation.DESCRIBE}),
+}  # fmt: skip
+"""Operations that no DENY may refuse drkit; DELETE follows a topic that is deleted at the source."""
+
+
+@dataclass
+class Sorted:
+    """The source's ACLs under the target's names."""
+
+    given: set[Acl] = field(default_factory=set)
+    held: set[Acl] = field(default_factory=set)
+    left_out: set[Acl] = field(default_factory=set)
+
+    @property
+    def every(self) -> set[Acl]:
+        """All ACLs."""
+        return self.given | self.held | self.left_out
+
+
+def sort_acls(acls: Iterable[Acl], own: frozenset[str]) -> Sorted:
+    """Sort the source's ACLs into given, held back and left out.
+
+    :param own: drkit's principals; empty: unknown, then every DENY might concern it
+    """
+    found = Sorted()
+    for acl in acls:
+        if acl.denies:
+            (found.left_out if _refuses(acl, own) else found.given).add(acl)
+        elif acl.operation in _PASSIVE[acl.resource]:
+            found.given.add(acl)
+        else:
+            found.held.add(acl)
+            if acl.operation is AclOperation.ALL:
+                found.given.update(acl._replace(operation=o) for o in _OF_ALL[acl.resource])
+    denies = sorted(found.left_out)
+    limited = {a for a in found.given | found.held if not a.denies and any(overrides(d, a) for d in denies)}
+    found.given -= limited
+    found.held -= limited
+    found.left_out |= limited
+    return found
+
+
+def _refuses(deny: Acl, own: frozenset[str]) -> bool:
+    """Whether a DENY concerns drkit. Its host is ignored: drkit's own host is unknown here."""
+    if own and deny.principal not in {*own, EVERYBODY}:
+        return False
+    return deny.operation is AclOperation.ALL or deny.operation in _NEEDED[deny.resource]
+
+
+def for_own(at: Acl, own: Iterable[str]) -> Iterator[Acl]:
+    """The ACLs that drkit needs on the resources of an ACL."""
+    for principal, operation in product(own, _OWN[at.resource]):
+        yield at._replace(
+            principal=principal, host=ANY_HOST, operation=operation, permission=Permission.ALLOW
+        )
+
+
+OUTSIDE: Final = "left as it is: only the flow's record has it, and the flow cannot have made it"
+
+
+@dataclass(frozen=True)
+class AclBounds:
+    """The limits of one flow.
+
+    :param own: drkit's principals on the target
+    """
+
+    scope: AclScope
+    own: frozenset[str]
+
+    def may_have_made(self, acl: Acl) -> bool:
+        """Whether drkit can have created it on the passive target."""
+        if not self.scope.carries(acl):
+            return False
+        return self._is_own(acl) or acl in sort_acls([acl], self.own).given
+
+    def may_grant(self, acl: Acl) -> bool:
+        """Whether drkit can have held it back for a promotion."""
+        return self.scope.carries(acl) and acl in sort_acls([acl], self.own).held
+
+    def may_be_guard(self, acl: Acl) -> bool:
+        """Whether it can be a guard of a passive topic."""
+        if acl.resource is not ResourceKind.TOPIC or acl.pattern is not PatternKind.LITERAL or acl.denies:
+            return False
+        everybodys = (
+            acl.principal == EVERYBODY
+            and acl.host == ANY_HOST
+            and acl.operation in {AclOperation.READ, AclOperation.DESCRIBE}
+        )
+        return (everybodys or self._is_own(acl)) and self.scope.carries(acl)
+
+    def _is_own(self, acl: Acl) -> bool:
+        return acl in for_own(acl, self.own)
+
+
+def bounded_promotion(
+    record: AclRecord, bounds: AclBounds, topics: Collection[str] | None = None
+) -> tuple[Promotion, frozenset[Acl]]:
+    """What to grant and lift when topics are opened, and what of the record is neither granted nor lifted.
+
+    :param topics: see :func:`drkit.topology.acls.promotion`
+    """
+    held, left_held = _parted(record.held, bounds.may_grant)
+    guard, left_guard = _parted(record.guard, bounds.may_be_guard)
+    return promotion(AclRecord(held=held, guard=guard), topics), left_held | left_guard
+
+
+def _parted(acls: Iterable[Acl], believed: Callable[[Acl], bool]) -> tuple[frozenset[Acl], frozenset[Acl]]:
+    every = frozenset(acls)
+    fine = frozenset(a for a in every if believed(a))
+    return fine, every - fine
+
 
 _AS_SOURCE: Final = "as on the source"
 _FOR_OWN: Final = "on an open cluster any ACL would refuse drkit too"

@@ -6,7 +6,8 @@ allowed along with others (``AclOperation``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
@@ -53,12 +54,13 @@ class Permission(StrEnum):
     DENY = "DENY"
 
 
-_IMPLIED_BY: Final[Mapping[AclOperation, frozenset[AclOperation]]] = {
+IMPLIED_BY: Final[Mapping[AclOperation, frozenset[AclOperation]]] = {
     AclOperation.DESCRIBE: frozenset(
         {AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER}
     ),
     AclOperation.DESCRIBE_CONFIGS: frozenset({AclOperation.ALTER_CONFIGS}),
 }
+"""What Kafka allows along with others."""
 
 
 class Acl(NamedTuple):
@@ -136,7 +138,7 @@ def overrides(deny: Acl, allow: Acl) -> bool:
 def _same_operation(denied: AclOperation, allowed: AclOperation) -> bool:
     if denied is allowed or AclOperation.ALL in {denied, allowed}:
         return True
-    return allowed in _IMPLIED_BY.get(denied, ())
+    return allowed in IMPLIED_BY.get(denied, ())
 
 
 def gives(allow: Acl, principal: str, operation: AclOperation, pattern: Acl) -> bool:
@@ -156,7 +158,7 @@ def gives(allow: Acl, principal: str, operation: AclOperation, pattern: Acl) -> 
         and allow.principal in {principal, EVERYBODY}
         and (
             allow.operation in {operation, AclOperation.ALL}
-            or allow.operation in _IMPLIED_BY.get(operation, ())
+            or allow.operation in IMPLIED_BY.get(operation, ())
         )
     )
 
@@ -187,3 +189,42 @@ def from_json(entries: Iterable[Mapping[str, Any]]) -> frozenset[Acl]:
                 )
             )
     return frozenset(found)
+
+
+class Promotion(NamedTuple):
+    """The ACL changes when topics are opened to their producers."""
+
+    grant: frozenset[Acl]
+    lift: frozenset[Acl]
+
+
+@dataclass(frozen=True)
+class AclRecord:
+    """What is kept of a plan in the flow's state on the target.
+
+    :param made: created by drkit; only these are ever deleted
+    :param held: to be granted at a promotion
+    :param left_out: DENYs that would refuse drkit, and the ALLOWs that they limit
+    :param guard: those of ``made`` that end with a promotion
+    """
+
+    made: frozenset[Acl] = frozenset()
+    held: frozenset[Acl] = frozenset()
+    left_out: frozenset[Acl] = frozenset()
+    guard: frozenset[Acl] = frozenset()
+
+
+def promotion(record: AclRecord, topics: Collection[str] | None = None) -> Promotion:
+    """The ACLs to grant and to lift when topics of the target are opened to their producers.
+
+    :param topics: only these target topics: patterns that could cover others become literal; None: all
+    """
+    if topics is None:
+        return Promotion(record.held, record.guard)
+    grant: set[Acl] = set()
+    for acl in record.held:
+        if acl.resource is not ResourceKind.TOPIC:
+            grant.add(acl)
+        else:
+            grant |= {acl._replace(pattern=PatternKind.LITERAL, name=t) for t in topics if acl.covers(t)}
+    return Promotion(frozenset(grant), frozenset(a for a in record.guard if a.name in topics))

@@ -8,7 +8,7 @@ from functools import cached_property
 import re
 from typing import Final
 
-from drkit.topology.mm2_names import Mm2Topics
+from drkit.topology.naming import Mm2Topics
 
 _DOTS: Final = Mm2Topics()
 
@@ -26,7 +26,7 @@ _INTERNAL: Final = re.compile(
 
 
 _DRILL: Final = r"drkit-drill\."
-_DRILL_TOPIC: Final = re.compile(rf"{_DRILL}.*\.internal", re.DOTALL)
+_DRILL_TOPIC: Final = re.compile(rf"(?:mm2-)?{_DRILL}.*\.internal", re.DOTALL)
 _DRILL_ALIAS: Final = "drkit-drill-"
 
 

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import json
 from typing import Any, Final, NamedTuple
 
-from drkit.topology.mm2_names import DOT
-from drkit.topology.naming import IdentityNaming, Naming, PrefixNaming
+from drkit.topology.naming import DOT, IdentityNaming, Naming, PrefixNaming
 
 CONNECTOR: Final = "MirrorSourceConnector"
 """The name of the copying connector in a dedicated MM2."""

@@ -7,6 +7,7 @@ offsets are on the source; without it they are taken from the flow's last checkp
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import closing
 from typing import Final, NamedTuple, TypeVar
 
 from drkit import observe
@@ -15,12 +16,11 @@ from drkit.errors import ClusterUnreachable, ConfigError, DrkitError, Failed
 from drkit.flow_state.copied_topics import CopiedPartition, CopiedTopics, known_of
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.topic import StateTopic
-from drkit.kafka.admin import Cluster
+from drkit.kafka.admin import Cluster, reach
 from drkit.kafka.groups.requests import Groups, failure
-from drkit.kafka.one_shot import connections
-from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.reach import reach
-from drkit.mm2_topics.checkpoint_topic import read_checkpoints
+from drkit.kafka.raw import RawCluster, connections, unanswered_as
+from drkit.kafka.topics import describe_topics
+from drkit.mm2_topics.checkpoint_topic import CheckpointTail
 from drkit.model import TopicPartition
 from drkit.offset_map.places import PositionReader
 from drkit.offsets import Unavailable
@@ -110,12 +110,8 @@ def _asked(settings: Settings, flow: FlowSettings, question: Callable[[_Asking],
     reached = reach(source)
     with connections("translate", reached.settings, target) as (source_cluster, target_cluster):
         asking = _Asking(flow, known, target, None if reached.silence else source_cluster, target_cluster)
-        try:
+        with unanswered_as("cluster_stopped_answering", flow.name):
             found: T = target_cluster.loop.run(question, asking)
-        except RawError as error:
-            raise ClusterUnreachable(
-                "cluster_stopped_answering", where=flow.name, evidence=repr(error)
-            ) from error
     return found
 
 
@@ -208,21 +204,30 @@ class _Asking:
     def _checkpointed(self, group: str) -> dict[TopicPartition, int]:
         """What the group had committed on the source at the last checkpoint."""
         topic = self._flow.mm2_topics.checkpoints(self._flow.source)
-        found, bad = read_checkpoints(Cluster.connect(self._settings), topic)
+        there = describe_topics(Cluster.connect(self._settings), [topic]).get(topic)
         names = self._known.upstream
-        mine = [c for c in found if c.group == group]
-        damaged = f"; {len(bad)} of its records are none, {bad[0]}" if bad else ""
-        if not mine:
+        with closing(CheckpointTail(self._settings, topic)) as tail:
+            tail.read(there.topic_id if there is not None else None)
+        checkpoints, unreadable = tail.of([group]).get(group), tail.unreadable
+        damaged = f"; {unreadable} of its records are none, {tail.first_unreadable}" if unreadable else ""
+        if not checkpoints:
+            number = sum(map(len, tail.newest.values()))
             raise ClusterUnreachable(
                 "source_silent_no_checkpoint",
                 where=f"group {group}, {self._flow.source}",
-                evidence=f"{len(found)} checkpoints in {topic} on {self._flow.target},"
+                evidence=f"{number} checkpoints in {topic} on {self._flow.target},"
                 f" none of this group{damaged}",
             )
         if damaged:
-            observe.event("internal_topic_unreadable", level="warning", flow=self._flow.name, topic=topic,
-                          cluster=self._flow.target, records=len(bad), reason=bad[0])  # fmt: skip
-        return {TopicPartition(names[c.topic], c.partition): c.upstream for c in mine if c.topic in names}
+            observe.event(
+                "internal_topic_unreadable", level="warning", flow=self._flow.name, topic=topic,
+                cluster=self._flow.target, records=unreadable, reason=tail.first_unreadable,
+            )  # fmt: skip
+        return {
+            TopicPartition(names[at.topic], at.partition): seen.upstream
+            for at, seen in checkpoints.items()
+            if at.topic in names
+        }
 
 
 def _line(at: TopicPartition, offset: int, looked: Looked) -> Line:

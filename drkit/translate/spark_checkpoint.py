@@ -7,15 +7,228 @@ other files stay unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+import json
+import os
 from pathlib import Path
+import re
+import shutil
+import tempfile
 from typing import Final, NamedTuple
+from urllib.parse import unquote, urlsplit
 
 from drkit.config import FlowSettings, Settings
-from drkit.errors import ConfigError, Refused
-from drkit.offsets.spark_query import NewLog, Position, QueryLog, Use, renew
+from drkit.errors import ConfigError, Failed, Refused
+from drkit.offsets.spark_query import (
+    FirstOffsets,
+    LoggedBatch,
+    NewLog,
+    Position,
+    QueryLog,
+    UnreadableLog,
+    Use,
+    moved,
+    names_its_place,
+    places,
+    renew,
+)
 from drkit.translate.positions import look
-from drkit.translate.spark_folder import SparkFolder, check_out, local_path, read_folder, write_folder
+
+OFFSETS: Final = "offsets"
+COMMITS: Final = "commits"
+SOURCES: Final = "sources"
+_METADATA: Final = "metadata"
+_FIRST: Final = "0"
+_SCHEME: Final = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9+.-]+):")
+_SHOWN_FILES: Final = 5
+
+Listing = dict[str, tuple[int, int]]
+"""Size in bytes and time of the last change, in nanoseconds, of all files below a folder."""
+
+
+class SparkFolder(NamedTuple):
+    """A checkpoint as it was read."""
+
+    path: Path
+    query_id: str
+    """The query's id, which sinks go by; empty when it has none yet."""
+    log: QueryLog
+    files: Listing
+
+
+def local_path(where: str) -> Path:
+    """The folder that a path or a ``file:`` URL names. Raises Refused if it lies in another file system."""
+    scheme = _SCHEME.match(where)
+    if scheme is None:
+        return Path(where).resolve()
+    if scheme["name"].lower() == "file":
+        return Path(unquote(urlsplit(where).path)).resolve()
+    raise Refused(
+        "checkpoint_not_local", where=where, evidence=f"it lies in another file system, {scheme['name']}"
+    )
+
+
+def read_folder(path: Path) -> SparkFolder:
+    """Read the logs of a query that does not run.
+
+    :raises ConfigError: there is no checkpoint
+    :raises Refused: a log is not what Spark writes
+    """
+    if not path.is_dir():
+        raise ConfigError("checkpoint_folder_missing", where=str(path))
+    files = _listing(path)
+    if not (path / OFFSETS).is_dir() and not (path / _METADATA).is_file():
+        raise ConfigError(
+            "no_checkpoint",
+            where=str(path),
+            evidence=f"it has no {OFFSETS} and no {_METADATA}",
+            hint=_inner(path) or "name the checkpointLocation of one query",
+        )
+    offsets = {n: _batch(path / OFFSETS / str(n)) for n in _numbers(path / OFFSETS)}
+    committed = max(_numbers(path / COMMITS), default=None)
+    log = QueryLog(offsets, committed, dict(_first_offsets(path / SOURCES)))
+    if committed is not None and (log.newest is None or committed > log.newest):
+        evidence = f"batch {committed} is committed, the newest that was planned is {log.newest}"
+        raise Refused("checkpoint_incomplete", where=str(path), evidence=evidence)
+    return SparkFolder(path, _query_id(path / _METADATA), log, files)
+
+
+def _inner(path: Path) -> str:
+    found = sorted(p.parent.name for p in path.glob(f"*/{OFFSETS}"))
+    return f"one checkpoint at a time: {', '.join(found[:_SHOWN_FILES])}" if found else ""
+
+
+def _numbers(folder: Path) -> list[int]:
+    return [int(p.name) for p in folder.glob("*") if p.name.isdigit() and p.is_file()]
+
+
+def _batch(file: Path) -> LoggedBatch:
+    try:
+        return LoggedBatch.parse(file.read_bytes())
+    except UnreadableLog as error:
+        raise Refused("offset_log_malformed", where=str(file), evidence=str(error)) from error
+
+
+def _first_offsets(folder: Path) -> Iterator[tuple[str, FirstOffsets]]:
+    for file in sorted(folder.glob(f"*/{_FIRST}")):
+        if file.is_file() and (first := FirstOffsets.parse(file.read_bytes())) is not None:
+            yield file.parent.name, first
+
+
+def _query_id(file: Path) -> str:
+    try:
+        return str(json.loads(file.read_bytes())["id"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def _listing(path: Path) -> Listing:
+    found: Listing = {}
+    for folder, _, names in os.walk(path, followlinks=True):
+        for name in names:
+            file = Path(folder, name)
+            with suppress(FileNotFoundError):  # a query that runs removes files meanwhile
+                stat = file.stat()
+                found[file.relative_to(path).as_posix()] = stat.st_size, stat.st_mtime_ns
+    return found
+
+
+# -- writing ----------------------------------------------------------------------------------------
+
+
+def check_out(path: Path, out: Path) -> None:
+    """See whether a copy of the folder may be written there.
+
+    :raises Refused: something is there already, or one folder would lie within the other
+    """
+    if out == path or out in path.parents or path in out.parents:
+        raise Refused("checkpoint_nested", where=str(out), evidence=f"the checkpoint is {path}")
+    old = sorted(p.name for p in out.iterdir()) if out.is_dir() else [out.name] if out.exists() else []
+    if old:
+        raise Refused("checkpoint_folder_in_use", where=str(out), evidence=", ".join(old[:_SHOWN_FILES]))
+
+
+def write_folder(folder: SparkFolder, out: Path, new: NewLog, location: str = "") -> None:
+    """Write a copy of the checkpoint with other logs: all of it, or nothing.
+
+    :param location: where the query will find the copy, as path or URL; empty: where it is written
+    :raises Refused: the query went on meanwhile, or it is not known where it will find the copy
+    :raises Failed: the disk did not take it
+    """
+    rewritten = {f"{OFFSETS}/{number}": data for number, data in new.offsets.items()}
+    rewritten |= {f"{SOURCES}/{source}/{_FIRST}": data for source, data in new.first.items()}
+    rewritten |= dict(_led_into_the_copy(folder, location, f"file:{out}"))
+    dropped = {f"{log}/{number}" for number in new.left_out for log in (OFFSETS, COMMITS)}
+    dropped |= {f"{SOURCES}/{source}/{_FIRST}" for source in new.first_left_out}
+    scratch: Path | None = None
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+        _copy(folder, scratch, rewritten, dropped | _sidecars({*rewritten, *dropped}))
+        _refuse_running(folder)
+        scratch.rename(out)
+    except OSError as error:
+        raise Failed(
+            "checkpoint_not_written", where=str(out), evidence=f"{error.strerror}: {error.filename}"
+        ) from error
+    finally:
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _led_into_the_copy(folder: SparkFolder, location: str, out: str) -> Iterator[tuple[str, bytes]]:
+    """Files that name their checkpoint's location, rewritten to name the copy's, by path."""
+    for name in filter(names_its_place, folder.files):
+        data = (folder.path / name).read_bytes()
+        for place in places(data):
+            scheme = _SCHEME.match(place)
+            if not location and scheme is not None and scheme["name"].lower() != "file":
+                raise Refused("checkpoint_location_unknown", where=name, evidence=f"it names {place}")
+            data = moved(data, location.rstrip("/") or out)
+            yield name, data
+
+
+def _copy(folder: SparkFolder, scratch: Path, rewritten: Mapping[str, bytes], without: Iterable[str]) -> None:
+    omitted = set(without)
+    for root, folders, _ in os.walk(folder.path, followlinks=True):
+        for name in folders:
+            inner = Path(root, name).relative_to(folder.path)
+            (scratch / inner).mkdir()
+    for name in folder.files:
+        if name in rewritten:
+            (scratch / name).write_bytes(rewritten[name])
+            shutil.copymode(folder.path / name, scratch / name)
+        elif name not in omitted and not _is_scratch_of_spark(name):
+            shutil.copy2(folder.path / name, scratch / name)
+    for root, folders, _ in os.walk(folder.path, followlinks=True):
+        for name in ("", *folders):
+            old = Path(root, name)
+            shutil.copystat(old, scratch / old.relative_to(folder.path))
+
+
+def _sidecars(names: Iterable[str]) -> set[str]:
+    """Files in which Hadoop and Spark keep checksums of these."""
+    found = set()
+    for path in map(Path, names):
+        for name in (f".{path.name}.crc", f"{path.name}.crc", f".{path.name}.crc.crc"):
+            found.add(path.with_name(name).as_posix())
+    return found
+
+
+def _is_scratch_of_spark(name: str) -> bool:
+    """What a killed query left of a log file that it was about to write."""
+    top, _, rest = name.partition("/")
+    last = rest.rpartition("/")[2]
+    return top in {OFFSETS, COMMITS, SOURCES} and last.startswith(".") and ".tmp" in last
+
+
+def _refuse_running(folder: SparkFolder) -> None:
+    now = _listing(folder.path)
+    if now != folder.files:
+        changed = sorted(n for n in now.keys() | folder.files.keys() if now.get(n) != folder.files.get(n))
+        raise Refused("query_running", where=str(folder.path), evidence=", ".join(changed[:_SHOWN_FILES]))
+
 
 _SHOWN: Final = 20
 _OUTSIDE: Final = "does not copy"
@@ -87,11 +300,8 @@ def _kept(folder: SparkFolder, asked: Iterable[str]) -> set[str]:
             names=", ".join(unknown),
         )
     if not sources - kept:
-        raise ConfigError(
-            "query_without_offsets",
-            where=str(folder.path),
-            evidence="it reads no Kafka topic, or has not begun",
-        )
+        evidence = "it reads no Kafka topic, or has not begun"
+        raise ConfigError("query_without_offsets", where=str(folder.path), evidence=evidence)
     return kept
 
 
@@ -129,7 +339,7 @@ def _told(folder: SparkFolder, new: NewLog, out: Path | None, request: Checkpoin
         checkpoint=str(folder.path),
         written=None if out is None else str(out),
         query=folder.query_id,
-        batch=_batch(folder.log),
+        batch=_batch_text(folder.log),
         kept_sources=sorted(request.keep),
         subscribe=renamed,
         accepted=request.accept_data_loss if lost else "",
@@ -138,7 +348,7 @@ def _told(folder: SparkFolder, new: NewLog, out: Path | None, request: Checkpoin
     )
 
 
-def _batch(log: QueryLog) -> str:
+def _batch_text(log: QueryLog) -> str:
     if log.newest is None:
         return "none was planned yet"
     if log.open:

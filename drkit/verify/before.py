@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from drkit.offsets.alignment import Fingerprints
-from drkit.verify.finding import Counts, Difference, DifferenceKind
+from drkit.verify.compare import Counts, Difference, DifferenceKind
 
 _STEP: Final = 4096
 FINDINGS: Final = 1000
@@ -149,10 +149,7 @@ def _runs(source: _Numbers, target: _Numbers) -> Iterator[RecordRun]:
     """The target as runs of the source; records that the source does not have are in no run."""
     order = np.argsort(source, kind="stable")
     ordered = source[order]
-    low, high = (
-        np.searchsorted(ordered, target, "left"),
-        np.searchsorted(ordered, target, "right"),
-    )
+    low, high = (np.searchsorted(ordered, target, "left"), np.searchsorted(ordered, target, "right"))
     somewhere = np.flatnonzero(low < high)
     at, place = 0, 0
     while at < len(target):
@@ -175,7 +172,6 @@ def _nearest(source: _Numbers, target: _Numbers, places: _Numbers, expected: int
 
 
 def _agree(source: _Numbers, target: _Numbers, place: int, at: int) -> int:
-    """The number of equal records from here on."""
     most = min(len(source) - place, len(target) - at)
     count = 0
     while count < most:

@@ -7,15 +7,19 @@ misplaced one, and a swap from two changes.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
+from hashlib import blake2b
 from typing import NamedTuple
 
 from drkit.living_keys import LivingKeys
-from drkit.verify.finding import Counts, Difference, DifferenceKind
-from drkit.verify.strays import Stray, UnmatchedRecords
 
+_PREVIEW_BYTES = 40
+_WINDOW = 10_000
+"""Strays remembered per side, some 500 bytes each."""
+_DIGEST_BYTES = 12
 Spans = tuple[tuple[int, int], ...]
 """Ranges of offsets, half open."""
 _NEVER = 1 << 63
@@ -27,6 +31,95 @@ FINDINGS = 1000
 """Findings of one range that are kept; all are counted."""
 
 
+class DifferenceKind(StrEnum):
+    """How a copy can differ from its source."""
+
+    MISSING = "missing"
+    """A source record before the frontier is not on the target."""
+    EXTRA = "extra"
+    """The target holds a record that no source record explains."""
+    DIFFERENT = "different"
+    """Key, value, headers or timestamp differ."""
+    OUT_OF_ORDER = "out_of_order"
+    """The record exists, but in the wrong order relative to a neighbour."""
+    OUTLIVED = "outlived"
+    """A key of a compacted topic has a value on the target, and no record on the source."""
+    MISPLACED = "misplaced"
+    """The record exists in order, but not where the map says: groups would get wrong offsets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One difference, with both offsets as far as they exist."""
+
+    kind: DifferenceKind
+    source_offset: int | None
+    target_offset: int | None
+    """Of a missing record: its expected offset."""
+    digest: str = ""
+    """Of the content, to recognise it in the neighbouring range."""
+    fields: tuple[str, ...] = ()
+    evidence: str = ""
+
+    def as_kind(self, kind: DifferenceKind) -> Difference:
+        """The same finding under another name."""
+        return replace(self, kind=kind)
+
+
+@dataclass(slots=True)
+class Counts:
+    """The number of records read, and of findings by kind."""
+
+    source_records: int = 0
+    target_records: int = 0
+    equal: int = 0
+    missing: int = 0
+    extra: int = 0
+    different: int = 0
+    out_of_order: int = 0
+    misplaced: int = 0
+    outlived: int = 0
+    deleted_at_source: int = 0
+    """Only on the target: the source's retention or compaction has removed them since."""
+    deleted_at_target: int = 0
+    """Only on the source: before the target's log start."""
+    compacted: int = 0
+    """Only on the source: the target's compaction removed them in favour of a later record of the key."""
+    repeated: int = 0
+    """A second time on the target: MirrorMaker 2 copied them again before drkit took over."""
+
+    @property
+    def differences(self) -> int:
+        """The number of findings that make the copy unequal."""
+        return sum(getattr(self, kind.value) for kind in DifferenceKind)
+
+    def count(self, kind: DifferenceKind, number: int = 1) -> None:
+        """Count findings of a kind."""
+        setattr(self, kind.value, getattr(self, kind.value) + number)
+
+    def recount(self, old: DifferenceKind, new: DifferenceKind) -> None:
+        """Count a finding under another kind instead."""
+        self.count(old, -1)
+        self.count(new)
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Counts)))
+
+
+def preview(record: ConsumedRecord) -> str:
+    """A short text of a record of any size."""
+    more = f" headers={len(record.headers)}" if record.headers else ""
+    return f"key={_short(record.key)} value={_short(record.value)} timestamp={record.timestamp}{more}"
+
+
+def _short(data: bytes | None) -> str:
+    if data is None:
+        return "null"
+    if len(data) <= _PREVIEW_BYTES:
+        return repr(data)[1:]
+    return f"{repr(data[:_PREVIEW_BYTES])[1:]}… ({len(data)} bytes)"
+
+
 class ConsumedRecord(NamedTuple):
     """A record as an ordinary consumer sees it."""
 
@@ -36,6 +129,115 @@ class ConsumedRecord(NamedTuple):
     headers: list[tuple[str, bytes | None]] | None
     timestamp: int
     """Milliseconds since 1970."""
+
+
+@dataclass(slots=True, eq=False)
+class Stray:
+    """What is kept of a record without a counterpart: never its content, which may be megabytes."""
+
+    on_source: bool
+    offset: int
+    place: int | None
+    """The expected offset of its counterpart on the other side."""
+    digest: str
+    preview: str
+    equal_before: int
+    """Number of records found equal before it."""
+    partner: Stray | None = None
+    """The record with other content at the expected offset."""
+    fields: tuple[str, ...] = ()
+    """The fields that differ from its partner's."""
+
+    @classmethod
+    def of(cls, record: ConsumedRecord, place: int | None, equal_before: int, *, on_source: bool) -> Stray:
+        """Remember a record."""
+        digest = blake2b(digest_size=_DIGEST_BYTES)
+        headers = record.headers or ()
+        for part in (record.key, record.value, *(p for k, v in headers for p in (k.encode(), v))):
+            digest.update(b"\xff" if part is None else len(part).to_bytes(4, "big"))
+            digest.update(part or b"")
+        digest.update(record.timestamp.to_bytes(8, "big", signed=True))
+        return cls(on_source, record.offset, place, digest.hexdigest(), preview(record), equal_before)
+
+
+class _Side:
+    """The strays of one cluster, found by content, forgotten in order."""
+
+    def __init__(self) -> None:
+        self.all: OrderedDict[int, Stray] = OrderedDict()
+        self._by_digest: dict[str, deque[Stray]] = {}
+
+    def add(self, stray: Stray) -> None:
+        self.all[stray.offset] = stray
+        self._by_digest.setdefault(stray.digest, deque()).append(stray)
+
+    def remove(self, stray: Stray) -> None:
+        del self.all[stray.offset]
+        same = self._by_digest[stray.digest]
+        same.remove(stray)
+        if not same:
+            del self._by_digest[stray.digest]
+
+    def take(self, digest: str) -> Stray | None:
+        same = self._by_digest.get(digest)
+        if not same:
+            return None
+        stray = same[0]
+        self.remove(stray)
+        return stray
+
+    def first(self) -> Stray:
+        return next(iter(self.all.values()))
+
+
+class UnmatchedRecords:
+    """Joins strays of both sides by content.
+
+    :param moved: called with (source, target) of the same content
+    :param lost: called with a record without a counterpart
+    :param different: called with (source, target) at the same offset that nothing else explains
+    """
+
+    def __init__(
+        self,
+        moved: Callable[[Stray, Stray], None],
+        lost: Callable[[Stray], None],
+        different: Callable[[Stray, Stray], None],
+    ) -> None:
+        self._moved, self._lost, self._different = moved, lost, different
+        self._sides = {True: _Side(), False: _Side()}
+        """The source's, then the target's."""
+
+    def add(self, stray: Stray) -> None:
+        """Add a record whose expected offset on the other side is empty or holds another record."""
+        if (found := self._sides[not stray.on_source].take(stray.digest)) is not None:
+            self._moved(*((stray, found) if stray.on_source else (found, stray)))
+            return
+        side = self._sides[stray.on_source]
+        side.add(stray)
+        if len(side.all) > _WINDOW:
+            self._give_up(side.first())
+
+    def pair(self, source: Stray, target: Stray, fields: tuple[str, ...]) -> None:
+        """Add two records of different content at one offset."""
+        source.partner, target.partner, source.fields = target, source, fields
+        self.add(source)
+        self.add(target)
+
+    def finish(self) -> None:
+        """Report the remaining records as lost or different: no more records follow."""
+        for side in self._sides.values():
+            while side.all:
+                self._give_up(side.first())
+
+    def _give_up(self, stray: Stray) -> None:
+        self._sides[stray.on_source].remove(stray)
+        partner, other = stray.partner, self._sides[not stray.on_source]
+        if partner is None or other.all.get(partner.offset) is not partner:
+            self._lost(stray)
+            return
+        other.remove(partner)
+        self._different(*((stray, partner) if stray.on_source else (partner, stray)))
 
 
 class Segment(NamedTuple):
@@ -139,8 +341,8 @@ class Comparison:
             name for name, a, b in zip(ConsumedRecord._fields[1:], s[1:], t[1:], strict=True) if a != b
         )
         self._strays.pair(
-            Stray.of(s, s.offset, t.offset, self.counts.equal),
-            Stray.of(t, t.offset, s.offset, self.counts.equal),
+            Stray.of(s, t.offset, self.counts.equal, on_source=True),
+            Stray.of(t, s.offset, self.counts.equal, on_source=False),
             fields,
         )
 
@@ -148,9 +350,9 @@ class Comparison:
         if place is None and _is_in(self._rules.source_apart, s.offset):
             self.counts.source_records -= 1
             return
-        stray = Stray.of(s, s.offset, place, self.counts.equal)
+        stray = Stray.of(s, place, self.counts.equal, on_source=True)
         if place is None or not self._rules.target_compacted or s.key is None:
-            self._strays.source(stray)
+            self._strays.add(stray)
         elif s.value is None:
             self.counts.compacted += 1  # a tombstone that compaction may remove
         else:
@@ -177,7 +379,7 @@ class Comparison:
         if origin is None and _is_in(self._rules.target_apart, t.offset):
             self.counts.target_records -= 1
         else:
-            self._strays.target(Stray.of(t, t.offset, origin, self.counts.equal))
+            self._strays.add(Stray.of(t, origin, self.counts.equal, on_source=False))
 
     def _outlives(self, t: ConsumedRecord, origin: int) -> None:
         """Remember a key that may be deleted on the source: later records of it are read yet."""
@@ -190,7 +392,7 @@ class Comparison:
 
     def _finish(self) -> None:
         for stray in self._open_keys.values():
-            self._strays.source(stray)
+            self._strays.add(stray)
         self._strays.finish()
 
     # -- results of the strays ----------------------------------------------------------------------
@@ -216,33 +418,28 @@ class Comparison:
                 self.findings[i] = found.as_kind(DifferenceKind.OUT_OF_ORDER)
                 return
 
-    def _lost(self, stray: Stray, *, on_source: bool) -> None:
-        """A record without a counterpart."""
-        if on_source:
-            if stray.place is not None and stray.place < self._rules.target_start():
+    def _lost(self, stray: Stray) -> None:
+        """Report a record without a counterpart, if neither side's retention explains it."""
+        expected, text = stray.place, stray.preview
+        source: int | None
+        target: int | None
+        if stray.on_source:
+            if expected is not None and expected < self._rules.target_start():
                 self.counts.deleted_at_target += 1
                 return
-            self._add(
-                Difference(
-                    DifferenceKind.MISSING, stray.offset, stray.place, stray.digest, evidence=stray.preview
-                )
-            )
-            return
-        if stray.place is not None and stray.place < self._rules.source_start():
-            self.counts.deleted_at_source += 1
-            return
-        text = stray.preview
-        if stray.place is None:
-            text = f"not written by this flow: {text}"
-        self._add(Difference(DifferenceKind.EXTRA, stray.place, stray.offset, stray.digest, evidence=text))
+            kind, source, target = DifferenceKind.MISSING, stray.offset, expected
+        else:
+            if expected is not None and expected < self._rules.source_start():
+                self.counts.deleted_at_source += 1
+                return
+            kind, source, target = DifferenceKind.EXTRA, expected, stray.offset
+            text = text if expected is not None else f"not written by this flow: {text}"
+        self._add(Difference(kind, source, target, stray.digest, evidence=text))
 
-    def _different(self, source: Stray, target: Stray, fields: tuple[str, ...]) -> None:
+    def _different(self, source: Stray, target: Stray) -> None:
+        fields, kind = source.fields, DifferenceKind.DIFFERENT
         evidence = f"{', '.join(fields)} differ: source {source.preview}, target {target.preview}"
-        self._add(
-            Difference(
-                DifferenceKind.DIFFERENT, source.offset, target.offset, fields=fields, evidence=evidence
-            )
-        )
+        self._add(Difference(kind, source.offset, target.offset, fields=fields, evidence=evidence))
 
     def _add(self, finding: Difference) -> None:
         self.counts.count(finding.kind)
@@ -260,10 +457,7 @@ def compare(
     segments: Iterable[Segment],
     rules: Rules,
 ) -> Comparison:
-    """Compare two streams of records through the segments of the offset map.
-
-    Memory is bounded by a window of records that do not fit, whatever the length of the streams.
-    """
+    """Compare two streams through the segments of the offset map, in bounded memory."""
     comparison = Comparison(segments, rules)
     comparison.run(source, target)
     return comparison

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
-import json
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
+from drkit.flow_state.codec.record import TaskData
 from drkit.model import TopicPartition
 from drkit.offsets import SegmentMap
 from drkit.offsets.segments import UNKNOWN
@@ -61,7 +61,7 @@ class PartitionView:
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class Range(TaskData):
     """A piece of a partition for one task: source offsets and the target offsets that belong to them."""
 
     source: TopicPartition
@@ -91,20 +91,6 @@ class Range:
         """The number of offsets to be read on both sides."""
         return self.source_to - self.source_from + self.target_to - self.target_from
 
-    def to_json(self) -> str:
-        """The range as JSON, as it travels to a task."""
-        return json.dumps(asdict(self), separators=(",", ":"))
-
-    @classmethod
-    def from_json(cls, text: str) -> Range:
-        """Read back what :meth:`to_json` wrote."""
-        raw: dict[str, Any] = json.loads(text)
-        raw["source"] = TopicPartition(*raw["source"])
-        raw["target"] = TopicPartition(*raw["target"])
-        raw["segments"] = tuple(Segment(*s) for s in raw["segments"])
-        raw["apart"] = tuple(tuple(each) for each in raw["apart"])
-        return cls(**raw)
-
 
 def closed(segments: SegmentMap, target_end: int) -> tuple[Segment, ...]:
     """The segments with the open last one cut at the target's end."""
@@ -124,23 +110,11 @@ def cut(views: Iterable[PartitionView], slots: int) -> list[Range]:
     return [r for v in views for r in (*_before(v), *_ranges(v, step))]
 
 
-def spread(ranges: Iterable[Range], tasks: int) -> list[list[Range]]:
-    """Ranges shared out to tasks, the largest first to the one with the least."""
-    shares: list[list[Range]] = [[] for _ in range(max(1, tasks))]
-    loads = [0] * len(shares)
-    for each in sorted(ranges, key=lambda r: -r.size):
-        least = loads.index(min(loads))
-        shares[least].append(each)
-        loads[least] += each.size + 1
-    return [share for share in shares if share]
-
-
 def _begin(view: PartitionView) -> int:
     return view.source_start if view.begin is None else max(view.begin[0], view.source_start)
 
 
 def _before(view: PartitionView) -> Iterator[Range]:
-    """The part that was copied before the map begins, in one piece."""
     if not view.before or view.begin is None:
         return
     up, down = view.begin
@@ -208,10 +182,7 @@ def _clipped(segments: tuple[Segment, ...], start: int, stop: int) -> Iterator[S
 
 
 def from_checked(view: PartitionView, checked: tuple[int, int] | None) -> PartitionView:
-    """Leave out what an earlier verification found equal, up to a source and a target offset.
-
-    If one of the end offsets has decreased since, nothing is left out.
-    """
+    """Leave out what a verification found equal, unless one of the ends has decreased since."""
     if checked is None or checked[0] > view.frontier or checked[1] > view.target_end:
         return view
     return replace(view, begin=checked, before=False, taken_over=None)

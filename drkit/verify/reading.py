@@ -8,10 +8,15 @@ from typing import Any, Final
 
 from drkit.config import ClusterSettings
 from drkit.errors import Failed
-from drkit.kafka.client_config import confluent_config
-from drkit.kafka.clients import ConfluentPartition, Consumer, KafkaError, KafkaException, Message
-from drkit.kafka.reading.groupless import is_passed_over
-from drkit.kafka.reading.headers import all_headers
+from drkit.kafka.clients import (
+    ConfluentPartition,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    confluent_config,
+)
+from drkit.kafka.reading.log_reader import all_headers, is_passed_over
 from drkit.model import TopicPartition
 from drkit.verify.compare import ConsumedRecord
 
@@ -58,18 +63,11 @@ class RangeReader:
         )
 
     def read(self, partition: TopicPartition, start: int, stop: int) -> Iterator[ConsumedRecord]:
-        """The records in [start, stop), in order.
-
-        :raises Failed: the cluster refuses, or does not answer for a minute
-        """
+        """Yield the records in [start, stop). Raises Failed if the cluster refuses, or is silent."""
         for message in self.messages(partition, start, stop):
             offset: Any = message.offset()
             yield ConsumedRecord(
-                offset,
-                message.key(),
-                message.value(),
-                all_headers(message),
-                message.timestamp()[1],
+                offset, message.key(), message.value(), all_headers(message), message.timestamp()[1]
             )
 
     def messages(self, partition: TopicPartition, start: int, stop: int) -> Iterator[Message]:
@@ -100,17 +98,11 @@ class RangeReader:
                 raise self._silent(partition)
 
     def log_start(self, partition: TopicPartition) -> int:
-        """The partition's current first offset.
-
-        :raises Failed: the cluster does not say
-        """
+        """The partition's current first offset. Raises Failed if the cluster does not say."""
         return self._ends(partition)[0]
 
     def log_end(self, partition: TopicPartition) -> int:
-        """The partition's current end: of a reader of committed records its last stable offset.
-
-        :raises Failed: the cluster does not say
-        """
+        """Return the end, or of committed records the last stable offset. Raises Failed without it."""
         return self._ends(partition)[1]
 
     def _ends(self, partition: TopicPartition) -> tuple[int, int]:
@@ -130,11 +122,8 @@ class RangeReader:
             )
 
     def _silent(self, partition: TopicPartition) -> Failed:
-        return Failed(
-            "verify_cluster_silent",
-            where=f"{self._alias}: {partition}",
-            evidence=f"nothing arrived for {_PATIENCE_SECONDS:.0f} s",
-        )
+        evidence = f"nothing arrived for {_PATIENCE_SECONDS:.0f} s"
+        return Failed("verify_cluster_silent", where=f"{self._alias}: {partition}", evidence=evidence)
 
     def close(self) -> None:
         """Leave the cluster."""

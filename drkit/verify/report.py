@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any
 
 from drkit.counted import counted
-from drkit.verify.finding import Counts, Difference, DifferenceKind
+from drkit.verify.compare import Counts, Difference, DifferenceKind
 from drkit.verify.ranges import PartitionView
 from drkit.verify.task import MOST, RangeResult
 
@@ -115,7 +115,6 @@ class FlowReport:
         return answer
 
     def _taken_over(self) -> list[dict[str, Any]]:
-        """A row for each topic that MirrorMaker 2 had copied before."""
         return [
             {
                 "topic": topic,
@@ -136,7 +135,6 @@ class FlowReport:
         return [(topic, [t for _, t in group]) for topic, group in groupby(parts, key=itemgetter(0))]
 
     def _key_notes(self) -> list[str]:
-        """Notes on keys that live on the target alone."""
         topics = sorted({p.topic for p in self.partitions if p.counts.outlived})
         found = {t: sum(p.counts.outlived for p in self.partitions if p.topic == t) for t in topics}
         return [
@@ -146,7 +144,6 @@ class FlowReport:
         ]
 
     def _old_notes(self) -> list[str]:
-        """Notes on the part that MirrorMaker 2 had copied."""
         notes = []
         for topic, found in self._old_parts():
             if not all(t.committed for t in found):

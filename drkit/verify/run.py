@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-import json
 import time
 
+from drkit.clock import wall_ms
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.counted import counted
 from drkit.errors import ConfigError, DrkitError, Failed
+from drkit.flow_state.records import VerifiedRecord
 from drkit.kafka.admin import Cluster, refuse_same_cluster
 from drkit.spark.conf import secrets_of
 from drkit.spark.jobs import SparkJobs
@@ -17,10 +18,9 @@ from drkit.spark.master import batch_tasks
 from drkit.spark.session import SharedSpark, plan_spark, spark_session
 from drkit.spark.watched import run_watched
 from drkit.verify import snapshot as verify_snapshot
-from drkit.verify.checked import Checked, remember
-from drkit.verify.ranges import Range, cut, spread
+from drkit.verify.ranges import Range, cut
 from drkit.verify.report import FlowReport, PartitionResult, join
-from drkit.verify.snapshot import Snapshot
+from drkit.verify.snapshot import Snapshot, remember
 from drkit.verify.task import RangeResult, compare_range
 
 Progress = Callable[[str], None]
@@ -112,23 +112,19 @@ def _run(
 ) -> list[RangeResult]:
     if not ranges:
         return []
-    shares = [[r.to_json() for r in share] for share in spread(ranges, len(ranges))]
+    texts = [r.to_json() for r in sorted(ranges, key=lambda r: -r.size)]  # the largest begin first
 
-    def compare_share(share: str) -> str:
-        found = [compare_range(Range.from_json(r), source, target) for r in json.loads(share)]
-        return json.dumps([result.to_json() for result in found])
+    def compare_text(text: str) -> str:
+        return compare_range(Range.from_json(text), source, target).to_json()
 
     jobs = SparkJobs(workshop, "drkit verify", _BROKE_OFF, "")
     try:
         answers = run_watched(
-            jobs,
-            [json.dumps(share) for share in shares],
-            compare_share,
-            lambda ended: progress(f"{ended} of {len(shares)} ranges compared"),
+            jobs, texts, compare_text, lambda ended: progress(f"{ended} of {len(texts)} ranges compared")
         )
     except DrkitError as error:
         raise Failed(_BROKE_OFF, evidence=error.evidence or error.what) from error
-    return [RangeResult.from_json(text) for answer in answers for text in json.loads(answer)]
+    return [RangeResult.from_json(answer) for answer in answers]
 
 
 def _remember(
@@ -139,11 +135,11 @@ def _remember(
     progress: Progress,
 ) -> None:
     equal = {(p.topic, p.partition) for p in partitions if not p.counts.differences and not p.undecided}
-    checked = [
-        Checked(v.source, snapshot.ids[v.source.topic], v.frontier, v.target_end)
+    checked = {
+        v.source: VerifiedRecord(*snapshot.ids[v.source.topic], v.frontier, v.target_end, wall_ms())
         for v in snapshot.views
         if v.source in equal
-    ]
+    }
     try:
         if checked:
             remember(target, flow.source, checked)

@@ -6,22 +6,167 @@ each record before those ends was written to the map before it was appended, so 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from drkit.config import FlowSettings
+from drkit.config import ClusterSettings, FlowSettings
 from drkit.counted import counted
 from drkit.errors import Failed
+from drkit.flow_state.copied_topics import began_of, crossings_of, cuts_of, emptied_of
+from drkit.flow_state.left_out import tail_end_of
+from drkit.flow_state.names import offset_map_topic, state_topic
+from drkit.flow_state.records import ProducerIdsRecord, TakeoverRecord, VerifiedRecord
+from drkit.flow_state.state import FlowState
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.topics import Topic, describe_topics, list_offsets, topic_configs, topic_names
+from drkit.kafka.raw import EventLoop, RawCluster
+from drkit.kafka.requests import LATEST, TopicMetadata, metadata
+from drkit.kafka.requests import list_offsets as offsets_of_leader
+from drkit.kafka.topics import describe_topics, list_offsets, topic_configs, topic_names
 from drkit.model import TopicPartition
-from drkit.offsets import MapKey
+from drkit.offset_map.bucket import MapBucket
+from drkit.offset_map.look import Look
+from drkit.offset_map.reading import read_on
+from drkit.offset_map.settling import Wanted, settle_one
+from drkit.offset_map.topic import bucket_of
+from drkit.offsets import MapKey, PartitionMap, SegmentMap
+from drkit.offsets.crossing import Crossing
 from drkit.offsets.resolution import Resolution
 from drkit.topology.topic_configs import is_compacted
-from drkit.verify.ranges import PartitionView, closed, from_checked
-from drkit.verify.target_map import TargetMap, Unknown
+from drkit.verify.ranges import PartitionView, TakenOver, closed, from_checked
+
+
+def remember(target: ClusterSettings, source: str, found: Mapping[TopicPartition, VerifiedRecord]) -> None:
+    """Store which source partitions were found equal. Raises Failed if the state topic does not accept it."""
+    with closing(StateTopic(target, source)) as state:
+        for partition, record in found.items():
+            state.put(record, VerifiedRecord.name_of(partition))
+
+
+class Unknown(Exception):
+    """The map gives no exact answer for a partition; the text says why."""
+
+
+class TargetMap:
+    """The map of a flow, read when this is made.
+
+    Unlike the copy task, it reads up to an end offset fixed at its start: beside a running replicator in bulk
+    mode there is always another open transaction.
+
+    :raises ClusterUnreachable: the target does not answer
+    """
+
+    def __init__(self, target: ClusterSettings, source: str, topics: list[str]) -> None:
+        self._loop = EventLoop()
+        self._cluster = RawCluster(self._loop, target, "verify")
+        self._name = offset_map_topic(source)
+        self._state_name = state_topic(source)
+        self._topics: dict[str, TopicMetadata] = {}
+        self._buckets: list[MapBucket] = []
+        self._state = FlowState()
+        self._missing = ""
+        self._loop.run(self._read, topics)
+        if self._topics[self._state_name].leaders:
+            with closing(StateTopic(target, source)) as state:
+                state.load()
+                self._state = state.records
+
+    async def _read(self, topics: list[str]) -> None:
+        await self._cluster.connected()
+        self._topics = await metadata(self._cluster, [*topics, self._name, self._state_name])
+        if not self._topics[self._name].leaders:
+            self._missing = f"the offset map topic {self._name} does not exist on {self._cluster.alias}"
+            return
+        for number in sorted(self._topics[self._name].leaders):
+            bucket = MapBucket(number, self._name)
+            await read_on(self._cluster, self._topics[self._name], bucket)
+            self._buckets.append(bucket)
+
+    def settled(
+        self, key: MapKey, at: TopicPartition, to: TopicPartition, start: int, end: int
+    ) -> Resolution:
+        """Return the map of a partition, by the target's first and last stable offset. Raises Unknown."""
+        state = PartitionMap()
+        if not self._missing:
+            bucket = self._buckets[bucket_of(*at, len(self._buckets))]
+            if (doubt := bucket.doubt(key)) is not None:
+                raise Unknown(doubt.reason)
+            state = bucket.of(key.source_id, key.target_id, at.partition)
+        if state.tail is None and not state.pending:
+            if end > start:
+                raise Unknown(self._missing or _never_heard(key, start, end))
+            return Resolution(
+                segments=SegmentMap(),
+                history=None,
+                upstream=None,
+                downstream=end,
+                copied_end=end,
+                sequence=0,
+                leader_epoch=-1,
+            )
+        ids = self._state.get(ProducerIdsRecord)
+        own = frozenset(ids.ids if ids is not None else ())
+        wanted = Wanted(to, state, own, began_at=began_of(self._state).get(at), emptied=self.emptied(at),
+                        tail_end=tail_end_of(self.crossings(at)))  # fmt: skip
+        leader = self._topics[to.topic].leaders.get(to.partition)
+        look = Look(0, end, start, leader.epoch if leader is not None else -1)
+        found = self._loop.run(settle_one, self._cluster, self._topics, wanted, look)
+        if isinstance(found.answer, Resolution):
+            return found.answer
+        if found.answer is None:
+            raise Unknown(f"the target's log cannot be read: Kafka error code {found.error}")
+        raise Unknown(found.answer.reason)
+
+    def emptied(self, at: TopicPartition) -> int:
+        """The target offset before which the copy of a source partition was emptied; 0: it was not."""
+        return emptied_of(self._state).get(at, 0)
+
+    def crossings(self, at: TopicPartition) -> tuple[Crossing, ...]:
+        """Where both sides of a source partition have the same records in another order."""
+        return crossings_of(self._state).get(at, ())
+
+    def has_turned(self, at: TopicPartition) -> bool:
+        """Whether copying a source partition began with the map of the other direction."""
+        return at in cuts_of(self._state)
+
+    def reaches(self, partition: TopicPartition, offset: int) -> bool:
+        """Whether the target's log now reaches this offset."""
+        node = self._topics[partition.topic].leaders[partition.partition].node
+
+        async def ask() -> Any:
+            return await offsets_of_leader(self._cluster, node, {partition: LATEST}, committed=False)
+
+        return bool(self._loop.run(ask)[partition].offset >= offset)
+
+    def checked(self, ids: tuple[UUID, UUID], partition: TopicPartition) -> tuple[int, int] | None:
+        """Source and target offset up to which an earlier verification found these topics equal."""
+        found = self._state.get(VerifiedRecord, VerifiedRecord.name_of(partition))
+        if found is None or (found.source_id, found.target_id) != ids:
+            return None
+        return found.source_offset, found.target_offset
+
+    def taken_over(self, ids: tuple[UUID, UUID], partition: TopicPartition) -> TakenOver | None:
+        """Where drkit continued, if MirrorMaker 2 had copied before."""
+        found = self._state.get(TakeoverRecord, partition.topic)
+        if found is None or (found.source_id, found.target_id) != ids:
+            return None
+        place = found.partitions.get(partition.partition)
+        return None if place is None else TakenOver(place.resumed_at, place.target_end, place.committed)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._cluster.close()
+        self._loop.close()
+
+
+def _never_heard(key: MapKey, start: int, end: int) -> str:
+    return (
+        f"the target holds offsets {start} to {end}, but the offset map knows nothing of this partition"
+        f" (source topic id {key.source_id}, target topic id {key.target_id})"
+    )
 
 
 class Unclear(NamedTuple):
@@ -48,8 +193,8 @@ class Snapshot:
 class _Pair(NamedTuple):
     """A topic and its copy."""
 
-    source: Topic
-    target: Topic
+    source: TopicMetadata
+    target: TopicMetadata
 
 
 class _Side(NamedTuple):
@@ -78,7 +223,7 @@ def take(
     for name, topic in on_source.items():
         copy = on_target.get(flow.naming_policy.downstream(name))
         if copy is None:
-            out.absent[name] = _held(source, name, topic.partitions)
+            out.absent[name] = _held(source, name, topic.leaders)
         else:
             pairs.append(_Pair(topic, copy))
             out.ids[name] = (topic.topic_id, copy.topic_id)
@@ -113,7 +258,7 @@ class _Look:
     def run(self, *, only_new: bool) -> None:
         """Fill the snapshot."""
         for pair in self._pairs:
-            for number in sorted(pair.source.partitions):
+            for number in sorted(pair.source.leaders):
                 at, to = TopicPartition(pair.source.name, number), TopicPartition(pair.target.name, number)
                 try:
                     view = self._view(pair, at, to)
@@ -129,7 +274,7 @@ class _Look:
 
     def _view(self, pair: _Pair, at: TopicPartition, to: TopicPartition) -> PartitionView:
         if to not in self._target.ends:
-            raise Unknown(f"the target topic has only {counted(len(pair.target.partitions), 'partition')}")
+            raise Unknown(f"the target topic has only {counted(len(pair.target.leaders), 'partition')}")
         end, emptied = self._target.ends[to], self._map.emptied(at)
         start = max(self._target.starts[to], emptied)
         if self._target.starts[to] < emptied:
@@ -185,8 +330,8 @@ class _Look:
         return tuple(out)
 
 
-def _side(cluster: Cluster, topics: list[Topic]) -> _Side:
-    where = [TopicPartition(t.name, n) for t in topics for n in t.partitions]
+def _side(cluster: Cluster, topics: list[TopicMetadata]) -> _Side:
+    where = [TopicPartition(t.name, n) for t in topics for n in t.leaders]
     configs = topic_configs(cluster, [t.name for t in topics])
     compacted = [n for n, c in configs.items() if is_compacted(c)]
     return _Side(

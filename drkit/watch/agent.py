@@ -5,16 +5,23 @@ The fence stays until a person lifts it, whatever the observers say later: there
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+import json
+import os
 from pathlib import Path
 import secrets
+import stat
 import threading
-from typing import Final
+from typing import Final, NamedTuple
 import uuid
 
 from drkit import observe
-from drkit.clock import Millis, Seconds, boottime, wall_ms
+from drkit.atomic_file import replace_file
+from drkit.clock import Millis, Seconds, boottime, monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings, Settings
+from drkit.config.tables.watch import FenceAgentSettings
 from drkit.detect.agents import AgentNote
 from drkit.detect.awake import AwakeClock, Ticker
 from drkit.detect.lease import Hold, Lease
@@ -23,9 +30,143 @@ from drkit.detect.noticeboard import Noticeboard
 from drkit.detect.speakers import Speakers
 from drkit.detect.votes import Vote
 from drkit.errors import Failed
-from drkit.watch.agent_state import AgentState, find_state, read_state, write_state
-from drkit.watch.fencing import FencingResult, fence, run
-from drkit.watch.names import configured_name
+from drkit.kafka.probe import ProbeFinding, ProbeKind, probe
+from drkit.kafka.security.settings import read_security
+from drkit.private_file import open_private
+from drkit.repoint.contract import TryAgain
+from drkit.repoint.program import run_program
+from drkit.watch.identity import configured_name
+
+_LARGEST: Final = 1 << 20
+"""Bytes: a larger file holds something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentState:
+    """The content of the file."""
+
+    armed: bool = False
+    """The agent held a lease: observers rely on it."""
+    fenced: bool = False
+    """The site's command and the proof succeeded; stays set until a person lifts the fence."""
+    at_ms: int = 0
+    evidence: tuple[str, ...] = ()
+
+
+def read_state(path: Path) -> AgentState:
+    """The content of the file; a missing file is an agent that is not armed.
+
+    :raises Failed: it cannot be read, or is damaged
+    """
+    return find_state(path) or AgentState()
+
+
+def find_state(path: Path) -> AgentState | None:
+    """The content of the file; None without a file. A symbolic link is not followed.
+
+    :raises Failed: it cannot be read, or is damaged
+    """
+    try:
+        raw = json.loads(_content(path))
+        return AgentState(
+            bool(raw["armed"]), bool(raw["fenced"]), int(raw["at_ms"]), tuple(map(str, raw["evidence"]))
+        )
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+        raise Failed("agent_state_unreadable", where=str(path), evidence=str(error)) from error
+
+
+def _content(path: Path) -> bytes:
+    # Without O_NONBLOCK the open would wait for a pipe of that name.
+    handle = open_private(path, os.O_RDONLY | os.O_NONBLOCK)
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise ValueError("a folder, pipe or device has its name")
+        return file.read(_LARGEST)
+
+
+def write_state(path: Path, state: AgentState) -> None:
+    """Write the file atomically and durably. Its owner stays, also if an administrator lifts the fence.
+
+    :raises Failed: the disk does not take it
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        replace_file(path, json.dumps(asdict(state)).encode())
+    except OSError as error:
+        raise Failed("agent_state_unwritable", where=str(path), evidence=str(error)) from error
+
+
+_SHOWN: Final = 300
+_LEAST: Final = 0.5
+
+
+class FencingResult(NamedTuple):
+    """Outcome of the command and of the proof."""
+
+    proven: bool
+    evidence: tuple[str, ...]
+
+
+def fence(
+    settings: FenceAgentSettings,
+    listeners: Iterable[ClusterSettings],
+    servers: Callable[[], Iterable[str]] = tuple,
+    clock: Seconds = monotonic,
+) -> FencingResult:
+    """Run the site's command, then prove that no more writes are possible, all within ``fence_seconds``.
+
+    :param listeners: every listener of the primary
+    :param servers: more addresses of its brokers; called after the command, so that notes of others cannot
+        keep it from running
+    """
+    ends = clock() + settings.fence_seconds
+    why = run(settings.command or (), settings.fence_seconds)
+    said = f"command {(settings.command or ('none',))[0]}: {why or 'ended with 0'}"
+    left = max(_LEAST, ends - clock())
+    if settings.proof_command:
+        refused = run(settings.proof_command, left)
+        proof = f"proof {settings.proof_command[0]}: {refused or 'ended with 0'}"
+        return FencingResult(not refused, (said, proof))
+    found = closed(listeners, servers(), min(left, 2.0))
+    # The command may have failed and the broker be gone all the same: the proof decides.
+    return FencingResult(found.proven, (said, *found.evidence))
+
+
+def closed(listeners: Iterable[ClusterSettings], servers: Iterable[str], seconds: float) -> FencingResult:
+    """Whether every address refuses connections.
+
+    A silent broker proves nothing: a frozen one accepts all queued writes when it wakes. Nor does an
+    unreachable one: others may reach it.
+    """
+    ways = list(listeners)
+    wanted = {(s, w) for w in range(len(ways)) for s in ways[w].servers}
+    wanted |= {(s, 0) for s in servers if not any(s == known for known, _ in wanted)}
+
+    def look(at: tuple[str, int]) -> ProbeFinding:
+        server, way = at
+        security = read_security(ways[way])
+        return probe(server, security, f"clusters.{ways[way].alias}", seconds, handshake=False)
+
+    with ThreadPoolExecutor(max(1, len(wanted))) as pool:
+        found = list(pool.map(look, sorted(wanted)))
+    told = tuple(f"{f.server}: {f.kind.value}" for f in found)
+    return FencingResult(bool(found) and all(f.kind is ProbeKind.REFUSED for f in found), told)
+
+
+def run(command: Sequence[str], seconds: float) -> str:
+    """Run a program of the site; returns why it failed, empty when it ended with 0."""
+    if not command:
+        return "not set"
+    try:
+        done = run_program(command, "", {}, seconds)
+    except TryAgain:
+        return f"did not end in {seconds:.1f} s"
+    except Failed as error:
+        return error.in_short
+    return f"exit code {done.code}: {done.output[-_SHOWN:]}" if done.code else ""
+
 
 _TICK_SECONDS: Final = 0.2
 _RETRY_SECONDS: Final = 2.0

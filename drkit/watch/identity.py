@@ -1,14 +1,42 @@
-"""An observer's identity: the name under which it votes, and the run of its process."""
+"""Identify an observer: the name under which it votes, and the run of its process."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 import os
 import socket
 import uuid
 
 from drkit.config.tables.watch import WatchSettings
-from drkit.watch.names import configured_name
+from drkit.detect.note_kinds import label
+from drkit.errors import ConfigError
+from drkit.flow_state.codec.fields import Malformed
+
+
+def usable_name(name: str, option: str) -> str:
+    """The name, if others accept notes with it.
+
+    :param option: by which it is set, for the error
+    :raises ConfigError: others would drop every note
+    """
+    try:
+        return label(name)
+    except Malformed as error:
+        raise ConfigError("name_unprintable", where=option, evidence=f"{name[:80]!r}: {error}") from None
+
+
+def configured_name(name: str, names: Collection[str], setting: str, option: str) -> str:
+    """The name, if the configuration lists it, or lists no names.
+
+    :param setting: which lists the names
+    :param option: by which the name is set, for the error
+    :raises ConfigError: others would not count it
+    """
+    if names and name not in names:
+        evidence = f"{setting} = {', '.join(sorted(names))}"
+        raise ConfigError("name_not_listed", where=option, evidence=evidence, name=name, setting=setting)
+    return usable_name(name, option)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +60,7 @@ def this_process(
     """
     watch = watch or WatchSettings()
     option = "--observer" if name or not watch.name else "watch.name"
-    called = name or (watch.name or socket.gethostname()) + ("" if votes else ", looking on")
+    called = name or (watch.name or socket.gethostname()) + ("" if votes else ", not voting")
     names = watch.observer_names if votes else ()
     usable = configured_name(called, names, "watch.observers", option)
     return ObserverIdentity(usable, f"{uuid.uuid4().hex[:12]}/{os.getpid()}", votes)

@@ -11,8 +11,8 @@ from drkit.config import FlowSettings, Settings
 from drkit.detect.votes import MEANS, Says
 from drkit.errors import DrkitError
 from drkit.failover import pending_fences
+from drkit.failover.interpreter import UNEXPECTED, unexpected
 from drkit.failover.service import FailoverService
-from drkit.failover.unexpected import UNEXPECTED, unexpected
 from drkit.kafka.raw import RawError
 from drkit.watch.observer import Moment
 

@@ -27,7 +27,7 @@ _WHEN: Final = "condition (the first match wins)"
 def verdicts() -> str:
     """The table of verdicts."""
     rows = [_verdict(row) for row in (*ABOUT_THE_PRIMARY, *AGAINST_A_FAILOVER, LOST)]
-    return _table(("verdict", "reason", _WHEN, "what a person does"), rows)
+    return _table(("verdict", "reason", _WHEN, "what to do"), rows)
 
 
 def _verdict(row: VerdictRow) -> tuple[str, ...]:

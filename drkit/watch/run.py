@@ -13,17 +13,16 @@ from drkit.detect.awake import AwakeClock, Ticker
 from drkit.detect.reasons import Reason, runbook
 from drkit.detect.verdict import VerdictKind
 from drkit.errors import ConfigError
-from drkit.monitoring.metrics_drills import DrillSamples
+from drkit.monitoring.metrics import DrillSamples
 from drkit.monitoring.page.server import Listen, answering
-from drkit.next_command import Given, completed
-from drkit.watch.announcer import Announcer, failover_command, in_words
+from drkit.next_command import Given, with_given_options
+from drkit.watch.alerts import Announcer, Teller, failover_command, in_words
 from drkit.watch.automatic import AutoFailover, by_service
 from drkit.watch.board import WatchBoard
 from drkit.watch.identity import ObserverIdentity
 from drkit.watch.observer import Moment, Observer
 from drkit.watch.pending_fences import PendingFences
 from drkit.watch.pending_fences import by_service as applied_by_service
-from drkit.watch.tell import Teller
 
 TICK_SECONDS: Final = 0.25
 _SETTLING_SECONDS: Final = 15.0
@@ -83,7 +82,7 @@ class _FlowWatcher:
         """Look once, and act on the verdict."""
         moment = self.observer.look()
         given = self._options.given._replace(flow=moment.flow)
-        verdict = moment.verdict._replace(next=completed(moment.verdict.next, given))
+        verdict = moment.verdict._replace(next=with_given_options(moment.verdict.next, given))
         moment = self.newest = moment._replace(verdict=verdict)
         now = monotonic()
         command = failover_command(moment.flow, verdict, given.options(flow=False))

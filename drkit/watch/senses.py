@@ -7,11 +7,13 @@ from typing import Final, NamedTuple
 
 from drkit import observe
 from drkit.clock import Seconds, boottime, monotonic, wall_ms
-from drkit.config import FlowSettings, Settings
+from drkit.config import ClusterSettings, FlowSettings, Settings
+from drkit.config.tables.detection import DetectionSettings
 from drkit.detect.awake import AwakeClock
+from drkit.detect.phi import PhiAccrual, PhiRules
 from drkit.detect.probes import OWN, Probes
 from drkit.detect.readiness import ReadinessFinding, readiness
-from drkit.detect.risk import Sighting
+from drkit.detect.risk import Risk, Sighting, of_answering_source, of_silent_source, unknown
 from drkit.detect.seen import SourceView
 from drkit.errors import DrkitError
 from drkit.flow_state.names import state_topic
@@ -21,13 +23,141 @@ from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
 from drkit.kafka.reading.compacted import newest_values
 from drkit.monitoring.board import FlowWatch
+from drkit.offsets.mm2_records import Heartbeat
 from drkit.status.copy_growth import Growth
+from drkit.status.heartbeat_tail import HeartbeatTail
+from drkit.status.lag.source import NOTHING_HELD, HeldBack, held_total
 from drkit.status.model import FlowStatus
 from drkit.status.progress import Progress
 from drkit.status.protection import not_noted, not_protected, since_promoted
 from drkit.status.readiness_look import ReadinessLook
-from drkit.watch.beats import Arrivals, HeartbeatListener
-from drkit.watch.loss import LossKnown, last_seen_ms, loss_known
+
+
+class Arrivals(NamedTuple):
+    """Arrivals of heartbeats. None: no heartbeat of this flow ever arrived."""
+
+    phi: float | None
+    silence: float | None
+    newest_ms: int | None = None
+    """When the newest one that counts was written, by its emitter's clock."""
+    ahead: float = 0.0
+    """How far the last one is ahead of our clock, in seconds, if too far to count; else 0."""
+
+
+class HeartbeatListener:
+    """Listens from its own thread until :meth:`stop`.
+
+    :param ahead_ms: a heartbeat further ahead of our clock does not count
+    """
+
+    def __init__(
+        self,
+        target: ClusterSettings,
+        flow: FlowSettings,
+        settings: DetectionSettings,
+        clock: AwakeClock,
+        ahead_ms: int,
+    ) -> None:
+        self._clock = clock
+        self._rules = PhiRules(
+            flow.heartbeats_interval_seconds,
+            settings.phi_threshold,
+            settings.phi_window,
+            settings.phi_min_deviation_seconds,
+            settings.phi_pause_seconds,
+        )
+        self._lock = threading.Lock()
+        self._detector: PhiAccrual | None = None
+        self._asked_at = clock.now()
+        self._tail = HeartbeatTail(target, flow, arrived=self._arrived, ahead_ms=ahead_ms)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._tail.follow()
+
+    def stop(self) -> None:
+        """Stop the thread."""
+        self._tail.close()
+
+    def now(self) -> Arrivals:
+        """Arrivals until now."""
+        with self._lock:
+            now = self._clock.now()
+            if self._detector is not None and self._clock.stalled_since(self._asked_at):
+                self._detector.interrupted()
+            self._asked_at = now
+            if self._detector is None and (newest := self._tail.newest()) is not None:
+                # It arrived before we listened: its own timestamp shows for how long no other has arrived.
+                self._detector = PhiAccrual(self._rules, now - newest.age_seconds)
+            if self._detector is None:
+                return Arrivals(None, None, None, self._tail.ahead_seconds)
+            return Arrivals(
+                self._detector.phi(now), self._detector.silence(now), self._tail.newest_ms,
+                self._tail.ahead_seconds,
+            )  # fmt: skip
+
+    def _arrived(self, _beat: Heartbeat) -> None:
+        with self._lock:
+            now = self._clock.now()
+            if self._detector is None:
+                self._detector = PhiAccrual(self._rules, now)
+            self._detector.beat(now)
+
+
+def last_seen_ms(seen: SourceView, wall_ms: int, now: float) -> int | None:
+    """When this observer last got an answer from the source; None: it answers, or it never did.
+
+    All addresses fail since the begin of a watch that never saw the source alive: that says nothing.
+
+    :param now: the current time of the clock of `seen`
+    """
+    if seen.since is None or not seen.answered:
+        return None
+    return wall_ms - round((now - seen.since) * 1000)
+
+
+class LossKnown(NamedTuple):
+    """For a silent source, the parts of the bound; else the bound itself."""
+
+    counted: Risk | None
+    """The source answers; None: it is silent."""
+    sighting: Sighting
+    records: int | None = None
+    held: HeldBack = NOTHING_HELD
+
+    def risk(self, dead_for: float | None) -> Risk:
+        """The loss of a failover now.
+
+        :param dead_for: seconds for which the primary provably takes no record; None: not proven
+        """
+        if self.counted is not None:
+            return self.counted
+        seen = self.sighting
+        dead_since = None if dead_for is None else seen.now_ms - round(dead_for * 1000)
+        return of_silent_source(seen._replace(dead_since_ms=dead_since), self.records, self.held)
+
+
+def loss_known(status: FlowStatus | None, sighting: Sighting, *, silent: bool) -> LossKnown:
+    """What is known about the loss.
+
+    :param status: the newest look at the flow; None: no look yet
+    :param sighting: without the replicator's note, which is in the status
+    :param silent: our probes do not reach the source
+    """
+    if status is None:
+        return LossKnown(unknown("there was no look at the flow yet"), sighting)
+    loss = status.loss
+    held = held_total(p.held_back for p in status.partitions)
+    if status.source_answers and status.target_answers and not silent:
+        found = of_answering_source(loss.records, loss.seconds, exact=loss.exact, reason="", held=held)
+        return LossKnown(found, sighting)
+    ends = None
+    if loss.source_seen_seconds is not None:
+        ends = status.at_ms - round(loss.source_seen_seconds * 1000)
+    records = None if loss.records is None else loss.records - loss.held_back
+    noted = sighting._replace(ends_seen_ms=ends, noted_copied_ms=status.copied_ms)
+    return LossKnown(None, noted, records, held)
+
 
 _LOOK_SECONDS: Final = 4.0
 _LOOK_SHARE: Final = 1.0

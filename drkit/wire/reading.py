@@ -28,7 +28,8 @@ def visible(
     The result is never written, so no batch is joined with another one or cut because of its size.
 
     :param buffer: the record batches as fetched; the last may be cut off
-    :param end: first offset not wanted, None without a limit
+    :param end: first offset not wanted, None without a limit; a batch that begins after it shows that the
+        range ends in a gap
     :param aborted: the answer's aborted transactions: producer id, first offset
     :param without: producers whose records are left out
     :raises CorruptBatch: a batch cannot be read
@@ -37,6 +38,8 @@ def visible(
         buffer, position=position, end=end, aborted=aborted, skip_producer_ids=without,
         merge_below=_APART, merge_up_to=_APART, max_batch_bytes=_ANY_SIZE,
     )  # fmt: skip
+    if end is not None and found.next_source < end and any(h.base_offset >= end for h, _ in split(buffer)):
+        found.next_source = end  # compaction has removed what was between the last batch and this one
     return found
 
 

@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 
 from drkit.config import ClusterSettings
 from drkit.kafka.raw import EventLoop, RawCluster
-from drkit.offset_map.packs import parts
+from drkit.offset_map.bucket import parts
 from drkit.offset_map.reading import load
 from drkit.offset_map.topic import topic_name as map_topic_name
 from drkit.offsets import History, MapKey, MapRecord, Mark, SegmentMap

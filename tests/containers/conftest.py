@@ -17,7 +17,7 @@ from testcontainers.core.network import Network
 from testcontainers.core.waiting_utils import WaitStrategy, WaitStrategyTarget
 
 from drkit.local import jars
-from drkit.local.readiness import ask
+from drkit.local.broker import ask
 
 # By name, because the folder docker/ of this repository looks like a package to type checkers.
 docker: Any = import_module("docker")

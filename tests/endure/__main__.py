@@ -1,16 +1,22 @@
-"""``make endure``: a flow under churn; a line is fitted to each figure, and one that rises too fast fails."""
+"""``make endure``: a flow under churn; a line is fitted to each figure, and one that rises too fast fails.
+
+Sampled are the replicator (its driver, JVM and workers), a standby replicator, an observer, and the topics
+that drkit keeps on the target. The run ends after a number of epochs or minutes.
+"""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
+import os
 from pathlib import Path
 import re
-from statistics import linear_regression
+from statistics import fmean, linear_regression
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from typing import Final
 from urllib.request import urlopen
@@ -24,6 +30,7 @@ from drkit.local.ports import PortReservation
 from drkit.local.spec import ClusterSpec
 from drkit.model import TopicPartition
 from tests.endure.churn import BASE, Churn
+from tests.endure.hasty import EPOCHS
 
 _FLOW: Final = """
 [[flows]]
@@ -32,7 +39,7 @@ target = "b"
 topics = ["{base}", "churn.*"]
 tasks = 1
 buckets = 2
-epoch_seconds = 1
+epoch_seconds = {epoch}
 refresh_topics_interval_seconds = 1
 checkpoint_interval_seconds = 1
 sync_group_offsets_interval_seconds = 1
@@ -40,25 +47,35 @@ on_source_deleted = "mirror"
 on_source_group_deleted = "mirror"
 """
 _SAMPLE_SECONDS: Final = 10.0
+_LOOK_SECONDS: Final = 0.5
 _WARM: Final = 0.4
 """Share of the run before lines are fitted: heaps settle, and the first graces have to pass."""
+_PROCESSES: Final = ("driver", "jvm", "workers", "standby", "watch")
 BOUNDS: Final[Mapping[str, float]] = {
-    "memory MB": 120.0,
-    "threads": 60.0,
-    "descriptors": 120.0,
-    "metrics lines": 3000.0,
-    "checkpoints": 1500.0,
-    "state keys": 600.0,
-    "map keys": 1500.0,
+    "driver MB": 40.0,
+    "jvm MB": 60.0,
+    "workers MB": 40.0,
+    "standby MB": 40.0,
+    "watch MB": 20.0,
+    **{f"{name} threads": 10.0 for name in _PROCESSES},
+    **{f"{name} descriptors": 20.0 for name in _PROCESSES},
+    "metrics lines": 600.0,
+    "checkpoints": 300.0,
+    "state keys": 200.0,
+    "map keys": 300.0,
 }
-"""By how much each may rise in an hour; without any forgetting it is ten times as much."""
+"""By how much each may rise in an hour, beyond twice the error of its line."""
+
+Sample = tuple[float, dict[str, float]]
 
 
 def main() -> int:
-    """Run the scene; 1 when a figure rises too fast, or the flow has ended."""
+    """Run the scene; 1 when a figure rises too fast."""
     options = ArgumentParser(prog="python -m tests.endure", description=__doc__)
-    options.add_argument("--minutes", type=float, default=10.0)
-    minutes = options.parse_args().minutes
+    options.add_argument("--minutes", type=float, default=10.0, help="end after so many minutes")
+    options.add_argument("--epochs", type=int, help="end after so many epochs instead")
+    options.add_argument("--epoch-seconds", type=float, default=1.0)
+    given = options.parse_args()
     with ExitStack() as open_:
         folder = Path(open_.enter_context(tempfile.TemporaryDirectory(prefix="endure-")))
         clusters = LocalCluster(ClusterSpec("source")), LocalCluster(ClusterSpec("target"))
@@ -68,25 +85,80 @@ def main() -> int:
         churn = Churn(clusters[0].bootstrap())
         churn.start()
         open_.callback(churn.stop)
-        driver, port = _driver(folder, clusters)
-        open_.callback(_end, driver)
-        samples = _samples(driver, port, clusters, minutes * 60)
-        _say(f"{churn.topics} topics and {churn.groups} groups came and went")
-        ended = driver.poll() is not None
-    return _report(samples) or int(ended)
+        scene = Scene(folder, clusters, given.epoch_seconds)
+        open_.callback(scene.end)
+        samples = scene.samples(given.minutes * 60, given.epochs)
+        _say(f"{scene.epochs()} epochs; {churn.topics} topics and {churn.groups} groups came and went")
+    return _report(samples)
 
 
-def _driver(folder: Path, clusters: tuple[LocalCluster, LocalCluster]) -> tuple[subprocess.Popen[bytes], int]:
-    sides = zip("ab", clusters, strict=True)
-    config, port = folder / "drkit.toml", PortReservation().reserve()
-    tables = [f'[clusters.{name}]\nbootstrap_servers = "{side.bootstrap()}"' for name, side in sides]
-    config.write_text("\n".join([*tables, _FLOW.format(base=BASE)]))
-    command = [
-        sys.executable, "-m", "tests.endure.hasty", "replicate", "--config", str(config),
-        "--metrics-port", str(port),
-    ]  # fmt: skip
-    with (folder / "log").open("wb") as log:
-        return subprocess.Popen(command, stdout=log, stderr=log), port
+class Scene:
+    """A replicator, a second one that waits for its lease, and an observer; each a process."""
+
+    def __init__(self, folder: Path, clusters: tuple[LocalCluster, LocalCluster], epoch: float) -> None:
+        self._pause = threading.Event()
+        self._config, self._counted = folder / "drkit.toml", folder / "epochs"
+        sides = zip("ab", clusters, strict=True)
+        tables = [f'[clusters.{name}]\nbootstrap_servers = "{side.bootstrap()}"' for name, side in sides]
+        self._config.write_text("\n".join([*tables, _FLOW.format(base=BASE, epoch=epoch)]))
+        self._target = ClusterSettings(alias="b", bootstrap_servers=clusters[1].bootstrap())
+        self._port = PortReservation().reserve()
+        self._driver = self._start("driver", "replicate", "--metrics-port", str(self._port))
+        while self._driver.poll() is None and not self.epochs():
+            self._pause.wait(_LOOK_SECONDS)  # the first replicator takes the lease
+        self._standby = self._start("standby", "replicate", "--standby")
+        self._watch = self._start("watch", "watch")
+
+    def has_ended(self) -> bool:
+        return any(process.poll() is not None for process in (self._driver, self._standby, self._watch))
+
+    def ends(self) -> str:
+        """Return the last lines of each process."""
+        logs = (self._config.with_name(f"{name}.log") for name in ("driver", "standby", "watch"))
+        return "\n".join(f"{log.name}: {log.read_text()[-600:]}" for log in logs)
+
+    def end(self) -> None:
+        for process in (self._watch, self._standby, self._driver):
+            _end(process)
+
+    def samples(self, seconds: float, epochs: int | None) -> list[Sample]:
+        """Return elapsed seconds with the figures of that moment, once the scene is warm."""
+        began, found = time.monotonic(), list[Sample]()
+        while not self.has_ended():
+            at, done = time.monotonic() - began, self.epochs()
+            share = done / epochs if epochs else at / seconds
+            if share > _WARM:
+                found.append((at, self._figures()))
+                _say(
+                    f"{at:6.0f} s  {done} epochs  "
+                    + "  ".join(f"{k} {v:.0f}" for k, v in found[-1][1].items())
+                )
+            if share >= 1:
+                return found
+            self._pause.wait(_SAMPLE_SECONDS)
+        raise SystemExit(f"a process has ended: {self.ends()}")
+
+    def _figures(self) -> dict[str, float]:
+        jvm, workers = _below(self._driver.pid)
+        roles = ([self._driver.pid], jvm, workers, _all_below(self._standby.pid), [self._watch.pid])
+        figures: dict[str, float] = {}
+        for name, pids in zip(_PROCESSES, roles, strict=True):
+            figures |= {f"{name} {what}": value for what, value in _of_processes(pids).items()}
+        return figures | {"metrics lines": self._metrics().count("\n")} | _of_target(self._target)
+
+    def _metrics(self) -> str:
+        with urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=30) as answer:
+            return str(answer.read(), "utf-8")
+
+    def epochs(self) -> int:
+        """Return the number of epochs that have begun."""
+        return self._counted.stat().st_size if self._counted.exists() else 0
+
+    def _start(self, name: str, *words: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "tests.endure.hasty", *words, "--config", str(self._config)]
+        with self._config.with_name(f"{name}.log").open("wb") as log:
+            environment = os.environ | ({EPOCHS: str(self._counted)} if name == "driver" else {})
+            return subprocess.Popen(command, stdout=log, stderr=log, env=environment)
 
 
 def _end(driver: subprocess.Popen[bytes]) -> None:
@@ -96,31 +168,48 @@ def _end(driver: subprocess.Popen[bytes]) -> None:
     driver.kill()
 
 
-def _samples(
-    driver: subprocess.Popen[bytes], port: int, clusters: tuple[LocalCluster, LocalCluster], seconds: float
-) -> list[tuple[float, dict[str, float]]]:
-    began, found = time.monotonic(), []
-    target = ClusterSettings(alias="b", bootstrap_servers=clusters[1].bootstrap())
-    while (at := time.monotonic() - began) < seconds and driver.poll() is None:
-        if at > _WARM * seconds:
-            found.append((at, _of_process(driver.pid, port) | _of_target(target)))
-            _say(f"{at:6.0f} s  " + "  ".join(f"{k} {v:.0f}" for k, v in found[-1][1].items()))
-        with suppress(subprocess.TimeoutExpired):
-            driver.wait(_SAMPLE_SECONDS)
+def _below(pid: int) -> tuple[list[int], list[int]]:
+    """The JVM below a driver, and the Python workers below that."""
+    parents = _parents()
+    jvm = [child for child, parent in parents.items() if parent == pid and _command(child) == "java"]
+    return jvm, [child for machine in jvm for child in _descendants(machine, parents)]
+
+
+def _all_below(pid: int) -> list[int]:
+    return [pid, *_descendants(pid, _parents())]
+
+
+def _descendants(pid: int, parents: Mapping[int, int]) -> list[int]:
+    children = [child for child, parent in parents.items() if parent == pid]
+    return children + [below for child in children for below in _descendants(child, parents)]
+
+
+def _parents() -> dict[int, int]:
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            status = (folder / "status").read_text()
+            found[int(folder.name)] = int(re.findall(r"^PPid:\s+(\d+)", status, re.MULTILINE)[0])
     return found
 
 
-def _of_process(pid: int, port: int) -> dict[str, float]:
-    proc = Path("/proc", str(pid))
-    (kilobytes,) = re.findall(r"^Pss:\s+(\d+)", (proc / "smaps_rollup").read_text(), re.MULTILINE)
-    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
-        lines = answer.read().count(b"\n")
-    return {
-        "memory MB": int(kilobytes) / 1024,
-        "threads": len(list((proc / "task").iterdir())),
-        "descriptors": len(list((proc / "fd").iterdir())),
-        "metrics lines": lines,
-    }
+def _command(pid: int) -> str:
+    with suppress(OSError):
+        return Path("/proc", str(pid), "comm").read_text().strip()
+    return ""
+
+
+def _of_processes(pids: Iterable[int]) -> dict[str, float]:
+    """Memory (proportional set size), threads and descriptors, summed; a process that has ended has none."""
+    kilobytes = threads = descriptors = 0
+    for pid in pids:
+        proc = Path("/proc", str(pid))
+        with suppress(OSError):
+            pss = re.findall(r"^Pss:\s+(\d+)", (proc / "smaps_rollup").read_text(), re.MULTILINE)
+            threads += len(list((proc / "task").iterdir()))
+            descriptors += len(list((proc / "fd").iterdir()))
+            kilobytes += int(pss[0])
+    return {"MB": kilobytes / 1024, "threads": threads, "descriptors": descriptors}
 
 
 def _of_target(target: ClusterSettings) -> dict[str, float]:
@@ -152,14 +241,25 @@ def _say(text: str) -> None:
     sys.stdout.flush()
 
 
-def _report(samples: list[tuple[float, dict[str, float]]]) -> int:
+def _report(samples: list[Sample]) -> int:
     failed = 0
     hours = [at / 3600 for at, _ in samples]
     for name, bound in BOUNDS.items():
-        slope = linear_regression(hours, [values[name] for _, values in samples]).slope
-        failed |= slope > bound
-        _say(f"{name:14} {slope:+9.0f} an hour, at most {bound:+.0f}{'  RISES' if slope > bound else ''}")
+        slope, error = _slope(hours, [values[name] for _, values in samples])
+        rises = slope - 2 * error > bound
+        failed |= rises
+        _say(
+            f"{name:20} {slope:+9.1f} ± {error:.1f} an hour, at most {bound:+.0f}{'  RISES' if rises else ''}"
+        )
     return int(failed)
+
+
+def _slope(x: list[float], y: list[float]) -> tuple[float, float]:
+    """The slope of the least-squares line and its standard error."""
+    slope, intercept = linear_regression(x, y)
+    residuals = sum((b - slope * a - intercept) ** 2 for a, b in zip(x, y, strict=True))
+    spread = sum((a - fmean(x)) ** 2 for a in x)
+    return slope, (residuals / max(1, len(x) - 2) / spread) ** 0.5
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 BASE: Final = "base"
 _LIVING_TOPICS: Final = 8
-_LIVING_GROUPS: Final = 60
+_LIVING_GROUPS: Final = 240
+"""Of half a minute: each lives through several rounds."""
 _GROUPS_A_TURN: Final = 8
 _PARTITIONS: Final = 3
 _TURN_SECONDS: Final = 1.0

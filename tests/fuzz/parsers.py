@@ -11,7 +11,7 @@ import tempfile
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from drkit.config.files.toml_lines import lines_of
+from drkit.config.files.document import lines_of
 from drkit.config.loader import read
 from drkit.config.mm2.properties import MalformedEscape, parse
 from drkit.detect.notes import read_note
@@ -22,14 +22,14 @@ from drkit.failover.journal.entries import Assembly, EntryKind, JournalEntry, Jo
 from drkit.flow_state.codec.fields import Malformed
 from drkit.flow_state.records import decoded, kind_of
 from drkit.kafka import probe
-from drkit.kafka.security.jaas import parse_jaas
 from drkit.kafka.security.keystores import StoreError, read_store
 from drkit.kafka.security.oauth import read_answer
+from drkit.kafka.security.settings import parse_jaas
 from drkit.masking import scrubbed
-from drkit.offsets import map_codec, map_record, spark_state
+from drkit.offsets import map_codec, map_record, spark_query
 from drkit.offsets.mm2_records import Checkpoint, Heartbeat, OffsetSync, group_of, is_checkpoint
-from drkit.offsets.spark_log import FirstOffsets, LoggedBatch, UnreadableLog
-from drkit.watch.agent_state import find_state
+from drkit.offsets.spark_query import FirstOffsets, LoggedBatch, UnreadableLog
+from drkit.watch.agent import find_state
 from drkit.wire import CorruptBatch, Record, decode, records_in, split, visible
 from drkit.wire.group_log import GroupLog
 from tests.fuzz.mutations import with_checksums
@@ -128,8 +128,8 @@ def _spark(data: bytes) -> None:
 
 
 def _spark_state(data: bytes) -> None:
-    spark_state.places(data)
-    spark_state.moved(data, "/elsewhere")
+    spark_query.places(data)
+    spark_query.moved(data, "/elsewhere")
 
 
 def _jks() -> bytes:

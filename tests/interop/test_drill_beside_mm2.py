@@ -44,22 +44,18 @@ EXCLUDED = r"""
 topics.exclude = mm2.*\.internal, .*\.replica, __.*, drkit-.*
 groups.exclude = console-consumer-.*, connect-.*, __.*, drkit-.*
 """
-"""Its defaults, and drkit's names, as docs/reference/limitations.md asks for."""
+"""Its defaults, and drkit's names."""
 
 
 @pytest.mark.wide
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    "excluded",
-    [
-        pytest.param(EXCLUDED, id="excluded"),
-        pytest.param("", id="copied", marks=pytest.mark.xfail(strict=True, reason="known limit")),
-    ],
+    "excluded", [pytest.param(EXCLUDED, id="excluded"), pytest.param("", id="of Kafka 4's defaults")]
 )
 def test_a_bubble_beside_a_running_mirrormaker(
     cluster_factory: Callable[..., LocalCluster], tmp_path: Path, excluded: str
 ) -> None:
-    """P28: a MirrorMaker 2 that excludes drkit's names takes nothing of a drill, which leaves nothing."""
+    """P28: a MirrorMaker 2 takes nothing of a drill, whatever it excludes, and the drill leaves nothing."""
     source, target = cluster_factory("mm2source", start=False), cluster_factory("mm2target", start=False)
     start_together(source, target)
     file = tmp_path / "mm2.properties"

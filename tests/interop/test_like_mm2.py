@@ -94,7 +94,7 @@ def seen(cluster: Cluster, tag: str) -> Seen:
     names = [n for n in topic_names(cluster) if tag in n]
     found, configs = describe_topics(cluster, names), topic_configs(cluster, names)
     return {
-        name: (len(found[name].partitions), {k: v.value for k, v in c.items() if v.is_set_on_topic})
+        name: (len(found[name].leaders), {k: v.value for k, v in c.items() if v.is_set_on_topic})
         for name, c in configs.items()
         if name in found
     }

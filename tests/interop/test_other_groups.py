@@ -14,10 +14,8 @@ from drkit.config import ClusterSettings
 from drkit.flow_state.records import CheckpointsRecord
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.asking import Answered
-from drkit.kafka.groups.members import listed_groups
-from drkit.kafka.groups.requests import Committed, Groups, ListedGroup
-from drkit.kafka.one_shot import ask_once
-from drkit.kafka.raw import RawCluster
+from drkit.kafka.groups.requests import Committed, Groups, ListedGroup, listed_groups
+from drkit.kafka.raw import RawCluster, ask_once
 from drkit.kafka.topics import TopicPlan, create_topics
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition

@@ -16,7 +16,7 @@ from drkit.flow_state.creation import ensure_state_topic
 from drkit.flow_state.records import GenerationRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.groups.members import group_members
+from drkit.kafka.groups.requests import group_members
 from drkit.kafka.topics import TopicPlan, create_topics, describe_topics, topic_names
 from drkit.local import jars
 from drkit.local.cluster import LocalCluster, start_together

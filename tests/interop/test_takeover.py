@@ -21,8 +21,7 @@ from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.replicate.job import FlowJob
 from drkit.spark.session import SharedSpark, spark_session
-from drkit.takeover import look as takeover_look
-from drkit.takeover import mm2_progress
+from drkit.takeover import mm2_takeover
 from drkit.verify import snapshot as verify_snapshot
 from drkit.verify.ranges import cut
 from drkit.verify.task import compare_range
@@ -118,7 +117,7 @@ class MirrorMaker:
         return int(consumer.get_watermark_offsets(Place(self.copy_of(topic), partition), timeout=30)[1])
 
     def stored(self) -> set[str]:
-        return {at.topic for at in mm2_progress.stored_offsets(self.target, self.flow) or {}}
+        return {at.topic for at in mm2_takeover.stored_offsets(self.target, self.flow) or {}}
 
     def job(self, workshop: SharedSpark, *, leaving_out: str = "drkit-.*") -> FlowJob:
         flow = self.flow.model_copy(update={"topics_exclude": (leaving_out,)})
@@ -149,7 +148,7 @@ def mm2(source: LocalCluster, target: LocalCluster, tmp_path: Path) -> Iterator[
 def test_drkit_continues_where_a_killed_mirror_maker_stopped(
     mm2: MirrorMaker, workshop: SharedSpark, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(takeover_look, "CONTEXT", 50)  # so that a short log has a part that is not compared
+    monkeypatch.setattr(mm2_takeover, "CONTEXT", 50)  # so that a short log has a part that is not compared
     orders, quiet, mixed = mm2.topic("orders", 3), mm2.topic("quiet"), mm2.topic("mixed")
     empty, spoiled = mm2.topic("empty", 2), mm2.topic("spoiled")
     for topic in (quiet, spoiled):
@@ -162,7 +161,7 @@ def test_drkit_continues_where_a_killed_mirror_maker_stopped(
         before = mm2.copied(orders)
         eventually(lambda: mm2.copied(orders) > before + 500, what="more copies")
         with pytest.raises(Refused, check=coded("mm2_running")):
-            mm2_progress.refuse_living(mm2.target, mm2.flow, lambda _: False, patience_seconds=0)
+            mm2_takeover.refuse_living(mm2.target, mm2.flow, lambda _: False, patience_seconds=0)
         mm2.kill()
     out = producer(mm2.clusters[1])
     put(out, mm2.copy_of(spoiled), b"not from the source")
@@ -226,8 +225,8 @@ def test_progress_is_read_whatever_the_order_of_its_keys():
         '{"topic":"orders","partition":3,"cluster":"A"}',
     ):
         key = f'["MirrorSourceConnector",{place}]'.encode()
-        assert mm2_progress.parse(key, b'{"offset":41}') == ("A", at, 41)
-        assert mm2_progress.parse(key, None) == ("A", at, None)
+        assert mm2_takeover.parse(key, b'{"offset":41}') == ("A", at, 41)
+        assert mm2_takeover.parse(key, None) == ("A", at, None)
     others = (None, b"", b"[]", b'["MirrorHeartbeatConnector",{"sourceClusterAlias":"A"}]', b"\xff")
     for other in others:
-        assert mm2_progress.parse(other, b'{"offset":41}') is None
+        assert mm2_takeover.parse(other, b'{"offset":41}') is None

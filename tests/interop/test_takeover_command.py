@@ -14,7 +14,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics, topic_names
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
-from drkit.takeover import mm2_progress
+from drkit.takeover import mm2_takeover
 from tests.support.flows.compare import Seen, read
 from tests.support.flows.produce import fill, fill_transactions, producer
 from tests.support.mm2.mirror_maker import mirror_maker
@@ -73,7 +73,7 @@ class Mm2World:
 
         def stored() -> bool:
             mm2.check()
-            found = mm2_progress.stored_offsets(self.target, self.flow) or {}
+            found = mm2_takeover.stored_offsets(self.target, self.flow) or {}
             return all(found.get(p) == offset for p, offset in last.items())
 
         with mirror_maker(self.file) as mm2:

@@ -8,8 +8,8 @@ from typing import Any
 
 from drkit.copy_task.core.assignment import PartitionAssignment
 from drkit.copy_task.core.partition import CopyState, PartitionCopy
-from drkit.copy_task.target.bulk_progress import Sent, acknowledge, intents_of
-from drkit.copy_task.target.packing import pack_of
+from drkit.copy_task.target.bulk import Sent, acknowledge, intents_of
+from drkit.copy_task.target.resolver import pack_of
 from drkit.copy_task.target.take_up import TakeUp, take_up
 from drkit.offset_map.bucket import MapBucket, Pair, pairs
 from drkit.offset_map.look import Look

@@ -10,9 +10,9 @@ from unittest.mock import patch
 
 from drkit.chaos.checks import POSITIONS
 from drkit.failover.core.step import StepResult
-from drkit.failover.groups.writes import Writes, write
-from drkit.failover.steps import commit_offsets
-from drkit.failover.steps.commit_offsets import CommitOffsetsStep
+from drkit.failover.groups.offsets import Writes, write
+from drkit.failover.steps import group_offsets as commit_offsets
+from drkit.failover.steps.group_offsets import CommitOffsetsStep
 from drkit.kafka.raw import RawCluster
 from drkit.model import TopicPartition
 

@@ -10,8 +10,7 @@ from typing import Final
 from unittest.mock import patch
 
 from drkit.chaos.checks import ONE_SIDE
-from drkit.failover.core.evidence import FenceEvidence
-from drkit.failover.core.step import StepResult
+from drkit.failover.core.step import FenceEvidence, StepResult
 from drkit.failover.steps.fence import FenceStep
 
 BROKEN: Final = "FENCE changes nothing, and says that its fence is proven"

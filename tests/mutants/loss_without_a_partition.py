@@ -9,7 +9,7 @@ from drkit.chaos.checks import ACKNOWLEDGED
 from drkit.failover.core.context import Context
 from drkit.failover.loss.count import Lost, lost_partitions
 from drkit.failover.loss.positions import ScopePositions
-from drkit.failover.steps import translate
+from drkit.failover.steps import group_offsets as translate
 from drkit.kafka.raw import RawCluster
 
 BROKEN: Final = "the stated loss leaves a partition out"

@@ -12,12 +12,12 @@ import os
 from typing import Final
 from unittest.mock import patch
 
-from drkit.chaos import orchestrator
+from drkit.chaos import processes
 
 MODULE: Final = "tests.mutants.parent"
 MUTANT: Final = "MUTANT"
 """Environment variable with the name of the mutant."""
-_run_drkit = orchestrator.run_drkit
+_run_drkit = processes.run_drkit
 
 
 def run_mutant(typed: Sequence[str]) -> tuple[int, str, str]:
@@ -27,5 +27,5 @@ def run_mutant(typed: Sequence[str]) -> tuple[int, str, str]:
 
 
 if __name__ == "__main__":
-    patch.object(orchestrator, "run_drkit", run_mutant).start()
-    orchestrator.main()
+    patch.object(processes, "run_drkit", run_mutant).start()
+    processes.main()

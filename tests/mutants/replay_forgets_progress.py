@@ -10,7 +10,7 @@ from typing import Final
 from unittest.mock import patch
 
 from drkit.replay import plan
-from drkit.replay.records import Origin
+from drkit.replay.compare import Origin
 
 BROKEN: Final = "a resumed return knows neither how far its replay has come, nor the records that it replayed"
 SCENARIO: Final = "return-replayed"

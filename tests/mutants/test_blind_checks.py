@@ -8,8 +8,16 @@ from unittest.mock import Mock
 import pytest
 
 from drkit.chaos import probes
-from drkit.chaos.checks import ABORTED, ACKNOWLEDGED, CHECKS, IN_ORDER, ONE_SIDE, POSITIONS
-from drkit.chaos.facts import Check, CheckResult
+from drkit.chaos.checks import (
+    ABORTED,
+    ACKNOWLEDGED,
+    CHECKS,
+    IN_ORDER,
+    ONE_SIDE,
+    POSITIONS,
+    Check,
+    CheckResult,
+)
 from drkit.chaos.history import ScenarioHistory
 from drkit.chaos.verdict import INCONCLUSIVE, PASS, negative_controls
 from tests.support.chaos.mutant_rows import write_row

@@ -9,9 +9,8 @@ from typing import Any, Final
 import pytest
 
 from drkit.chaos.checks import CHECKS
-from drkit.chaos.current import ScenarioOptions
 from drkit.chaos.history import CommandEnded, ScenarioHistory
-from drkit.chaos.run import HISTORY, RESULT, ScenarioResult, run_scenario
+from drkit.chaos.run import HISTORY, RESULT, ScenarioOptions, ScenarioResult, run_scenario
 from drkit.chaos.scenario import load_scenario
 from drkit.chaos.verdict import RequiredFault, in_force
 from tests.mutants.parent import MODULE, MUTANT

@@ -10,7 +10,7 @@ from typing import Final
 from unittest.mock import patch
 
 from drkit.chaos.checks import POSITIONS
-from drkit.failover.steps import translate
+from drkit.failover.steps import group_offsets as translate
 from tests.mutants import translates_one_later_proof_kept
 
 BROKEN: Final = "positions are translated one record too late, and TRANSLATE does not translate them back"

@@ -17,8 +17,8 @@ from drkit.failover.core.context import StepProgress
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
 from drkit.local.cluster import LocalCluster
-from drkit.replay import batches
-from drkit.replay.records import HEADER
+from drkit.replay import tail as tails
+from drkit.replay.compare import HEADER
 from tests.support.failback.pair import Pair
 from tests.support.failback.tail import Case, DeadPrimary, Write
 from tests.support.failover.truth import values
@@ -131,7 +131,7 @@ def test_the_broker_of_the_new_primary_restarts_while_a_tail_is_appended(
     homes: Homes, clusters: tuple[LocalCluster, LocalCluster], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each record is appended once, whether the return outlives the restart or is resumed."""
-    monkeypatch.setattr(batches, "_PIECE_RECORDS", PIECE)
+    monkeypatch.setattr(tails, "_PIECE_RECORDS", PIECE)
     home = homes(
         {
             "again": Case("replay", tail=400),

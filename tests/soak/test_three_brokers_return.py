@@ -11,7 +11,7 @@ from drkit.errors import DrkitError, Refused
 from drkit.failover.core.context import StepProgress
 from drkit.failover.core.machine import RunState, StepName
 from drkit.failover.core.request import RunRequest
-from drkit.failover.journal.violations import violations
+from drkit.failover.journal.lost import violations
 from drkit.failover.returning.deciding import Undecided
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import describe_topics
@@ -137,7 +137,7 @@ def _leader(side: Side, topic: str) -> int:
 
 def _in_sync(home: DeadPrimary) -> bool:
     found = describe_topics(Cluster.connect(home.side.target), home.topics)
-    return all(len(p.in_sync) == BROKERS for t in found.values() for p in t.partitions.values())
+    return all(len(p.in_sync) == BROKERS for t in found.values() for p in t.leaders.values())
 
 
 def _there(home: DeadPrimary, topic: str) -> dict[int, list[bytes]]:

@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from drkit.chaos.current import ScenarioOptions
-from drkit.chaos.run import HISTORY, ScenarioResult, run_scenario
+from drkit.chaos.run import HISTORY, ScenarioOptions, ScenarioResult, run_scenario
 from drkit.chaos.scenario import Scenario, load_scenario, scenarios
 from drkit.cli.render import emit
 from drkit.cli.screens.chaos import (

@@ -15,8 +15,8 @@ from drkit.cli.session import to_type
 from drkit.cli.talk import say
 from drkit.config.tables.control import read_key
 from drkit.errors import ConfigError, Refused
-from drkit.failover.adopt import sign as adopting
-from drkit.failover.adopt.refusals import refuse_loss, refuse_running
+from drkit.failover import adopt as adopting
+from drkit.failover.adopt import refuse_loss, refuse_running
 from drkit.visible import visible
 
 _BYTES = 32
@@ -76,6 +76,8 @@ def _show(found: adopting.FlowRecords) -> None:
 
 
 def _next(found: adopting.FlowRecords, *, unsigned: bool) -> str:
+    if left := next((t for t in found.topics if t.unreachable), None):
+        return f"{left.name} was not signed: when {left.where} answers again, drkit control adopt"
     if not unsigned and found.lacks_mac:
         return (
             "some came later without a MAC and do not count: drkit control adopt --again signs them,"

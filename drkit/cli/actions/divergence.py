@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 import json
 import os
@@ -13,6 +13,7 @@ from typing import Any, Final, TextIO
 from uuid import uuid4
 
 from drkit.cli.configuration import configuration
+from drkit.cli.layout import with_times
 from drkit.cli.render import emit
 from drkit.cli.session import session, to_type
 from drkit.cli.talk import say
@@ -21,15 +22,15 @@ from drkit.counted import first_of
 from drkit.errors import Failed, Refused
 from drkit.export.manifest import Manifest
 from drkit.export.run import Exported, ExportRequest, export_tails, read_back
-from drkit.failover.loss.divergence import divergence
+from drkit.failover.loss.divergence import copied_back, divergence, tails_of, terms_of
 from drkit.failover.loss.findings import CommitKind, CopyFate, Divergence, PartitionDivergence
-from drkit.failover.loss.tail import Take
-from drkit.failover.loss.tails import copied_back, tails_of, terms_of
+from drkit.failover.loss.partition_check import Take
 from drkit.failover.service import FailoverService
 from drkit.model import TopicPartition
 from drkit.spark.conf import given_conf
 from drkit.wire import Record
 
+_RARE: Final = ("removed", "emptied", "only on the new")
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 
 
@@ -67,7 +68,7 @@ def export(
         return 0
     request = ExportRequest(to, f"export-{uuid4().hex[:12]}", how, master, spark, terms)
     done = export_tails(settings, chosen, request, tails, skip, lambda line: say(f"{chosen.name}: {line}"))
-    emit(_answer(done, found))
+    _emit_export(_answer(done, found))
     return 0
 
 
@@ -80,8 +81,14 @@ def verify_export(
 ) -> int:
     """Run ``drkit divergence verify``."""
     found = read_back(manifest, sha256, master=master, conf=given_conf(conf, spark_properties), progress=say)
-    emit({"verified": manifest, "sha256": found.sha256, **_about(found)})
+    _emit_export({"verified": manifest, "sha256": found.sha256, **_about(found)})
     return 0
+
+
+def _emit_export(told: dict[str, Any]) -> None:
+    """Print what is known of an export; for people without empty rows, and with readable times."""
+    filled = {name: value for name, value in told.items() if value not in ({}, None)}
+    emit(told if session().as_json else with_times(filled))
 
 
 def _answer(done: Exported, found: Divergence) -> dict[str, Any]:
@@ -140,9 +147,9 @@ def _text(data: bytes | None) -> str | None:
 def _shown(found: Divergence, records: Path | None) -> dict[str, Any]:
     told: dict[str, Any] = {"divergence": found.statement()}
     if found.tails:
-        told["partitions"] = [_row(t) for t in found.tails]
+        told["partitions"] = _rows(found.tails)
     if found.uncopied:
-        told["never copied"] = [_row(t) for t in found.uncopied]
+        told["never copied"] = _rows(found.uncopied)
     if found.returned:
         told["copied back"] = ", ".join(found.returned)
     if late := [c for c in found.commits if c.kind is not CommitKind.SUPERSEDED]:
@@ -161,6 +168,13 @@ def _shown(found: Divergence, records: Path | None) -> dict[str, Any]:
         when = "when it answers, fence it" if found.unanswered else "fence it first"
         told["next"] = to_type(f"{when}: drkit fence pay")
     return told
+
+
+def _rows(tails: Iterable[PartitionDivergence]) -> list[dict[str, Any]]:
+    """One row for each partition, without the counts that are 0 in all of them."""
+    rows = [_row(tail) for tail in tails]
+    empty = {name for name in _RARE if not any(row[name] for row in rows)}
+    return [{name: value for name, value in row.items() if name not in empty} for row in rows]
 
 
 def _row(tail: PartitionDivergence) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from drkit.cli.markdown import rendered
 from drkit.cli.page_index import SOURCES, IndexEntry, command_for, entries, look_up, look_up_page
 from drkit.cli.render import emit, emit_list, emit_page
 from drkit.cli.session import session
-from drkit.config.tables.closest import closest
+from drkit.config.tables.fields import closest
 from drkit.errors import Usage
 
 

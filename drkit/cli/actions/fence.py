@@ -12,9 +12,8 @@ from drkit.cli.session import session, to_type
 from drkit.cli.waiting_flow import flow_that_owes, owing_flow
 from drkit.counted import first_of
 from drkit.failover import pending_fences
-from drkit.failover.due_fences import DueFences
-from drkit.failover.fences import TAKEN_AWAY, Fences
-from drkit.failover.old_primary.late_fence import BY_COMMAND
+from drkit.failover.old_primary.fence import BY_COMMAND
+from drkit.failover.pending_fences import TAKEN_AWAY, DueFences, Fences
 from drkit.failover.service import FailoverService
 from drkit.flow_state.pending_fence import paid_with
 
@@ -96,7 +95,8 @@ def _question(agreed: DueFences, source: str) -> str:
 
 def _filled(told: Mapping[str, Any]) -> dict[str, Any]:
     """What a person reads, without what is empty: a fence that was put up has no debt any more."""
-    return {name: value for name, value in told.items() if value not in ("", [], {})}
+    inner = {name: _filled(value) if isinstance(value, Mapping) else value for name, value in told.items()}
+    return {name: value for name, value in inner.items() if value not in ("", [], {})}
 
 
 def lift(

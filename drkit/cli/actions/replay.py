@@ -17,7 +17,7 @@ from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.counted import first_of
 from drkit.errors import DrkitError, ExportAltered, Failed, Refused, Usage
 from drkit.export.check import altered
-from drkit.failover.checks.decision import person
+from drkit.failover.checks.run_opening import person
 from drkit.failover.core.reverse import state_of
 from drkit.failover.old_primary.altered import only_copy
 from drkit.flow_state.names import state_topic
@@ -27,10 +27,9 @@ from drkit.flow_state.unreplayed import UnreplayedEnd, recorded_hashes, unreplay
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import describe_topics
 from drkit.replay.compare import Same
-from drkit.replay.run import Replayer, ReplayRequest, total
+from drkit.replay.run import Replayer, ReplayRequest, note_replayed, total
+from drkit.replay.run import give_up as given_up
 from drkit.replay.tail import Export, export_at
-from drkit.replay.unreplayed import give_up as given_up
-from drkit.replay.unreplayed import note_replayed
 
 _COMMAND: Final = "drkit replay"
 
@@ -162,10 +161,7 @@ def _flow(settings: Settings, name: str | None, exported: str) -> FlowSettings:
 
 
 def _state(target: ClusterSettings, flow: FlowSettings) -> FlowState:
-    """What the new primary has of the flow's state.
-
-    :raises Refused: nothing
-    """
+    """What the new primary has of the flow's state. Raises Refused if nothing."""
     name = state_topic(flow.source)
     if name not in describe_topics(Cluster.connect(target), [name]):
         raise Refused("flow_never_ran", where=f"{flow.name}: {target.alias}", evidence=f"there is no {name}")

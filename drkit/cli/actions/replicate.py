@@ -21,7 +21,7 @@ from drkit.cli.talk import say, say_over
 from drkit.config import FlowSettings, Settings
 from drkit.counted import counted, first_of
 from drkit.errors import Usage
-from drkit.monitoring.metrics_drills import DrillSamples
+from drkit.monitoring.metrics import DrillSamples
 from drkit.monitoring.page.server import Listen
 from drkit.replicate.flow_thread import Glance
 from drkit.replicate.reload import ConfigFile
@@ -108,7 +108,7 @@ def _drills(settings: Settings, flows: Sequence[FlowSettings]) -> DrillSamples:
     """Return the samples of drills; their code is loaded only where drills are configured."""
     if not settings.drills:
         return tuple
-    samples: DrillSamples = work("drkit.drill.entries.monitor").DrillMonitor(settings, flows).samples
+    samples: DrillSamples = work("drkit.drill.monitor").DrillMonitor(settings, flows).samples
     return samples
 
 
@@ -138,8 +138,8 @@ def _watch_returns(settings: Settings, flows: Sequence[FlowSettings], stop: thre
 
     def watch() -> None:
         if not stop.wait(_RETURNS_SECONDS):
-            work("drkit.failover.return_watch").watch_returns(settings, pairs, stop)
-            work("drkit.failover.hold_watch").watch_holds(settings, pairs, stop)
+            work("drkit.failover.watches").watch_returns(settings, pairs, stop)
+            work("drkit.failover.watches").watch_holds(settings, pairs, stop)
 
     threading.Thread(target=watch, name="returns", daemon=True).start()
 

@@ -8,12 +8,11 @@ import threading
 from drkit.cli.configuration import configuration
 from drkit.cli.loading import work
 from drkit.cli.render import emit
-from drkit.cli.screens.status import NO_DRILLS, DrillsView, as_data, show, show_again
-from drkit.cli.screens.status_view import Shown
+from drkit.cli.screens.status import NO_DRILLS, DrillsView, Shown, as_data, show, show_again
 from drkit.cli.session import session
 from drkit.cli.signals import until_signalled
 from drkit.config import FlowSettings, Settings
-from drkit.config.tables.closest import closest
+from drkit.config.tables.fields import closest
 from drkit.counted import counted
 from drkit.errors import Usage
 from drkit.status.model import FlowStatus
@@ -69,7 +68,7 @@ def _drills(
     if not settings.drills:
         return lambda _found: NO_DRILLS
     view: Callable[[Sequence[FlowStatus]], DrillsView] = (
-        work("drkit.cli.screens.drill_states").DrillStates(settings, flows).view
+        work("drkit.cli.screens.drill").DrillStates(settings, flows).view
     )
     return view
 

@@ -7,6 +7,7 @@ from drkit.cli.render import emit
 from drkit.errors import Refused, Usage
 from drkit.translate.positions import UNAVAILABLE, PositionQuestion
 from drkit.translate.positions import translate as ask
+from drkit.translate.spark_checkpoint import CheckpointRequest, translate_checkpoint
 
 
 def translate(
@@ -28,3 +29,22 @@ def translate(
     )
     emit(lines)
     return Refused.exit_code if any(x.answer == UNAVAILABLE for x in lines) else 0
+
+
+def spark_checkpoint(
+    checkpoint: str,
+    out: str | None,
+    location: str,
+    flow: str | None,
+    keep: tuple[str, ...],
+    reason: str,
+    *,
+    reverse: bool,
+    dry_run: bool,
+) -> None:
+    """Run ``drkit translate spark-checkpoint``."""
+    if out is None and not dry_run:
+        raise Usage("checkpoint_destination_missing", where="--out")
+    settings = configuration().settings
+    request = CheckpointRequest(checkpoint, None if dry_run else out, reverse, keep, reason, location)
+    emit(translate_checkpoint(settings, settings.one_flow(flow), request))

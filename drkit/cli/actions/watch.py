@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import UTC, datetime
 import getpass
-from typing import Any
 
 from drkit import observe
 from drkit.cli.configuration import configuration
+from drkit.cli.layout import with_times
 from drkit.cli.loading import work
 from drkit.cli.render import emit
 from drkit.cli.screens.watch import in_short, screen
@@ -18,7 +17,7 @@ from drkit.config import FlowSettings, Settings
 from drkit.detect.verdict import VerdictKind
 from drkit.errors import Refused
 from drkit.monitoring.page.server import Listen
-from drkit.watch import by_hand
+from drkit.watch import automatic
 from drkit.watch.identity import this_process
 from drkit.watch.run import WatchOptions
 from drkit.watch.run import watch as run_watch
@@ -48,7 +47,7 @@ def watch(
     if metrics_port is not None:
         options = options._replace(listen=Listen(metrics_address, metrics_port))
         if settings.drills:
-            monitor = work("drkit.drill.entries.monitor").DrillMonitor(settings, flows)
+            monitor = work("drkit.drill.monitor").DrillMonitor(settings, flows)
             options = options._replace(drills=monitor.samples)
     with screen(once=once) as show:
         last = run_watch(settings, flows, options, until_signalled(), show)
@@ -61,30 +60,21 @@ def watch(
 def pause(names: tuple[str, ...], reason: str) -> None:
     """Run ``drkit watch pause``."""
     settings = configuration().settings
-    rows = [by_hand.pause(settings, f, getpass.getuser(), reason) for f in _chosen(settings, names)]
-    emit(rows if session().as_json else list(map(_with_times, rows)))
+    rows = [automatic.pause(settings, f, getpass.getuser(), reason) for f in _chosen(settings, names)]
+    emit(rows if session().as_json else list(map(with_times, rows)))
 
 
 def resume(names: tuple[str, ...]) -> None:
     """Run ``drkit watch resume``."""
     settings = configuration().settings
-    emit([by_hand.resume(settings, f) for f in _chosen(settings, names)])
+    emit([automatic.resume(settings, f) for f in _chosen(settings, names)])
 
 
 def acknowledge(names: tuple[str, ...]) -> None:
     """Run ``drkit watch acknowledge``."""
     settings = configuration().settings
-    found = [by_hand.acknowledged(settings, f, getpass.getuser()) for f in _chosen(settings, names)]
-    emit(found if session().as_json else [_with_times(asdict(each)) for each in found])
-
-
-def _with_times(row: dict[str, Any]) -> dict[str, Any]:
-    """A row with readable times instead of milliseconds."""
-    times = {k: datetime.fromtimestamp(v / 1000, UTC) for k, v in row.items() if k.endswith("_ms") and v}
-    return {
-        k.removesuffix("_ms"): f"{times[k]:%Y-%m-%d %H:%M:%S} UTC" if k in times else v
-        for k, v in row.items()
-    }
+    found = [automatic.acknowledged(settings, f, getpass.getuser()) for f in _chosen(settings, names)]
+    emit(found if session().as_json else [with_times(asdict(each)) for each in found])
 
 
 def _chosen(settings: Settings, names: tuple[str, ...]) -> list[FlowSettings]:

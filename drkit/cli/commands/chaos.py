@@ -24,7 +24,7 @@ def chaos() -> None:
     """Break a local pair of clusters and check drkit's promises.
 
     Each scenario starts two clusters of its own on this machine, needs no configuration, and never touches
-    yours. It needs the packages of the chaos extra: pip install 'drkit[chaos]'.
+    yours. It needs two packages: pip install 'chaostoolkit-lib>=1.44,<1.45' 'pyyaml>=6,<7'.
     """
 
 

@@ -61,7 +61,7 @@ def init(**given: Any) -> None:
 
     PATH defaults to drkit.toml. An existing file is not overwritten.
     """
-    work("drkit.cli.actions.config_init").init(**given)
+    work("drkit.cli.actions.config").init(**given)
 
 
 @config.command(

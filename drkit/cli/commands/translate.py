@@ -117,4 +117,4 @@ def spark_checkpoint(**given: Any) -> None:
 
     Exit code: 0 all is exact, 3 refused.
     """
-    work("drkit.cli.actions.spark_checkpoint").spark_checkpoint(**given)
+    work("drkit.cli.actions.translate").spark_checkpoint(**given)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 import re
 from shutil import get_terminal_size
@@ -51,6 +51,21 @@ class SettingRow(NamedTuple):
             "name": self.name,
             "is_default": self.is_default,
         }
+
+
+def grouped_writers(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Return one row for all topics of a cluster that the same principals may write to.
+
+    :param rows: one for each topic, with ``cluster``, ``topic`` and ``writers``
+    """
+    topics: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        writers = "; ".join(row["writers"]) or "only drkit"
+        topics.setdefault((row["cluster"], writers), []).append(row["topic"])
+    return [
+        {"cluster": cluster, "writers": writers, "topics": ", ".join(names)}
+        for (cluster, writers), names in topics.items()
+    ]
 
 
 def settings_rows(loaded: Loaded) -> list[SettingRow]:

@@ -9,13 +9,13 @@ from drkit.cli.screens.failover import shown
 from drkit.cli.session import to_type
 from drkit.cli.talk import say
 from drkit.config import FlowSettings
-from drkit.failover.way_home import HomeStage, Ways
+from drkit.failover.failback import FailbackStage, FlowPair
 from drkit.visible import visible
 
 _TITLES: Final = {
-    HomeStage.RETURN: "home is the standby",
-    HomeStage.SWITCH: "clients are home",
-    HomeStage.TURN: "the other cluster is the standby",
+    FailbackStage.RETURN: "home is the standby",
+    FailbackStage.SWITCH: "clients are home",
+    FailbackStage.TURN: "the other cluster is the standby",
 }
 
 
@@ -24,13 +24,15 @@ def show_wait(back: FlowSettings, state: str) -> None:
     say(to_type(visible(f"{back.target} is not in step yet: {state}")))
 
 
-def shown_stage(stage: HomeStage, report: Mapping[str, Any], *, verbose: bool) -> list[dict[str, Any] | str]:
+def shown_stage(
+    stage: FailbackStage, report: Mapping[str, Any], *, verbose: bool
+) -> list[dict[str, Any] | str]:
     """The report of a stage for a person."""
     done = report["state"] == "done"
     return [f"{stage}: {_TITLES[stage] if done else report['state']}", *shown(report, verbose=verbose)]
 
 
-def home_line(ways: Ways) -> str:
+def home_line(ways: FlowPair) -> str:
     """What holds once every stage is done."""
     home, other = ways.there.source, ways.there.target
     return f"home: clients are on {home}, and {other} is its standby; whether it is in step: drkit status"

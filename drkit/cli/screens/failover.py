@@ -11,26 +11,34 @@ from drkit.cli.session import to_type
 from drkit.cli.talk import say
 from drkit.counted import counted, first_of
 from drkit.failover.core.context import StepProgress
-from drkit.failover.core.machine import RETURN
-from drkit.failover.loss.risk import held_text
-from drkit.failover.proposal import Proposal, Rehearsal
-from drkit.failover.rehearsal import Planned
+from drkit.failover.core.machine import RETURN, StepName
+from drkit.failover.proposal import Planned, Proposal, Rehearsal
+from drkit.status.lag.source import held_text
 from drkit.visible import visible
 
 _SHOWN = 10
 
 
 class Progressing:
-    """Progress on stderr: one line for each change."""
+    """Progress on stderr: one line for each fact.
+
+    Of the last step only its name is shown: the report below has its notes.
+    """
 
     def __init__(self) -> None:
         self._last: StepProgress | None = None
+        self._notes = set[str]()
 
     def __call__(self, progress: StepProgress) -> None:
-        """Show a progress line, unless it equals the previous one."""
-        if progress != self._last:
-            self._last = progress
-            show_progress(progress)
+        """Show a progress line, unless the previous one or an earlier note is the same."""
+        last, self._last = self._last, progress
+        if progress == last or progress.what in self._notes:
+            return
+        if last is not None and last.step is progress.step is StepName.DONE:
+            return
+        if not progress.fields:
+            self._notes.add(progress.what)
+        show_progress(progress)
 
 
 def show_progress(progress: StepProgress) -> None:

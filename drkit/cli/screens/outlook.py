@@ -6,18 +6,64 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from drkit.cli.render import emit
-from drkit.cli.screens.held_return import commands_of, lines_of, under_way
 from drkit.cli.session import session, to_type
 from drkit.config import FlowSettings
 from drkit.counted import counted, first_of, size_text, utc
-from drkit.failover.core.choices import Method
 from drkit.failover.core.commands import NOTHING, UNTIL_EXPORT, open_choices, return_command
-from drkit.failover.core.request import RunRequest
-from drkit.failover.journal.entries import RunLog
+from drkit.failover.core.machine import RETURN, RunState
+from drkit.failover.core.request import Method, RunRequest
+from drkit.failover.journal.entries import EntryKind, RunLog
 from drkit.failover.new_primary.costs import CopyRate, MethodCost
-from drkit.failover.returning.outlook import Missing, Outlook, TopicOutlook
+from drkit.failover.returning.return_plan import Missing, Outlook, TopicOutlook
 from drkit.next_command import HOW, PLACE, WHY
 from drkit.status.pair.model import DeltaBound
+
+_DEAD: Final = "it continues by itself while its process lives"
+
+
+def under_way(run: RunLog) -> dict[str, Any]:
+    """The run, its step, and why it is held, as plain data; not held: without a reason."""
+    error = run.held.get("error", {}) if is_held(run) else {}
+    step = (run.held.get("step") if error else None) or run.last_step
+    return {
+        "run": run.run_id,
+        "state": run.state.value,
+        "step": str(step or ""),
+        "held": error.get("error", ""),
+        "evidence": error.get("evidence", ""),
+        "hint": error.get("hint", ""),
+    }
+
+
+def is_held(run: RunLog) -> bool:
+    """Whether a person has to continue it: its newest entry says so."""
+    return run.entries[-1].kind is EntryKind.HELD
+
+
+def lines_of(run: RunLog) -> Iterator[str]:
+    """What a person reads of it, before the commands."""
+    told = under_way(run)
+    at = f"the return {told['run']} is under way, {told['state']} at {told['step'] or 'its beginning'}"
+    evidence = f" ({told['evidence']})" if told["evidence"] else ""
+    yield f"{at}: {told['held']}{evidence}" if told["held"] else f"{at}: {_DEAD}"
+    if told["hint"]:
+        yield f"what its refusal names: {told['hint']}"
+
+
+def commands_of(run: RunLog, flow: FlowSettings, added: RunRequest) -> list[str]:
+    """Return the commands that continue the run, and roll it back.
+
+    :param flow: the flow that was failed over
+    :param added: options that the run needs in addition
+    """
+    command = RETURN.typed("--flow", flow.name)
+    lines = []
+    if run.state is not RunState.ABORTING:
+        lines.append(str(command.plus("--resume", *added.options())))
+    if run.abortable:
+        lines.append(f"to roll it back: {command.plus('--abort')}")
+    return lines
+
 
 _SHOWN: Final = 10
 _UNKNOWN: Final = "unknown"
@@ -100,11 +146,11 @@ def asked_of(outlook: Outlook, verb: str = "begin") -> Iterator[str]:
     """
     missing = outlook.missing
     if missing.clients_cut:
-        yield f"how clients are kept off is to be said: {missing.clients_cut}"
+        yield f"state how clients are kept away (--clients-cut): {missing.clients_cut}"
     if missing.export_to:
-        yield "where the records that only the old primary has are exported is to be said"
+        yield "name a place (--export-to): records that only the old primary has are exported first"
     if missing.undecided:
-        yield f"to be decided: {missing.undecided}"
+        yield f"decide (--disposition): {missing.undecided}"
     yield from (f"would not {verb}: {why}" for why in outlook.refused)
 
 

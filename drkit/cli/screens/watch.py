@@ -21,7 +21,7 @@ from drkit.cli.session import session
 from drkit.cli.talk import say_over
 from drkit.detect.verdict import VerdictKind
 from drkit.visible import visible
-from drkit.watch.announcer import in_words
+from drkit.watch.alerts import in_words
 from drkit.watch.run import FlowMoment, Show
 
 _COLORS: Final = {

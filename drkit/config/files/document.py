@@ -1,11 +1,14 @@
-"""A configuration file as read, before it is a :class:`Settings`."""
+"""A configuration file as it was read, with the line of each value."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+import re
+import tomllib
+from typing import Any, Final
 
-from drkit.config.files.interpolate import Problem
+from drkit.config.files.interpolate import Problem, place
 
 
 @dataclass
@@ -50,3 +53,91 @@ class Document:
             return label
         line = self.line_of(at)
         return ": ".join(part for part in (f"{file}:{line}" if line else file, label) if part)
+
+
+_TOKEN: Final = re.compile(
+    r"""\"{3}(?:\\.|(?!\"{3}).)*\"{3,5}|\'{3}(?:(?!\'{3}).)*\'{3,5}"""  # strings of several lines
+    r"""|\"(?:\\.|[^\"\\\n])*\"|\'[^\'\n]*\'|\#[^\n]*|[\[\]{}\n]|[^\"\'\#\[\]{}\n]+""",
+    re.DOTALL,
+)
+"""The parts of a statement on which its end depends."""
+_HEADER: Final = re.compile(r"\s*\[\[?([^\[\]].*?)\]\]?\s*(#.*)?")
+_BRACKETS: Final = {"[": 1, "{": 1, "]": -1, "}": -1}
+_NOTHING: Final = re.compile(r"\s*(#.*)?")
+
+
+def lines_of(text: str) -> dict[str, int]:
+    """Path of each table and setting → its line, from 1.
+
+    Entries of an inline table or array have the line on which their statement begins.
+
+    :param text: a whole file that Python's parser has accepted
+    """
+    found: dict[str, int] = {}
+    counters: dict[str, int] = {}
+    table = ""
+    for number, statement in _statements(text.replace("\r\n", "\n")):
+        header = _HEADER.fullmatch(statement)
+        if header:
+            opened = _opened(header[1], counters, repeated=statement.lstrip().startswith("[["))
+            for at in opened:
+                found.setdefault(at, number)
+            table = opened[-1]
+        else:
+            for at in _places(tomllib.loads(statement), table):
+                found.setdefault(at, number)
+    return found
+
+
+def _statements(text: str) -> Iterator[tuple[int, str]]:
+    """Headers and assignments with their first lines; each ends with a line on which no bracket is open."""
+    parts: list[str] = []
+    first = number = 1
+    depth = 0
+    for found in _TOKEN.finditer(text + "\n"):
+        part = found[0]
+        depth += _BRACKETS.get(part, 0)
+        if part == "\n" and not depth:
+            statement = "".join(parts)
+            if not _NOTHING.fullmatch(statement):
+                yield first, statement
+            parts.clear()
+            number += 1
+            first = number
+        else:
+            parts.append(part)
+            number += part.count("\n")
+
+
+def _opened(header: str, counters: dict[str, int], *, repeated: bool) -> list[str]:
+    """Return the paths of a table and of all around it, the table's last; one of many has its number."""
+    steps = list(_path(tomllib.loads(f"[{header}]")))
+    at, opened = "", []
+    for number, step in enumerate(steps):
+        at = place(at, step)
+        opened.append(at)
+        if repeated and number == len(steps) - 1:
+            counters[at] = counters.get(at, -1) + 1
+        if at in counters:
+            at = place(at, counters[at])
+            opened.append(at)
+    return opened
+
+
+def _path(tables: dict[str, Any]) -> Iterator[str]:
+    while tables:
+        ((key, tables),) = tables.items()
+        yield key
+
+
+def _places(value: Any, at: str) -> Iterator[str]:
+    """Paths of a value and of everything in it."""
+    if at:
+        yield at
+    children: list[tuple[str | int, Any]] = []
+    if isinstance(value, dict):
+        children = list(value.items())
+    elif isinstance(value, list) and any(isinstance(v, dict) for v in value):
+        children = list(enumerate(value))
+    for key, child in children:
+        yield from _places(child, place(at, key))

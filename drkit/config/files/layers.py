@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from drkit.config.files.document import Document
 from drkit.config.files.interpolate import Problem, place
 from drkit.config.tables.client_properties import ROLES
-from drkit.config.tables.closest import suggestion
+from drkit.config.tables.fields import suggestion
 from drkit.errors import ConfigError
 from drkit.masking import is_secret_argument
 

@@ -12,8 +12,7 @@ from typing import Annotated, Final, Literal, NamedTuple
 from pydantic import AfterValidator
 from pydantic_core import PydanticCustomError
 
-from drkit.config.tables.closest import closest
-from drkit.config.tables.fields import KafkaText, host_and_port
+from drkit.config.tables.fields import KafkaText, closest, host_and_port
 from drkit.config.tables.security_properties import SECURITY
 from drkit.masking import MASK, is_secret, scrubbed
 

@@ -72,6 +72,11 @@ class ClusterSettings(Strict):
     _control: ControlKeys | None = PrivateAttr(None)
 
     @property
+    def servers(self) -> list[str]:
+        """The bootstrap servers, each as host:port."""
+        return self.bootstrap_servers.split(",")
+
+    @property
     def control(self) -> ControlKeys | None:
         """The control keys of drkit's own topics there; None without a configured key."""
         return self._control

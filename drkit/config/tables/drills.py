@@ -12,9 +12,8 @@ from pydantic import AfterValidator, Field, PositiveFloat, PositiveInt, model_va
 from pydantic_core import PydanticCustomError
 
 from drkit.config.tables.client_properties import masked
-from drkit.config.tables.closest import suggestion
 from drkit.config.tables.cluster import ClientText
-from drkit.config.tables.fields import TO_DO, Strict
+from drkit.config.tables.fields import TO_DO, Strict, suggestion
 from drkit.config.tables.flow import FlowSettings
 from drkit.cron import Cron, InvalidCron, time_zone
 

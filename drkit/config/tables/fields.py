@@ -1,8 +1,9 @@
-"""What the tables of drkit.toml have in common."""
+"""Types of fields that several tables of drkit.toml use, and the nearest name for a misspelt one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 import re
 from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
@@ -10,12 +11,14 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from drkit.masking import shown
+from drkit.masking import scrubbed, shown
 from drkit.topology import split_list
 
 TO_DO: Final = "to_do"
 """In the context of an error: what the user is to do about it."""
 
+_SERVER: Final = re.compile(r"(?:[\w.%-]*://)?(?P<host>\[[\w.%:-]+\]|[\w.%:-]+):(?P<port>[0-9]+)")
+"""The pattern of Kafka's own ``Utils.HOST_PORT_PATTERN``."""
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """RFC 9110, 5.6.2."""
 _HEADER: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
@@ -35,13 +38,17 @@ def _expression(pattern: str) -> str:
 
 
 def host_and_port(value: str) -> str:
-    """Servers with commas between them. Raises PydanticCustomError for one that is not host:port."""
-    servers = split_list(value)
-    for server in servers:
-        host, _, port = server.rpartition(":")
-        if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-            what = {"server": server, TO_DO: "write host:port, and commas between several"}
+    """Servers with commas between them, without the protocol that Kafka's clients allow before each.
+
+    Raises PydanticCustomError for one that is not host:port.
+    """
+    servers = []
+    for server in split_list(value):
+        match = _SERVER.fullmatch(server)
+        if match is None or not 0 < int(match["port"]) < 1 << 16:
+            what = {"server": scrubbed(server), TO_DO: "write host:port, and commas between several"}
             raise PydanticCustomError("server", "'{server}' is not host:port", what)
+        servers.append(f"{match['host']}:{match['port']}")
     if not servers:
         raise PydanticCustomError("server", "no server is named", {})
     return ",".join(servers)
@@ -127,3 +134,32 @@ class Strict(BaseModel):
         """Without secrets: errors and logs may show it."""
         for name, value in super().__repr_args__():
             yield name, shown(name or "", value) if isinstance(value, (str, tuple)) else value
+
+
+_MANY: Final = 12
+"""Maximum number of names in a message."""
+
+
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that was probably meant, None if nothing is near.
+
+    Kafka writes ``topics.exclude``, TOML keys here ``topics_exclude``: that difference does not count.
+    """
+    plain = {_plain(k): k for k in known}
+    near = get_close_matches(_plain(word), plain, n=1)
+    return plain[near[0]] if near else None
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """A hint for a user who wrote ``word``."""
+    names = sorted(known)
+    near = closest(word, names)
+    if near:
+        return f"did you mean '{near}'?"
+    if len(names) > _MANY:
+        return "all settings: drkit explain configuration"
+    return f"known: {', '.join(names)}" if names else "none is configured"
+
+
+def _plain(word: str) -> str:
+    return word.lower().replace(".", "_").replace("-", "_")

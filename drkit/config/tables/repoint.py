@@ -9,8 +9,7 @@ from typing import Annotated, Any, Final, Self
 from pydantic import AfterValidator, Field, PositiveFloat, model_validator
 from pydantic_core import PydanticCustomError
 
-from drkit.config.tables.closest import suggestion
-from drkit.config.tables.fields import Patterns, Strict, http_address, http_headers, no_nul
+from drkit.config.tables.fields import Patterns, Strict, http_address, http_headers, no_nul, suggestion
 from drkit.masking import MASK
 from drkit.topology import NameFilter
 

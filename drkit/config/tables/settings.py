@@ -9,13 +9,12 @@ from typing import Final, Literal
 from pydantic import Field, PositiveFloat, ValidationInfo, field_validator
 
 from drkit.config.tables.auto_proof import Times, rpo_close, rpo_unmet, times_of, unsafe
-from drkit.config.tables.closest import suggestion
 from drkit.config.tables.cluster import ClusterSettings
 from drkit.config.tables.control import ControlSettings
 from drkit.config.tables.detection import DetectionSettings
 from drkit.config.tables.drills import DrillSettings, drill_conflicts
 from drkit.config.tables.fence import FenceSettings
-from drkit.config.tables.fields import Strict
+from drkit.config.tables.fields import Strict, suggestion
 from drkit.config.tables.flow import FlowSettings
 from drkit.config.tables.metrics import MetricsSettings
 from drkit.config.tables.repoint import RepointSettings
@@ -152,11 +151,8 @@ class Settings(Strict):
 
     def _refuse_no_flow(self) -> None:
         if not self.flows:
-            raise ConfigError(
-                "no_flow_configured",
-                where="flows",
-                evidence=f"clusters: {', '.join(self.clusters) or 'none'}",
-            )
+            evidence = f"clusters: {', '.join(self.clusters) or 'none'}"
+            raise ConfigError("no_flow_configured", where="flows", evidence=evidence)
 
     def sides(self, flow: FlowSettings) -> tuple[ClusterSettings, ClusterSettings]:
         """Source and target of a flow, with the connections of everything but tasks that move records."""

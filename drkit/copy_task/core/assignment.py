@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-import json
-from typing import Any
 from uuid import UUID
 
-from drkit.copy_task.core.shallow import shallow_dict
+from drkit.flow_state.codec.record import TaskData
 from drkit.flow_state.lease.turn import LeaseRight
 
 
@@ -68,7 +66,7 @@ class PartitionAssignment:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskAssignment:
+class TaskAssignment(TaskData):
     """All that one copy task needs for one epoch. No secret is in here: clients come by closure."""
 
     flow: str
@@ -145,20 +143,3 @@ class TaskAssignment:
     def driver(self) -> str:
         """The run that holds the flow's lease."""
         return self.run_id.partition(".")[0]
-
-    def to_json(self) -> str:
-        """The lease as JSON."""
-        return json.dumps(shallow_dict(self) | {"partitions": [shallow_dict(p) for p in self.partitions]})
-
-    @classmethod
-    def from_json(cls, text: str) -> TaskAssignment:
-        """Read back what :meth:`to_json` wrote."""
-        raw: dict[str, Any] = json.loads(text)
-        raw["partitions"] = tuple(
-            PartitionAssignment(**{**p, "kept_ids": tuple(p["kept_ids"])}) for p in raw["partitions"]
-        )
-        raw["own_producer_ids"] = tuple(raw["own_producer_ids"])
-        raw["skip_producer_ids"] = tuple(raw["skip_producer_ids"])
-        if raw["bulk_producer_ids"] is not None:
-            raw["bulk_producer_ids"] = tuple(raw["bulk_producer_ids"])
-        return cls(**raw)

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 import time
-from typing import Any
+from typing import Any, Final
 
-from drkit.clock import boottime, wall_ms
+from drkit.clock import Seconds, boottime, wall_ms
 from drkit.config import FlowSettings
 from drkit.control_key import Signatures
 from drkit.copy_task.core.assignment import TaskAssignment
 from drkit.copy_task.core.links import WorkerLinks
 from drkit.copy_task.core.partition import CopyState, PartitionCopy
-from drkit.copy_task.core.throttle import Throttle
-from drkit.copy_task.core.wakeup import Signal
 from drkit.errors import Failed
 from drkit.flow_state.codec.record import StateRecord
 from drkit.flow_state.lease.turn import LeaseRight
@@ -24,13 +22,79 @@ from drkit.kafka.codes import CLUSTER_AUTHORIZATION_FAILED
 from drkit.kafka.codes import error_name as error_name
 from drkit.kafka.raw import EventLoop, Future, RawError
 from drkit.kafka.requests import Append, TopicMetadata, metadata, produce_request
-from drkit.kafka.transactions.producer import Transactions
+from drkit.kafka.transactions import Transactions
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import MapBucket, Pair, pairs
 from drkit.offset_map.topic import made_anew, new_nonce
 from drkit.offset_map.writer import MapTaken, MapWriter
 from drkit.offsets import MapKey, MapRecord
 from drkit.wire import Record, encode, stamp
+
+_BURST_SECONDS: Final = 1.0
+"""An idle task saves up tokens for this time."""
+
+
+class Throttle:
+    """Bytes per second, as a bucket that may become negative: a fetch is accounted for after its answer.
+
+    Over any span of `t` seconds at most `rate` · (`t` + 1 s) bytes pass, and one answer.
+
+    :param rate: bytes per second; None lets everything pass
+    """
+
+    def __init__(self, rate: float | None, clock: Seconds) -> None:
+        self._rate = rate
+        self._clock = clock
+        self._tokens = 0.0
+        self._at = clock()
+
+    def take(self, size: int) -> None:
+        """Account for bytes that came."""
+        if self._rate is not None:
+            self._fill(self._rate)
+            self._tokens -= size
+
+    def pause(self) -> float:
+        """Seconds until the next request may be sent; 0: now."""
+        if self._rate is None:
+            return 0.0
+        self._fill(self._rate)
+        return max(0.0, -self._tokens / self._rate)
+
+    def most(self, size: int) -> int:
+        """How much to ask for where `size` is wanted: no more than a second's worth."""
+        return size if self._rate is None else max(1, min(size, int(self._rate * _BURST_SECONDS)))
+
+    def _fill(self, rate: float) -> None:
+        now = self._clock()
+        self._tokens = min(rate * _BURST_SECONDS, self._tokens + (now - self._at) * rate)
+        self._at = now
+
+
+class Signal:
+    """Wakes every coroutine that waits for something to change."""
+
+    def __init__(self, loop: EventLoop) -> None:
+        self._loop = loop
+        self._waiters: list[Future] = []
+
+    def set(self) -> None:
+        """Wake those who wait."""
+        waiters, self._waiters = self._waiters, []
+        for future in waiters:
+            if not future.is_done:
+                future.success(None)
+
+    async def wait(self, seconds: float) -> None:
+        """Wait for a change, at most some seconds."""
+        future = Future()
+        self._waiters.append(future)
+        timer = self._loop.net.call_later(seconds, lambda: future.is_done or future.success(None))
+        try:
+            await future
+        finally:
+            self._loop.net.cancel(timer)
+
 
 _RETRIES = 40
 _PAUSE_SECONDS = 0.05
@@ -266,11 +330,8 @@ class TaskContext:
             except (RawError, KeyError):
                 code = -2
             await self.loop.sleep(_PAUSE_SECONDS)
-        raise Failed(
-            "internal_topic_refuses",
-            where=f"{topic}-{partition}",
-            evidence=f"Kafka error code {code} after {_RETRIES} tries",
-        )
+        evidence = f"Kafka error code {code} after {_RETRIES} tries"
+        raise Failed("internal_topic_refuses", where=f"{topic}-{partition}", evidence=evidence)
 
     async def internal(self, topic: str, *, refresh: bool) -> TopicMetadata:
         """Id and leaders of the map topic or the state topic."""

@@ -6,18 +6,60 @@ the leader epoch of the last batch is sent along, so a source that lost its tail
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from drkit.clock import boottime, wall_ms
 from drkit.copy_task.core.context import QUEUE_LIMIT_BYTES, TaskContext, reason_of
 from drkit.copy_task.core.partition import CopyState, PartitionCopy
-from drkit.copy_task.source import errors as source_errors
+from drkit.copy_task.source import leaders as source_errors
 from drkit.copy_task.source.leaders import LeaderWatch
-from drkit.copy_task.source.pace import FetchPace
 from drkit.kafka.codes import FETCH_SESSION_LOST, error_name
 from drkit.kafka.raw import RawError
 from drkit.kafka.requests import FetchRequest, aborted_in
 from drkit.wire import CorruptBatch, Returned, Transformed, transform
+
+SPACED_SECONDS: Final = 0.008
+"""Minimum time between two fetches of a busy source."""
+_BUSY: Final = 250.0
+"""Answers a second from which on they are spaced out."""
+_CALM: Final = 90.0
+"""Answers a second below which they are no longer spaced out; spaced out, the maximum is 125."""
+_LARGE: Final = 64 * 1024
+"""Bytes: an answer of this size is worth its request."""
+_MEMORY_SECONDS: Final = 0.5
+"""Over which the rate is smoothed."""
+
+
+class FetchPace:
+    """The spacing of one fetcher's requests. Times are in seconds, of any monotonic clock."""
+
+    def __init__(self) -> None:
+        self._rate = 0.0
+        self._answered = self._asked = float("-inf")
+        self._spaced = False
+
+    def asked(self, now: float) -> None:
+        """A request is sent."""
+        self._asked = now
+
+    def answered(self, now: float, size: int) -> None:
+        """Its answer has arrived.
+
+        :param size: bytes of records in it
+        """
+        passed = max(now - self._answered, 1e-4)
+        self._answered = now
+        keep = 0.5 ** (passed / _MEMORY_SECONDS)
+        self._rate = keep * self._rate + (1.0 - keep) / passed
+        if size >= _LARGE or self._rate < _CALM:
+            self._spaced = False
+        elif self._rate > _BUSY:
+            self._spaced = True
+
+    def pause(self, now: float) -> float:
+        """How long the next request is to wait; 0: not at all."""
+        return max(0.0, self._asked + SPACED_SECONDS - now) if self._spaced else 0.0
+
 
 _TOPIC = FetchRequest.FetchTopic
 _PARTITION = FetchRequest.FetchTopic.FetchPartition

@@ -19,8 +19,7 @@ from drkit.errors import Failed
 from drkit.kafka.codes import CLUSTER_AUTHORIZATION_FAILED
 from drkit.kafka.raw import RawError
 from drkit.kafka.requests import ProducerState, TopicMetadata, fetch_one, metadata
-from drkit.kafka.transactions.markers import Marker, write_markers
-from drkit.kafka.transactions.open_transactions import open_in, owners
+from drkit.kafka.transactions import Marker, open_in, owners, write_markers
 from drkit.model import TopicPartition
 from drkit.offset_map.scan import scan
 from drkit.offsets import Intent, MapKey, PartitionMap, decode_record

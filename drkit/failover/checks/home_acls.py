@@ -11,8 +11,7 @@ from drkit.errors import DrkitError, Refused
 from drkit.failover.core.context import Context
 from drkit.failover.core.request import RunRequest
 from drkit.flow_state.records import FenceAclsRecord, GuardAclsRecord
-from drkit.kafka.access.acls import NoAuthorizer, is_open, list_acls, own_principal
-from drkit.kafka.access.scram_users import scram_users
+from drkit.kafka.access.acls import NoAuthorizer, is_open, list_acls, own_principal, scram_users
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.requests import Groups, ListedGroup
 from drkit.kafka.topics import topic_names
@@ -21,7 +20,7 @@ from drkit.topology.acls_only_home import HomeScope, OnlyHome, only_home
 
 REMOVE: Final = "remove"
 KEEP: Final = "keep"
-_INTERNAL: Final = ("__", "drkit-")
+_INTERNAL: Final = ("__", "drkit-", "mm2-drkit-")
 
 
 class HomeAcls(NamedTuple):
@@ -40,10 +39,7 @@ NOT_COMPARED: Final = HomeAcls()
 
 
 def refused(found: HomeAcls, request: RunRequest, sides: tuple[str, str]) -> Iterator[Refused]:
-    """Yield why a switchover home is refused for its ACLs. Pure.
-
-    :param sides: aliases of the source, where clients are now, and of home
-    """
+    """Yield why a switchover home is refused for its ACLs; `sides`: aliases of source and home. Pure."""
     here, home = sides
     if request.acls_only_home == KEEP:
         return
@@ -81,12 +77,15 @@ def look_home_acls(context: Context, returning: Collection[str], *, answers: boo
 def _compared(context: Context, returning: frozenset[str]) -> HomeAcls:
     home, active = list_acls(context.target_settings).acls, list_acls(context.source_settings).acls
     own, groups = _own(context), _groups(context, home)
+    topics = topic_names(context.target_admin())
+    listed: dict[str, ListedGroup] = context.run(Groups(context.target).listed)
+    known = {g for g, x in listed.items() if is_consumer(x)} | _named(home)
     scope = HomeScope(
         returning,
         groups,
         frozenset(p for p in own if p is not None),
-        frozenset(_others(context, returning)),
-        _known_groups(context, home) - groups,
+        frozenset(n for n in topics if n not in returning and not n.startswith(_INTERNAL)),
+        frozenset(g for g in known if not g.startswith(_INTERNAL)) - groups,
         is_open=bool(is_open(Cluster.connect(context.source_settings))),
         is_whole=context.scope.whole_flow,
     )
@@ -95,7 +94,6 @@ def _compared(context: Context, returning: frozenset[str]) -> HomeAcls:
 
 
 def _not_compared(context: Context) -> Iterator[str]:
-    """Users that only home knows, and what is not looked at."""
     try:
         users = scram_users(context.target_settings) - scram_users(context.source_settings)
     except DrkitError as error:
@@ -107,7 +105,6 @@ def _not_compared(context: Context) -> Iterator[str]:
 
 
 def _acls(context: Context, kind: type[FenceAclsRecord]) -> frozenset[Acl]:
-    """Return drkit's own fence on the source, or guard on the target."""
     known = context.state.get(kind)
     return known.acls if known is not None else frozenset()
 
@@ -120,24 +117,11 @@ def _groups(context: Context, home: Collection[Acl]) -> frozenset[str]:
     return frozenset(context.scope.groups) | {g for g in _named(home) if accepts(g)}
 
 
-def _known_groups(context: Context, home: Collection[Acl]) -> frozenset[str]:
-    """The consumer groups of home, and those that have ACLs there."""
-    listed: dict[str, ListedGroup] = context.run(Groups(context.target).listed)
-    found = {g for g, x in listed.items() if is_consumer(x)} | _named(home)
-    return frozenset(g for g in found if not g.startswith(_INTERNAL))
-
-
 def _named(acls: Collection[Acl]) -> set[str]:
     return {
         a.name for a in acls
         if a.resource is ResourceKind.GROUP and a.pattern is PatternKind.LITERAL and a.name != ANY_NAME
     }  # fmt: skip
-
-
-def _others(context: Context, returning: Collection[str]) -> list[str]:
-    """Topics of the target that do not return, without internal ones."""
-    names = topic_names(context.target_admin())
-    return [n for n in names if n not in returning and not n.startswith(_INTERNAL)]
 
 
 def _own(context: Context) -> set[str | None]:

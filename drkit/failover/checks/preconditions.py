@@ -1,7 +1,7 @@
 """The reasons to refuse a failover before any change: one table of refusals, each with its runbook. Pure.
 
 A refusal has the reason, the evidence, and the command that clears it (exit 3). Some can be overruled, always
-by a named flag and on record.
+by a named flag and on record. The reasons that `drkit watch` shares come from its table.
 """
 
 from __future__ import annotations
@@ -10,15 +10,91 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from drkit.counted import counted, first_of
-from drkit.detect.reasons import Reason
+from drkit.detect.reasons import ROW, Flag, Reason, ReasonRow
 from drkit.errors import Refused
-from drkit.failover.checks.against import PreconditionInput, by_the_table
+from drkit.failover.checks.foreign_writes import refusal
 from drkit.failover.checks.home_acls import refused
-from drkit.failover.checks.survey import ClusterIdentity
-from drkit.failover.checks.unreplayed import not_replayed
-from drkit.failover.checks.written import refusal
+from drkit.failover.checks.survey import Survey
+from drkit.failover.core.context import Scope
 from drkit.failover.core.request import RunRequest
+from drkit.failover.core.reverse import not_replayed
+from drkit.failover.groups.offsets import TargetGroup
+from drkit.model import TopicPartition
 from drkit.next_command import typed
+from drkit.status.lag.source import held_text
+
+_ACCEPT: Final = 'accept the loss: --accept-data-loss "REASON"'
+
+
+class PreconditionInput(NamedTuple):
+    """The input of the preconditions."""
+
+    survey: Survey
+    scope: Scope
+    request: RunRequest
+    flow: str
+
+
+def by_the_table(*reasons: Reason) -> Callable[[PreconditionInput], Iterator[Refused]]:
+    """Return a check that refuses for each of the reasons that applies, unless its flag is given."""
+
+    def check(q: PreconditionInput) -> Iterator[Refused]:
+        for row in map(ROW.__getitem__, reasons):
+            if row.applies(q.survey.facts) and not overruled(row, q.request):
+                yield _refusal(q, row)
+
+    return check
+
+
+def overruled(row: ReasonRow, request: RunRequest) -> bool:
+    """Whether a person overrules a reason, on record."""
+    if request.planned and row.flag in {Flag.DATA_LOSS, Flag.QUORUM}:
+        return True  # a switchover waits until everything is copied, and is refused without the primary
+    given = {
+        Flag.SIGNS_OF_LIFE: request.despite_signs_of_life,
+        Flag.QUORUM: request.without_quorum,
+        Flag.DATA_LOSS: request.accept_data_loss,
+    }
+    return row.flag is not None and bool(given[row.flag])
+
+
+def _refusal(q: PreconditionInput, row: ReasonRow) -> Refused:
+    source, target = q.survey.source.alias, q.survey.target.alias
+    seen = first_of(row.evidence(q.survey.facts))
+    match row.reason:
+        case Reason.REPLICATION_MOVES | Reason.OBSERVERS_DISAGREE:
+            here = "" if row.reason is Reason.OBSERVERS_DISAGREE else f"; here: {q.survey.source_error}"
+            # A switchover is refused without the primary, whatever is accepted.
+            accept = '; or, if no application reaches it: --despite-signs-of-life "REASON"'
+            accept = "" if q.request.planned else accept
+            error = Refused("source_alive", where=source, evidence=seen + here, accept=accept)
+        case Reason.NO_QUORUM:
+            error = Refused("no_quorum", where=source, evidence=seen)
+        case Reason.TARGET_UNREACHABLE | Reason.TARGET_NOT_READY:
+            error = Refused("target_not_ready", where=target, evidence=seen)
+        case Reason.PAUSED:
+            hint = f"drkit watch resume --flow '{q.flow}'"
+            error = Refused("failovers_paused", where=q.flow, evidence=seen, hint=hint)
+        case Reason.NOT_PROTECTED:
+            error = Refused("not_copied_back", where=q.flow, evidence=seen, source=source)
+        case Reason.CLOCKS_DISAGREE:
+            error = Refused("heartbeats_from_the_future", where=q.flow, evidence=seen)
+        case Reason.LAG_ABOVE_RPO:
+            facts, primary = q.survey.facts, q.survey.source.alias
+            is_silent = bool(q.survey.source_error)
+            caught_up = f"bring {primary} back" if is_silent else "let the copy catch up: drkit status"
+            above = f"up to {facts.risk.above:,.1f} s, rpo_seconds = {facts.rpo_seconds:g}; {_missing(q)}"
+            error = Refused("rpo_exceeded", where=q.flow, evidence=above, hint=f"{caught_up}; or {_ACCEPT}")
+        case _:
+            error = Refused("loss_unknown", where=q.flow, evidence=_missing(q))
+    return error
+
+
+def _missing(q: PreconditionInput) -> str:
+    risk = q.survey.risk
+    known = "an unknown number of" if risk.records is None else f"{risk.records:,}"
+    held = held_text(risk.held_back, risk.acknowledged)
+    return f"{known} records known to be missing{', of them ' if held else ''}{held}; {risk.basis}"
 
 
 class Precondition(NamedTuple):
@@ -28,7 +104,6 @@ class Precondition(NamedTuple):
     """Name of the reason and of its page in ``runbooks/``."""
     check: Callable[[PreconditionInput], Iterator[Refused]]
     why: str
-    """The reason in one line, for people."""
 
 
 def refusals(question: PreconditionInput) -> list[tuple[str, Refused]]:
@@ -39,39 +114,21 @@ def refusals(question: PreconditionInput) -> list[tuple[str, Refused]]:
 def _wrong_cluster(q: PreconditionInput) -> Iterator[Refused]:
     source, target = q.survey.source, q.survey.target
     if source.id is not None and source.id == target.id:
-        yield Refused(
-            "same_cluster",
-            where=q.flow,
-            evidence=f"both have the cluster id {target.id}",
-            source=source.alias,
-            target=target.alias,
-        )
+        seen = f"both have the cluster id {target.id}"
+        yield Refused("same_cluster", where=q.flow, evidence=seen, source=source.alias, target=target.alias)
         return
-    yield from (_stranger(q, x) for x in (source, target) if _is_stranger(x))
-
-
-def _is_stranger(found: ClusterIdentity) -> bool:
-    return None not in {found.id, found.expected} and found.id != found.expected
-
-
-def _stranger(q: PreconditionInput, found: ClusterIdentity) -> Refused:
-    return Refused(
-        "wrong_cluster",
-        where=q.flow,
-        evidence=f"its cluster id is {found.id}, the flow ran with {found.expected}",
-        alias=found.alias,
-    )
+    for found in (source, target):
+        if None not in {found.id, found.expected} and found.id != found.expected:
+            seen = f"its cluster id is {found.id}, the flow ran with {found.expected}"
+            yield Refused("wrong_cluster", where=q.flow, evidence=seen, alias=found.alias)
 
 
 def _promoted(q: PreconditionInput) -> Iterator[Refused]:
-    if q.survey.promoted and q.scope.whole_flow:
-        yield Refused(
-            "all_promoted",
-            where=q.flow,
-            evidence=f"opened by earlier failovers: {first_of(q.survey.promoted)}",
-        )
-    elif q.survey.promoted:
-        yield Refused("promoted", where=q.flow, evidence=first_of(q.survey.promoted))
+    topics = first_of(q.survey.promoted)
+    if topics and q.scope.whole_flow:
+        yield Refused("all_promoted", where=q.flow, evidence=f"opened by earlier failovers: {topics}")
+    elif topics:
+        yield Refused("promoted", where=q.flow, evidence=topics)
 
 
 def _members(q: PreconditionInput) -> Iterator[Refused]:
@@ -88,39 +145,47 @@ def _members(q: PreconditionInput) -> Iterator[Refused]:
 
 
 def _own_positions(q: PreconditionInput) -> Iterator[Refused]:
-    topics = set(q.scope.topics.values())
-    for group, found in sorted(q.survey.target_groups.items()):
-        own = found.own_work(q.survey.source.alias, topics)
-        if own and not q.request.keep_positions and not _is_in_return(q, group):
+    hint = (
+        "delete these offsets (kafka-consumer-groups.sh --delete-offsets) to have it moved to where it is on"
+        " the source, or leave it where it is: --keep-positions"
+    )
+    for group, found, own in _worked_on_target(q):
+        if not q.request.keep_positions and not _is_in_return(q, group):
             yield Refused(
                 "group_worked_on_target",
                 where=f"group {group} on {q.survey.target.alias}",
                 evidence=first_of(f"{at} at {found.stored[at].offset}" for at in own),
-                hint="delete these offsets (kafka-consumer-groups.sh --delete-offsets) to have it moved to "
-                "where it is on the source, or leave it where it is: --keep-positions",
+                hint=hint,
                 group=group,
             )
 
 
+def _worked_on_target(q: PreconditionInput) -> Iterator[tuple[str, TargetGroup, list[TopicPartition]]]:
+    """Groups that committed on the target by themselves, and where."""
+    topics = set(q.scope.topics.values())
+    for group, found in sorted(q.survey.target_groups.items()):
+        if own := found.own_work(q.survey.source.alias, topics):
+            yield group, found, own
+
+
 def _is_in_return(q: PreconditionInput, group: str) -> bool:
-    """Whether a group has a position in a topic whose copying began with a turn."""
     topics = {at.topic for at in q.survey.target_groups[group].stored}
     topics |= {q.scope.topics.get(at.topic, "") for at in q.survey.positions.get(group, {})}
     return not topics.isdisjoint(q.survey.begun_by_turn)
 
 
 def _positions_in_return(q: PreconditionInput) -> Iterator[Refused]:
-    topics = set(q.scope.topics.values())
-    for group, found in sorted(q.survey.target_groups.items()):
-        own = found.own_work(q.survey.source.alias, topics)
-        if own and _is_in_return(q, group):
+    hint = (
+        "stop that consumer and delete these offsets (kafka-consumer-groups.sh --delete-offsets) to have the"
+        " group moved to its exact place; left where it is, it would repeat or skip records"
+    )
+    for group, found, own in _worked_on_target(q):
+        if _is_in_return(q, group):
             yield Refused(
                 "group_on_old_side",
                 where=f"group {group} on {q.survey.target.alias}",
                 evidence=first_of(f"{at} at {found.stored[at].offset}" for at in own),
-                hint="stop that consumer and delete these offsets (kafka-consumer-groups.sh --delete-offsets)"
-                " to have the group moved to its exact place; left where it is, it would repeat or skip"
-                " records",
+                hint=hint,
                 group=group,
             )
 
@@ -168,13 +233,13 @@ def _written(q: PreconditionInput) -> Iterator[Refused]:
         yield refusal(q.flow, q.survey.target.alias, q.survey.written)
 
 
-def _acls_only_home(q: PreconditionInput) -> Iterator[Refused]:
-    yield from refused(q.survey.home_acls, q.request, (q.survey.source.alias, q.survey.target.alias))
-
-
 def _unreplayed(q: PreconditionInput) -> Iterator[Refused]:
     if q.request.planned and q.survey.unreplayed:
         yield not_replayed(q.flow, q.survey.unreplayed)
+
+
+def _acls_only_home(q: PreconditionInput) -> Iterator[Refused]:
+    yield from refused(q.survey.home_acls, q.request, (q.survey.source.alias, q.survey.target.alias))
 
 
 def _repoint_others(q: PreconditionInput) -> Iterator[Refused]:
@@ -189,9 +254,7 @@ def _repoint_others(q: PreconditionInput) -> Iterator[Refused]:
 
 GATES: Final = (
     Precondition(
-        "failover-wrong-cluster",
-        _wrong_cluster,
-        "a name leads to another cluster, or both to the same one",
+        "failover-wrong-cluster", _wrong_cluster, "a name leads to another cluster, or both to the same one"
     ),
     Precondition(
         "failover-signs-of-life",
@@ -262,4 +325,3 @@ GATES: Final = (
         "a repoint method would also move clients that stay on the primary",
     ),
 )
-"""The table: all gates are checked, in this order."""

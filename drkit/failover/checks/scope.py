@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from drkit.config import FlowSettings
-from drkit.config.tables.closest import closest
+from drkit.config.tables.fields import closest
 from drkit.counted import counted, first_of, verb
 from drkit.errors import ConfigError, Usage
 from drkit.failover.checks.survey import positions_of
 from drkit.failover.core.context import Context, Scope
-from drkit.failover.groups.look import Positions
+from drkit.failover.groups.offsets import Positions
 from drkit.flow_state.copied_topics import promoted_of
 
 
@@ -25,11 +25,9 @@ class Basis(NamedTuple):
     copied: Mapping[str, str]
     """Source topic → target topic, with topics opened earlier."""
     promoted: frozenset[str]
-    """Source topics that an earlier failover opened."""
     positions: Positions
     """Committed offsets of every group of the flow."""
     origin: str
-    """Where the committed offsets were read."""
 
 
 class Chosen(NamedTuple):
@@ -37,9 +35,7 @@ class Chosen(NamedTuple):
 
     scope: Scope
     groups: tuple[str, ...]
-    """The groups that were named."""
     topics: tuple[str, ...]
-    """The topics that were named."""
     others: tuple[str, ...]
     """Groups that move too, because they read the same topics."""
     moved: tuple[str, ...]
@@ -64,11 +60,7 @@ class Chosen(NamedTuple):
 
 
 def choose(context: Context, groups: Sequence[str], topics: Sequence[str] = ()) -> Chosen:
-    """Return the scope of some groups and topics, or of all that the flow copies when none is named.
-
-    :param topics: source topics, also those that no group reads
-    :raises ConfigError: a group or topic is unknown, or there is nothing to move
-    """
+    """Return the scope of groups and source topics, or of all. Raises ConfigError: unknown or none."""
     positions, origin = positions_of(context, context.source())
     promoted = promoted_of(context.state.records)
     return chosen(Basis(context.flow, copied_of(context), promoted, positions, origin), groups, topics)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -10,17 +10,13 @@ from drkit.detect.noticeboard import read_notes
 from drkit.detect.reasons import FailoverFacts
 from drkit.detect.risk import Risk, of_answering_source
 from drkit.detect.speakers import Speakers
-from drkit.errors import ClusterUnreachable
+from drkit.failover.checks.foreign_writes import places_of, written
 from drkit.failover.checks.home_acls import NOT_COMPARED, HomeAcls, look_home_acls
-from drkit.failover.checks.outside import Outside, look_outside
-from drkit.failover.checks.reach import Reach, look_reach
-from drkit.failover.checks.ready import unready_topics
-from drkit.failover.checks.signs import facts_of
-from drkit.failover.checks.unreplayed import unreplayed_on_source
-from drkit.failover.checks.written import places_of, written
-from drkit.failover.core.asking import asked
-from drkit.failover.core.context import Context
-from drkit.failover.groups.look import (
+from drkit.failover.checks.out_of_scope import OutOfScope, Reach, look_outside, look_reach
+from drkit.failover.checks.silent_source_facts import facts_of
+from drkit.failover.core.context import Context, asked
+from drkit.failover.core.reverse import unreplayed_on_source
+from drkit.failover.groups.offsets import (
     FROM_CHECKPOINTS,
     FROM_SOURCE,
     Positions,
@@ -31,23 +27,60 @@ from drkit.failover.groups.look import (
     marked,
     on_target,
 )
-from drkit.failover.loss.risk import held_total
 from drkit.failover.loss.silent import noted_partitions, silent_risk, unprotected
 from drkit.flow_state.copied_topics import promoted_of
 from drkit.flow_state.lease.watch import LeaseHolder, replicator_of
 from drkit.flow_state.records import ClustersRecord
 from drkit.flow_state.returns import begun_by_turn
 from drkit.flow_state.unreplayed import Unreplayed
-from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.requests import MetadataRequest, metadata
-from drkit.kafka.transactions.open_transactions import hanging
+from drkit.kafka.raw import RawCluster, unanswered_as
+from drkit.kafka.requests import TopicMetadata, describe_cluster, metadata
+from drkit.kafka.topics import ConfigValue, describe_topics, topic_configs
+from drkit.kafka.transactions import hanging
 from drkit.model import TopicPartition
 from drkit.status.facts import noted_ends, status_of
 from drkit.status.lag.held_back import held_back, with_held
-from drkit.status.lag.source import Ends, UncopiedRecords, ends_of, waiting
+from drkit.status.lag.source import Ends, UncopiedRecords, ends_of, held_total, waiting
 from drkit.status.lag.target import CopyPosition
 from drkit.status.model import PartitionStatus, oldest_of
 from drkit.status.source_look import gaps_of
+from drkit.topology.topic_configs import MIN_INSYNC_REPLICAS
+
+_ENOUGH: Final = 20
+"""Maximum number of reasons returned."""
+
+
+def unready_topics(context: Context, partitions: Iterable[PartitionStatus]) -> list[str]:
+    """Return why the scope's topics cannot take over; empty when they can. Raises DrkitError: no answer."""
+    names = set(context.scope.topics.values())
+    admin = context.target_admin()
+    topics = describe_topics(admin, names)
+    configs = topic_configs(admin, topics)
+    found = list(_reasons(names, topics, configs, partitions))
+    return found[:_ENOUGH]
+
+
+def _reasons(
+    names: set[str],
+    topics: Mapping[str, TopicMetadata],
+    configs: Mapping[str, Mapping[str, ConfigValue]],
+    partitions: Iterable[PartitionStatus],
+) -> Iterator[str]:
+    for name in sorted(names - topics.keys()):
+        yield f"{name} does not exist on the target"
+    for name, topic in sorted(topics.items()):
+        setting = configs.get(name, {}).get(MIN_INSYNC_REPLICAS)
+        needed = int(setting.value) if setting is not None and setting.value else 1
+        for number, p in sorted(topic.leaders.items()):
+            if p.node < 0:
+                yield f"{name}-{number} has no leader on the target"
+            elif len(p.in_sync) < min(needed, len(p.replicas)):
+                yield f"{name}-{number} has {len(p.in_sync)} replicas in sync on the target, needs {needed}"
+    for seen in partitions:
+        copy = topics.get(seen.target_topic)
+        if copy is not None and seen.partition not in copy.leaders:
+            yield f"{seen.target_topic} has no partition {seen.partition} on the target, the source has"
+
 
 _NO_PARTITION: Final = "the target has no such partition"
 
@@ -83,10 +116,8 @@ class Survey:
     replicator: LeaseHolder | None
     promoted: tuple[str, ...]
     """Topics of the scope that an earlier failover opened."""
-    outside: Outside
-    """Topics and groups that do not move."""
+    outside: OutOfScope
     reach: tuple[Reach, ...]
-    """Clients that are sent to the target, by way."""
     begun_by_turn: frozenset[str] = frozenset()
     """Topics of the target whose copying began with a turn: positions there continue the earlier ones."""
 
@@ -126,23 +157,19 @@ class Survey:
 
 
 def survey(context: Context) -> Survey:
-    """Return the survey of a run's scope.
-
-    :raises DrkitError: the target does not answer, or its state cannot be read
-    """
+    """Return the survey of a run's scope. Raises DrkitError: the target's answer or state is unreadable."""
     context.state.load()
-    try:
+    with unanswered_as("target_unreachable", context.flow.target):
         # If the source goes away meanwhile, the survey is repeated with the target alone.
         return asked(context, lambda source: _look(context, source))
-    except RawError as error:
-        raise ClusterUnreachable(
-            "target_unreachable", where=context.flow.target, evidence=repr(error)
-        ) from error
 
 
 def _look(context: Context, source: RawCluster | None) -> Survey:
     state, now, scope = context.state, context.wall(), context.scope
-    identities = _identities(context, source)
+    flow, ids = context.flow, state.get(ClustersRecord)
+    source_id = context.run(describe_cluster, source).cluster_id if source is not None else None
+    target_id = context.run(describe_cluster, context.target).cluster_id
+    planned = context.request.planned and source is not None
     places = places_of(context)
     partitions = _partitions(context, places, source, now)
     # All groups while the source is silent: then only the flow's checkpoints name the remaining groups.
@@ -159,7 +186,8 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
     risk, unready = _risk(context, risky, source), tuple(unready_topics(context, partitions))
     return Survey(
         now,
-        *identities,
+        ClusterIdentity(flow.source, source_id, ids.source if ids is not None else None),
+        ClusterIdentity(flow.target, target_id, ids.target if ids is not None else None),
         source_error="" if source is not None else context.source_error or "it does not answer",
         partitions=tuple(partitions),
         positions=mine,
@@ -167,7 +195,8 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
         positions_age_seconds=checkpoints_age(state.records, now) if source is None else 0.0,
         target_groups=targets,
         facts=facts_of(context, notes, risk, unready, unprotected(context, risky), silent=source is None),
-        replicator=_replicator(context, source, now),
+        # A switchover depends on it, so there another machine's clock is not enough.
+        replicator=context.replicator(certain=True) if planned else replicator_of(state.records, now),
         promoted=tuple(sorted(promoted_of(state.records) & scope.topics.keys())),
         outside=outside,
         reach=look_reach(context, outside),
@@ -175,68 +204,34 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
         hanging=context.run(hanging, context.target, turned, now) if turned else {},
         written=written(context, places),
         home_acls=look_home_acls(context, turned, answers=source is not None),
-        unreplayed=_unreplayed(context, source) if turned else (),
+        # Only a side that was promoted before, and copied back since, can have some.
+        unreplayed=tuple(unreplayed_on_source(context)) if turned and planned else (),
     )
-
-
-def _unreplayed(context: Context, source: RawCluster | None) -> tuple[Unreplayed, ...]:
-    """Only a side that was promoted before, and copied back since, can have some."""
-    is_asked = context.request.planned and source is not None
-    return tuple(unreplayed_on_source(context)) if is_asked else ()
 
 
 def positions_of(
     context: Context, source: RawCluster | None, groups: Collection[str] | None = None
 ) -> tuple[Positions, str]:
-    """Return committed offsets of the flow's groups in copied topics, and where they were read.
-
-    :param groups: the only groups to ask about; None: all
-    """
+    """Return committed offsets of the flow's groups (None: all) in copied topics, and their origin."""
     flow, known = context.flow, context.known
     if source is not None:
         return context.run(committed_on_source, source, flow, known, groups), FROM_SOURCE
     by_marks: Positions = context.run(marked, context.target, flow, known, groups)
     log = context.kept.checkpoints_of(context.target_settings, flow)
     topic = context.run(metadata, context.target, [log.name])[log.name]
-    found, gone = checkpointed(log.read(topic, groups), flow, known, by_marks), log.gone
-    return {group: of_group for group, of_group in found.items() if group not in gone}, FROM_CHECKPOINTS
-
-
-def _replicator(context: Context, source: RawCluster | None, now: int) -> LeaseHolder | None:
-    """Return the replicator; a switchover depends on it, so there another machine's clock is not enough."""
-    if context.request.planned and source is not None:
-        return context.replicator(certain=True)
-    return replicator_of(context.state.records, now)
+    log.read(topic.topic_id if topic.leaders else None)
+    found = checkpointed(log.of(groups), flow, known, by_marks)
+    return {group: of_group for group, of_group in found.items() if group not in log.gone}, FROM_CHECKPOINTS
 
 
 # -- the clusters ------------------------------------------------------------------------------------
-
-
-def _identities(context: Context, source: RawCluster | None) -> tuple[ClusterIdentity, ClusterIdentity]:
-    flow, ids = context.flow, context.state.get(ClustersRecord)
-    source_id = context.run(cluster_id, source) if source is not None else None
-    target_id = context.run(cluster_id, context.target)
-    return (
-        ClusterIdentity(flow.source, source_id, ids.source if ids is not None else None),
-        ClusterIdentity(flow.target, target_id, ids.target if ids is not None else None),
-    )
-
-
-async def cluster_id(cluster: RawCluster) -> str:
-    """Return the cluster id that the brokers show."""
-    request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
-    answer = await cluster.send(request, timeout_ms=10_000)
-    return str(answer.cluster_id)
 
 
 # -- the copy ----------------------------------------------------------------------------------------
 
 
 def _partitions(
-    context: Context,
-    places: Mapping[TopicPartition, CopyPosition],
-    source: RawCluster | None,
-    now: int,
+    context: Context, places: Mapping[TopicPartition, CopyPosition], source: RawCluster | None, now: int
 ) -> list[PartitionStatus]:
     names = {t: known[0] for t, known in context.known.topics.items() if t in context.scope.topics}
     ends, records = _waiting(context, set(names), places, source)

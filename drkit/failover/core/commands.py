@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from drkit.failover.core.choices import EVERY_TOPIC, Disposition
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
-from drkit.failover.core.request import RunRequest
+from drkit.failover.core.request import EVERY_TOPIC, Disposition, RunRequest
 from drkit.next_command import WHY, NextCommand
 
 _CHOICES: Final = "|".join(Disposition)
@@ -20,29 +19,20 @@ _SHOWN: Final = 10
 
 
 def retry_command(context: Context, added: RunRequest = NOTHING) -> NextCommand:
-    """Return the command after a refusal: it continues the held run, or begins one with the same options.
-
-    :param added: options that it needs in addition; a held run keeps those that it was given
-    """
+    """Return the command after a refusal: it continues the held run, or begins one, with options `added`."""
     if is_held(context):
         return RETURN.resume.plus(*added.options())
     return begin_command(context, context.request.plus(added))
 
 
 def begin_command(context: Context, request: RunRequest, topics: Sequence[str] = ()) -> NextCommand:
-    """Return the command that begins a failback of the named topics.
-
-    :param topics: other topics than those that were named
-    """
+    """Return the command that begins a failback of `topics`, or of those that were named."""
     command = return_command(context.flow.name, topics or context.named_topics, request)
     return command.plus(UNTIL_EXPORT) if context.until_export and not request.dispositions else command
 
 
 def return_command(flow: str, topics: Sequence[str], request: RunRequest = NOTHING) -> NextCommand:
-    """Return the command that begins a failback.
-
-    :param topics: the topics to name, or none for all
-    """
+    """Return the command that begins a failback of some topics, or of all when none is named."""
     named = (word for topic in topics for word in ("--topic", topic))
     return RETURN.typed("--flow", flow, *named, *request.options())
 

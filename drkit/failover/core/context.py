@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from drkit.clock import Millis, Seconds, monotonic, steady
 from drkit.config import ClusterSettings, FlowSettings, Settings
@@ -17,9 +17,8 @@ from drkit.failover.core.request import RunRequest
 from drkit.flow_state.copied_topics import CopiedTopics, known_of
 from drkit.flow_state.lease.watch import LeaseHolder, replicator_of
 from drkit.flow_state.topic import StateTopic
-from drkit.kafka.admin import Cluster
-from drkit.kafka.raw import EventLoop, RawCluster, RawError
-from drkit.kafka.reach import Impatient, reach
+from drkit.kafka.admin import Cluster, reach
+from drkit.kafka.raw import EventLoop, Impatient, RawCluster, RawError
 from drkit.kafka.requests import metadata
 
 _LEASE_PAUSE_SECONDS: Final = 0.25
@@ -129,7 +128,6 @@ class Context:
     source_refuses: bool = False
     """Whether the old primary refuses this machine, or its names do not resolve: no proof that it is gone."""
     kept: ReadCache = field(default_factory=ReadCache)
-    """What was read of the target's topics so far."""
     _source: RawCluster | None = None
     _asked: float = float("-inf")
     """When the old primary last failed to answer."""
@@ -142,11 +140,7 @@ class Context:
         return self.loop.run(coroutine, *args)
 
     def pause(self, seconds: float) -> None:
-        """Wait for some seconds, and keep the lock on the run.
-
-        :raises StopAsked: a person stops the run
-        :raises Refused: another orchestrator took over
-        """
+        """Wait, and keep the lock on the run. Raises StopAsked: by a person; Refused: taken over."""
         if self.is_stopped():
             raise StopAsked
         self.loop.run(self.loop.sleep, seconds)
@@ -183,10 +177,7 @@ class Context:
         return known_of(self.state.records)
 
     def source(self, remembered: float = REMEMBERED_SECONDS) -> RawCluster | None:
-        """Return the old primary, connected; None when it does not answer.
-
-        :param remembered: seconds for which a silent primary is not asked again
-        """
+        """Return the old primary, connected, or None; it is asked again after `remembered` seconds."""
         if self._source is not None or self.clock() < self._asked + remembered:
             return self._source
         reached = reach(self.source_settings)
@@ -272,3 +263,31 @@ class Context:
         self.drop_source()
         self.kept.close()
         self.target.close()
+
+
+T = TypeVar("T")
+
+
+def asked(context: Context, question: Callable[[RawCluster | None], T]) -> T:
+    """Return the answer; `question` gets the old primary, or None when it is silent. Raises RawError."""
+    while True:
+        source = context.source()
+        try:
+            return question(source)
+        except RawError as error:
+            if source is None:
+                raise
+            context.lose_source(error)
+
+
+def asked_now(context: Context, question: Callable[[RawCluster], T], otherwise: T) -> T:
+    """Return the current answer of the old primary; `otherwise` when it does not answer, or refuses."""
+    while (source := context.look_at_source()) is not None:
+        try:
+            return question(source)
+        except RawError as error:
+            context.lose_source(error)
+        except DrkitError as error:
+            context.lose_source(error)
+            break
+    return otherwise

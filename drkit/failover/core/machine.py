@@ -97,7 +97,6 @@ GROUNDS: Final[tuple[Ground, ...]] = (
     Ground(_B.POSITIONS, "consumers that still commit on the old primary",
         "translated and committed again after each FREEZE and when the run is resumed, until OPEN has begun"),
 )  # fmt: skip
-"""What the steps assume."""
 
 
 class StepRow(NamedTuple):
@@ -226,7 +225,6 @@ TABLE: Final[tuple[StepRow, ...]] = (
     StepRow(_S.DONE, "report what is unprotected and what to do next", "it does nothing",
         changes=False, abortable=False, must_hold=False),
 )  # fmt: skip
-"""The steps of a failover."""
 
 FAILOVER: Final = Table("failover", "drkit failover", TABLE)
 ROW: Final = FAILOVER.row

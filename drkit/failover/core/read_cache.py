@@ -9,12 +9,12 @@ from typing import Final, Protocol
 
 from drkit.clock import Millis
 from drkit.config import ClusterSettings, FlowSettings, Settings
-from drkit.failover.core.checkpoint_log import CheckpointLog
 from drkit.flow_state.lease.watch import LeaseWatch
 from drkit.flow_state.names import offset_map_topic
 from drkit.flow_state.source_fence.topic import FenceTopic
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import RawCluster
+from drkit.mm2_topics.checkpoint_topic import CheckpointTail
 from drkit.offset_map.places import PositionReader
 from drkit.status.heartbeat_tail import HeartbeatTail
 from drkit.status.lag.target import CopyLocator
@@ -48,7 +48,7 @@ class ReadCache:
 
     _places: PositionReader | None = None
     _side: CopyLocator | None = None
-    _checkpoints: CheckpointLog | None = None
+    _checkpoints: CheckpointTail | None = None
     _beats: HeartbeatTail | None = None
     _fences: FenceTopic | None = None
     lease: LeaseWatch = field(default_factory=LeaseWatch)
@@ -75,10 +75,10 @@ class ReadCache:
         self._side = self._side or CopyLocator(target, offset_map_topic(source), _SCAN_UP_TO)
         return self._side
 
-    def checkpoints_of(self, target: ClusterSettings, flow: FlowSettings) -> CheckpointLog:
+    def checkpoints_of(self, target: ClusterSettings, flow: FlowSettings) -> CheckpointTail:
         """Return the reader of the groups' checkpoints."""
         topic = flow.mm2_topics.checkpoints(flow.source)
-        self._checkpoints = self._checkpoints or CheckpointLog(target, topic)
+        self._checkpoints = self._checkpoints or CheckpointTail(target, topic)
         return self._checkpoints
 
     def reverse_of(
@@ -111,6 +111,8 @@ class ReadCache:
         if self._beats is not None:
             self._beats.close()
             self._beats = None
+        if self._checkpoints is not None:
+            self._checkpoints.close()
         if self._fences is not None:
             self._fences.close()
             self._fences = None

@@ -1,19 +1,21 @@
-"""The flow in the other direction, which protects the new primary: its settings and its state."""
+"""The flow in the other direction, which protects the new primary: settings, state, pending replays."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from drkit.config import ClusterSettings, FlowSettings, Settings
-from drkit.counted import first_of
-from drkit.errors import ConfigError
+from drkit.counted import counted, first_of
+from drkit.errors import ConfigError, Refused
 from drkit.failover.core.context import Context
 from drkit.flow_state.creation import ensure_state_topic
 from drkit.flow_state.names import state_topic
+from drkit.flow_state.records import GenerationRecord
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
+from drkit.flow_state.unreplayed import Unreplayed, unreplayed
 from drkit.kafka.admin import Cluster
 from drkit.kafka.reading.compacted import NewestValues, newest_values
 from drkit.kafka.topics import describe_topics
@@ -29,31 +31,32 @@ class Reverse(NamedTuple):
     """Its state on the old primary, loaded."""
 
 
-def reverse_flow(context: Context) -> FlowSettings:
-    """The flow from the new primary to the old one.
+def opposite_flow(settings: Settings, flow: FlowSettings) -> FlowSettings | None:
+    """Return the flow in the other direction between the same clusters; None: none is configured."""
+    return next((f for f in settings.flows if f.has_opposite_in([flow])), None)
 
-    :raises ConfigError: the configuration has none
-    """
-    flow = context.flow
-    for other in context.settings.flows:
-        if (other.source, other.target) == (flow.target, flow.source):
-            return other
+
+def required_opposite(settings: Settings, flow: FlowSettings) -> FlowSettings:
+    """Return the flow in the other direction. Raises ConfigError: none is configured."""
+    if (found := opposite_flow(settings, flow)) is not None:
+        return found
     raise ConfigError(
         "no_reverse_flow",
         where="[[flows]]",
-        evidence=f"there is {first_of(f.name for f in context.settings.flows)}",
+        evidence=f"there is {first_of(f.name for f in settings.flows)}",
         target=flow.target,
         source=flow.source,
     )
 
 
+def reverse_flow(context: Context) -> FlowSettings:
+    """Return the flow from the new primary to the old one. Raises ConfigError: there is none."""
+    return required_opposite(context.settings, context.flow)
+
+
 @contextmanager
 def reverse(context: Context) -> Iterator[Reverse]:
-    """With the reverse flow and its state; the state's topic is created where it is missing.
-
-    :raises ConfigError: no such flow is configured
-    :raises DrkitError: the old primary does not answer, or refuses
-    """
+    """Open the reverse flow and its state, created where it is missing. Raises ConfigError or DrkitError."""
     flow = reverse_flow(context)
     target = context.settings.cluster(flow.target).with_client(flow.target_admin)
     ensure_state_topic(Cluster.connect(target), flow)
@@ -63,10 +66,7 @@ def reverse(context: Context) -> Iterator[Reverse]:
 
 
 def reverse_state(context: Context) -> FlowState:
-    """What the old primary has on record of the reverse flow; empty where it never ran.
-
-    :raises DrkitError: the old primary does not say
-    """
+    """Return the reverse flow's state on the old primary; empty where it never ran. Raises DrkitError."""
     name, cluster = state_topic(context.flow.target), Cluster.connect(context.source_settings)
     found = newest_values(cluster, [name], verified=True).get(name, NewestValues())
     return FlowState.of(found, f"{name} on {context.flow.source}", found.refused)
@@ -74,10 +74,7 @@ def reverse_state(context: Context) -> FlowState:
 
 @contextmanager
 def state_of(settings: Settings, flow: FlowSettings) -> Iterator[StateTopic | None]:
-    """The state of a flow, loaded; None where it never ran.
-
-    :raises DrkitError: its target does not answer
-    """
+    """Open the state of a flow, loaded; None where it never ran. Raises DrkitError: its target is silent."""
     target = settings.cluster(flow.target).with_client(flow.target_admin)
     name = state_topic(flow.source)
     if name not in describe_topics(Cluster.connect(target), [name]):
@@ -86,3 +83,29 @@ def state_of(settings: Settings, flow: FlowSettings) -> Iterator[StateTopic | No
     with StateTopic(target, flow.source) as state:
         state.load()
         yield state
+
+
+def records_of(settings: Settings, flow: FlowSettings) -> FlowState:
+    """Return what a flow's state has; empty where it never ran. Raises DrkitError: its target is silent."""
+    with state_of(settings, flow) as state:
+        return state.records if state is not None else FlowState()
+
+
+def unreplayed_on_source(context: Context) -> list[Unreplayed]:
+    """Return what a failback has left to append to a flow's source, in the scope. Raises DrkitError."""
+    state = reverse_state(context)
+    known = state.all(GenerationRecord)
+    mine = {t for t, copy in known.items() if copy.target in context.scope.topics}
+    return unreplayed(state, mine)
+
+
+def not_replayed(flow: str, found: Sequence[Unreplayed]) -> Refused:
+    """Return the refusal of a switchover that would leave such records (at least one) behind."""
+    return Refused(
+        "unreplayed",
+        where=flow,
+        evidence=first_of(f"{each.in_words}, {each.record.manifest}" for each in found),
+        topics=counted(len(found), "topic"),
+        command=found[0].command,
+        to_give_up=found[0].to_give_up,
+    )

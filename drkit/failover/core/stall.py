@@ -12,7 +12,7 @@ LONGEST_SECONDS: Final = 3.0
 """Longest pause that does not count: longer than on a busy machine, shorter than a takeover."""
 
 
-class StoodStill(Exception):
+class ProcessSuspended(Exception):
     """This process was paused since it read the journal: its next request may be stale.
 
     Not a :class:`drkit.errors.DrkitError`, so that no step treats it as a cluster's refusal.
@@ -37,13 +37,10 @@ class Stall:
         self._ticker.stop()
 
     def ask(self) -> None:
-        """Check that the process was not paused.
-
-        :raises StoodStill: it was
-        """
+        """Check that the process was not paused. Raises ProcessSuspended: it was."""
         self._clock.now()
         if self._clock.lost_seconds > self._known:
-            raise StoodStill
+            raise ProcessSuspended
 
     def renew(self) -> None:
         """Forget earlier pauses: the journal was read again."""

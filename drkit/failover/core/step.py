@@ -1,4 +1,4 @@
-"""The interface of the steps of the table.
+"""The interface of the steps of the table, and the evidence that they pass on in the journal.
 
 A step may be killed at any line. Another process, perhaps on another machine, then runs it again: `run`
 inspects the clusters and changes only what differs from the wanted state. It returns everything that later
@@ -8,7 +8,7 @@ steps, a resumed run, an abort or the report need; nothing is kept in memory.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, NotRequired, Protocol, TypedDict, runtime_checkable
 
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
@@ -20,7 +20,6 @@ class StepEffect(NamedTuple):
     what: str
     """Such as ``deny WRITE on the topic orders to User:shop``."""
     where: str
-    """Cluster, and broker, topic or group."""
     why: str = ""
 
 
@@ -60,7 +59,7 @@ class Step(Protocol):
     def prove(self, context: Context) -> StepResult:  # noqa: ARG002  for steps with effects
         """Inspect the clusters, not the journal, and return the evidence that the effect is in force.
 
-        Called right after `run`, and again by a resumed run if the row is ``standing``; an error there causes
+        Called right after `run`, and again by a resumed run if the row ``must_hold``; an error there causes
         another `run`. A step without effects returns an empty result.
         """
         return StepResult()
@@ -79,14 +78,46 @@ class Announced(Protocol):
     """A step that is announced on a cluster before it begins: what refuses then has changed nothing."""
 
     def announce(self, context: Context, *, begun: bool) -> None:
-        """Announce the step, or refuse. May be called again.
-
-        :param begun: it has begun in an earlier process
-        :raises Refused: it must not begin
-        """
+        """Announce the step, or refuse; repeatable. `begun`: in an earlier process. Raises Refused."""
 
     def refuse_aborted(self, context: Context) -> None:
-        """Refuse a run that was aborted where the step is announced.
+        """Refuse a run that was aborted where the step is announced."""
 
-        :raises Refused: it was
-        """
+
+class FenceEvidence(TypedDict):
+    """Evidence of FENCE."""
+
+    proven: bool
+    """Whether every partition's leader refused a client's canary: no write is acknowledged any more."""
+    how: str
+    """``acl``, ``max.message.bytes``, ``stopped`` (a hook of the site) or ``debt``: the fence is pending."""
+    debt: str
+    """Why the fence is pending until the first contact; empty when it is proven."""
+    details: NotRequired[Any]
+
+
+class FreezeEvidence(TypedDict):
+    """Evidence of FREEZE."""
+
+    proven: bool
+    """Whether every partition's leader refuses drkit's older writers."""
+    details: NotRequired[Any]
+
+
+class LossEvidence(TypedDict):
+    """Evidence of DRAIN: records that are not on the target and will not be."""
+
+    drained: bool
+    """Whether the copy reached the end of every partition, and that end cannot move."""
+    exact: bool
+    """Whether records were counted on a source that answers; else `partitions` has the first lost offsets."""
+    records: int | None
+    """Number of lost records, with `held_back`."""
+    held_back: int
+    """Upper bound on records above the last stable offset: not copied, since a transaction was open."""
+    held_acknowledged: int
+    """Upper bound on those of `held_back` not known to belong to an undecided transaction."""
+    seconds: float | None
+    """Age of the oldest lost record."""
+    partitions: list[dict[str, Any]]
+    statement: str

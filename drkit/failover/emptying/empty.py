@@ -15,10 +15,8 @@ from drkit.counted import first_of
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
 from drkit.kafka import codes
 from drkit.kafka.admin import Cluster
-from drkit.kafka.delete_records import Deleted, delete_records
-from drkit.kafka.partition_offsets import listed
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.requests import EARLIEST, metadata
+from drkit.kafka.requests import EARLIEST, Deleted, delete_records, listed, metadata
 from drkit.kafka.topics import alter_topic_configs, topic_configs
 from drkit.model import TopicPartition
 
@@ -31,6 +29,11 @@ _WHILE_EMPTIED: Final[Mapping[str, str | None]] = {
 }  # fmt: skip
 """With a policy of compaction alone brokers refuse DeleteRecords; with these nothing expires meanwhile."""
 _COMPACT: Final = "compact"
+_HINTS: Final[Mapping[int, str]] = {
+    codes.POLICY_VIOLATION: "a topic that is only compacted takes it with cleanup.policy=compact,delete",
+    codes.OFFSET_OUT_OF_RANGE: "it ends before that offset, so it lost records: compare both sides again",
+    codes.TOPIC_AUTHORIZATION_FAILED: "grant drkit's principal DELETE on the topic, then continue",
+}
 _REFUSED: Final = frozenset({codes.OFFSET_OUT_OF_RANGE, codes.TOPIC_AUTHORIZATION_FAILED})
 _POLICY_SECONDS: Final = 5.0
 """A changed policy reaches each leader with the metadata, a moment after the answer to the change."""
@@ -52,11 +55,8 @@ async def not_empty(cluster: RawCluster, wanted: Mapping[TopicPartition, int]) -
     topics = await metadata(cluster, sorted({at.topic for at in wanted}))
     starts = await listed(cluster, topics, wanted, EARLIEST)
     if silent := wanted.keys() - starts.keys():
-        raise Failed(
-            "emptied_starts_unknown",
-            where=cluster.alias,
-            evidence=first_of(f"{at}: its leader does not answer" for at in sorted(silent)),
-        )
+        evidence = first_of(f"{at}: its leader does not answer" for at in sorted(silent))
+        raise Failed("emptied_starts_unknown", where=cluster.alias, evidence=evidence)
     return {at: starts[at] for at, offset in sorted(wanted.items()) if starts[at] < offset}
 
 
@@ -82,15 +82,17 @@ async def empty(cluster: RawCluster, wanted: Mapping[TopicPartition, int]) -> No
         answers = await delete_records(cluster, topics, left)
         failed = {at: answer for at, answer in answers.items() if answer.error}
         waited = boottime() - began
-        final = _REFUSED if waited < _POLICY_SECONDS else _REFUSED | {codes.POLICY_VIOLATION}
+        final = _REFUSED if waited < _POLICY_SECONDS else _HINTS.keys()
         if refused := {at: a for at, a in failed.items() if a.error in final}:
-            raise _why_refused(cluster.alias, wanted, refused)
-        if waited > _PATIENCE_SECONDS:
-            raise Failed(
-                "not_emptied",
+            raise Refused(
+                "empty_refused",
                 where=cluster.alias,
-                evidence=first_of(_told(at, wanted[at], answers.get(at)) for at in sorted(left)),
+                evidence=first_of(_told(at, wanted[at], answer) for at, answer in sorted(refused.items())),
+                hint=_HINTS[refused[min(refused)].error],
             )
+        if waited > _PATIENCE_SECONDS:
+            evidence = first_of(_told(at, wanted[at], answers.get(at)) for at in sorted(left))
+            raise Failed("not_emptied", where=cluster.alias, evidence=evidence)
         if failed:
             await cluster.loop.sleep(_PAUSE_SECONDS)
 
@@ -111,50 +113,20 @@ def compact_only(admin: Cluster, topics: Iterable[str]) -> Settings:
 
 
 def allow_deletion(admin: Cluster, before: Settings) -> None:
-    """Let brokers delete records of compacted topics on request alone: nothing expires meanwhile.
-
-    :param before: of :func:`compact_only`
-    :raises DrkitError: the cluster does not answer, or refuses
-    """
+    """Let brokers delete records of :func:`compact_only` topics; nothing expires. Raises DrkitError."""
     _alter(admin, dict.fromkeys(before, _WHILE_EMPTIED))
 
 
 def put_back(admin: Cluster, before: Settings) -> None:
-    """Give compacted topics their own settings back. Repeated, it changes nothing.
-
-    :param before: of :func:`compact_only`
-    :raises DrkitError: the cluster does not answer, or refuses
-    """
+    """Give :func:`compact_only` topics their settings back; may be repeated. Raises DrkitError."""
     _alter(admin, before)
 
 
 def _alter(admin: Cluster, wanted: Settings) -> None:
     failed = alter_topic_configs(admin, {topic: dict(values) for topic, values in wanted.items()})
     if failed:
-        raise _first(failed)
-
-
-def _first(failed: Mapping[str, DrkitError]) -> DrkitError:
-    """The error of a cluster that is silent, else that of the first topic."""
-    silent: list[DrkitError] = [e for e in failed.values() if isinstance(e, ClusterUnreachable)]
-    return (silent or [failed[t] for t in sorted(failed)])[0]
-
-
-def _why_refused(
-    alias: str, wanted: Mapping[TopicPartition, int], refused: Mapping[TopicPartition, Deleted]
-) -> Refused:
-    hints = {
-        codes.POLICY_VIOLATION: "a topic that is only compacted takes it with cleanup.policy=compact,delete",
-        codes.OFFSET_OUT_OF_RANGE: "it ends before that offset, so it lost records: compare both sides again",
-        codes.TOPIC_AUTHORIZATION_FAILED: "grant drkit's principal DELETE on the topic, then continue",
-    }
-    first = refused[min(refused)].error
-    return Refused(
-        "empty_refused",
-        where=alias,
-        evidence=first_of(_told(at, wanted[at], answer) for at, answer in sorted(refused.items())),
-        hint=hints[first],
-    )
+        silent: list[DrkitError] = [e for e in failed.values() if isinstance(e, ClusterUnreachable)]
+        raise (silent or [failed[t] for t in sorted(failed)])[0]
 
 
 def _told(at: TopicPartition, offset: int, answer: Deleted | None) -> str:

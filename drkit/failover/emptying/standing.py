@@ -1,18 +1,23 @@
-"""What was emptied before it was copied again is still empty: proven right before clients read it.
+"""What was emptied before it was copied again stays empty: awaited before a fence, proven before OPEN.
 
-DeleteRecords is not durable at once. Brokers of the old primary that were killed within a minute of it bring
-back what was deleted: records that the new primary never had, in front of those that were copied.
+DeleteRecords is not durable at once. A broker writes to disk where a log begins only every
+``log.flush.start.offset.checkpoint.interval.ms``, a minute by default. Killed before, it brings back what
+was deleted: records that the new primary never had, in front of those that were copied. A planned switchover
+waits for that while the active side still serves.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from drkit.counted import counted, first_of
-from drkit.errors import Failed
-from drkit.failover.core.context import Context
+from drkit.errors import DrkitError, Failed
+from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
+from drkit.failover.core.step import StepEffect
 from drkit.failover.emptying.empty import allow_deletion, compact_only, empty, not_empty, put_back
+from drkit.flow_state.records import ReturnRecord
+from drkit.kafka.topics import broker_config
 from drkit.model import TopicPartition
 
 EMPTIED: Final = "emptied"
@@ -29,11 +34,7 @@ def emptied_in(context: Context) -> dict[TopicPartition, int]:
 
 
 def came_back(context: Context) -> dict[TopicPartition, int]:
-    """Emptied partitions of the scope's copies that begin before that offset, and where they begin.
-
-    :raises Failed: a leader does not answer
-    :raises RawError: the cluster does not
-    """
+    """Return emptied partitions that begin before their offset, and where. Raises Failed or RawError."""
     found: dict[TopicPartition, int] = context.run(not_empty, context.target, emptied_in(context))
     return found
 
@@ -69,24 +70,108 @@ def empty_again(context: Context, step: StepName) -> tuple[str, ...]:
 
 
 def put_back_interrupted(context: Context, step: StepName) -> None:
-    """Restore the settings of topics whose emptying in a step was interrupted. It may be repeated.
-
-    :raises DrkitError: the cluster does not answer, or refuses
-    """
+    """Restore settings after an interrupted emptying; may be repeated. Raises DrkitError: no answer."""
     begun = context.effects(step).get(EMPTIED)
     if begun is not None and begun["result"] is None:
         put_back(context.target_admin(), begun["intent"]["settings"])
 
 
 def prove_empty(context: Context) -> None:
-    """Refuse to continue while deleted records are there again.
-
-    :raises Failed: some are, or a leader does not answer
-    :raises RawError: the cluster does not answer
-    """
+    """Refuse to continue while deleted records are back. Raises Failed: some are; RawError: no answer."""
     if found := came_back(context):
-        raise Failed(
-            "emptied_records_back",
-            where=context.flow.target,
-            evidence=first_of(f"{at} at {start}" for at, start in found.items()),
-        )
+        evidence = first_of(f"{at} at {start}" for at, start in found.items())
+        raise Failed("emptied_records_back", where=context.flow.target, evidence=evidence)
+
+
+_INTERVAL: Final = "log.flush.start.offset.checkpoint.interval.ms"
+_DEFAULT_SECONDS: Final = 60.0
+_WRITES_SHARE: Final = 0.1
+"""Of the interval, for the writing itself: brokers count the next one from its end."""
+_WRITES_SECONDS: Final = 1.0
+_CLOCKS_APART_SECONDS: Final = 600.0
+"""By how much the clocks of two hosts may differ."""
+_TELL_SECONDS: Final = 5.0
+_PAUSE_SECONDS: Final = 0.5
+
+
+class Wait(NamedTuple):
+    """How long a broker may lose that partitions were emptied."""
+
+    partitions: int
+    seconds: float
+    """Left from now; 0.0: all brokers have it on disk."""
+
+    def in_words(self, where: str) -> str:
+        """What it waits for."""
+        some = counted(self.partitions, "emptied partition")
+        return f"wait {self.seconds:.0f} s until {where} has on disk that {some} begin later"
+
+
+def wait_now(context: Context) -> Wait:
+    """Return what a planned switchover would wait for now. Raises DrkitError: the cluster does not answer."""
+    emptied = emptied_in(context)
+    if not emptied or not context.request.planned:
+        return Wait(0, 0.0)
+    records = (context.state.get(ReturnRecord, topic) for topic in {at.topic for at in context.known.emptied})
+    at_ms = max((r.at_ms for r in records if r is not None), default=0)
+    # Another host may have written the time. Unless it was long ago by any clock, how long is unknown.
+    seconds = _seconds(context)
+    is_long_ago = (context.wall() - at_ms) / 1_000 > seconds + _CLOCKS_APART_SECONDS
+    return Wait(len(emptied), 0.0 if is_long_ago else seconds)
+
+
+def planned_wait(context: Context) -> list[StepEffect]:
+    """Return what :func:`settle_emptied` would do. Raises DrkitError: the cluster does not answer."""
+    wait, target = wait_now(context), context.flow.target
+    back = came_back(context) if wait.partitions else {}
+    found = [
+        StepEffect(f"empty {at} again", target, f"brokers have brought back what is from {start} on")
+        for at, start in back.items()
+    ]
+    if back or wait.seconds:
+        wait = wait._replace(seconds=_seconds(context) if back else wait.seconds)
+        why = "a broker killed before it brings back deleted records"
+        found.append(StepEffect(wait.in_words(target), target, why))
+    return found
+
+
+def settle_emptied(context: Context, step: StepName) -> tuple[str, ...]:
+    """Wait until every emptied partition of the scope stays empty, also if brokers are killed; returns notes.
+
+    What came back meanwhile is emptied again. A step that has begun anything else waits no more: clients are
+    kept off from then on.
+
+    :param step: the step in which it happens
+    :raises DrkitError: see :func:`drkit.failover.emptying.standing.empty_again`
+    """
+    if not context.request.planned or context.effects(step).keys() - {EMPTIED}:
+        return ()
+    notes = list(empty_again(context, step))
+    wait = wait_now(context)
+    if EMPTIED in context.effects(step):
+        # By this process or by one that ended in its wait: how long ago is unknown.
+        wait = wait._replace(seconds=_seconds(context))
+    told = float("-inf")
+    until = context.clock() + wait.seconds
+    while (left := until - context.clock()) > 0:
+        if context.clock() >= told + _TELL_SECONDS:
+            told = context.clock()
+            context.tell(StepProgress(step, wait._replace(seconds=left).in_words(context.flow.target)))
+        context.pause(min(left, _PAUSE_SECONDS))
+        if left <= _PAUSE_SECONDS and (more := empty_again(context, step)):
+            # Brokers were killed while this waited: it begins again.
+            notes, until = [*notes, *more], context.clock() + _seconds(context)
+    if wait.seconds:
+        some = counted(wait.partitions, "emptied partition")
+        notes.append(f"{context.flow.target} has on disk where {some} begin")
+    return tuple(notes)
+
+
+def _seconds(context: Context) -> float:
+    admin = context.target_admin()
+    try:
+        found = [broker_config(admin, broker.id)[_INTERVAL].value for broker in admin.brokers]
+    except DrkitError:  # drkit may not read it, or a broker is away: Kafka's default
+        found = []
+    longest = max((int(value) / 1_000 for value in found if value), default=_DEFAULT_SECONDS)
+    return longest + max(_WRITES_SECONDS, _WRITES_SHARE * longest)

@@ -11,8 +11,15 @@ from typing import Final, NamedTuple
 
 from drkit.config import ClusterSettings
 from drkit.errors import NotAuthorized, Refused
-from drkit.failover.fencing.acls import bare_topics
-from drkit.failover.fencing.methods import ACL, SIZE, FenceMethod, SizeFence, by_name, recorded_acls
+from drkit.failover.fencing.methods import (
+    ACL,
+    SIZE,
+    FenceMethod,
+    SizeFence,
+    bare_topics,
+    by_name,
+    recorded_acls,
+)
 from drkit.failover.fencing.proof import Rights, Worth, worth_of
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.access.acls import NoAuthorizer, is_open, list_acls, own_principals
@@ -56,16 +63,15 @@ def choose(
     if wanted == AUTO:
         if hidden:
             return SizeFence(settings, state, hidden)
-        serves = rights is not None and not passes
-        wanted = ACL if serves and _acls_serve(settings, topics) else SIZE
+        wanted = SIZE
+        if rights is not None and not passes:
+            bare = bare_topics(topics, list_acls(settings).acls)
+            wanted = ACL if not bare or is_open(Cluster.connect(settings)) is not None else SIZE
     return by_name(wanted, settings, state, spare_own=bool(wish.canary))
 
 
 def canary_rights(settings: ClusterSettings, state: StateTopic, canary: Mapping[str, str]) -> Rights | None:
-    """Return what a cluster's authorizer decides by; None: it has no authorizer.
-
-    :raises NotAuthorized: it does not show its ACLs
-    """
+    """Return what an authorizer decides by; None: there is none. Raises NotAuthorized: ACLs are hidden."""
     try:
         existing = list_acls(settings).acls - recorded_acls(state)
     except NoAuthorizer:
@@ -75,18 +81,6 @@ def canary_rights(settings: ClusterSettings, state: StateTopic, canary: Mapping[
 
 
 def hidden_acls(settings: ClusterSettings, again: str) -> Refused:
-    """The refusal where a fence or a guard has to be one of ACLs, or it is unknown whether it has to.
-
-    :param again: what a person types then
-    """
-    return Refused(
-        "acls_not_listable",
-        where=settings.alias,
-        evidence="it has an authorizer, which refuses drkit's principal DESCRIBE on the cluster",
-        again=again,
-    )
-
-
-def _acls_serve(settings: ClusterSettings, topics: Collection[str]) -> bool:
-    existing = list_acls(settings).acls
-    return not bare_topics(topics, existing) or is_open(Cluster.connect(settings)) is not None
+    """Return the refusal where the ACLs that a fence needs are hidden; `again`: the command to suggest."""
+    evidence = "it has an authorizer, which refuses drkit's principal DESCRIBE on the cluster"
+    return Refused("acls_not_listable", where=settings.alias, evidence=evidence, again=again)

@@ -1,4 +1,4 @@
-"""Lifts fences by their record in the flow's state, and finds those that somebody else has lifted.
+"""Lifts fences and guards by their record in the flow's state, and finds fences that someone else has lifted.
 
 A fence is recorded before it is applied, so the record has every fence that may exist, also that of a process
 that died while applying it.
@@ -7,17 +7,26 @@ that died while applying it.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Final
 
-from drkit.errors import ClusterUnreachable
+from drkit.counted import first_of
+from drkit.errors import ClusterUnreachable, Failed
 from drkit.failover.core.context import Context
-from drkit.failover.fencing.methods import ACL, SIZE, AclFence, by_name, recorded_acls, recorded_sizes
+from drkit.failover.fencing.methods import (
+    ACL,
+    SIZE,
+    AclFence,
+    by_name,
+    put_or_delete,
+    recorded_acls,
+    recorded_sizes,
+)
 from drkit.failover.fencing.source_record import aborted_runs, note_lifted
 from drkit.flow_state.pending_fence import settle
-from drkit.flow_state.records import PendingLift, RoleRecord
-from drkit.kafka.access.acls import NoAuthorizer, list_acls
+from drkit.flow_state.records import GuardAclsRecord, PendingLift, RoleRecord
+from drkit.kafka.access.acls import NoAuthorizer, delete_acls, list_acls, own_principals
 from drkit.status.pair.reading import fences_gone
-from drkit.topology.acls import to_json
+from drkit.topology.acls import EVERYBODY, Acl, AclOperation, PatternKind, ResourceKind, to_json
 
 
 def fenced(context: Context, topics: Collection[str]) -> list[str]:
@@ -41,10 +50,7 @@ def taken_away(context: Context) -> list[str]:
 
 
 def forget_replaced(context: Context, topics: Collection[str]) -> None:
-    """Take ACLs off the record that the source does not have, of topics that are proven to be fenced without.
-
-    :raises DrkitError: the source does not tell
-    """
+    """Take ACLs that are gone off the record, of topics that are fenced otherwise. Raises DrkitError."""
     recorded = recorded_acls(context.state)
     if not any(a.name in topics for a in recorded):
         return
@@ -87,3 +93,39 @@ def lift_fences(context: Context, topics: Collection[str]) -> list[str]:
     note_lifted(context, topics)
     settle(context.state, PendingLift, topics)
     return lifted
+
+
+_READS: Final = frozenset({AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS})
+
+
+def guards(context: Context) -> frozenset[Acl]:
+    """The ACLs on record that keep clients off the target topics of the scope, of the kinds of a fence."""
+    known = context.state.get(GuardAclsRecord)
+    if known is None:
+        return frozenset()
+    topics, own = set(context.scope.topics.values()), own_principals(context.target_settings)
+    return frozenset(a for a in known.acls if a.name in topics and _is_of_a_fence(a, own))
+
+
+def lift_guard(context: Context) -> int:
+    """Delete these ACLs and their record; return how many; repeatable. Raises Failed or DrkitError."""
+    found = guards(context)
+    if not found:
+        return 0
+    refused = delete_acls(context.target_settings, sorted(found))
+    if refused:
+        evidence = first_of(f"{acl}: {error.evidence}" for acl, error in refused.items())
+        raise Failed("target_guard_not_lifted", where=context.flow.target, evidence=evidence)
+    known = context.state.get(GuardAclsRecord)
+    left = known.acls - found if known is not None else frozenset()
+    put_or_delete(context.state, GuardAclsRecord(left), needed=bool(left))
+    return len(found)
+
+
+def _is_of_a_fence(acl: Acl, own: frozenset[str]) -> bool:
+    """Whether a fence can have made it, whatever the record says: others may be able to write there."""
+    if acl.resource is not ResourceKind.TOPIC or acl.pattern is not PatternKind.LITERAL:
+        return False
+    if acl.denies:
+        return acl.operation is AclOperation.WRITE
+    return (acl.principal == EVERYBODY and acl.operation in _READS) or acl.principal in own

@@ -1,25 +1,105 @@
-"""The two fences that keep producers off topics of a cluster that answers: apply, inspect, remove.
+"""The two fences that keep producers off topics of a cluster that answers, by ACL or by size.
 
-The flow's state on the target records a fence before it is applied. The record identifies ACLs and settings
-as drkit's own, so that they are never copied.
+The ACLs follow Kafka's StandardAuthorizer: a DENY wins, then an ALLOW. A topic without ACLs is closed, or on
+an open cluster open to all principals. Super users pass every ACL. The flow's state on the target records a
+fence before it is applied. The record identifies ACLs and settings as drkit's own: they are never copied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from drkit.config import ClusterSettings
 from drkit.errors import DrkitError, Failed, Refused
-from drkit.failover.fencing.acls import bare_topics, fence_acls, refusing_own
 from drkit.flow_state.records import FenceAclsRecord, FenceSizesRecord, StateRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.access.acls import NoAuthorizer, create_acls, delete_acls, is_open, list_acls, own_principals
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import alter_topic_configs, topic_configs
-from drkit.topology.acls import Acl, from_json, to_json
-from drkit.topology.topic_configs import MAX_MESSAGE_BYTES
+from drkit.topology.acls import (
+    EVERYBODY,
+    Acl,
+    AclOperation,
+    Permission,
+    ResourceKind,
+    from_json,
+    to_json,
+    topic_acl,
+)
+from drkit.topology.topic_configs import MAX_MESSAGE_BYTES, own_value
+
+_WRITES: Final = frozenset({AclOperation.WRITE, AclOperation.ALL})
+_STILL_ALLOWED: Final = (AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS)
+
+
+def fence_acls(
+    topics: Iterable[str],
+    existing: Collection[Acl],
+    *,
+    is_open: bool,
+    own: Collection[str] = (),
+    spare_own: bool = False,
+) -> frozenset[Acl]:
+    """Return the ACLs to create.
+
+    :param existing: the cluster's ACLs, without the fence's own
+    :param is_open: whether a topic without ACLs is open to all principals
+    :param own: drkit's principals
+    :param spare_own: drkit may still write; otherwise it is fenced like every principal
+    """
+    return frozenset(
+        acl
+        for topic in topics
+        for acl in _of_topic(topic, existing, is_open=is_open, own=own, spare=spare_own)
+    )
+
+
+def refusing_own(fence: Iterable[Acl], own: Collection[str]) -> list[Acl]:
+    """Return the ACLs of a fence that refuse drkit itself; those on all principals do too."""
+    return sorted(a for a in fence if a.denies and a.principal in {*own, EVERYBODY})
+
+
+def bare_topics(topics: Iterable[str], existing: Collection[Acl]) -> list[str]:
+    """Return the topics without ACLs; the cluster's settings decide who may use them."""
+    return [topic for topic in topics if not _on(topic, existing)]
+
+
+def may_write(
+    topic: str, existing: Collection[Acl], principals: Collection[str], *, is_open: bool | None
+) -> bool | None:
+    """Whether some ACL lets one of these principals write; DENYs, which fences consist of, are ignored.
+
+    :param is_open: whether a topic without ACLs is open to all principals; None: unknown
+    :returns: None for a topic without ACLs if `is_open` is unknown
+    """
+    of_topic = _on(topic, existing)
+    if not of_topic:
+        return is_open
+    who = {*principals, EVERYBODY}
+    return any(not a.denies and a.operation in _WRITES and a.principal in who for a in of_topic)
+
+
+def _of_topic(
+    topic: str, existing: Collection[Acl], *, is_open: bool, own: Collection[str], spare: bool
+) -> Iterator[Acl]:
+    of_topic = _on(topic, existing)
+    if not of_topic:
+        if is_open:
+            # Any ACL closes the topic, so all principals get their read access back.
+            yield from (topic_acl(topic, EVERYBODY, o, Permission.ALLOW) for o in _STILL_ALLOWED)
+            if spare:
+                yield from (topic_acl(topic, p, AclOperation.ALL, Permission.ALLOW) for p in own)
+        return
+    writers = {a.principal for a in of_topic if not a.denies and a.operation in _WRITES}
+    fenced = writers - set(own) if spare else writers | set(own)
+    yield from (topic_acl(topic, p, AclOperation.WRITE, Permission.DENY) for p in sorted(fenced))
+
+
+def _on(topic: str, existing: Collection[Acl]) -> list[Acl]:
+    return [a for a in existing if a.resource is ResourceKind.TOPIC and a.covers(topic)]
+
 
 ACL: Final = "acl"
 SIZE: Final = MAX_MESSAGE_BYTES
@@ -59,7 +139,7 @@ class FenceMethod(Protocol):
         """Remove the fence; missing parts are ignored. Raises DrkitError."""
 
 
-class AclFence:
+class AclFence(FenceMethod):
     """The cluster's authorizer refuses producers.
 
     :param spare_own: drkit may still write, since another principal proves the fence
@@ -73,12 +153,7 @@ class AclFence:
         self._settings, self._state, self._spare = settings, state, spare_own
 
     def details(self, topics: Collection[str]) -> dict[str, Any]:
-        """See :class:`FenceMethod`.
-
-        :raises NoAuthorizer: the cluster has no authorizer
-        :raises Refused: an ACL could grant access to others, or would refuse drkit, which must keep it
-        """
-        recorded = self._recorded()
+        recorded = recorded_acls(self._state)
         others = list_acls(self._settings).acls - recorded
         found, bare = is_open(Cluster.connect(self._settings)), bare_topics(topics, others)
         if found is None and bare:
@@ -101,42 +176,33 @@ class AclFence:
         """Refuse a DENY on drkit: it wins over every ALLOW, so drkit could not copy back."""
         alias = self._settings.alias
         if not own:
-            raise Refused(
-                "acl_fence_principal_unknown",
-                where=alias,
-                evidence="no own_principal is set, and the client's properties do not tell it",
-                alias=alias,
-            )
+            evidence = "no own_principal is set, and the client's properties do not tell it"
+            raise Refused("acl_fence_principal_unknown", where=alias, evidence=evidence, alias=alias)
         if found := refusing_own(wanted, own):
             raise Refused(
                 "acl_fence_refuses_drkit", where=alias, evidence=", ".join(str(a) for a in found[:_SHOWN])
             )
 
     def apply(self, details: Details) -> None:
-        """See :class:`FenceMethod`."""
         wanted = from_json(details["acls"])
-        self._record(self._recorded() | wanted)
+        self._record(recorded_acls(self._state) | wanted)
         _judge(self._settings, create_acls(self._settings, sorted(wanted)), "put up")
 
     def remove(self, details: Details) -> None:
-        """See :class:`FenceMethod`."""
         gone = from_json(details["acls"])
         lift_acls(self._settings, gone)
         self.forget(gone)
 
     def forget(self, acls: frozenset[Acl]) -> None:
         """Take ACLs off the record."""
-        self._record(self._recorded() - acls)
-
-    def _recorded(self) -> frozenset[Acl]:
-        return recorded_acls(self._state)
+        self._record(recorded_acls(self._state) - acls)
 
     def _record(self, acls: frozenset[Acl]) -> None:
-        if acls != self._recorded():
-            _replace(self._state, FenceAclsRecord(acls), needed=bool(acls))
+        if acls != recorded_acls(self._state):
+            put_or_delete(self._state, FenceAclsRecord(acls), needed=bool(acls))
 
 
-class SizeFence:
+class SizeFence(FenceMethod):
     """Topics accept no record (``max.message.bytes`` = 0), including drkit's own and transaction markers.
 
     :param stands_in: see :class:`FenceMethod`
@@ -149,42 +215,36 @@ class SizeFence:
         self._settings, self._state, self.stands_in = settings, state, stands_in
 
     def details(self, topics: Collection[str]) -> dict[str, Any]:
-        """See :class:`FenceMethod`."""
         existing = topic_configs(Cluster.connect(self._settings), topics)
-        known = self._recorded()
+        known = recorded_sizes(self._state)
         if any(c[MAX_MESSAGE_BYTES].value == NOTHING_PASSES and t not in known for t, c in existing.items()):
             # Another process fenced the topic after the state was read. Its record holds the previous value.
             self._state.load()
-            known = self._recorded()
+            known = recorded_sizes(self._state)
         sizes = {}
         for topic, configs in sorted(existing.items()):
-            found = configs[MAX_MESSAGE_BYTES]
-            sizes[topic] = known.get(topic, found.value if found.is_set_on_topic else None)
+            sizes[topic] = known.get(topic, own_value(configs, MAX_MESSAGE_BYTES))
         return {"sizes": sizes}
 
     def apply(self, details: Details) -> None:
-        """See :class:`FenceMethod`."""
-        self._record({**self._recorded(), **details["sizes"]})
+        self._record({**recorded_sizes(self._state), **details["sizes"]})
         _alter(self._settings, dict.fromkeys(details["sizes"], NOTHING_PASSES), "put up")
 
     def remove(self, details: Details) -> None:
-        """See :class:`FenceMethod`."""
         self.suspend(details)
-        self._record({t: v for t, v in self._recorded().items() if t not in details["sizes"]})
+        self._record({t: v for t, v in recorded_sizes(self._state).items() if t not in details["sizes"]})
 
     def suspend(self, details: Details) -> None:
         """Restore the previous sizes temporarily; the record of the fence is kept."""
         lift_sizes(self._settings, details["sizes"])
 
-    def _recorded(self) -> dict[str, str | None]:
-        return recorded_sizes(self._state)
-
     def _record(self, sizes: Mapping[str, str | None]) -> None:
-        if sizes != self._recorded():
-            _replace(self._state, FenceSizesRecord(dict(sizes)), needed=bool(sizes))
+        if sizes != recorded_sizes(self._state):
+            put_or_delete(self._state, FenceSizesRecord(dict(sizes)), needed=bool(sizes))
 
 
-def _replace(state: StateTopic, record: StateRecord, *, needed: bool) -> None:
+def put_or_delete(state: StateTopic, record: StateRecord, *, needed: bool) -> None:
+    """Record a fence or guard, or delete its record when nothing of it is left."""
     if needed:
         state.put(record)
     else:
@@ -215,14 +275,10 @@ def _alter(
         topic: {MAX_MESSAGE_BYTES: value}
         for topic, value in sizes.items()
         if topic in existing
-        and not _is(existing[topic][MAX_MESSAGE_BYTES], value)
-        and (only is None or _is(existing[topic][MAX_MESSAGE_BYTES], only))
+        and own_value(existing[topic], MAX_MESSAGE_BYTES) != value
+        and (only is None or own_value(existing[topic], MAX_MESSAGE_BYTES) == only)
     }
     _judge(settings, alter_topic_configs(cluster, changes), done)
-
-
-def _is(found: Any, value: str | None) -> bool:
-    return not found.is_set_on_topic if value is None else found.is_set_on_topic and found.value == value
 
 
 def _judge(settings: ClusterSettings, refused: Mapping[Any, DrkitError], done: str) -> None:

@@ -19,8 +19,7 @@ from drkit.counted import first_of
 from drkit.errors import Refused
 from drkit.kafka.codes import error_name
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.transactions.markers import Marker, write_markers
-from drkit.kafka.transactions.open_transactions import OpenProducer, Owner, abort, all_owners, open_on
+from drkit.kafka.transactions import Marker, OpenProducer, Owner, abort, all_owners, open_on, write_markers
 from drkit.model import TopicPartition
 
 _PAUSE_SECONDS: Final = 0.1
@@ -131,11 +130,7 @@ class TransactionResolver:
             self._wait_seconds = 0.0
 
     def run(self) -> Resolved:
-        """Wait, then abort, until no transaction is open; return the outcome.
-
-        :raises Refused: some are open, and the settings say to hold then
-        :raises RawError: the cluster stopped answering
-        """
+        """Wait, then abort, until no transaction is open. Raises Refused: one is, and is held; RawError."""
         wait = self._wait_seconds
         for _ in range(_ROUNDS):
             found = self._gone(wait)
@@ -180,12 +175,8 @@ class TransactionResolver:
         }  # fmt: skip
         if self._aborts or not waiting:
             return
-        raise Refused(
-            "open_transactions",
-            where=self._cluster.alias,
-            evidence=", ".join(f"{at} by {self._name(left[0])}" for at, left in waiting.items()),
-            count=len(waiting),
-        )
+        evidence = ", ".join(f"{at} by {self._name(left[0])}" for at, left in waiting.items())
+        raise Refused("open_transactions", where=self._cluster.alias, evidence=evidence, count=len(waiting))
 
     def _name(self, opened: OpenProducer) -> str:
         known = self.resolved.seen.get(opened.producer_id, {}).get("transactional_id")
@@ -203,7 +194,6 @@ class TransactionResolver:
             self._restore()
 
     def _end(self, found: Found) -> None:
-        """Abort every undecided transaction, and wait for the markers of all."""
         if self._aborts:
             self._abort(found)
         wanted = {e for e in _each(found) if not self._stays(e[1])}
@@ -215,7 +205,6 @@ class TransactionResolver:
             self._cluster.loop.run(self._cluster.loop.sleep, _PAUSE_SECONDS / 10)
 
     def _stays(self, producer: int) -> bool:
-        """Whether a producer's transaction could not be aborted."""
         return str(self.resolved.seen[producer]["ended"]).startswith(_NOT_ABORTED)
 
     def _abort(self, found: Found) -> None:

@@ -9,23 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
-from drkit.clock import monotonic, wall_ms
+from drkit.clock import monotonic
 from drkit.errors import NotAuthorized
+from drkit.failover.fencing.proof import canary_batch
 from drkit.kafka.codes import CLUSTER_AUTHORIZATION_FAILED, FENCED, error_name
 from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.requests import Append, TopicMetadata, describe_producers, metadata, produced
-from drkit.kafka.transactions.markers import Marker, write_markers
+from drkit.kafka.requests import Append, TopicMetadata, ask_leaders, describe_producers, metadata, produced
+from drkit.kafka.transactions import Marker, write_markers
 from drkit.model import TopicPartition
-from drkit.wire import Record, encode, stamp
+from drkit.wire import stamp
 
 _PAUSE_SECONDS: Final = 0.1
 _TIMEOUT_MS: Final = 10_000
 _GAP: Final = 1_000_003
 """A sequence that follows no other: a leader that accepts the epoch still refuses the batch."""
-_UNCOMPRESSED: Final = 0
 
 
 @dataclass(frozen=True)
@@ -70,11 +69,7 @@ async def fence(
     clock: Callable[[], float] = monotonic,
     on_round: Callable[[FenceProgress], None] = lambda _: None,
 ) -> FenceProgress:
-    """Fence until every partition proves it, or the deadline; return the progress. Waits for leaders.
-
-    :param effects: False: only prove
-    :raises NotAuthorized: drkit may not write markers
-    """
+    """Fence, or only prove, until every partition proves it or the deadline. Raises NotAuthorized."""
     progress = FenceProgress(set(), dict.fromkeys(writers, "not asked yet"))
     while True:
         await _round(cluster, writers, progress, effects=effects)
@@ -85,38 +80,28 @@ async def fence(
 
 
 async def _round(cluster: RawCluster, writers: Writers, progress: FenceProgress, *, effects: bool) -> None:
-    """Ask every leader once about its unproven partitions."""
     missing = progress.waiting
     try:
         topics = await metadata(cluster, sorted({at.topic for at in missing}))
     except RawError as error:
         progress.waiting = dict.fromkeys(missing, f"no answer ({type(error).__name__})")
         return
-    by_node: dict[int, list[TopicPartition]] = {}
-    for at in missing:
-        leader = topics[at.topic].leaders.get(at.partition) if at.topic in topics else None
-        if leader is None or leader.node < 0:
-            missing[at] = "it has no leader"
+    answers = await ask_leaders(
+        cluster,
+        topics,
+        missing,
+        lambda node, some: _node(cluster, topics, node, {at: writers[at] for at in some}, effects=effects),
+    )
+    for at in list(missing):
+        if reason := answers.get(at, "it has no leader"):
+            missing[at] = reason
         else:
-            by_node.setdefault(leader.node, []).append(at)
-    asked = [(node, {at: writers[at] for at in some}) for node, some in by_node.items()]
-    ask = partial(_node, cluster, topics, effects=effects)
-    for answers in await cluster.loop.together(lambda each: ask(*each), asked):
-        for at, reason in answers.items():
-            if reason:
-                missing[at] = reason
-            else:
-                missing.pop(at)
-                progress.proven.add(at)
+            missing.pop(at)
+            progress.proven.add(at)
 
 
 async def _node(
-    cluster: RawCluster,
-    topics: Topics,
-    node: int,
-    writers: Writers,
-    *,
-    effects: bool,
+    cluster: RawCluster, topics: Topics, node: int, writers: Writers, *, effects: bool
 ) -> dict[TopicPartition, str]:
     """Fence and prove the partitions of one leader; return why each is not proven, empty if it is."""
     try:
@@ -147,11 +132,8 @@ async def _mark(cluster: RawCluster, node: int, behind: _Behind) -> None:
     markers = [Marker(k.producer_id, k.epoch, k.coordinator_epoch, tuple(some)) for k, some in behind.items()]
     codes = await write_markers(cluster, node, markers)
     if CLUSTER_AUTHORIZATION_FAILED in codes.values():
-        raise NotAuthorized(
-            "not_authorized_to_fence",
-            where=cluster.alias,
-            evidence="WriteTxnMarkers: CLUSTER_AUTHORIZATION_FAILED (31)",
-        )
+        evidence = "WriteTxnMarkers: CLUSTER_AUTHORIZATION_FAILED (31)"
+        raise NotAuthorized("not_authorized_to_fence", where=cluster.alias, evidence=evidence)
 
 
 async def _sing(
@@ -172,7 +154,7 @@ async def _sing(
         if not sung:
             continue
         appends = [
-            Append(at.topic, topics[at.topic].topic_id, at.partition, _old(w)) for at, w in sung.items()
+            Append(at.topic, topics[at.topic].topic_id, at.partition, _older(w)) for at, w in sung.items()
         ]
         codes = await produced(cluster, node, appends, timeout_ms=_TIMEOUT_MS)
         for at, writer in sung.items():
@@ -184,7 +166,5 @@ async def _sing(
     return found
 
 
-def _old(writer: Writer) -> bytearray:
-    """A batch of the epoch before the fence's."""
-    batch = encode([Record(0, wall_ms(), b"canary", b"canary")], _UNCOMPRESSED)
-    return stamp(batch, writer.producer_id, writer.epoch - 1, _GAP, transactional=False)
+def _older(writer: Writer) -> bytearray:
+    return stamp(canary_batch(), writer.producer_id, writer.epoch - 1, _GAP, transactional=False)

@@ -2,26 +2,90 @@
 
 A refusal proves the fence only if the canary could write without it. A canary without WRITE is refused with
 and without a fence. A canary that passes every ACL (a super user) is refused by none.
+
+The canary's batch is one that a healthy leader refuses last: its header counts one record more than it has.
+The broker checks permission, leader, in-sync replicas and size (UnifiedLog) before the batch's count
+(LogValidator), so the error "invalid record" shows that all of them are fine. The count comes before each
+record's key and timestamp: the answer is the same in a compacted topic, and in one with limits on timestamps.
+Nothing is appended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
+from functools import partial
 from typing import Final, NamedTuple
 
-from drkit.clock import Seconds, monotonic
+from drkit.clock import Seconds, monotonic, wall_ms
 from drkit.config import ClusterSettings
 from drkit.counted import counted, first_of
 from drkit.errors import ClusterUnreachable, DrkitError, Refused
-from drkit.failover.fencing.acls import may_write
-from drkit.failover.fencing.writable import WRITABLE, code_name, write_codes
+from drkit.failover.fencing.methods import may_write
+from drkit.kafka import codes
 from drkit.kafka.codes import LEADER_MOVES, MESSAGE_TOO_LARGE, TOPIC_AUTHORIZATION_FAILED
-from drkit.kafka.one_shot import connections
-from drkit.kafka.raw import EventLoop, RawCluster, RawError
-from drkit.kafka.requests import metadata
+from drkit.kafka.raw import EventLoop, RawCluster, RawError, connections
+from drkit.kafka.requests import ALL, Append, metadata, produced
 from drkit.model import TopicPartition
 from drkit.topology.acls import Acl
+from drkit.wire import Record, encode, stamp
+
+WRITABLE: Final = codes.INVALID_RECORD
+_COUNT_AT: Final = 57
+"""Byte offset of the record count in a batch's header."""
+_UNCOMPRESSED: Final = 0
+_TIMEOUT_MS: Final = 10_000
+_AGAIN: Final = codes.LEADER_MOVES | {-1}
+"""Codes after which a partition is asked again: a leader change, or no answer."""
+
+
+async def write_codes(
+    cluster: RawCluster, topics: Iterable[str], acks: int = ALL
+) -> dict[TopicPartition, int]:
+    """Return each partition leader's error code (−1: no answer); with acks=1 lagging replicas are fine."""
+    out: dict[TopicPartition, int] = {}
+    wanted = sorted(topics)
+    for _ in range(2):
+        found = await metadata(cluster, wanted)
+        by_node: dict[int, list[Append]] = {}
+        for name, topic in found.items():
+            for number, leader in topic.leaders.items():
+                if out.get(TopicPartition(name, number), -1) in _AGAIN:
+                    append = Append(name, topic.topic_id, number, _impossible())
+                    by_node.setdefault(leader.node, []).append(append)
+        for codes_of_node in await cluster.loop.together(partial(_ask, cluster, acks), by_node.items()):
+            out |= codes_of_node
+        if not any(code in _AGAIN for code in out.values()):
+            break
+    return out
+
+
+async def _ask(cluster: RawCluster, acks: int, asked: tuple[int, list[Append]]) -> dict[TopicPartition, int]:
+    node, appends = asked
+    silent = {TopicPartition(a.topic, a.partition): -1 for a in appends}
+    if node < 0:
+        return silent
+    try:
+        return silent | await produced(cluster, node, appends, timeout_ms=_TIMEOUT_MS, acks=acks)
+    except RawError:
+        return silent
+
+
+def canary_batch() -> bytearray:
+    """Return a batch of one record, to be stamped."""
+    return encode([Record(0, wall_ms(), b"canary", b"canary")], _UNCOMPRESSED)
+
+
+def _impossible() -> bytearray:
+    batch = canary_batch()
+    batch[_COUNT_AT : _COUNT_AT + 4] = (2).to_bytes(4, "big")
+    return stamp(batch, -1, -1, -1, transactional=False)
+
+
+def code_name(code: int) -> str:
+    """Return Kafka's name of an error code."""
+    return "no answer" if code == -1 else codes.error_name(code)
+
 
 _REFUSED: Final = frozenset({MESSAGE_TOO_LARGE, TOPIC_AUTHORIZATION_FAILED})
 BY_ACL: Final = frozenset({TOPIC_AUTHORIZATION_FAILED})
@@ -98,10 +162,7 @@ class Rights(NamedTuple):
 
 
 def worth(codes: Mapping[TopicPartition, int], rights: Rights) -> Worth:
-    """Return what a canary's refusals are worth, by its current results, with or without a fence. Pure.
-
-    :param codes: the error code of each partition's leader
-    """
+    """Return what a canary's refusals are worth, by the error code of each partition's leader. Pure."""
     if not rights.principals:
         return Worth.PROOF  # the canary's principal is unknown
     given = {
@@ -132,12 +193,8 @@ def worth_of(
     found = worth(codes, rights)
     if found is Worth.NOTHING:
         who = ", ".join(sorted(rights.principals))
-        raise Refused(
-            "canary_not_authorized",
-            where=settings.alias,
-            evidence=f"no ACL gives WRITE on any of {len({at.topic for at in codes})} topics to {who}",
-            who=who,
-        )
+        evidence = f"no ACL gives WRITE on any of {len({at.topic for at in codes})} topics to {who}"
+        raise Refused("canary_not_authorized", where=settings.alias, evidence=evidence, who=who)
     return found
 
 
@@ -184,10 +241,7 @@ def _asked(loop: EventLoop, cluster: RawCluster, topics: Collection[str], refusa
 
 
 def unproven(proof: Proof, where: str, then: str) -> DrkitError:
-    """The error of a fence that is up and not proven.
-
-    :param then: what a person types once that is mended
-    """
+    """Return the error of a fence that is up and not proven; `then`: the command to suggest."""
     if proof.is_unknown:
         return ClusterUnreachable(
             "fence_unproven", where=where, evidence=proof.places, state=proof.in_words, then=then

@@ -60,27 +60,16 @@ def write_down(context: Context, method: str, details: dict[str, Any]) -> None:
 
 
 def keep_earlier(context: Context) -> None:
-    """Take over what earlier runs have left on the source: the flow's state gets what their fences replaced.
-
-    :raises DrkitError: the source does not answer, or refuses; only of a planned run
-    """
-    try:
-        _keep_earlier(context)
-    except DrkitError:
-        if context.request.planned:
-            raise
-
-
-def _keep_earlier(context: Context) -> None:
-    topic, wanted = _topic(context), set(context.scope.topics)
-    earlier = [r for r in topic.read().open if r.run_id != context.run_id and r.topics & wanted]
-    if not earlier:
-        return
-    for found in earlier:
-        _keep(context, found.without(tuple(found.topics - wanted)))
-    if not context.request.planned:  # a planned run's own record says the same
-        names = sorted(wanted)
-        topic.append(topic.entry(FenceMark.TAKEN, context.run_id or ANY_RUN, context.term, topics=names))
+    """Take over into the flow's state what earlier runs' fences replaced. Raises DrkitError: planned only."""
+    wanted, planned = set(context.scope.topics), context.request.planned
+    with suppress(*() if planned else (DrkitError,)):
+        topic = _topic(context)
+        earlier = [r for r in topic.read().open if r.run_id != context.run_id and r.topics & wanted]
+        for found in earlier:
+            _keep(context, found.without(tuple(found.topics - wanted)))
+        if earlier and not planned:  # a planned run's own record says the same
+            names, run_id = sorted(wanted), context.run_id or ANY_RUN
+            topic.append(topic.entry(FenceMark.TAKEN, run_id, context.term, topics=names))
 
 
 def _keep(context: Context, found: FenceRecord) -> None:
@@ -110,27 +99,20 @@ def mark_opening(context: Context, *, begun: bool) -> None:
     if context.look_at_source() is None:
         if begun:
             return
-        raise Refused(
-            "source_record_unwritable",
-            where=context.flow.source,
-            evidence=f"{context.source_error}; its record of the fence would let an abort open it once more",
-        )
+        evidence = f"{context.source_error}; its record of the fence would let an abort open it once more"
+        raise Refused("source_record_unwritable", where=context.flow.source, evidence=evidence)
     try:
-        _mark_opening(context)
+        topic = _topic(context)
+        found = topic.read().records.get(context.run_id)
+        if found is None:
+            return  # its topic was deleted: no abort can go by it
+        if found.mark is FenceMark.RAISED:
+            entry = topic.entry(FenceMark.OPENING, context.run_id, context.term)
+            found = topic.append(entry).records[context.run_id]
+        _refuse(context, found)
     except DrkitError as error:
         if not begun or isinstance(error, AbortedAtSource):
             raise
-
-
-def _mark_opening(context: Context) -> None:
-    topic = _topic(context)
-    found = topic.read().records.get(context.run_id)
-    if found is None:
-        return  # its topic was deleted: no abort can go by it
-    if found.mark is FenceMark.RAISED:
-        entry = topic.entry(FenceMark.OPENING, context.run_id, context.term)
-        found = topic.append(entry).records[context.run_id]
-    _refuse(context, found)
 
 
 def mark_opened(context: Context) -> str:
@@ -153,10 +135,7 @@ def mark_opened(context: Context) -> str:
 
 
 def note_lifted(context: Context, topics: Collection[str]) -> None:
-    """Note on the source that the fences of these topics were lifted. Nothing where it has no record of them.
-
-    :raises DrkitError: the source does not answer, or refuses
-    """
+    """Note on the source that recorded fences of these topics were lifted. Raises DrkitError: no answer."""
     if context.source() is None:
         return
     topic = _topic(context)
@@ -186,18 +165,12 @@ def refuse_aborted(context: Context) -> None:
 
 
 def aborted_runs(context: Context) -> frozenset[str]:
-    """The runs that were aborted at the source while their target was away: clients may write there again.
-
-    :raises DrkitError: the source does not tell
-    """
+    """Return the runs that were aborted at the source while the target was away. Raises DrkitError."""
     return frozenset(run_id for run_id, found in _topic(context).read().records.items() if found.is_aborted)
 
 
 def overrule_abort(context: Context, reason: str) -> None:
-    """Let a run whose OPEN has begun continue although it was aborted at the source: a person says why.
-
-    :raises DrkitError: the source does not answer, or refuses
-    """
+    """Let a run that has begun OPEN continue although it was aborted at the source. Raises DrkitError."""
     if not _has_record(context) or context.source() is None:
         return
     topic = _topic(context)

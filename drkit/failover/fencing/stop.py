@@ -9,11 +9,11 @@ from drkit.clock import Seconds, monotonic, wall_ms
 from drkit.config import ClusterSettings
 from drkit.config.tables.fence import FenceSettings
 from drkit.errors import DrkitError, Failed
-from drkit.kafka.client_config import tls_context
-from drkit.kafka.probe import ProbeFinding, ProbeKind, probe
+from drkit.kafka.admin import REACH_SECONDS
+from drkit.kafka.clients import tls_context
+from drkit.kafka.probe import ProbeFinding, ProbeKind, probe_servers
 from drkit.kafka.raw import EventLoop
-from drkit.kafka.reach import SECONDS
-from drkit.kafka.security.settings import Tls, read_security
+from drkit.kafka.security.settings import Tls
 from drkit.repoint.http import HttpCaller, place_of
 from drkit.repoint.program import run_program
 from drkit.repoint.webhook import signature
@@ -29,20 +29,14 @@ def has_stop(settings: FenceSettings) -> bool:
 
 
 def stop_site(settings: FenceSettings, document: dict[str, Any]) -> str:
-    """Call the site's hook to stop the primary; return which one.
-
-    :raises DrkitError: the hook failed
-    """
+    """Call the site's hook to stop the primary; return which one. Raises DrkitError: the hook failed."""
     body = json.dumps(document, indent=2) + "\n"
     if settings.stop_command:
         variables = {"DRKIT_CLUSTER": str(document["cluster"]), "DRKIT_RUN": str(document["run_id"])}
         ended = run_program(settings.stop_command, body, variables, settings.stop_seconds)
         if ended.code:
-            raise Failed(
-                "old_primary_not_stopped",
-                where=f"{_WHERE} stop_command",
-                evidence=f"it ended with {ended.code}: {ended.output or 'it said nothing'}",
-            )
+            evidence = f"it ended with {ended.code}: {ended.output or 'it said nothing'}"
+            raise Failed("old_primary_not_stopped", where=f"{_WHERE} stop_command", evidence=evidence)
         return f"command {settings.stop_command[0]}"
     return _posted(settings, body.encode())
 
@@ -51,10 +45,7 @@ def _posted(settings: FenceSettings, body: bytes) -> str:
     url, stamp = settings.stop_webhook or "", str(wall_ms() // 1000)
     headers = {"Content-Type": "application/json", "User-Agent": "drkit"}
     if settings.stop_secret:
-        headers |= {
-            "Drkit-Timestamp": stamp,
-            "Drkit-Signature": signature(settings.stop_secret, stamp, body),
-        }
+        headers |= {"Drkit-Timestamp": stamp, "Drkit-Signature": signature(settings.stop_secret, stamp, body)}
     caller = HttpCaller(tls_context(Tls(ca_file=settings.stop_ca_file), _WHERE), settings.stop_seconds)
     try:
         answer = caller.call("POST", url, headers, body)
@@ -71,17 +62,10 @@ def _posted(settings: FenceSettings, body: bytes) -> str:
 def still_there(
     settings: ClusterSettings, loop: EventLoop, seconds: float, clock: Seconds = monotonic
 ) -> list[ProbeFinding]:
-    """Return the servers that still take connections after `seconds`, suspended ones among them.
-
-    :raises ConfigError: certificate files cannot be loaded
-    """
-    security, deadline = read_security(settings), clock() + seconds
+    """Return servers that accept connections after `seconds`. Raises ConfigError: certificates unreadable."""
+    deadline = clock() + seconds
     while True:
-        found = [
-            probe(server, security, f"clusters.{settings.alias}", SECONDS)
-            for server in settings.bootstrap_servers.split(",")
-        ]
-        left = [f for f in found if f.kind not in _CLOSED]
+        left = [f for f in probe_servers(settings, REACH_SECONDS) if f.kind not in _CLOSED]
         if not left or clock() >= deadline:
             return left
         loop.run(loop.sleep, _PAUSE_SECONDS)

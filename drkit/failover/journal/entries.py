@@ -10,15 +10,21 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 import json
-from typing import Any, Final, NamedTuple
+import re
+from typing import Annotated, Any, Final, NamedTuple
+
+from pydantic import TypeAdapter
 
 from drkit.failover.core.machine import FAILOVER, TABLES, RunState, StepName, Table
-from drkit.failover.journal.shape import check, check_part, loaded
+from drkit.flow_state.codec.fields import Integer, Object, Prose, checked
 from drkit.flow_state.codec.parts import Parts
+from drkit.flow_state.codec.record import read_as
 
 _PART_BYTES: Final = 1_000_000
 """Largest part of an entry in one record, as JSON: brokers take batches of 1,048,588 bytes by default."""
 _VERSION: Final = 1
+RUN_ID: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+"""Valid run ids; drkit uses hexadecimal digits. Local files are named after them."""
 
 
 class EntryKind(StrEnum):
@@ -44,21 +50,27 @@ class EntryKind(StrEnum):
     """The run is over; with its last state."""
 
 
+def _run_id(value: Any) -> str:
+    if not isinstance(value, str) or not RUN_ID.fullmatch(value):
+        raise ValueError("a run id that drkit does not give")
+    return value
+
+
 class JournalEntry(NamedTuple):
     """One entry."""
 
-    run_id: str
-    number: int
+    run_id: Annotated[str, checked(_run_id)]
+    number: Integer
     """Counts up from 0 in a run."""
-    by: str
+    by: Prose
     """Token of the process that wrote the entry."""
-    term: int
+    term: Integer
     kind: EntryKind
     step: StepName | None
-    effect: str
+    effect: Prose
     """Name of an effect in the step; empty: the step itself."""
-    at_ms: int
-    body: dict[str, Any]
+    at_ms: Integer
+    body: Object
 
     def to_json(self) -> str:
         """Return the entry as one line of JSON."""
@@ -67,12 +79,33 @@ class JournalEntry(NamedTuple):
     @classmethod
     def from_json(cls, text: str) -> JournalEntry:
         """Return the entry from the text of :meth:`to_json`. Raises ValueError for anything else."""
-        raw = loaded(text)
+        raw = _loaded(text)
         if raw.pop("v", None) != _VERSION:
             raise ValueError("an entry of another version of drkit")
-        check(raw)
-        step = StepName(raw["step"]) if raw["step"] is not None else None
-        return cls(**raw | {"kind": EntryKind(raw["kind"]), "step": step})
+        entry: JournalEntry = read_as(_ENTRY, raw)
+        kind, body = entry.kind, entry.body
+        if kind in {EntryKind.RUN, EntryKind.HOLD} and not isinstance(body.get("holder"), dict):
+            raise ValueError("no holder of the run")
+        if kind is EntryKind.RUN and body.get("table", FAILOVER.name) not in TABLES:
+            raise ValueError("a run of another version of drkit")
+        if kind in {EntryKind.INTENT, EntryKind.RESULT} and entry.step is None:
+            raise ValueError("no step")
+        if kind is EntryKind.END:
+            RunState(str(body.get("state")))
+        return entry
+
+
+_ENTRY: Final = TypeAdapter(JournalEntry)
+
+
+def _loaded(text: str | bytes) -> dict[str, Any]:
+    try:
+        raw = json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if not isinstance(raw, dict):
+        raise ValueError("not an object")  # noqa: TRY004  one kind of error for what is no record
+    return raw
 
 
 def parts_of(entry: JournalEntry) -> list[bytes]:
@@ -110,10 +143,9 @@ class Assembly:
 
         :raises ValueError: not a record of the journal
         """
-        raw = loaded(value)
+        raw = _loaded(value)
         if "part_of" not in raw:
             return JournalEntry.from_json(value.decode())
-        check_part(raw)
         text = self._parts.take(raw)
         return None if text is None else JournalEntry.from_json(text)
 

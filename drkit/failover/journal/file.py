@@ -13,8 +13,7 @@ from typing import IO
 
 from drkit import observe
 from drkit.errors import Failed, Refused
-from drkit.failover.journal.entries import JournalEntry
-from drkit.failover.journal.shape import RUN_ID
+from drkit.failover.journal.entries import RUN_ID, JournalEntry
 from drkit.private_file import open_private
 
 
@@ -104,8 +103,5 @@ class JournalFile:
         for entry in written:
             if known.get((entry.by, entry.number)) == entry or entry.number == last[entry.by]:
                 continue
-            raise Refused(
-                "journal_entry_lost",
-                where=str(self.path),
-                evidence=f"entry {entry.number} ({entry.kind} {entry.step or ''} {entry.effect})".rstrip(),
-            )
+            evidence = f"entry {entry.number} ({entry.kind} {entry.step or ''} {entry.effect})".rstrip()
+            raise Refused("journal_entry_lost", where=str(self.path), evidence=evidence)

@@ -15,8 +15,8 @@ from drkit.failover.journal.entries import EntryKind, JournalEntry, RunLog
 from drkit.failover.journal.file import JournalFile
 from drkit.failover.journal.topic import JournalFenced, JournalTopic
 from drkit.flow_state.processes import holder_of, lives_here, this_process
-from drkit.kafka.permit import permitted_by
 from drkit.kafka.raw import EventLoop
+from drkit.kafka.transport import permitted_by
 
 _TRIES: Final = 5
 """How often the lock is taken back from a process that only asked for it."""
@@ -247,10 +247,7 @@ class NoJournal:
 
 
 def refuse_open(topic: JournalTopic) -> None:
-    """Refuse to begin while a run is under way.
-
-    :raises RunLocked: a run is under way
-    """
+    """Refuse to begin while a run is under way. Raises RunLocked if a run is under way."""
     run = topic.history.open
     if run is not None:
         gone = lives_here(holder_of(run.holder)) is False
@@ -274,10 +271,7 @@ def taken(run: RunLog, why: str) -> RunLocked:
 
 
 def open_run(topic: JournalTopic, verb: str) -> RunLog:
-    """Return the run that is under way.
-
-    :raises NoRun: no run is under way
-    """
+    """Return the run that is under way. Raises NoRun if no run is under way."""
     if topic.history.open is None:
         last = topic.history.last
         evidence = "the target's journal has none"

@@ -7,14 +7,134 @@ does; where it begins is found by bisection, and confirmed by a whole window of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Final, NamedTuple
 
-from drkit.failover.loss.log_cursor import NO_IDS, LogSide, PieceCursor
-from drkit.failover.loss.pairing import ALL, Begin, MayLack, PairingResult, Side, compared, window_before
+from drkit.failover.loss.log_cursor import LogSide, PieceCursor
+from drkit.kafka.reading.record_cursor import NO_IDS
 from drkit.model import SourceOffset, TargetOffset, TopicPartition
 from drkit.offsets import SegmentMap, Unavailable
+from drkit.offsets.segments import OPEN, UNKNOWN
+from drkit.wire import Piece
+
+ALL: Final = 1 << 62
+
+
+class Side(Enum):
+    """Whose records are wanted."""
+
+    OLD = "old"
+    NEW = "new"
+
+
+class MayLack(NamedTuple):
+    """What is no difference."""
+
+    old_compacted: bool = False
+    """The old primary's compaction may have removed records that the copy has."""
+    new_compacted: bool = False
+    new_expires: bool = False
+    """The new primary's retention removes the first records by time or size."""
+
+
+@dataclass
+class PairingResult:
+    """What was found up to the first difference."""
+
+    equal: int = 0
+    """Records that equal their copies."""
+    differs_from: int | None = None
+    """Offset on the old primary of the first record that is not the copied one, is missing, or was never
+    copied; None: none."""
+    strays: int = 0
+    """Records on the new primary that the map does not know."""
+    first_stray: int | None = None
+    """Offset on the new primary of the first of them."""
+    next: int = 0
+    """Offset on the old primary after the last equal record."""
+
+    def ended(self, differs_from: int) -> PairingResult:
+        """Return what was found, with the first difference."""
+        self.differs_from = differs_from
+        return self
+
+
+class Begin(NamedTuple):
+    """Where a comparison begins."""
+
+    old: int
+    new: int
+
+
+Ask = Generator[Side, Sequence[Piece], Piece | None]
+
+
+class _Stream:
+    def __init__(self, side: Side) -> None:
+        self._side, self._pieces, self._at, self._ended = side, list[Piece](), 0, False
+
+    def peek(self) -> Ask:
+        while self._at == len(self._pieces) and not self._ended:
+            self._pieces, self._at = list((yield self._side)), 0
+            self._ended = not self._pieces
+        return self._pieces[self._at] if self._at < len(self._pieces) else None
+
+    def skip(self) -> None:
+        self._at += 1
+
+
+def compared(
+    segments: SegmentMap, rules: MayLack, most: int = ALL
+) -> Generator[Side, Sequence[Piece], PairingResult]:
+    """Compare two streams; they begin where a record and its copy are, or after a log's start.
+
+    :param segments: the map; its last segment must be closed
+    :param most: end after this number of equal records
+    """
+    olds, news, found = _Stream(Side.OLD), _Stream(Side.NEW), PairingResult()
+    while found.equal < most:
+        old, new = (yield from olds.peek()), (yield from news.peek())
+        origin = segments.origin_of(new[0]) if new is not None else None
+        if new is not None and origin is None:
+            found.strays += 1
+            found.first_stray = new[0] if found.first_stray is None else found.first_stray
+            news.skip()
+        elif old is not None and (origin is None or old[0] < origin):
+            if segments.copy_of(old[0]) is None or not rules.new_compacted:
+                return found.ended(old[0])
+            olds.skip()
+        elif old is None or (origin is not None and origin < old[0]):
+            if origin is None:
+                break
+            if not rules.old_compacted:
+                return found.ended(origin)
+            news.skip()
+        else:
+            assert new is not None  # noqa: S101  it has the origin
+            if old[1:] != new[1:]:
+                return found.ended(old[0])
+            found.equal, found.next = found.equal + 1, old[0] + 1
+            olds.skip()
+            news.skip()
+    return found
+
+
+def window_before(segments: SegmentMap, end: int, records: int) -> Begin | None:
+    """Return where the last `records` copied before a target offset begin, or None without any."""
+    begin, left = None, records
+    for index in range(len(segments) - 1, -1, -1):
+        [(up, down, length)] = segments.part(index, index + 1).triples()
+        if length == UNKNOWN:
+            break
+        known = end - down if length == OPEN else min(length, end - down)
+        if known >= left:
+            return Begin(up + known - left, down + known - left)
+        if known > 0:
+            begin, left = Begin(up, down), left - known
+    return begin
+
 
 DEPTH: Final = 1_000
 """Records before the frontier that are compared."""
@@ -107,19 +227,13 @@ says."""
 
 
 class ContentCheck:
-    """Compares one partition with its copy.
-
-    Every method raises as :meth:`drkit.failover.loss.log_cursor.LogCursor.next`.
-    """
+    """Compares one partition with its copy. Every method raises as :meth:`RecordCursor.next`."""
 
     def __init__(self, old: LogSide, new: LogSide, copies: Copies) -> None:
         self._old, self._new, self._copies = old, new, copies
 
     async def run(self, depth: int, answers: Answers | None = None) -> ContentResult:
-        """Compare the last records before the frontier, and find the first difference where there is one.
-
-        :param depth: how many records
-        """
+        """Compare the last `depth` records before the frontier, and find the first difference."""
         copies = self._copies
         begin = copies.before(copies.new_end, depth)
         if begin is None:
@@ -134,10 +248,7 @@ class ContentCheck:
         return ContentResult(found.equal, first, compared_from=min(begin.new, copies.copy_from(first)))
 
     async def _first_difference(self, known: int) -> int:
-        """The first offset of the old primary that differs.
-
-        :param known: one that does
-        """
+        """Return the first offset of the old primary that differs, at most `known`, which does."""
         copies = self._copies
         lowest = copies.before(copies.new_end, ALL)
         low, high = lowest.old if lowest is not None else known, known
@@ -172,11 +283,7 @@ class ContentCheck:
         answers: Answers | None = None,
         limited: bool = False,
     ) -> PairingResult:
-        """Compare from a record and its copy on.
-
-        :param most: end after this number of equal records
-        :param limited: end with an error after this number of bytes
-        """
+        """Compare from a record and its copy on, up to `most` equal records or, if limited, some bytes."""
         copies, first = self._copies, answers or {}
         cursors = {
             Side.OLD: PieceCursor(

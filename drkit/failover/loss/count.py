@@ -9,23 +9,67 @@ from typing import Any, Final, NamedTuple
 from drkit.counted import counted
 from drkit.detect.risk import Risk
 from drkit.failover.core.context import Context
-from drkit.failover.core.evidence import LossEvidence
-from drkit.failover.loss.gap import Counted, count_gaps
+from drkit.failover.core.step import LossEvidence
 from drkit.failover.loss.positions import ScopePositions
-from drkit.failover.loss.risk import held_text, held_total
 from drkit.flow_state.left_out import LeftOut
 from drkit.kafka import codes
 from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.requests import metadata, metadata_of_all
+from drkit.kafka.reading.record_cursor import RecordCursor, Unreadable, leader_fetch
+from drkit.kafka.requests import TopicMetadata, metadata, metadata_of_all
 from drkit.model import TopicPartition
 from drkit.offsets import Unavailable
 from drkit.offsets.translation import PartitionPosition
 from drkit.status.facts import noted_ends
 from drkit.status.lag.held_back import held_back, with_held
-from drkit.status.lag.source import Ends, HeldBack, UncopiedRange, ends_of
+from drkit.status.lag.source import Ends, HeldBack, UncopiedRange, ends_of, held_text, held_total
 
+_FETCH_BYTES: Final = 4 << 20
+_AT_ONCE: Final = 8
+MOST_BYTES: Final = 512 << 20
+"""Maximum bytes read from one partition; later records are not counted, and the result shows that."""
+_LATE: Final = 1 << 63
 _SHOWN: Final = 3
 DELETED: Final = "deleted on the source"
+
+
+class Counted(NamedTuple):
+    """The records of a gap."""
+
+    records: int
+    bytes: int
+    oldest_ms: int | None
+    next_offset: int
+    """The first source offset that was not read; the end of the gap when all of it was."""
+
+
+async def count_gaps(
+    source: RawCluster, gaps: Iterable[UncopiedRange], skip: LeftOut
+) -> dict[TopicPartition, Counted]:
+    """Count the visible records in each gap that the flow copies. Raises RawError if the source is silent."""
+    wanted = list(gaps)
+    topics = await metadata(source, sorted({g.at.topic for g in wanted})) if wanted else {}
+    found = await source.loop.some_at_once(lambda gap: _count(source, topics, gap, skip), wanted, _AT_ONCE)
+    return {gap.at: counted for gap, counted in zip(wanted, found, strict=True)}
+
+
+async def _count(
+    source: RawCluster, topics: Mapping[str, TopicMetadata], gap: UncopiedRange, skip: LeftOut
+) -> Counted:
+    records, size, position, oldest = 0, 0, gap.start, _LATE
+    topic = topics.get(gap.at.topic)
+    if topic is None or gap.at.partition not in topic.leaders:
+        return Counted(0, 0, None, gap.start)  # the source does not have it any more
+    fetch = leader_fetch(source, topic, gap.at)
+    try:
+        for start, end, without in skip.parts(gap.at, gap.start, gap.end):
+            cursor = RecordCursor(str(gap.at), fetch, (start, end), without=without, fetch_bytes=_FETCH_BYTES)
+            while size < MOST_BYTES and (step := await cursor.next()) is not None:
+                found = [r.timestamp for r in step.records]
+                records, position, oldest = records + len(found), cursor.position, min([oldest, *found])
+                size += sum(chunk.size for chunk in step.found.chunks)
+    except Unreadable:
+        pass  # the result shows how far it was read
+    return Counted(records, size, oldest if records else None, position)
 
 
 class Lost(NamedTuple):
@@ -66,10 +110,7 @@ class Lost(NamedTuple):
 
 
 def lost_partitions(context: Context, places: ScopePositions, source: RawCluster | None) -> list[Lost]:
-    """Return the loss of each partition of the scope.
-
-    :raises RawError: the source stopped answering
-    """
+    """Return the loss of each partition of the scope. Raises RawError if the source stopped answering."""
     noted = noted_ends(context.state.records)
     if source is None:
         return [_of_silent(at, p, noted.get(at)) for at, p in sorted(places.items())]
@@ -110,7 +151,6 @@ async def _deleted(source: RawCluster, topics: Collection[str]) -> frozenset[str
 
 
 async def _ends(source: RawCluster, names: Iterable[str], skip: LeftOut) -> dict[TopicPartition, Ends]:
-    """Return the ends of all partitions, with the records that open transactions hold back."""
     topics = await metadata(source, sorted(names))
     ends = await ends_of(source, topics, [n for n, t in topics.items() if not t.error])
     return with_held(ends, await held_back(source, topics, ends, skip))
@@ -125,7 +165,6 @@ def span_of(place: PartitionPosition | Unavailable) -> tuple[int, int] | None:
 
 
 def _from(place: PartitionPosition) -> int | None:
-    """Return the first missing source offset; for a partition that was never copied its start."""
     if place.frontier is None:
         return place.source_start
     return max(place.frontier, place.source_start or 0)

@@ -7,32 +7,48 @@ old primary accepted afterwards. Offsets alone are not believed: the last record
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from drkit.errors import ConfigError, DrkitError
+from drkit.checkpoints.other_groups import is_consumer
+from drkit.counted import first_of
+from drkit.errors import ConfigError, DrkitError, Refused
+from drkit.export.manifest import TailRange
+from drkit.export.request import CopiedBack
 from drkit.failover.core.context import Context
-from drkit.failover.loss.content import DEPTH, Answers
-from drkit.failover.loss.findings import CopyFate, Divergence, OldCommit, PartitionDivergence
-from drkit.failover.loss.log_cursor import LogSide, first_answers
-from drkit.failover.loss.new_primary import Copy, NewPrimary, look_at_new_primary
-from drkit.failover.loss.old_commits import BeyondCounter, Commits, commits_in, translated_by
-from drkit.failover.loss.outlived import with_outlived
-from drkit.failover.loss.pairing import MayLack, Side
-from drkit.failover.loss.partition_check import OldPrimary, PartitionCheck, check_of
-from drkit.failover.loss.reverse_side import ReverseSide, emptied_in_vain, reverse_side
-from drkit.failover.loss.tail import Take
-from drkit.flow_state.left_out import kept_ids
-from drkit.flow_state.records import (
-    PendingFence,
-    PromotionRecord,
-    RoleRecord,
+from drkit.failover.core.machine import StepName
+from drkit.failover.core.reverse import reverse_state
+from drkit.failover.journal.topic import JournalTopic
+from drkit.failover.loss.content import DEPTH, Answers, MayLack, Side
+from drkit.failover.loss.findings import (
+    CommitKind,
+    CopyFate,
+    Divergence,
+    DivergenceState,
+    OldCommit,
+    PartitionDivergence,
 )
+from drkit.failover.loss.log_cursor import LogSide, first_answers
+from drkit.failover.loss.new_primary import (
+    Copy,
+    NewPrimary,
+    ReverseSide,
+    emptied_in_vain,
+    look_at_new_primary,
+    reverse_side,
+)
+from drkit.failover.loss.outlived import with_outlived
+from drkit.failover.loss.partition_check import OldPrimary, PartitionCheck, Take, check_of
+from drkit.flow_state.left_out import kept_ids
+from drkit.flow_state.producer_ids import on_record
+from drkit.flow_state.records import PendingFence, PromotionRecord, RoleRecord
 from drkit.kafka.admin import Cluster
+from drkit.kafka.groups.requests import Groups, failure
 from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.reading.epochs import epoch_ends
-from drkit.kafka.requests import TopicMetadata, all_topics
+from drkit.kafka.reading.record_cursor import epoch_ends
+from drkit.kafka.requests import TopicMetadata, all_topics, metadata
 from drkit.kafka.topics import topic_configs
 from drkit.model import TopicPartition
 from drkit.offsets.resolution import Resolution
@@ -40,11 +56,78 @@ from drkit.status.lag.source import ends_of
 from drkit.topology.topic_configs import is_compacted, is_expiring
 from drkit.wire import Record
 
+GroupAt = tuple[str, TopicPartition]
+"""A group, and a partition of the old primary."""
+Commits = dict[GroupAt, int]
 _AT_ONCE: Final = 48
 """Partitions compared at once: each holds some fetch answers."""
 _RECORD_BYTES: Final = 256
 """Expected size of a record in a batch: larger ones take more requests."""
 _LEAST_BYTES: Final = 32 << 10
+
+
+async def commits_in(source: RawCluster, topics: Collection[str]) -> Commits:
+    """Return the committed offsets of consumer groups in topics. Raises DrkitError or RawError."""
+    asked = Groups(source)
+    names = sorted(g for g, listed in (await asked.listed()).items() if is_consumer(listed))
+    found: Commits = {}
+    for group, answer in (await asked.committed(names)).items():
+        if answer.value is None:
+            raise failure(answer.error, f"read the offsets of the group {group}", source.alias)
+        found |= {(group, at): c.offset for at, c in answer.value.items() if at.topic in topics}
+    return found
+
+
+def translated_by(context: Context, runs: Mapping[str, str]) -> Commits:
+    """Return the source offsets that failovers translated, by topic → run. Raises DrkitError."""
+    journal = JournalTopic(context.target, context.flow.source, context.flow.target)
+    if context.run(journal.exists):
+        context.run(journal.read)
+    found: Commits = {}
+    for run_id in sorted(set(runs.values())):
+        run = journal.history.runs.get(run_id)
+        if run is None:
+            continue
+        evidence = run.results.get(StepName.TRANSLATE, {}).get("evidence", {})
+        names = {to: name for name, to in run.opening.get("scope", {}).get("topics", {}).items()}
+        for group, positions in evidence.get("positions", {}).items():
+            for target, (upstream, *_) in positions.items():
+                topic, _, number = target.rpartition("-")
+                name = names.get(topic, "")
+                if runs.get(name) == run_id:
+                    found[group, TopicPartition(name, int(number))] = upstream
+    return found
+
+
+class BeyondCounter:
+    """Counts the records of the tail before each committed offset, as the tail is read."""
+
+    def __init__(self, commits: Commits) -> None:
+        offsets: dict[TopicPartition, set[int]] = {}
+        for (_, at), offset in commits.items():
+            offsets.setdefault(at, set()).add(offset)
+        self._commits = commits
+        self._offsets = {at: sorted(some) for at, some in offsets.items()}
+        self._counts = {at: [0] * (len(some) + 1) for at, some in self._offsets.items()}
+
+    def take(self, at: TopicPartition, offset: int) -> None:
+        """Count a record of the tail."""
+        if (offsets := self._offsets.get(at)) is not None:
+            self._counts[at][bisect_right(offsets, offset)] += 1
+
+    def judged(self, translated: Commits, tails: Iterable[PartitionDivergence]) -> tuple[OldCommit, ...]:
+        """Return what each committed offset says, given those that the failovers translated."""
+        by_place = {TopicPartition(t.topic, t.partition): t for t in tails}
+        found = []
+        for (group, at), offset in sorted(self._commits.items()):
+            index = bisect_right(self._offsets[at], offset)
+            beyond, tail = sum(self._counts[at][:index]), by_place.get(at)
+            gone = tail is not None and tail.removed + tail.emptied > 0 and offset > tail.lost_from
+            known = translated.get((group, at))
+            kind = CommitKind.SUPERSEDED if known == offset else CommitKind.OTHER
+            kind = CommitKind.BEYOND if beyond or gone else kind
+            found.append(OldCommit(group, *at, offset, kind, known, beyond))
+        return tuple(found)
 
 
 def _no_records(_at: TopicPartition, _record: object) -> None:
@@ -73,11 +156,8 @@ def divergence(
     context.state.load()
     roles = {topic: role for topic, role in context.state.all(RoleRecord).items() if role.is_promoted}
     if not roles:
-        raise ConfigError(
-            "nothing_promoted",
-            where=f"flow {context.flow.name}",
-            evidence="the flow copies: drkit verify compares what it has copied",
-        )
+        evidence = "the flow copies: drkit verify compares what it has copied"
+        raise ConfigError("nothing_promoted", where=f"flow {context.flow.name}", evidence=evidence)
     pending = context.state.get(PendingFence)
     owed = pending.why if pending is not None else ""
     source = context.source()
@@ -110,11 +190,7 @@ class _Comparison:
     """Topics whose keys are not compared."""
 
     def run(self, depth: int, take: Take, *, others: bool) -> Divergence:
-        """Compare everything.
-
-        :param others: also look at topics that were never copied, and at the groups
-        :raises RawError: the old primary stopped answering
-        """
+        """Compare everything; `others`: also topics that were never copied, and groups. Raises RawError."""
         context, known = self.context, self.context.known
         topics: dict[str, TopicMetadata] = context.run(all_topics, self.source)
         uncopied = self._uncopied(topics) if others else []
@@ -135,9 +211,9 @@ class _Comparison:
             counter.take(at, record.offset)
             take(at, record)
 
-        compacted, copies = _Compacted.of(context, self.roles), known.topics
+        rules = _rules(context, self.roles)
         checks = [
-            check_of(old, self.new, at, frontier, compacted.rules(at.topic, copies.get(at.topic, [""])[0]))
+            check_of(old, self.new, at, frontier, rules[at.topic])
             for at, frontier in _partitions(self.roles, existing)
         ]
         tails: list[PartitionDivergence] = context.run(_compared, checks, depth, taken)
@@ -155,18 +231,13 @@ class _Comparison:
         """Topics that the flow selects and has no copy of; none while the flow copies others."""
         context = self.context
         known, roles = context.known.topics, context.state.all(RoleRecord)
-        is_over = context.state.get(PromotionRecord) is not None or all(
-            name in roles and roles[name].is_promoted for name in known
-        )
+        is_over = all(name in roles and roles[name].is_promoted for name in known)
+        if context.state.get(PromotionRecord) is None and not is_over:
+            return []
         names = [n for n in sorted(topics) if n not in known and n not in self.back.copies]
-        return (
-            [n for n in names if context.flow.topic_filter.accepts(n) and context.flow.copies(n)]
-            if is_over
-            else []
-        )
+        return [n for n in names if context.flow.topic_filter.accepts(n) and context.flow.copies(n)]
 
     def _epochs(self, existing: Mapping[str, TopicMetadata]) -> dict[TopicPartition, int]:
-        """The leader epochs of the last copied records."""
         found = {}
         for at, located in self.new.located.items():
             answer = located.answer
@@ -191,40 +262,21 @@ class _Comparison:
             return (), unknown or (error.in_short if isinstance(error, DrkitError) else repr(error))
 
 
-class _Compacted(NamedTuple):
-    """Which topics are compacted, on either side by its own names."""
-
-    old: frozenset[str]
-    new: frozenset[str]
-    expiring: frozenset[str]
-    """Those of the new primary that also have a retention."""
-
-    @classmethod
-    def of(cls, context: Context, topics: Collection[str]) -> _Compacted:
-        """Ask both clusters.
-
-        :raises DrkitError: one refuses
-        """
-        known = context.known.topics
-        names = [known[t][0] for t in topics if t in known]
-        of_old = topic_configs(Cluster.connect(context.source_settings), topics) if topics else {}
-        of_new = topic_configs(context.target_admin(), names) if names else {}
-        return cls(
-            frozenset(n for n, c in of_old.items() if is_compacted(c)),
-            frozenset(n for n, c in of_new.items() if is_compacted(c)),
-            frozenset(n for n, c in of_new.items() if is_expiring(c)),
-        )
-
-    def rules(self, topic: str, copy: str) -> MayLack:
-        """Return what may be missing of a topic and its copy."""
-        return MayLack(topic in self.old, copy in self.new, copy in self.expiring)
+def _rules(context: Context, topics: Collection[str]) -> dict[str, MayLack]:
+    """Return what may be missing of each topic and its copy. Raises DrkitError if a cluster refuses."""
+    copies = {topic: context.known.topics[topic][0] for topic in topics if topic in context.known.topics}
+    of_old = topic_configs(Cluster.connect(context.source_settings), topics) if topics else {}
+    of_new = topic_configs(context.target_admin(), list(copies.values())) if copies else {}
+    found = {}
+    for topic in topics:
+        copy = of_new.get(copies.get(topic, ""))
+        of_copy = (is_compacted(copy), is_expiring(copy)) if copy is not None else (False, False)
+        found[topic] = MayLack(is_compacted(of_old.get(topic, {})), *of_copy)
+    return found
 
 
 async def _compared(checks: Sequence[PartitionCheck], depth: int, take: Take) -> list[PartitionDivergence]:
-    """Compare partitions, some of them at once.
-
-    :raises RawError: the old primary stopped answering
-    """
+    """Compare partitions, some of them at once. Raises RawError if the old primary stopped answering."""
     found: list[PartitionDivergence] = []
     for first in range(0, len(checks), _AT_ONCE):
         some = checks[first : first + _AT_ONCE]
@@ -258,7 +310,6 @@ async def _first_answers(checks: Sequence[PartitionCheck], depth: int) -> dict[T
 def _partitions(
     roles: Mapping[str, RoleRecord], existing: Mapping[str, TopicMetadata]
 ) -> Iterator[tuple[TopicPartition, int | None]]:
-    """Yield every partition of the promoted topics, also those added later, with its frontier."""
     for topic in sorted(roles):
         known = dict(roles[topic].frontiers or {})
         for number in sorted(known.keys() | (existing[topic].leaders.keys() if topic in existing else set())):
@@ -268,3 +319,52 @@ def _partitions(
 def _all_of(existing: Mapping[str, TopicMetadata], topics: Collection[str]) -> Iterator[TopicPartition]:
     for topic in topics:
         yield from (TopicPartition(topic, number) for number in sorted(existing[topic].leaders))
+
+
+def tails_of(context: Context, found: Divergence, topics: Collection[str] = ()) -> list[TailRange]:
+    """Return the range of every partition that has one, also where all of its offsets are markers.
+
+    :param topics: only these; empty: all
+    :raises ConfigError: a topic that no failover has promoted
+    :raises Refused: the old primary does not answer, or a partition's tail is not known
+    """
+    source = context.source()
+    if found.unanswered or source is None:
+        raise Refused("tail_unreachable", where=found.flow, evidence=found.unanswered or context.source_error)
+    wanted = [tail for tail in found.tails if not topics or tail.topic in topics]
+    if lacking := sorted(set(topics) - {tail.topic for tail in wanted}):
+        raise ConfigError("topics_not_promoted", where="--topic", topics=first_of(lacking))
+    if unknown := [f"{t.topic}-{t.partition}: {t.why}" for t in wanted if t.found is DivergenceState.UNKNOWN]:
+        raise Refused("tail_unknown", where=found.flow, evidence=first_of(unknown))
+    return list(_ranges(context, source, wanted, found.flow))
+
+
+def _ranges(
+    context: Context, source: RawCluster, wanted: Collection[PartitionDivergence], flow: str
+) -> Iterator[TailRange]:
+    """Tail ranges with the current topic ids: a recreated topic has another id than its copy's map."""
+    names = sorted({tail.topic for tail in wanted})
+    try:
+        topics = context.run(metadata, source, names) if names else {}
+    except RawError as error:
+        raise Refused(
+            "old_primary_stopped_answering", where=flow, evidence=str(error) or type(error).__name__
+        ) from error
+    for tail in wanted:
+        if tail.end is not None and tail.end > tail.lost_from:
+            topic_id = topics[tail.topic].topic_id
+            yield TailRange(tail.topic, topic_id, tail.partition, tail.lost_from, tail.end)
+
+
+def terms_of(context: Context, topics: Iterable[str]) -> dict[str, int]:
+    """Return the term of the failover that promoted each of these topics of the old primary."""
+    roles = context.state.all(RoleRecord)
+    return {topic: roles[topic].term for topic in topics if topic in roles}
+
+
+def copied_back(context: Context, tails: Iterable[PartitionDivergence]) -> CopiedBack:
+    """Return which records of tails came from the new primary. Raises DrkitError without an answer."""
+    own = on_record(reverse_state(context))
+    since = {TopicPartition(t.topic, t.partition): t.exact_to for t in tails if t.exact_to is not None}
+    known = context.known
+    return CopiedBack(known.producers.left_out | frozenset(own) | kept_ids(known.kept), since)

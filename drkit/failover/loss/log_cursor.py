@@ -5,24 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from drkit.errors import Failed
-from drkit.kafka.codes import error_name
-from drkit.kafka.partition_offsets import leader_of
 from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.requests import TopicMetadata, aborted_in, fetch_one, fetch_request
+from drkit.kafka.reading.record_cursor import (
+    FETCH_BYTES,
+    NO_IDS,
+    Fetch,
+    FetchedRange,
+    RecordCursor,
+    Unreadable,
+    leader_fetch,
+)
+from drkit.kafka.requests import TopicMetadata, aborted_in, fetch_request, leader_of, metadata
 from drkit.model import TopicPartition
-from drkit.wire import Piece, Transformed, pieces_in, split, visible
+from drkit.wire import Piece, pieces_in, visible
 
-_FETCH_BYTES: Final = 1 << 20
-_LEAST_BYTES: Final = 32 << 10
-_NEAR: Final = 10_000
-"""Offsets. Of more, an answer that is too small by one that came before costs many requests."""
 _TOGETHER_BYTES: Final = 32 << 20
-NO_IDS: Final[frozenset[int]] = frozenset()
-
-
-class Unreadable(Failed):
-    """A partition cannot be read up to the end of the range."""
+_FIRST_BYTES: Final = 64 << 10
+_REPROTECT: Final = "check the cluster, then: drkit reprotect, with --resume where a run is under way"
 
 
 class LogSide(NamedTuple):
@@ -32,6 +31,36 @@ class LogSide(NamedTuple):
     topics: Mapping[str, TopicMetadata]
     is_old: bool = False
     """The old primary: that it stopped answering ends the whole comparison, not that of one partition."""
+
+    def fetch(self, at: TopicPartition) -> Fetch:
+        """Return what fetches from a partition."""
+        ask = leader_fetch(self.cluster, self.topics.get(at.topic), at)
+
+        async def fetch(offset: int, most_bytes: int) -> Any:
+            try:
+                return await ask(offset, most_bytes)
+            except RawError as error:
+                if self.is_old:
+                    raise
+                evidence = f"it stopped answering ({type(error).__name__})"
+                raise Unreadable(self.where(at), evidence) from error
+
+        return fetch
+
+    def where(self, at: TopicPartition) -> str:
+        """Return partition and cluster, for errors."""
+        return f"{at} on {self.cluster.alias}"
+
+    def cursor(
+        self,
+        at: TopicPartition,
+        span: tuple[int, int],
+        without: frozenset[int] = NO_IDS,
+        fetch_bytes: int = FETCH_BYTES,
+    ) -> RecordCursor:
+        """Return a cursor over a range of a partition."""
+        where, fetch = self.where(at), self.fetch(at)
+        return RecordCursor(where, fetch, span, without=without, fetch_bytes=fetch_bytes)
 
 
 async def first_answers(
@@ -69,104 +98,8 @@ async def first_answers(
     return found
 
 
-def _unreadable(side: LogSide, at: TopicPartition, evidence: str) -> Unreadable:
-    return Unreadable(
-        "partition_unreadable",
-        where=f"{at} on {side.cluster.alias}",
-        evidence=evidence,
-        hint="check the cluster, then ask again",
-    )
-
-
-class _Read(NamedTuple):
-    """One step."""
-
-    position: int
-    """Where it began."""
-    found: Transformed
-    answer: Any
-
-
-class LogCursor:
-    """The records of a range, read once from its beginning to its end.
-
-    :param span: offsets, half open; it ends at or before the last stable offset
-    :param first: a fetch answer for its beginning; None: it is fetched
-    """
-
-    def __init__(
-        self, side: LogSide, at: TopicPartition, span: tuple[int, int], first: Any | None = None
-    ) -> None:
-        self._side, self._at, self._first = side, at, first
-        self._position, self._end = span
-        self._density: float | None = None
-        """Bytes for each offset, of the last answer."""
-        self.bytes = 0
-        """Bytes of the record batches read so far."""
-
-    async def next(self) -> _Read | None:
-        """The next records, which may be none; None at the end of the range.
-
-        :raises Unreadable: the broker has no answer
-        :raises RawError: the cluster stopped answering
-        :raises CorruptBatch: a batch cannot be read
-        """
-        position = self._position
-        if position >= self._end:
-            return None
-        answer, self._first = self._first if self._first is not None else await self._fetch(), None
-        if answer.error_code:
-            raise _unreadable(self._side, self._at, f"offset {position}: {error_name(answer.error_code)}")
-        data = answer.records or b""
-        found = visible(data, position, self._end, aborted=aborted_in(answer))
-        if found.next_source <= position:
-            raise _unreadable(self._side, self._at, f"nothing at offset {position}, before {self._end}")
-        self.bytes += len(data)
-        self._position = found.next_source
-        self._density = _density(data)
-        return _Read(position, found, answer)
-
-    async def _fetch(self) -> Any:
-        node = leader_of(self._side.topics, self._at)
-        if node < 0:
-            raise _unreadable(self._side, self._at, "it has no leader")
-        topic = (self._at.topic, self._side.topics[self._at.topic].topic_id)
-        try:
-            return await fetch_one(
-                self._side.cluster, node, topic, self._at.partition, self._position, max_bytes=self._enough(),
-                max_wait_ms=0,
-            )  # fmt: skip
-        except RawError as error:
-            if self._side.is_old:
-                raise
-            raise _unreadable(
-                self._side, self._at, f"it stopped answering ({type(error).__name__})"
-            ) from error
-
-    def _enough(self) -> int:
-        """How much to ask for: what the rest of the range has, by the last answer.
-
-        The log goes on behind the range, and an answer is filled up to its limit. A compacted log may be
-        sparse first and dense then: after an answer that was too small the next one is not.
-        """
-        left = self._end - self._position
-        if self._density is None or left > _NEAR:
-            return _FETCH_BYTES
-        return min(_FETCH_BYTES, max(_LEAST_BYTES, round(1.25 * left * self._density)))
-
-
-def _density(data: bytes) -> float | None:
-    """Bytes for each offset of the whole batches of an answer, which may begin before the wanted offset."""
-    batches = [*split(data)]
-    if not batches:
-        return None
-    (first, _), (last, _) = batches[0], batches[-1]
-    offsets = last.base_offset + last.last_offset_delta + 1 - first.base_offset
-    return sum(len(batch) for _, batch in batches) / offsets
-
-
-class PieceCursor(LogCursor):
-    """The same as records that are not taken apart.
+class PieceCursor(RecordCursor):
+    """The records of a range, not taken apart.
 
     :param skip: producers whose records do not count where the map knows of none
     :param is_mapped: whether the map knows of a record
@@ -181,7 +114,7 @@ class PieceCursor(LogCursor):
         is_mapped: Callable[[int], bool] = lambda _: True,
         first: Any | None = None,
     ) -> None:
-        super().__init__(side, at, span, first)
+        super().__init__(side.where(at), side.fetch(at), span, first=first)
         self._is_mapped, self._skip = is_mapped, skip
 
     async def pieces(self) -> list[Piece]:
@@ -195,8 +128,7 @@ class PieceCursor(LogCursor):
                 return found
         return []
 
-    def _of_others(self, read: _Read) -> set[int]:
-        """The offsets of records that no producer of these wrote."""
+    def _of_others(self, read: FetchedRange) -> set[int]:
         left = visible(
             read.answer.records, read.position, read.found.next_source, aborted=aborted_in(read.answer),
             without=self._skip,
@@ -210,16 +142,34 @@ async def count_visible(
     """Count the records that a consumer sees in some ranges; and the offset of the first, None without one.
 
     :param most_bytes: it stops after this number of bytes: then the count is a lower bound
-    :raises: as :meth:`LogCursor.next`
+    :raises: as :meth:`RecordCursor.next`
     """
     number, first, left = 0, None, most_bytes
     for span in spans:
-        cursor = LogCursor(side, at, span)
+        cursor = side.cursor(at, span)
         while left > cursor.bytes and (read := await cursor.next()) is not None:
             number += sum(chunk.count for chunk in read.found.chunks)
-            if first is None and read.found.chunks:
-                first = read.found.chunks[0].runs[0].source
+            first = read.first_offset if first is None else first
         left -= cursor.bytes
         if left <= 0:
             break
     return number, first
+
+
+async def first_record(cluster: RawCluster, at: TopicPartition, span: tuple[int, int]) -> int | None:
+    """Return the offset of the first committed record in a range of a partition, or None if it holds none.
+
+    :param span: the range, half open; it begins at or after the log start
+    :raises Failed: the partition cannot be read
+    :raises RawError: the cluster stopped answering
+    """
+    fetch = leader_fetch(cluster, (await metadata(cluster, [at.topic]))[at.topic], at)
+    cursor = RecordCursor(f"{at} on {cluster.alias}", fetch, span, fetch_bytes=_FIRST_BYTES, hint=_REPROTECT)
+    try:
+        while (step := await cursor.next()) is not None:
+            if step.first_offset is not None:
+                return step.first_offset
+    except Unreadable as error:
+        if not error.is_empty:
+            raise
+    return None  # also where what follows is not committed yet

@@ -15,10 +15,11 @@ from drkit.counted import counted
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
 from drkit.failover.loss.findings import CopyFate, DivergenceState, PartitionDivergence
-from drkit.failover.loss.log_cursor import LogCursor, LogSide, Unreadable
+from drkit.failover.loss.log_cursor import LogSide
 from drkit.failover.loss.partition_check import PartitionCheck, origin_of
+from drkit.kafka.reading.record_cursor import Unreadable
 from drkit.model import TopicPartition
-from drkit.wire import CorruptBatch, Record, is_whole, records_in
+from drkit.wire import CorruptBatch, Record, is_whole
 
 MOST_KEYS: Final = 10_000_000
 """Keys of a partition of the old primary that are compared: 400 MB. With more it is unknown."""
@@ -26,7 +27,7 @@ MOST_KEYS: Final = 10_000_000
 
 def with_outlived(
     context: Context, checks: Sequence[PartitionCheck], tails: Sequence[PartitionDivergence],
-    settled: Collection[str] = (), most: int = MOST_KEYS,
+    settled: Collection[str] = (),
 ) -> list[PartitionDivergence]:  # fmt: skip
     """The same partitions; those that equal their compacted copies with the number of keys that live on.
 
@@ -34,7 +35,6 @@ def with_outlived(
 
     :param checks: in the same order
     :param settled: topics of which it does not matter
-    :param most: keys of a partition that are compared
     :raises RawError: the old primary stopped answering
     """
     found = []
@@ -42,7 +42,7 @@ def with_outlived(
         now = tail
         try:
             if check.at.topic not in settled and (spans := _spans(check, tail)) is not None:
-                now = _Comparison(context, check, spans).judged(tail, most)
+                now = _Comparison(context, check, spans).judged(tail)
         except (Unreadable, CorruptBatch) as error:
             now = tail._replace(found=DivergenceState.UNKNOWN, why=error.in_short, proven=False)
         found.append(now)
@@ -84,9 +84,10 @@ class _Comparison(NamedTuple):
     check: PartitionCheck
     spans: _Spans
 
-    def judged(self, tail: PartitionDivergence, most: int) -> PartitionDivergence:
+    def judged(self, tail: PartitionDivergence) -> PartitionDivergence:
         """The partition with the number of keys that live on."""
-        old, new = (self.check.old.side, self.check.at), (self.check.new.side, self._copy)
+        at, copy = self.check.at, self.check.new.pairs[self.check.at].target
+        old, new = (self.check.old.side, at), (self.check.new.side, copy)
         if not self.spans.lost_start and self._is_whole(*new):
             return tail
         said = f"{self.check.at}: compaction was at work on its copy, so its keys are compared"
@@ -96,20 +97,15 @@ class _Comparison(NamedTuple):
         living = LivingKeys()
         for record in self._records(*old, self.spans.old):
             living.take(record.key, record.offset, has_value=record.value is not None)
-            if living.at_most > most:
-                why = f"it has more than {counted(most, 'key')}, and compaction was at work on its copy"
+            if living.at_most > MOST_KEYS:
+                why = f"it has more than {counted(MOST_KEYS, 'key')}, and compaction was at work on its copy"
                 return tail._replace(outlived=None, why=why)
         for record in self._records(*new, self.spans.new):
             living.drop(record.key)
         return tail._replace(outlived=living.number())
 
-    @property
-    def _copy(self) -> TopicPartition:
-        return self.check.new.pairs[self.check.at].target
-
     def _is_whole(self, side: LogSide, at: TopicPartition) -> bool:
-        """Whether no offset is missing that clients wrote. Raises as :meth:`LogCursor.next`."""
-        cursor = LogCursor(side, at, self.spans.since)
+        cursor = side.cursor(at, self.spans.since)
         while (read := self.context.run(cursor.next)) is not None:
             self.context.journal.renew()
             if not is_whole(read.answer.records or b"", read.position):
@@ -117,9 +113,7 @@ class _Comparison(NamedTuple):
         return True
 
     def _records(self, side: LogSide, at: TopicPartition, span: tuple[int, int]) -> Iterator[Record]:
-        """The committed records of a range. Raises as :meth:`LogCursor.next`."""
-        cursor = LogCursor(side, at, span)
+        cursor = side.cursor(at, span)
         while (read := self.context.run(cursor.next)) is not None:
             self.context.journal.renew()
-            for chunk in read.found.chunks:
-                yield from records_in(chunk)
+            yield from read.records

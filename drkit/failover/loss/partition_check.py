@@ -2,34 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from drkit.failover.loss.content import Answers, ContentCheck, ContentResult, Copies
-from drkit.failover.loss.findings import CopyFate, DivergenceState, PartitionDivergence
-from drkit.failover.loss.judging import NO_WORD, Emptied, epoch_word, judged
-from drkit.failover.loss.log_cursor import NO_IDS, LogSide, Unreadable, count_visible
+from drkit.failover.loss.content import Answers, ContentCheck, ContentResult, Copies, MayLack
+from drkit.failover.loss.findings import (
+    NO_WORD,
+    CopyFate,
+    DivergenceState,
+    Emptied,
+    PartitionDivergence,
+    epoch_word,
+    judged,
+)
+from drkit.failover.loss.log_cursor import LogSide, count_visible
 from drkit.failover.loss.new_primary import Copy, NewPrimary
-from drkit.failover.loss.pairing import MayLack
-from drkit.failover.loss.tail import Take, read_tail
-from drkit.kafka.reading.epochs import EpochEnd
+from drkit.kafka.reading.record_cursor import NO_IDS, EpochEnd, Unreadable
 from drkit.model import TargetOffset, TopicPartition
 from drkit.offsets import SegmentMap, Unavailable
 from drkit.offsets.crossing import Crossing
 from drkit.offsets.segments import UNKNOWN
 from drkit.status.lag.source import Ends
-from drkit.wire import CorruptBatch
+from drkit.wire import CorruptBatch, Record
 
 _MOST_BYTES: Final = 512 << 20
 """Maximum bytes read of a copy to count the records that only the new primary has."""
 _ANY_BYTES: Final = 64 << 10
 """The same where it matters only whether there is one."""
+_FETCH_BYTES: Final = 4 << 20
 _READ: Final = frozenset({
     DivergenceState.DIVERGED, DivergenceState.RECREATED, DivergenceState.REGROWN, DivergenceState.MORE,
 })  # fmt: skip
 """States in which the tail is read."""
+Take = Callable[[TopicPartition, Record], None]
+"""Receives each record of a tail, with its offset on the old primary."""
 
 
 @dataclass(frozen=True)
@@ -120,10 +128,7 @@ class PartitionCheck:
         return self.old.ends.get(self.at)
 
     def _judged(self, content: ContentResult, doubt: str) -> PartitionDivergence:
-        """Return what it is, before its tail is read.
-
-        :param doubt: why it could not be compared; empty: it could
-        """
+        """Return what it is before its tail is read; `doubt` says why it could not be compared."""
         log, is_same, mapped = self._log, self.old.is_same(self.at.topic), self.mapped
         epoch = NO_WORD
         if mapped is not None and log is not None:
@@ -162,7 +167,6 @@ class PartitionCheck:
         )
 
     async def _has_any(self) -> bool:
-        """Whether it has a record before the frontier."""
         log = self._log
         if log is None or self.frontier is None:
             return False
@@ -206,7 +210,6 @@ class PartitionCheck:
     # -- the tail ---------------------------------------------------------------------------------------
 
     async def _read(self, tail: PartitionDivergence, take: Take) -> PartitionDivergence:
-        """Pass the tail to `take`, and count it."""
         assert tail.end is not None  # noqa: S101  it has a log
         first, end = tail.lost_from + tail.removed + tail.emptied, tail.end
         # Before the frontier the new primary has lost records of every producer. An old primary that came
@@ -216,12 +219,17 @@ class PartitionCheck:
             copied_to = first
         if tail.found is DivergenceState.REGROWN:
             copied_to = end
-        topic, records, size = self.old.side.topics[self.at.topic], 0, 0
+        records = size = 0
         for span, without in (((first, copied_to), NO_IDS), ((copied_to, end), self.old.skip)):
-            passed = await read_tail(self.old.side.cluster, topic, self.at, span, without, take)
-            records, size = records + passed.records, size + passed.bytes
-            if passed.stopped:
-                why = f"it could be read up to offset {passed.next_offset} only: {passed.stopped}"
+            cursor, read_to = self.old.side.cursor(self.at, span, without, _FETCH_BYTES), span[0]
+            try:
+                while (step := await cursor.next()) is not None:
+                    for record in list(step.records):
+                        records, size = records + 1, size + len(record.key or b"") + len(record.value or b"")
+                        take(self.at, record)
+                    read_to = cursor.position
+            except (Unreadable, CorruptBatch) as error:
+                why = f"it could be read up to offset {read_to} only: {error.evidence}"
                 return tail._replace(
                     found=DivergenceState.UNKNOWN, why=why, records=records, bytes=size, proven=False
                 )
@@ -284,7 +292,6 @@ def check_of(
 
 
 def _closed(segments: SegmentMap, end: int) -> SegmentMap:
-    """Return the segments up to a target offset, all of known length."""
     found = segments.copy()
     found.cut(end)
     if found.delta() is not None:

@@ -18,10 +18,7 @@ ScopePositions = dict[TopicPartition, PartitionPosition | Unavailable]
 
 
 def pairs_of(context: Context) -> list[CopiedPartition]:
-    """Return all partitions of the scope that the target has, with their source partitions.
-
-    :raises RawError: the target does not answer
-    """
+    """Return the partitions of the scope that the target has, with their sources. Raises RawError."""
     known, scope = context.known, context.scope.topics
     topics = context.run(metadata, context.target, sorted(scope.values()))
     return [

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from drkit.errors import DrkitError
-from drkit.failover.core.choices import Method
 from drkit.failover.core.context import Context
-from drkit.failover.core.reverse import reverse_flow, state_of
+from drkit.failover.core.request import Method
+from drkit.failover.core.reverse import records_of, reverse_flow
 from drkit.flow_state.records import SpeedRecord
 from drkit.kafka.raw import RawError
 
@@ -55,13 +55,9 @@ class PartitionSize(NamedTuple):
 
 
 def rate_of(context: Context) -> CopyRate:
-    """The rate of the flow back; else that of the flow there, over the same link; else an estimate.
-
-    :raises DrkitError: the new primary does not answer
-    """
+    """Return the rate of the reverse flow, of the flow, or an estimate. Raises DrkitError: no answer."""
     try:
-        with state_of(context.settings, reverse_flow(context)) as state:
-            back = state.records.readable(SpeedRecord).get("") if state is not None else None
+        back = records_of(context.settings, reverse_flow(context)).readable(SpeedRecord).get("")
     except (DrkitError, RawError):
         back = None  # the old primary is away, and its state with it
     there = context.state.records.readable(SpeedRecord).get("")
@@ -81,10 +77,7 @@ def costs_of(sizes: Iterable[PartitionSize], rate: CopyRate) -> dict[str, Method
 def chosen_cost(
     sizes: Mapping[int, PartitionSize], methods: Mapping[int, Method], rate: CopyRate
 ) -> MethodCost:
-    """What the chosen methods send of a topic. Pure.
-
-    :param methods: by partition; one that is missing continues
-    """
+    """Return what the chosen methods send of a topic; a partition without one continues. Pure."""
     each = (s.whole if methods.get(p) is Method.REBUILD else s.since for p, s in sizes.items())
     return cost(_sum(each), rate)
 
@@ -95,7 +88,6 @@ def cost(size: int | None, rate: CopyRate) -> MethodCost:
 
 
 def _sum(sizes: Iterable[int | None]) -> int | None:
-    """The sum; None: one of them is unknown."""
     total = 0
     for size in sizes:
         if size is None:

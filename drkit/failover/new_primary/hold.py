@@ -1,24 +1,85 @@
 """`drkit reprotect --hold`: the new primary keeps what clients write until another cluster has it, too.
 
 The earlier values are on record in the flow's state, on the new primary, before the first setting changes:
-if a process is killed in between, the next one continues or puts back, on any machine.
+if a process is killed in between, the next one continues or puts back, on any machine. What a person sets
+meanwhile stays.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from drkit.clock import Millis, wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.counted import counted, first_of
 from drkit.errors import Failed, Refused
-from drkit.failover.core.reverse import state_of
-from drkit.failover.new_primary.held_settings import Held, Values, to_hold, to_put_back
+from drkit.failover.core.reverse import records_of, state_of
 from drkit.flow_state.records import GenerationRecord, HeldSettingsRecord, RoleRecord
+from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import alter_topic_configs, topic_configs
+from drkit.topology.topic_configs import Setting, keeping_all, own_value
+
+Values = Mapping[str, str | None]
+
+
+class Held(NamedTuple):
+    """How one topic is kept whole."""
+
+    record: HeldSettingsRecord | None
+    """To be on record before anything changes; None: it keeps everything by itself."""
+    changes: Mapping[str, str]
+    """What is to be set."""
+    changed: Values
+    """What a person has set since an earlier hold: taken for the topic's own."""
+
+
+class PutBack(NamedTuple):
+    """How one topic gets its settings back."""
+
+    record: HeldSettingsRecord
+    """To be on record when they are back."""
+    changes: Values
+    changed: Values
+    """What a person has set meanwhile: it stays."""
+
+
+def to_hold(configs: Mapping[str, Setting], known: HeldSettingsRecord | None, by: str, now_ms: int) -> Held:
+    """Return what keeps everything of a topic, by its settings and the record of an earlier hold."""
+    active = known if known is not None and known.ended_ms is None else None
+    wanted = keeping_all(configs)
+    of_hold = active.held if active is not None else {}
+    before: dict[str, str | None] = {}
+    held: dict[str, str] = {}
+    for name in sorted({*wanted, *of_hold}):
+        own, value = own_value(configs, name), wanted.get(name, of_hold.get(name, ""))
+        if active is not None and own == of_hold.get(name):
+            before[name], held[name] = active.before.get(name), value
+        elif name in wanted and own != value:
+            before[name], held[name] = own, value
+    changes = {n: v for n, v in held.items() if own_value(configs, n) != v}
+    changed = _changed(configs, active) if active is not None else {}
+    if not held:
+        return Held(None, {}, changed)
+    at_ms = now_ms if changes or active is None else active.at_ms
+    return Held(HeldSettingsRecord(at_ms, by, before, held), changes, changed)
+
+
+def to_put_back(configs: Mapping[str, Setting] | None, record: HeldSettingsRecord, now_ms: int) -> PutBack:
+    """Return the changes that restore a topic's settings from before the hold; None: it is gone."""
+    ended = replace(record, ended_ms=now_ms)
+    if configs is None:
+        return PutBack(ended, {}, {})
+    changes = {n: record.before.get(n) for n, v in record.held.items() if own_value(configs, n) == v}
+    return PutBack(ended, changes, _changed(configs, record))
+
+
+def _changed(configs: Mapping[str, Setting], record: HeldSettingsRecord) -> dict[str, str | None]:
+    own = {n: own_value(configs, n) for n in record.held}
+    return {n: v for n, v in own.items() if v not in (record.held[n], record.before.get(n))}
 
 
 class HeldTopic(NamedTuple):
@@ -35,12 +96,8 @@ class HeldTopic(NamedTuple):
 
 
 def held_now(settings: Settings, flow: FlowSettings) -> dict[str, HeldSettingsRecord]:
-    """The holds that were not put back, by the topics' names on the flow's source.
-
-    :raises DrkitError: the new primary does not answer
-    """
-    with state_of(settings, flow) as state:
-        return _active(state) if state is not None else {}
+    """Return the active holds, by the topics' names on the flow's source. Raises DrkitError: no answer."""
+    return _active(records_of(settings, flow))
 
 
 def hold(
@@ -76,7 +133,10 @@ def hold(
             state.put_all((n, record) for n, record in records if record is not None)
             changes = {names[n]: p.changes for n, p in plans.items() if p.changes}
             _judge(flow, alter_topic_configs(cluster, changes), "held")
-    return [_shown(names[n], p) for n, p in sorted(plans.items())]
+    own = {
+        n: (p.record.before, p.record.held) if p.record is not None else ({}, {}) for n, p in plans.items()
+    }
+    return [HeldTopic(names[n], *own[n], p.changed, p.changes) for n, p in sorted(plans.items())]
 
 
 def put_back(
@@ -91,7 +151,7 @@ def put_back(
     :raises DrkitError: the new primary does not answer, or refuses
     """
     with state_of(settings, flow) as state:
-        active = _active(state) if state is not None else {}
+        active = _active(state.records) if state is not None else {}
         mine = {n: r for n, r in active.items() if topics is None or n in topics}
         if state is None or not mine:
             return []
@@ -110,20 +170,12 @@ def put_back(
     ]
 
 
-def _shown(topic: str, plan: Held) -> HeldTopic:
-    before, held = (plan.record.before, plan.record.held) if plan.record is not None else ({}, {})
-    return HeldTopic(topic, before, held, plan.changed, plan.changes)
-
-
-def _active(state: StateTopic) -> dict[str, HeldSettingsRecord]:
+def _active(state: FlowState) -> dict[str, HeldSettingsRecord]:
     return {n: r for n, r in state.all(HeldSettingsRecord).items() if r.ended_ms is None}
 
 
 def _promoted(flow: FlowSettings, state: StateTopic | None, topics: Collection[str]) -> dict[str, str]:
-    """The promoted topics: their names on the old primary → on the new one.
-
-    :raises Refused: no topic is promoted, or one that was named is not
-    """
+    """The promoted topics: their names on the old primary → on the new one."""
     roles = state.all(RoleRecord) if state is not None else {}
     copies = state.all(GenerationRecord) if state is not None else {}
     found = {n: copies[n].target for n, role in roles.items() if role.is_promoted and n in copies}

@@ -12,11 +12,10 @@ from drkit.config import FlowSettings
 from drkit.counted import first_of
 from drkit.errors import ExportAltered
 from drkit.export.check import PUT_BACK
-from drkit.failover.core.choices import Disposition
 from drkit.failover.core.commands import begin_command, retry_command, return_command
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
-from drkit.failover.core.request import RunRequest
+from drkit.failover.core.request import Disposition, RunRequest
 from drkit.failover.old_primary.emptied import is_emptied
 from drkit.flow_state.records import IncompleteRecord, TailRecord
 from drkit.flow_state.state import FlowState
@@ -35,11 +34,7 @@ def way_out(hint: Callable[[], str]) -> Iterator[None]:
 
 
 def of_own(context: Context, topics: Collection[str], *, begun: bool = False) -> str:
-    """The way out of the export of this run.
-
-    :param topics: whose records are read, by their names on the old primary
-    :param begun: an abort leaves them as they are, copied by the other direction
-    """
+    """Return the way out of this run's export; `begun`: an abort leaves topics copied on."""
     alias = context.flow.source
     manifest = str(context.result(StepName.EXPORT)["manifest"])
     restored = f"{_put_back(manifest)}; then: {RETURN.resume}"
@@ -81,11 +76,7 @@ def of_new(context: Context) -> str:
 
 
 def only_copy(state: FlowState, flow: FlowSettings, manifest: str) -> str:
-    """The way out of an export that is the only copy of records; empty: nothing on record says so. Pure.
-
-    :param state: of the flow from the old primary
-    :param manifest: its path or URL, as it is on record
-    """
+    """Return the way out of an export on record as the only copy of records; empty: it is not. Pure."""
     left = [each for each in unreplayed(state) if each.record.manifest == manifest]
     emptied = [
         topic for topic, tail in sorted(state.all(TailRecord).items())

@@ -13,7 +13,7 @@ from drkit.errors import Failed
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.kafka.admin import Cluster
-from drkit.kafka.topics import ConfigValue, alter_topic_configs, topic_configs
+from drkit.kafka.topics import alter_topic_configs, topic_configs
 from drkit.topology.topic_configs import KEEPING_ALL, keeping_all, own_value
 
 HOLD: Final = "hold"
@@ -38,11 +38,7 @@ _NOTHING: Final = Released((), ())
 
 
 def hold(context: Context, topics: Collection[str]) -> int:
-    """Keep what some topics of the old primary have; return how many are held. Repeated, it changes nothing.
-
-    :param topics: by their names on the old primary; those that do not exist there are left out
-    :raises DrkitError: the old primary does not answer, or refuses
-    """
+    """Keep what existing topics have; return how many are held; repeatable. Raises DrkitError: refused."""
     cluster = Cluster.connect(context.source_settings)
     existing = topic_configs(cluster, topics)
     known = held(context)
@@ -55,7 +51,12 @@ def hold(context: Context, topics: Collection[str]) -> int:
     if not before:
         return 0
     with context.effect(StepName.CONTACT, HOLD, before=before) as outcome:
-        changes = {t: keeping_all(c) for t, c in existing.items() if not _is_held(c)}
+        wanted = {t: keeping_all(c) for t, c in existing.items()}
+        changes = {
+            t: values
+            for t, values in wanted.items()
+            if any(own_value(existing[t], name) != value for name, value in values.items())
+        }
         _judge(context, alter_topic_configs(cluster, changes), "held")
         outcome["held"] = sorted(before)
     return len(before)
@@ -91,10 +92,7 @@ def held(context: Context) -> Before:
 
 
 def release(context: Context, topics: Collection[str]) -> Released:
-    """Restore the topics' settings from before HOLD, each by itself. A setting that was changed since stays.
-
-    :raises DrkitError: the old primary does not answer, or refuses
-    """
+    """Restore the settings from before HOLD; one that was changed since stays. Raises DrkitError."""
     before = {t: v for t, v in held(context).items() if t in topics}
     if not before:
         return _NOTHING
@@ -108,10 +106,6 @@ def release(context: Context, topics: Collection[str]) -> Released:
         kept += [f"{t}: {n}={now[n]}" for n in sorted(others) if now[n] != before[t][n]]
     _judge(context, alter_topic_configs(cluster, changes), "released")
     return Released(tuple(sorted(before)), tuple(kept))
-
-
-def _is_held(configs: Mapping[str, ConfigValue]) -> bool:
-    return all(own_value(configs, name) == value for name, value in keeping_all(configs).items())
 
 
 def _judge(context: Context, refused: Mapping[str, Exception], done: str) -> None:

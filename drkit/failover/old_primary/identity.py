@@ -38,11 +38,7 @@ _GIVEN_BACK: Final[tuple[type[StateRecord], ...]] = (*_OF_THE_OLD_ONE, PendingFe
 
 
 def is_another(context: Context) -> bool:
-    """Whether the old primary's name leads to another cluster, which a person has named as its successor.
-
-    :raises Refused: it leads to another cluster that was not named, or the successor is still elsewhere
-    :raises DrkitError: it does not answer
-    """
+    """Whether the old primary is another cluster, named as its successor. Raises Refused: it is not named."""
     known, wanted = context.state.get(ClustersRecord), context.request.new_primary
     found = Cluster.connect(context.source_settings).cluster_id
     begun = context.effects(StepName.CONTACT).get(ANOTHER)
@@ -58,11 +54,7 @@ def is_another(context: Context) -> bool:
 
 
 def refuse_another(context: Context) -> None:
-    """Refuse to change anything, outside a return, on another cluster than the one that was copied.
-
-    :raises Refused: the old primary's name leads to another one
-    :raises DrkitError: it does not answer
-    """
+    """Refuse to change, outside a failback, another cluster than the copied one. Raises Refused."""
     is_another(context)  # outside a return nobody has named a successor
 
 
@@ -75,10 +67,7 @@ def planned_identity(context: Context) -> list[StepEffect]:
 
 
 def identify(context: Context) -> list[str]:
-    """Check which cluster it is; of another one, forget what is known of the old one. Returns notes.
-
-    :raises DrkitError: as :func:`is_another`
-    """
+    """Check the old primary's cluster id; forget another cluster's past. Returns notes. Raises DrkitError."""
     if not is_another(context):
         return []
     state, effects = context.state, context.effects(StepName.CONTACT)

@@ -1,29 +1,44 @@
-"""Consumers that never left the old primary: they would read there what comes back, and commit.
+"""Who reads from the old primary: consumers that never left it, and flows to other clusters.
 
-Every group with members is asked, also those that the flow's filter leaves out: drkit writes no positions of
-them, but they would process the records that come back all the same. A consumer that assigns its partitions
-itself is no member of a group: no broker knows of it.
+Such consumers would read what comes back, and commit. Every group with members is asked, also those that the
+flow's filter leaves out: drkit writes no positions of them, but they would process the records that come back
+all the same. A consumer that assigns its partitions itself is no member of a group: no broker knows of it.
+
+What a failback writes there again are new records for every reader. A flow in the other direction leaves out
+what it wrote itself; a flow to a third cluster does not, and its copy would have every record twice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from collections.abc import Set as AbstractSet
+from contextlib import closing, suppress
 from typing import Final, NamedTuple
 
 from drkit.checkpoints.other_groups import is_consumer
+from drkit.clock import wall_ms
 from drkit.counted import counted, first_of
-from drkit.errors import Refused
+from drkit.errors import ClusterUnreachable, DrkitError, NotAuthorized, Refused
 from drkit.failover.core.commands import retry_command
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.core.step import StepEffect
-from drkit.failover.groups.eviction import evict_members
+from drkit.failover.groups.offsets import evict_members
+from drkit.flow_state.names import state_topic
+from drkit.flow_state.records import GenerationRecord, LeaseRecord
+from drkit.flow_state.state import FlowState
+from drkit.kafka.admin import Cluster
 from drkit.kafka.codes import GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED
-from drkit.kafka.groups.requests import DEAD, EMPTY, Groups, failure
-from drkit.kafka.groups.share import SHARE, describe_share_groups
+from drkit.kafka.groups.requests import DEAD, EMPTY, SHARE, Groups, failure
 from drkit.kafka.raw import RawCluster
+from drkit.kafka.reading.compacted import newest_values
+from drkit.kafka.reading.log_tail import LogTail
+from drkit.mm2_topics.heartbeats import TOPIC
+from drkit.model import TopicPartition
+from drkit.offsets.mm2_records import Heartbeat
+from drkit.wire import Record
 
 _IDLE: Final = frozenset({"", EMPTY, DEAD})
 _STREAMS: Final = "streams"
@@ -64,11 +79,9 @@ def refuse_readers(
 ) -> list[str]:  # fmt: skip
     """Refuse members of groups that read some topics of the old primary, or have read them.
 
-    :param topics: by their names there
     :param evict: remove them first; those that come back are refused
     :param step: which does that
     :returns: notes, of what was removed, and of what could not be seen
-    :raises Refused: a group has members
     :raises DrkitError: the old primary does not tell, or does not remove them
     """
     found, notes = _settled(context, source, topics), list[str]()
@@ -95,10 +108,7 @@ def refuse_readers(
 
 
 def planned_eviction(context: Context, source: RawCluster, topics: Collection[str]) -> list[StepEffect]:
-    """Whom :func:`refuse_readers` would remove from groups; these may be groups that the flow leaves out.
-
-    :raises DrkitError: the old primary does not tell
-    """
+    """Return whom :func:`refuse_readers` would remove, also of groups out of the flow. Raises DrkitError."""
     known = _settled(context, source, topics).settled
     if not known:
         return []
@@ -111,7 +121,6 @@ def _in_words(members: Mapping[str, str], most: int = _SHOWN) -> str:
 
 
 def _settled(context: Context, source: RawCluster, topics: Collection[str]) -> Readers:
-    """The readers, once it is known what each member reads, or some seconds have passed."""
     until = context.clock() + _SETTLED_SECONDS
     while True:
         found: Readers = context.run(_readers, context, source, topics)
@@ -140,7 +149,7 @@ async def _readers(context: Context, source: RawCluster, topics: Collection[str]
     asked, accepts = Groups(source), reverse_flow(context).group_filter.accepts
     living = {g: x for g, x in sorted((await asked.listed()).items()) if x.state not in {EMPTY, DEAD}}
     described = await asked.describe([g for g, x in living.items() if is_consumer(x)])
-    described |= await describe_share_groups(source, [g for g, x in living.items() if x.protocol == SHARE])
+    described |= await asked.describe_share([g for g, x in living.items() if x.protocol == SHARE])
     with_offsets = [g for g, x in living.items() if is_consumer(x) or x.protocol == _STREAMS]
     committed = await asked.committed(with_offsets)
     members, unsettled, hidden = dict[str, str](), set[str](), list[str]()
@@ -165,3 +174,49 @@ async def _readers(context: Context, source: RawCluster, topics: Collection[str]
         if not is_reader:
             unsettled.add(group)
     return Readers(members, frozenset(unsettled), tuple(hidden))
+
+
+_NEW_MS: Final = 60_000
+"""Longer than clocks of two hosts usually differ."""
+_LAST: Final = 1_000
+_SECONDS: Final = 5.0
+
+
+def refuse_other_flows(context: Context, topics: Collection[str]) -> None:
+    """Refuse to empty topics that another flow copies elsewhere. Raises Refused or DrkitError."""
+    source, pair, wanted = context.flow.source, {context.flow.source, context.flow.target}, set(topics)
+    others = [f for f in context.settings.flows if f.source == source and f.target not in pair]
+    copied = [(f.name, sorted(t for t in wanted if f.copies(t))) for f in others]
+    for alias in sorted(set(context.settings.clusters) - pair - {f.target for f in others}):
+        with suppress(ClusterUnreachable, NotAuthorized):
+            copied.append((f"{source}->{alias}", sorted(_copied_to(context, alias) & wanted)))
+    found = [f"{flow} copies {first_of(some)}" for flow, some in copied if some]
+    flows = [f"{context.flow.source}->{alias}" for alias in ([] if found else _beating(context))]
+    found += [f"{flow} runs: its heartbeats are new" for flow in flows]
+    if found:
+        raise Refused("other_flow_reads", where=context.flow.source, evidence="; ".join(sorted(set(found))))
+
+
+def _copied_to(context: Context, alias: str) -> AbstractSet[str]:
+    """The topics that a flow from the old primary to a cluster copies; none where it does not run."""
+    cluster, name = Cluster.connect(context.settings.cluster(alias)), state_topic(context.flow.source)
+    state = FlowState.of(newest_values(cluster, [name]).get(name) or {})
+    lease = state.readable(LeaseRecord).get("")
+    return state.readable(GenerationRecord).keys() if lease and lease.is_fresh(wall_ms()) else frozenset()
+
+
+def _beating(context: Context) -> Collection[str]:
+    """Clusters outside of this configuration to which a flow runs, by its heartbeats on the old primary."""
+    settings, since = context.source_settings, wall_ms() - _NEW_MS
+    found: set[str] = set()
+
+    def take(record: Record) -> None:
+        with suppress(ValueError):  # not a heartbeat
+            beat = Heartbeat.decode(record.key or b"", record.value or b"")
+            if beat.source == context.flow.source and beat.timestamp > since:
+                found.add(beat.target)
+
+    with closing(LogTail(settings, TopicPartition(TOPIC, 0), take)) as tail, suppress(DrkitError):
+        tail.skip_to_last(_LAST, _SECONDS)
+        tail.read(_SECONDS)
+    return sorted(found - set(context.settings.clusters))

@@ -4,7 +4,7 @@ The map of the reverse flow begins with that of the flow, inverted, or with an e
 :mod:`drkit.offsets.seed`. A topic may be copied as soon as its :class:`drkit.flow_state.records.ReturnRecord`
 is written, which comes last. Topics of which nothing is emptied or appended begin first, together; then those
 whose tail is kept, then those that are emptied, one after the other, the smallest first; with a limit
-(:mod:`drkit.failover.old_primary.copy_limit`) as those before them are copied again.
+(:mod:`drkit.failover.old_primary.emptied`) as those before them are copied again.
 """
 
 from __future__ import annotations
@@ -14,25 +14,36 @@ from typing import Any, Final
 
 from drkit.counted import counted, first_of
 from drkit.errors import Failed
-from drkit.failover.core.choices import Method
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
+from drkit.failover.core.request import Method
 from drkit.failover.core.reverse import Reverse, reverse
 from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.fencing.methods import SizeFence, recorded_acls, recorded_sizes
-from drkit.failover.old_primary.copy_limit import wait_for_copy
-from drkit.failover.old_primary.emptied import empty_topic, is_emptied, note_incomplete, refuse_risen
-from drkit.failover.old_primary.guard import GUARD, fence_again, keep_guard, refuse_unguarded
+from drkit.failover.old_primary.emptied import (
+    create_missing,
+    empty_topic,
+    is_emptied,
+    note_incomplete,
+    refuse_risen,
+    wait_for_copy,
+)
+from drkit.failover.old_primary.fence import GUARD, fence_again, keep_guard, refuse_unguarded
 from drkit.failover.old_primary.hold import hold_again, release
-from drkit.failover.old_primary.missing import create_missing
 from drkit.failover.returning.contact import clients_cut, ends_now, fenced_by_size
 from drkit.failover.returning.deciding import decided
-from drkit.failover.returning.keep_gates import refuse_compacted
-from drkit.failover.returning.keeping import AppendedTail, append_kept, roll_back_kept_tails
-from drkit.failover.returning.last_look import LastLook
+from drkit.failover.returning.gates import refuse_compacted
+from drkit.failover.returning.pre_delete_checks import PreDeleteChecks
 from drkit.failover.returning.replays import note_unreplayed
 from drkit.failover.returning.scope import not_returned, pairs
-from drkit.failover.returning.seeds import Methods, refuse_removed, seed
+from drkit.failover.returning.seeds import (
+    AppendedTail,
+    Methods,
+    append_kept,
+    refuse_removed,
+    roll_back_kept_tails,
+    seed,
+)
 from drkit.flow_state.creation import ensure_offset_map
 from drkit.flow_state.records import ClustersRecord, IncompleteRecord, ReturnRecord, RoleRecord
 from drkit.kafka.admin import Cluster
@@ -49,7 +60,6 @@ class BeginStep(Step):
     name = StepName.BEGIN
 
     def plan(self, context: Context) -> list[StepEffect]:
-        """See :class:`drkit.failover.core.step.Step`."""
         flow, some = context.flow, counted(len(context.scope.topics), "topic")
         lines = [StepEffect(f"begin the map of {some}", f"{flow.target}->{flow.source}", "nothing is copied")]
         lines += [
@@ -67,18 +77,17 @@ class BeginStep(Step):
         return lines
 
     def run(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`.
-
-        :raises Refused: the old primary has changed meanwhile, or its records are not saved
-        :raises DrkitError: a cluster does not answer, or refuses
-        """
         context.state.load()
         methods = _methods(context)
         emptied = {at.topic for at, m in methods.items() if m.empties}
         keeps = {at.topic for at, m in methods.items() if m is Method.KEEP}
-        look = LastLook(context)
+        look = PreDeleteChecks(context)
         with reverse(context) as back:
-            self._introduce(context, back)
+            target = Cluster.connect(back.target)
+            clusters = ClustersRecord(context.target_admin().cluster_id, target.cluster_id)
+            if back.state.get(ClustersRecord) != clusters:
+                back.state.put(clusters)
+            ensure_offset_map(target, back.flow, back.state)
             left = not_returned(context)
             again = hold_again(context, left)
             # A process that was killed may have let the last of these be copied, and done nothing more.
@@ -110,10 +119,6 @@ class BeginStep(Step):
         return StepResult({"topics": dict(context.scope.topics), "emptied": sorted(emptied)}, tuple(notes))
 
     def prove(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`.
-
-        :raises Failed: a topic has no record of its return
-        """
         if left := not_returned(context):
             raise Failed(
                 "reverse_flow_blocked",
@@ -123,7 +128,7 @@ class BeginStep(Step):
         return StepResult({"topics_returned": len(context.scope.topics)})
 
     def undo(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`: topics that have begun are copied on.
+        """Topics that have begun are copied on.
 
         The others are fenced again; one that was emptied is noted as incomplete.
         """
@@ -152,16 +157,9 @@ class BeginStep(Step):
 
     # -- the parts ----------------------------------------------------------------------------------
 
-    def _introduce(self, context: Context, back: Reverse) -> None:
-        target = Cluster.connect(back.target)
-        clusters = ClustersRecord(context.target_admin().cluster_id, target.cluster_id)
-        if back.state.get(ClustersRecord) != clusters:
-            back.state.put(clusters)
-        ensure_offset_map(target, back.flow, back.state)
-
     def _begin(
-        self, context: Context, back: Reverse, look: LastLook, topics: Collection[str], methods: Methods,
-        which: str,
+        self, context: Context, back: Reverse, look: PreDeleteChecks, topics: Collection[str],
+        methods: Methods, which: str,
     ) -> list[str]:  # fmt: skip
         """Begin some topics; returns notes.
 
@@ -204,20 +202,14 @@ class BeginStep(Step):
         return self._ended(context, topics)
 
     def _ended(self, context: Context, topics: Collection[str]) -> list[str]:
-        """Give topics that have begun their settings back: they are whole again. It may be repeated.
-
-        :returns: what a person has to know of these settings
-        """
+        """Give topics that have begun their settings back: they are whole again. It may be repeated."""
         if not topics:
             return []
         released = release(context, topics)
-        for topic in topics:
-            if context.state.get(IncompleteRecord, topic) is not None:
-                context.state.delete(IncompleteRecord, topic)
+        context.state.delete_all(IncompleteRecord, topics)
         return released.notes()
 
     def _lift(self, context: Context, topics: Collection[str], effect: str) -> None:
-        """Let drkit's records pass; how clients are kept off is on record."""
         known = context.effects(self.name).get(effect)
         sizes: dict[str, Any] = {t: v for t, v in recorded_sizes(context.state).items() if t in topics}
         sizes |= known["intent"]["sizes"] if known is not None else {}
@@ -229,7 +221,6 @@ class BeginStep(Step):
             outcome["lifted"] = sorted(sizes)
 
     def _fence_again(self, context: Context, topics: Collection[str]) -> list[str]:
-        """Put up the fences by size of some topics that were lifted; return the topics."""
         lifted = [e["intent"]["sizes"] for name, e in context.effects(self.name).items()
                   if name.startswith(LIFT)]  # fmt: skip
         sizes = {t: v for some in lifted for t, v in some.items() if t in topics}
@@ -249,7 +240,6 @@ class BeginStep(Step):
         )
 
     def _fence_notes(self, context: Context) -> list[str]:
-        """What has become of the fence."""
         effects, source = context.effects(self.name), context.flow.source
         notes = []
         if lifted := [e for name, e in effects.items() if name.startswith(LIFT)]:
@@ -261,7 +251,6 @@ class BeginStep(Step):
 
 
 def _methods(context: Context) -> dict[TopicPartition, Method]:
-    """How each partition of the old primary is brought in step."""
     return {
         TopicPartition(topic, p): method
         for topic, decision in decided(context).items()

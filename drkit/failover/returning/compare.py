@@ -1,30 +1,109 @@
-"""COMPARE: what only one side has, by partition; and whether the new primary still has what it had then."""
+"""COMPARE: what only one side has, by partition, and what follows from it for the partition's log."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from drkit.counted import counted, first_of
 from drkit.errors import Failed, Refused
-from drkit.failover.core.choices import Method, choice_for
 from drkit.failover.core.commands import retry_command
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
+from drkit.failover.core.request import Method, choice_for
 from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.loss.content import DEPTH
 from drkit.failover.loss.divergence import divergence
-from drkit.failover.loss.findings import ANOTHER_TOPIC, DivergenceState, PartitionDivergence
+from drkit.failover.loss.findings import ANOTHER_TOPIC, CopyFate, DivergenceState, PartitionDivergence
+from drkit.failover.loss.log_cursor import first_record
 from drkit.failover.loss.new_primary import topic_fate
-from drkit.failover.returning.first_record import first_record
 from drkit.failover.returning.scope import unplanned
-from drkit.failover.returning.tails import Unsound, to_json, why_unsound
 from drkit.flow_state.records import HeldSettingsRecord, IncompleteRecord, RoleRecord
 from drkit.kafka import codes
 from drkit.kafka.requests import all_topics, metadata
 from drkit.kafka.topics import topic_configs
 from drkit.model import TopicPartition
 from drkit.status.pair.delta import DELETE_RETENTION_MS, may_lack_tombstones
+
+_FIELDS: Final = frozenset(PartitionDivergence._fields)
+
+
+class NeedsMethod(NamedTuple):
+    """A partition whose records cannot simply stay where they are, and why."""
+
+    tail: PartitionDivergence
+    why: str
+
+    @property
+    def at(self) -> TopicPartition:
+        """The partition of the old primary."""
+        return TopicPartition(self.tail.topic, self.tail.partition)
+
+    @property
+    def has_tail(self) -> bool:
+        """Whether the old primary has records there that the new one has not."""
+        return self.tail.records > 0
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The offsets of these records, half open, with those that retention has removed."""
+        end = self.tail.end or 0
+        return min(self.tail.lost_from, end), end
+
+    @property
+    def why_not_kept(self) -> str:
+        """Why it has anything but a tail after a proven beginning; empty: it has nothing else."""
+        tail = self.tail
+        if tail.found is not DivergenceState.DIVERGED or not self.has_tail:
+            return self.why
+        if tail.copy is not CopyFate.KEPT or tail.only_new or tail.differs_from is not None:
+            return tail.in_words
+        return "" if tail.proven else tail.why or "that it has what was copied could not be proven"
+
+
+def to_json(found: Iterable[NeedsMethod]) -> list[dict[str, Any]]:
+    """Partitions as plain data, for the journal."""
+    return [{**u.tail._asdict(), "unsound": u.why} for u in found]
+
+
+def of_json(raw: Iterable[Mapping[str, Any]]) -> list[NeedsMethod]:
+    """Partitions from the journal's data; what a later version has added is left out."""
+    found = []
+    for entry in raw:
+        fields = {k: v for k, v in entry.items() if k in _FIELDS}
+        fields |= {
+            "found": DivergenceState(fields["found"]), "copy": CopyFate(fields.get("copy", CopyFate.KEPT)),
+        }  # fmt: skip
+        found.append(NeedsMethod(PartitionDivergence(**fields), str(entry["unsound"])))
+    return found
+
+
+def why_unsound(tail: PartitionDivergence, *, proven: bool, copied_back: int | None) -> str:
+    """Why the new primary's records may not simply follow those of the old one; empty: they may.
+
+    :param proven: nothing more needs to be proven: a switchover has fenced the old primary
+    :param copied_back: offset after the copied records of one that came from the new primary; None: none did
+    """
+    if tail.found is not DivergenceState.CLEAN:
+        return tail.why or tail.found.value
+    if tail.copy is not CopyFate.KEPT:
+        return f"its copy is {tail.copy}"
+    if tail.only_new:
+        return f"it does not have {counted(tail.only_new, 'record')} of the new primary"
+    if copied_back is not None:
+        return f"a record was copied back to it before, at {copied_back}"
+    if tail.outlived != 0 or not (proven or tail.proven):
+        unproven = "that it has what was copied could not be proven"
+        return "; ".join(filter(None, (tail.why, tail.outlived_in_words))) or unproven
+    return ""
+
+
+def method_of(chosen: str | None, *, is_sound: bool) -> Method:
+    """Return the chosen method, or the default, for a log; `is_sound`: new records may follow it."""
+    if chosen is None or (chosen in {Method.TRIM, Method.KEEP} and is_sound):
+        return Method.DELTA if is_sound else Method.REBUILD
+    return Method(chosen)
+
 
 _DEPTH: Final = 100
 """Records of each partition that are compared by content after a switchover: it found both sides equal, under
@@ -37,17 +116,11 @@ class CompareStep(Step):
     name = StepName.COMPARE
 
     def plan(self, context: Context) -> list[StepEffect]:
-        """See :class:`drkit.failover.core.step.Step`."""
         found = self._found(context, undecided=True)
         context.journal.found[self.name] = found.evidence
         return [StepEffect("compare both sides", context.flow.name, first_of(found.notes))]
 
     def run(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`.
-
-        :raises Refused: a partition cannot be compared as it is now
-        :raises Failed: it is unknown
-        """
         return self._found(context, undecided=False)
 
     def _found(self, context: Context, *, undecided: bool) -> StepResult:
@@ -56,21 +129,15 @@ class CompareStep(Step):
         cuts_of(context)
         wrong = unsound(context, seen)
         ends = {str(at): t.end for at, t in sorted(seen.items()) if t.end is not None}
-        evidence = {"ends": ends, "ids": self._ids(context), "unsound": to_json(wrong)}
-        return StepResult(evidence, tuple(_notes(context, seen, wrong)))
-
-    def _ids(self, context: Context) -> dict[str, str]:
-        """The ids of the old primary's topics."""
         source = context.source()
         topics = context.run(all_topics, source) if source is not None else {}
-        return {name: str(topics[name].topic_id) for name in sorted(context.scope.topics) if name in topics}
+        ids = {name: str(topics[name].topic_id) for name in sorted(context.scope.topics) if name in topics}
+        evidence = {"ends": ends, "ids": ids, "unsound": to_json(wrong)}
+        return StepResult(evidence, tuple(_notes(context, seen, wrong)))
 
 
 def cuts_of(context: Context) -> dict[TopicPartition, int]:
-    """Where producers of the new primary began to write, by partition of the old one, from the loaded state.
-
-    :raises Failed: the switchover has not recorded it
-    """
+    """Return where producers of the new primary began, by old partition. Raises Failed: not recorded."""
     roles = context.state.all(RoleRecord)
     found: dict[TopicPartition, int] = {}
     for name in context.scope.topics:
@@ -106,7 +173,9 @@ def compared(context: Context, *, undecided: bool = False) -> dict[TopicPartitio
             evidence=found.unanswered,
             hint=retry_command(context),
         )
-    _refuse_other_copies(context, found.tails)
+    if wrong := [t for t in found.tails if t.copy in ANOTHER_TOPIC]:
+        names = context.scope.topics
+        raise _made_anew(context, [f"{names[t.topic]}-{t.partition} {ANOTHER_TOPIC[t.copy]}" for t in wrong])
     unclear = [
         t for t in found.tails if t.found is DivergenceState.UNKNOWN or (t.open_transaction and not undecided)
     ]
@@ -122,23 +191,8 @@ def compared(context: Context, *, undecided: bool = False) -> dict[TopicPartitio
     return {TopicPartition(t.topic, t.partition): t for t in found.tails}
 
 
-def _refuse_other_copies(context: Context, tails: Iterable[PartitionDivergence]) -> None:
-    """Refuse copies that are not those of the failover any more.
-
-    :raises Refused: there is one
-    """
-    if wrong := [t for t in tails if t.copy in ANOTHER_TOPIC]:
-        names = context.scope.topics
-        raise _made_anew(context, [f"{names[t.topic]}-{t.partition} {ANOTHER_TOPIC[t.copy]}" for t in wrong])
-
-
 def refuse_other_topics(context: Context, topics: Iterable[str]) -> None:
-    """Refuse topics whose copies are not those of the failover any more, by their ids alone.
-
-    :param topics: by their names on the old primary
-    :raises Refused: there is one
-    :raises Failed: the new primary does not tell
-    """
+    """Refuse topics whose copies have other ids than at the failover. Raises Refused; Failed: unknown."""
     known = {target: target_id for target, _, target_id in (context.known.topics[t] for t in topics)}
     wrong = []
     for name, topic in sorted(context.run(metadata, context.target, sorted(known)).items()):
@@ -166,11 +220,8 @@ def _made_anew(context: Context, wrong: list[str]) -> Refused:
     )
 
 
-def unsound(context: Context, seen: Mapping[TopicPartition, PartitionDivergence]) -> list[Unsound]:
-    """The partitions behind whose records those of the new primary may not simply follow.
-
-    :raises Failed: a partition cannot be read
-    """
+def unsound(context: Context, seen: Mapping[TopicPartition, PartitionDivergence]) -> list[NeedsMethod]:
+    """Return the partitions that cannot be resumed by appending. Raises Failed: one cannot be read."""
     roles = context.state.all(RoleRecord)
     forgotten = forgotten_deletions(context, context.scope.topics)
     found = []
@@ -178,18 +229,12 @@ def unsound(context: Context, seen: Mapping[TopicPartition, PartitionDivergence]
         role = roles[at.topic]
         back = _copied_back(context, at, tail, role) if tail.found is DivergenceState.CLEAN else None
         why = why_unsound(tail, proven=bool(role.planned), copied_back=back)
-        why = why or _emptied_before(context, at)
+        known = context.state.get(IncompleteRecord, at.topic)
+        if not why and known is not None and at.partition in known.emptied:
+            why = f"the return {known.run_id}, which was aborted, has emptied it"
         if why := why or forgotten.get(at.topic, ""):
-            found.append(Unsound(tail, why))
+            found.append(NeedsMethod(tail, why))
     return found
-
-
-def _emptied_before(context: Context, at: TopicPartition) -> str:
-    """Why what was copied is not there any more: an aborted return has emptied it; empty: none has."""
-    known = context.state.get(IncompleteRecord, at.topic)
-    if known is None or at.partition not in known.emptied:
-        return ""
-    return f"the return {known.run_id}, which was aborted, has emptied it"
 
 
 def forgotten_deletions(context: Context, topics: Collection[str]) -> dict[str, str]:
@@ -197,7 +242,6 @@ def forgotten_deletions(context: Context, topics: Collection[str]) -> dict[str, 
 
     The old primary still has the key.
 
-    :param topics: by their names on the old primary
     :raises DrkitError: the new primary does not answer
     """
     roles, held = context.state.all(RoleRecord), context.state.all(HeldSettingsRecord)
@@ -218,10 +262,7 @@ def forgotten_deletions(context: Context, topics: Collection[str]) -> dict[str, 
 def _copied_back(
     context: Context, at: TopicPartition, tail: PartitionDivergence, role: RoleRecord
 ) -> int | None:
-    """A record of the new primary that was copied back before this return; None: none is there.
-
-    :raises Failed: the partition cannot be read
-    """
+    """A record of the new primary that was copied back before this return; None: none is there."""
     frontier, source = (role.frontiers or {}).get(at.partition), context.source()
     if frontier is None or tail.end is None or frontier >= tail.end or source is None:
         return None
@@ -230,7 +271,7 @@ def _copied_back(
 
 
 def _notes(
-    context: Context, seen: Mapping[TopicPartition, PartitionDivergence], wrong: Sequence[Unsound]
+    context: Context, seen: Mapping[TopicPartition, PartitionDivergence], wrong: Sequence[NeedsMethod]
 ) -> Iterator[str]:
     clean, alias = len(seen) - len(wrong), context.flow.source
     if not wrong:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from drkit.counted import counted, first_of
@@ -20,17 +20,12 @@ from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.fencing.lift import fenced
 from drkit.failover.fencing.proof import prove
+from drkit.failover.old_primary.fence import LateFence, fenced_sizes, not_answering, nothing_keeps_off
 from drkit.failover.old_primary.hold import hold, release
 from drkit.failover.old_primary.identity import forget_another, identify, is_another, planned_identity
-from drkit.failover.old_primary.late_fence import (
-    LateFence,
-    fenced_sizes,
-    not_answering,
-    nothing_keeps_off,
-)
 from drkit.failover.old_primary.readers import planned_eviction, refuse_readers
+from drkit.failover.returning.compare import of_json
 from drkit.failover.returning.scope import not_returned, promoted, unplanned
-from drkit.failover.returning.tails import of_json
 from drkit.flow_state.pending_fence import paid_with
 from drkit.flow_state.records import IncompleteRecord
 from drkit.kafka.raw import RawCluster
@@ -40,7 +35,6 @@ from drkit.next_command import PLACE
 from drkit.status.lag.source import Ends, ends_of
 
 _BETWEEN_SECONDS: Final = 0.2
-"""Between two looks at the ends."""
 
 
 class ContactStep(Step):
@@ -49,10 +43,6 @@ class ContactStep(Step):
     name = StepName.CONTACT
 
     def plan(self, context: Context) -> list[StepEffect]:
-        """See :class:`drkit.failover.core.step.Step`.
-
-        :raises Refused: as :meth:`run`, but for what the run itself would change
-        """
         alias, source = context.flow.source, _answering(context)
         lines = planned_identity(context)
         self._names(context)
@@ -75,12 +65,6 @@ class ContactStep(Step):
         return [*lines, StepEffect(f"look at {some}", alias, "fenced, and no group has a member")]
 
     def run(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`.
-
-        :raises ClusterUnreachable: the old primary does not answer
-        :raises Refused: it is another cluster, takes writes, has members, still changes, or nothing
-            would keep clients off
-        """
         source = _answering(context)
         context.state.load()
         notes = identify(context)
@@ -92,7 +76,7 @@ class ContactStep(Step):
             notes.append(f"nothing is removed from {counted(number, 'topic')} of {context.flow.source}")
         if late := lost.keys() | _replaced(context):
             notes += LateFence(StepName.CONTACT).run(_of(context, late)).notes
-        refusing = refuse_open(context, _existing(context, source))
+        refusing = refuse_open(context, context.run(all_topics, source).keys() & context.scope.topics.keys())
         cut = clients_cut(context)
         notes += refuse_readers(context, source, context.scope.topics, evict=context.request.evict_readers)
         ends = self._steady(context, source) if lost else {}
@@ -101,7 +85,7 @@ class ContactStep(Step):
         return StepResult({"partitions_refusing": refusing, "clients_cut": cut, "ends": ends}, tuple(notes))
 
     def undo(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`: retention and cleaner work again; the fence stays."""
+        """Retention and cleaner work again; the fence stays."""
         if not context.effects(self.name):
             return StepResult()
         freed = release(context, not_returned(context))
@@ -112,7 +96,6 @@ class ContactStep(Step):
         return StepResult(evidence, (note, *notes))
 
     def _names(self, context: Context) -> None:
-        """Refuse names that the reverse flow would not give back."""
         naming = reverse_flow(context).naming_policy
         wrong = {a: naming.downstream(b) for a, b in context.scope.topics.items()}
         other = [
@@ -122,10 +105,7 @@ class ContactStep(Step):
             raise Refused("reverse_names_differ", where=reverse_flow(context).name, evidence=first_of(other))
 
     def _steady(self, context: Context, source: RawCluster) -> dict[str, int]:
-        """The ends of the old primary, of two looks that found the same.
-
-        :raises Refused: they moved, or a transaction is not decided
-        """
+        """The ends of the old primary, of two looks that found the same."""
         first: dict[TopicPartition, Ends] = context.run(ends_now, source, context.scope.topics)[0]
         context.pause(_BETWEEN_SECONDS)
         then: dict[TopicPartition, Ends] = context.run(ends_now, source, context.scope.topics)[0]
@@ -143,11 +123,7 @@ class ContactStep(Step):
 
 
 def refuse_unselected(context: Context, topics: Collection[str]) -> None:
-    """Refuse topics that the reverse flow would never copy: they would be emptied, and stay so.
-
-    :param topics: by their names on the old primary
-    :raises Refused: there are some
-    """
+    """Refuse topics that the reverse flow would never copy: they would be emptied, and stay so."""
     back, names = reverse_flow(context), context.scope.topics
     if wrong := sorted(t for t in topics if not back.copies(names[t])):
         raise Refused(
@@ -162,10 +138,6 @@ def refuse_unselected(context: Context, topics: Collection[str]) -> None:
 
 
 def _runs_again(context: Context, topics: Collection[str]) -> list[str]:
-    """Where the old primary may remove again what only it has, and what stops that.
-
-    :param topics: those that are no longer held
-    """
     compared, left = context.result(StepName.COMPARE), context.state.all(IncompleteRecord)
     gone = {(topic, p): end for topic, r in left.items() for p, end in r.emptied.items()}
     found = (u for u in of_json(compared.get("unsound", ())) if u.has_tail)
@@ -183,10 +155,6 @@ def _runs_again(context: Context, topics: Collection[str]) -> list[str]:
 
 
 def _answering(context: Context) -> RawCluster:
-    """The old primary, connected.
-
-    :raises ClusterUnreachable: it does not answer
-    """
     source = context.source(0.0)
     if source is None:
         raise not_answering(context, retry_command(context))
@@ -194,15 +162,8 @@ def _answering(context: Context) -> RawCluster:
 
 
 def _of(context: Context, topics: Collection[str]) -> Context:
-    """The context with a part of the scope's topics."""
     names = {t: context.scope.topics[t] for t in topics}
     return replace(context, scope=Scope(names, (), whole_flow=False))
-
-
-def _existing(context: Context, source: RawCluster) -> list[str]:
-    """The topics of the scope that the old primary has."""
-    known: dict[str, Any] = context.run(all_topics, source)
-    return sorted(known.keys() & context.scope.topics.keys())
 
 
 async def ends_now(
@@ -246,10 +207,7 @@ def refuse_open(context: Context, topics: Collection[str] | None = None) -> int:
 
 
 def fenced_by_size(context: Context) -> list[str]:
-    """The topics with a fence by size after CONTACT: it fences what is not fenced yet, or by an ACL instead.
-
-    :raises Refused: which fence they get is unknown
-    """
+    """Return the topics with a fence by size after CONTACT. Raises Refused: which one they get is unknown."""
     lost, fence = unplanned(context).keys(), LateFence(StepName.CONTACT)
     sizes = frozenset() if is_another(context) else fenced_sizes(context).keys()
     return sorted(fence.by_size(_of(context, lost - sizes)) | (sizes - _replaced(context)))
@@ -259,8 +217,6 @@ def _replaced(context: Context) -> frozenset[str]:
     """The topics whose fence by size CONTACT replaces by one of ACLs.
 
     A switchover's stays where it was said how clients are cut off: then it is as somebody wants it.
-
-    :raises Refused: which fence they get is unknown
     """
     sizes = fenced_sizes(context).keys()
     mine = sizes & unplanned(context).keys() if _cut(context) else sizes
@@ -270,11 +226,7 @@ def _replaced(context: Context) -> frozenset[str]:
 
 
 def clients_cut(context: Context, by_size: Collection[str] | None = None) -> str:
-    """How clients are kept off topics whose fence refuses drkit's records, too; empty: an ACL does it.
-
-    :param by_size: the topics with such a fence; None: those on record
-    :raises Refused: nothing would
-    """
+    """Return how clients are kept off topics fenced by size (None: on record); empty: ACL. Raises Refused."""
     if by_size is None:
         by_size = sorted(fenced_sizes(context))
     if not by_size:
@@ -285,6 +237,5 @@ def clients_cut(context: Context, by_size: Collection[str] | None = None) -> str
 
 
 def _cut(context: Context) -> str:
-    """How somebody has said that clients are cut off; empty: nobody has."""
     told = (r.clients_cut for r in promoted(context).values())
     return context.request.clients_cut or next((cut for cut in told if cut), "")

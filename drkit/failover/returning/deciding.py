@@ -6,35 +6,43 @@ After a switchover there is nothing to decide.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from drkit.counted import counted, first_of
 from drkit.errors import Refused
-from drkit.failover.checks.decision import person
-from drkit.failover.core.choices import Disposition, Method, choice_for, choices_among, refuse_unknown
+from drkit.failover.checks.run_opening import person
 from drkit.failover.core.commands import begin_command, decision_commands, is_held
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
+from drkit.failover.core.request import Disposition, Method, choice_for, choices_among, refuse_unknown
 from drkit.failover.core.step import Step, StepEffect, StepResult
-from drkit.failover.old_primary.gone import Gone
 from drkit.failover.old_primary.lost_tail import (
+    Gone,
     forget_covered,
     forget_discarded,
     gone_of,
     is_given_up,
     note_decided,
 )
+from drkit.failover.returning.compare import NeedsMethod, method_of, of_json
 from drkit.failover.returning.exporting import EXPORT
-from drkit.failover.returning.gates import refuse_keep_of_gone, refuse_lagging, refuse_methods
+from drkit.failover.returning.gates import refuse_keep_of_gone, refuse_lagging_replicas, refuse_methods
 from drkit.failover.returning.replays import is_left, left_notes, refuse_dispositions, refuse_replays
 from drkit.failover.returning.scope import not_returned, pairs
 from drkit.failover.returning.seeds import Methods, refuse_removed
-from drkit.failover.returning.tails import Unsound, method_of, of_json
 from drkit.flow_state.records import TailRecord
 from drkit.model import TopicPartition
 
 DECISION: Final = "decision"
+
+
+_DOES: Final = {
+    Method.DELTA: "continue",
+    Method.REBUILD: "empty and copy all of",
+    Method.TRIM: "empty and copy the newest of",
+    Method.KEEP: "keep the tail, append it to the new primary, and continue",
+}
 
 
 class Undecided(Refused):
@@ -51,7 +59,6 @@ class TopicDecision(NamedTuple):
     disposition: Disposition | None
     """None: it has no records that only it has."""
     methods: Mapping[int, Method]
-    """By partition."""
 
     @property
     def keeps(self) -> bool:
@@ -69,15 +76,24 @@ class DecideStep(Step):
     name = StepName.DECIDE
 
     def plan(self, context: Context) -> list[StepEffect]:
-        """See :class:`drkit.failover.core.step.Step`: what is not decided yet is named, not refused."""
+        """What is not decided yet is named, not refused."""
         found = unsound_of(context)
         methods, lost = allowed(context, found)
         if (open_ := undecided(context, found, methods)) is None:
-            refuse_lagging(context, methods)
+            refuse_lagging_replicas(context, {at.topic for at, m in methods.items() if m.empties})
         context.journal.found[self.name] = {"topics": _chosen(context, found, methods, lost)}
         alias = context.flow.source
-        lines = [StepEffect(f"{_said(m)} {counted(n, 'partition')}", f"{alias}: {topic}", why)
-                 for topic, m, n, why in _by_method(found, methods)]  # fmt: skip
+        whys, grouped = {u.at: u.why for u in found}, dict[tuple[str, Method], list[TopicPartition]]()
+        for at, method in sorted(methods.items()):
+            grouped.setdefault((at.topic, method), []).append(at)
+        lines = [
+            StepEffect(
+                f"{_DOES[method]} {counted(len(some), 'partition')}",
+                f"{alias}: {topic}",
+                next((whys[at] for at in some if at in whys), "asked for"),
+            )
+            for (topic, method), some in grouped.items()
+        ]
         for topic, each in sorted(lost.items()):
             lines.append(StepEffect(f"{alias} has lost records", f"{alias}: {topic}", each.in_words))
         if open_ is not None:
@@ -85,17 +101,12 @@ class DecideStep(Step):
         return lines
 
     def run(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`.
-
-        :raises Undecided: a decision is missing
-        :raises Refused: a method is not sound, or cannot be walked now
-        """
         context.state.load()
         found = unsound_of(context)
         methods, lost = allowed(context, found)
         if (error := undecided(context, found, methods)) is not None:
             raise error
-        refuse_lagging(context, methods)
+        refuse_lagging_replicas(context, {at.topic for at, m in methods.items() if m.empties})
         chosen = _chosen(context, found, methods, lost)
         if not chosen:
             return StepResult({"topics": {}})
@@ -117,10 +128,7 @@ class DecideStep(Step):
         return StepResult({"topics": chosen, "reason": reason, "by": by}, (*notes, *left, *expiring))
 
     def undo(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`: the decision stays on record, with its run.
-
-        The next return decides about what was discarded.
-        """
+        """The decision stays on record, with its run. The next return decides about what was discarded."""
         if context.effects(self.name):
             context.state.load()
             # Without BEGIN no topic has begun, and the old primary need not answer.
@@ -151,12 +159,12 @@ class DecideStep(Step):
             )
 
 
-def unsound_of(context: Context) -> list[Unsound]:
+def unsound_of(context: Context) -> list[NeedsMethod]:
     """The partitions that COMPARE has found unsound."""
     return of_json(context.result(StepName.COMPARE).get("unsound", ()))
 
 
-def methods_of(context: Context, found: Iterable[Unsound]) -> dict[TopicPartition, Method]:
+def methods_of(context: Context, found: Iterable[NeedsMethod]) -> dict[TopicPartition, Method]:
     """How the log of each partition of the scope is brought in step; one that continues is left out."""
     wrong = {u.at for u in found}
     methods = {}
@@ -172,7 +180,7 @@ def methods_of(context: Context, found: Iterable[Unsound]) -> dict[TopicPartitio
     return methods
 
 
-def allowed(context: Context, found: Sequence[Unsound]) -> tuple[Methods, dict[str, Gone]]:
+def allowed(context: Context, found: Sequence[NeedsMethod]) -> tuple[Methods, dict[str, Gone]]:
     """The method of each partition, and what the old primary has lost by topic; refuses unsound choices."""
     topics = context.scope.topics
     begin = begin_command(context, choices_among(context.request, topics))
@@ -188,7 +196,7 @@ def allowed(context: Context, found: Sequence[Unsound]) -> tuple[Methods, dict[s
 
 
 def undecided(
-    context: Context, found: Iterable[Unsound], methods: Mapping[TopicPartition, Method]
+    context: Context, found: Iterable[NeedsMethod], methods: Mapping[TopicPartition, Method]
 ) -> Undecided | None:
     """The decisions that are missing before anything is destroyed; None: none."""
     tails: dict[str, int] = {}
@@ -242,7 +250,7 @@ def decided(context: Context) -> dict[str, TopicDecision]:
 
 
 def _chosen(
-    context: Context, found: Iterable[Unsound], methods: Mapping[TopicPartition, Method],
+    context: Context, found: Iterable[NeedsMethod], methods: Mapping[TopicPartition, Method],
     lost: Mapping[str, Gone],
 ) -> dict[str, dict[str, Any]]:  # fmt: skip
     exported = {t for t, g in lost.items() if g.exported}
@@ -253,22 +261,3 @@ def _chosen(
         mine = {at.partition: m for at, m in sorted(methods.items()) if at.topic == topic}
         chosen[topic] = TopicDecision(Disposition(said) if said else None, mine).to_json()
     return chosen
-
-
-def _by_method(
-    found: Iterable[Unsound], methods: Mapping[TopicPartition, Method]
-) -> Iterator[tuple[str, Method, int, str]]:
-    """Topic, method, number of partitions, and why of the first of them."""
-    whys = {u.at: u.why for u in found}
-    seen: dict[tuple[str, Method], list[TopicPartition]] = {}
-    for at, method in sorted(methods.items()):
-        seen.setdefault((at.topic, method), []).append(at)
-    for (topic, method), some in seen.items():
-        yield topic, method, len(some), next((whys[at] for at in some if at in whys), "asked for")
-
-
-def _said(method: Method) -> str:
-    return {
-        Method.REBUILD: "empty and copy all of", Method.TRIM: "empty and copy the newest of",
-        Method.KEEP: "keep the tail, append it to the new primary, and continue",
-    }.get(method, "continue")  # fmt: skip

@@ -10,19 +10,24 @@ work when its primary died.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any, Final
 
 from drkit.checkpoints.other_groups import is_consumer
 from drkit.counted import counted, first_of
 from drkit.errors import Failed
-from drkit.failover.core.choices import Method
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
+from drkit.failover.core.request import Method
 from drkit.failover.core.reverse import Reverse, reverse
 from drkit.failover.core.step import Step, StepEffect, StepResult
-from drkit.failover.groups.look import partition_of, positions_from_json, positions_to_json
-from drkit.failover.groups.writes import Writes, restore, write
+from drkit.failover.groups.offsets import (
+    Writes,
+    partition_of,
+    positions_from_json,
+    positions_to_json,
+    restore,
+    write,
+)
 from drkit.failover.loss.positions import scope_positions
 from drkit.failover.returning.compare import cuts_of
 from drkit.failover.returning.contact import refuse_open
@@ -31,9 +36,8 @@ from drkit.failover.returning.scope import not_returned
 from drkit.flow_state.producer_ids import own_ids, renew_live_id
 from drkit.flow_state.records import ProducerIdsRecord, PromotionRecord, RoleRecord
 from drkit.kafka.groups.requests import Groups, failure
-from drkit.kafka.one_shot import ask_once
-from drkit.kafka.raw import RawCluster
-from drkit.kafka.transactions.producer import new_producer_id
+from drkit.kafka.raw import RawCluster, ask_once
+from drkit.kafka.transactions import new_producer_id
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import OffsetMark, StoredOffset
 from drkit.offsets.translation import Exact, PartitionPosition
@@ -49,7 +53,6 @@ class DemoteStep(Step):
     name = StepName.DEMOTE
 
     def plan(self, context: Context) -> list[StepEffect]:
-        """See :class:`drkit.failover.core.step.Step`."""
         some = counted(len(context.scope.topics), "topic")
         return [
             StepEffect(f"make {some} passive", context.flow.source),
@@ -57,11 +60,6 @@ class DemoteStep(Step):
         ]
 
     def run(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`.
-
-        :raises Failed: the old primary does not store a position
-        :raises DrkitError: it does not answer, or takes writes again
-        """
         context.state.load()
         refuse_open(context)
         with reverse(context) as back:
@@ -78,7 +76,6 @@ class DemoteStep(Step):
         return StepResult({"groups": sorted(marked), "producer_id": fresh, "kept": kept}, tuple(notes))
 
     def prove(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`."""
         with reverse(context) as back:
             roles = back.state.all(RoleRecord)
             left = [t for t in context.scope.topics.values() if t in roles and roles[t].is_promoted]
@@ -87,10 +84,7 @@ class DemoteStep(Step):
         return StepResult({"passive": len(context.scope.topics)})
 
     def undo(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`: roles and positions are put back.
-
-        Those of topics that the reverse flow may copy already stay.
-        """
+        """Roles and positions are put back. Those of topics that the reverse flow may copy already stay."""
         effects, notes = context.effects(self.name), []
         if not effects:
             return StepResult()
@@ -99,15 +93,19 @@ class DemoteStep(Step):
         copies = {context.scope.topics[t] for t in left}
         with reverse(context) as back:
             if GROUPS in effects:
-                before = _within(effects[GROUPS]["intent"].get("before", {}), left)
+                before = {
+                    g: mine
+                    for g, p in effects[GROUPS]["intent"].get("before", {}).items()
+                    if (mine := {at: v for at, v in p.items() if partition_of(at).topic in left})
+                }
                 number = ask_once(
                     back.target, "return", lambda c: restore(c, back.flow.source, before),
                     what="put positions back",
                 )  # fmt: skip
                 notes.append(f"{counted(number, 'position')} put back on {context.flow.source}")
-            for topic, role in effects.get(ROLES, {}).get("intent", {}).get("roles", {}).items():
-                if topic in copies and back.state.get(RoleRecord, topic) is None:
-                    back.state.put(RoleRecord.of(role), topic)
+            roles = effects.get(ROLES, {}).get("intent", {}).get("roles", {})
+            lost = [t for t in roles if t in copies and back.state.get(RoleRecord, t) is None]
+            back.state.put_all((topic, RoleRecord.of(roles[topic])) for topic in lost)
             promotion = effects.get(ROLES, {}).get("intent", {}).get("promotion")
             is_whole = len(left) == len(context.scope.topics)
             if promotion and is_whole and back.state.get(PromotionRecord) is None:
@@ -118,7 +116,7 @@ class DemoteStep(Step):
 
     def _demote(self, context: Context, back: Reverse) -> None:
         """Take the roles away: of an earlier switchover in the other direction, and of this one's FREEZE."""
-        known = self._intent(context, ROLES)
+        known = intent_of(context, self.name, ROLES)
         if known is None:
             roles = back.state.all(RoleRecord)
             mine = {t: roles[t] for t in context.scope.topics.values() if t in roles}
@@ -128,16 +126,13 @@ class DemoteStep(Step):
                 "promotion": promotion.to_json() if promotion is not None else None,
             }
         with context.effect(self.name, ROLES, **known) as outcome:
-            for topic in known["roles"]:
-                if back.state.get(RoleRecord, topic) is not None:
-                    back.state.delete(RoleRecord, topic)
-            if back.state.get(PromotionRecord) is not None:
-                back.state.delete(PromotionRecord)
+            back.state.delete_all(RoleRecord, known["roles"])
+            back.state.delete_all(PromotionRecord, [""])
             outcome["passive"] = sorted(known["roles"])
 
     def _renew(self, context: Context, back: Reverse) -> int:
         """Give the reverse flow a live producer id that it has never used; the same one when repeated."""
-        known = self._intent(context, PRODUCER)
+        known = intent_of(context, self.name, PRODUCER)
         if known is None:
             ids = back.state.get(ProducerIdsRecord)
             known = {"ended": list(ids.ids) if ids is not None else []}
@@ -148,7 +143,7 @@ class DemoteStep(Step):
         return int(outcome["id"])
 
     def _adopt(self, context: Context, back: Reverse) -> None:
-        known = self._intent(context, GROUPS)
+        known = intent_of(context, self.name, GROUPS)
         if known is None:
             known = self._positions(context, back)
         with context.effect(self.name, GROUPS, **known) as outcome:
@@ -162,7 +157,6 @@ class DemoteStep(Step):
         context.tell(StepProgress(self.name, f"{counted(len(writes), 'group', 'is')} marked"))
 
     def _positions(self, context: Context, back: Reverse) -> dict[str, Any]:
-        """The positions to write, the earlier ones, and those without a counterpart on the new primary."""
         places = scope_positions(context, context.source())
         void, cuts = _without_places(context), cuts_of(context)
 
@@ -205,10 +199,11 @@ class DemoteStep(Step):
             "kept": kept,
         }  # fmt: skip
 
-    def _intent(self, context: Context, name: str) -> dict[str, Any] | None:
-        """The details of an effect that an earlier process began."""
-        found = context.effects(self.name).get(name)
-        return found["intent"] if found is not None else None
+
+def intent_of(context: Context, step: StepName, name: str) -> dict[str, Any] | None:
+    """Return the details of an effect that an earlier process began; None: none did."""
+    found = context.effects(step).get(name)
+    return found["intent"] if found is not None else None
 
 
 def _without_places(context: Context) -> set[TopicPartition]:
@@ -222,19 +217,7 @@ def _without_places(context: Context) -> set[TopicPartition]:
 
 
 def _of_void(place: object, offset: int, cut: int) -> int:
-    """Where a group continues on the new primary if its position on the old one has no counterpart there.
-
-    :param place: of the partition
-    :param cut: where clients began to write on the new primary: the group has read all that was copied
-    """
+    """Where a group continues on the new primary if its position on the old one has no counterpart there."""
     if not isinstance(place, PartitionPosition) or place.frontier is None:
         return 0
     return cut if offset >= place.frontier else 0
-
-
-def _within(positions: dict[str, Any], topics: Collection[str]) -> dict[str, Any]:
-    """The positions of the journal that are in some topics."""
-    kept = {
-        g: {at: v for at, v in p.items() if partition_of(at).topic in topics} for g, p in positions.items()
-    }
-    return {g: p for g, p in kept.items() if p}

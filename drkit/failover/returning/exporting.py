@@ -22,10 +22,10 @@ from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.journal.journal import RunLocked
-from drkit.failover.loss.tails import copied_back, terms_of
+from drkit.failover.loss.divergence import copied_back, terms_of
 from drkit.failover.old_primary.altered import of_new, way_out
 from drkit.failover.old_primary.lost_tail import note_saved
-from drkit.failover.returning.tails import Unsound, of_json
+from drkit.failover.returning.compare import NeedsMethod, of_json
 from drkit.flow_state.records import TailRecord
 from drkit.kafka.requests import all_topics
 from drkit.next_command import PLACE
@@ -41,7 +41,6 @@ class ExportStep(Step):
     name = StepName.EXPORT
 
     def plan(self, context: Context) -> list[StepEffect]:
-        """See :class:`drkit.failover.core.step.Step`."""
         found = tails_of(context)
         if not found:
             return []
@@ -50,19 +49,16 @@ class ExportStep(Step):
         return [StepEffect(f"export {counted(records, 'record')}", to, "and read them back")]
 
     def run(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`.
-
-        :raises Refused: there is something to export, and no folder for it; or what was written is not what
-            is read back
-        :raises DrkitError: the folder cannot be written
-        """
         found = tails_of(context)
         if not found:
             return StepResult()
         to, tails = _place(context, found), self._ranges(context, found)
         request = context.request
+        # Another folder where the ends have changed since.
+        digest = hashlib.sha256("\n".join(map(str, sorted(tails))).encode()).hexdigest()
         wanted = ExportRequest(
-            to, _export_id(context, tails), request.export_format or ExportFormat.PARQUET.value,
+            to, f"{context.run_id}-{digest[:_NAME_DIGITS]}",
+            request.export_format or ExportFormat.PARQUET.value,
             terms=terms_of(context, {u.at.topic for u in found}),
         )  # fmt: skip
         spans = {str(u.at): list(u.span) for u in found}
@@ -82,7 +78,7 @@ class ExportStep(Step):
         return StepResult(evidence, (note,))
 
     def undo(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`: the files stay."""
+        """The files stay."""
         effect = context.effects(self.name).get(EXPORT)
         manifest = ((effect or {}).get("result") or {}).get("manifest")
         if not manifest:
@@ -93,7 +89,7 @@ class ExportStep(Step):
         )
         return StepResult({"pending": note}, (note,))
 
-    def _ranges(self, context: Context, found: Sequence[Unsound]) -> list[TailRange]:
+    def _ranges(self, context: Context, found: Sequence[NeedsMethod]) -> list[TailRange]:
         source = context.source()
         topics: dict[str, Any] = context.run(all_topics, source) if source is not None else {}
         return [
@@ -102,8 +98,7 @@ class ExportStep(Step):
             if u.at.topic in topics
         ]
 
-    def _note(self, context: Context, found: Sequence[Unsound], done: Exported) -> None:
-        """Keep in the flow's state where the export of each topic is."""
+    def _note(self, context: Context, found: Sequence[NeedsMethod], done: Exported) -> None:
         for topic in sorted({u.at.topic for u in found}):
             mine = [u for u in found if u.at.topic == topic]
             record = TailRecord(
@@ -118,16 +113,12 @@ class ExportStep(Step):
         note_saved(context, done.manifest, done.path)
 
 
-def tails_of(context: Context) -> list[Unsound]:
+def tails_of(context: Context) -> list[NeedsMethod]:
     """The partitions with records that only the old primary has, as COMPARE has found them."""
     return [u for u in of_json(context.result(StepName.COMPARE).get("unsound", ())) if u.has_tail]
 
 
-def _place(context: Context, found: Sequence[Unsound]) -> str:
-    """Where to export to.
-
-    :raises Refused: it was not said
-    """
+def _place(context: Context, found: Sequence[NeedsMethod]) -> str:
     if context.request.export_to:
         return context.request.export_to
     records = sum(u.tail.records for u in found)
@@ -153,11 +144,8 @@ def _elsewhere() -> Iterator[None]:
         raise
 
 
-def refuse_lacking(found: Sequence[Unsound], done: Exported) -> None:
-    """Refuse an export with fewer records than the comparison has counted.
-
-    :raises Refused: it has
-    """
+def refuse_lacking(found: Sequence[NeedsMethod], done: Exported) -> None:
+    """Refuse an export with fewer records than the comparison has counted."""
     there = {(p.topic, p.partition): p.records for p in done.manifest.partitions}
     lacking = [
         f"{u.at}: {there.get((u.at.topic, u.at.partition), 0)} of {u.tail.records}" for u in found
@@ -165,12 +153,6 @@ def refuse_lacking(found: Sequence[Unsound], done: Exported) -> None:
     ]  # fmt: skip
     if lacking:
         raise Refused("export_short", where=done.path, evidence=first_of(lacking), again=RETURN.resume)
-
-
-def _export_id(context: Context, tails: Sequence[TailRange]) -> str:
-    """The export's own folder: another one where the ends have changed since."""
-    text = "\n".join(map(str, sorted(tails)))
-    return f"{context.run_id}-{hashlib.sha256(text.encode()).hexdigest()[:_NAME_DIGITS]}"
 
 
 def _told(context: Context, line: str) -> None:

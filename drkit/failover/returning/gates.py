@@ -1,199 +1,251 @@
-"""Reasons to refuse a method, checked before anything is destroyed."""
+"""Reasons to refuse a method, checked before anything is destroyed.
+
+With the method keep the tail becomes part of both logs, so all of it must be certain.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from drkit.checkpoints.other_groups import is_consumer
 from drkit.counted import counted, first_of
 from drkit.errors import Failed, Refused
-from drkit.failover.core.choices import EVERY_TOPIC, Disposition, Method
-from drkit.failover.core.commands import retry_command
+from drkit.export.check import check_files
+from drkit.export.record import HoleKind
+from drkit.failover.core.commands import NOTHING, begin_command, retry_command
 from drkit.failover.core.context import Context
-from drkit.failover.core.request import RunRequest
+from drkit.failover.core.machine import RETURN, StepName
+from drkit.failover.core.request import EVERY_TOPIC, Disposition, Method, RunRequest, choice_for
 from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.loss.findings import CopyFate, DivergenceState
+from drkit.failover.loss.log_cursor import first_record
+from drkit.failover.loss.new_primary import emptied_before
 from drkit.failover.loss.positions import positions_of
-from drkit.failover.loss.reverse_side import emptied_before
-from drkit.failover.old_primary.other_flows import refuse_other_flows
-from drkit.failover.returning.compare import cuts_of
-from drkit.failover.returning.first_record import first_record
-from drkit.failover.returning.keep_gates import refuse_keep
+from drkit.failover.old_primary.altered import of_own, way_out
+from drkit.failover.old_primary.readers import refuse_other_flows
+from drkit.failover.returning.compare import NeedsMethod, cuts_of
 from drkit.failover.returning.scope import pairs
-from drkit.failover.returning.tails import Unsound
+from drkit.flow_state.records import IncompleteRecord
+from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.requests import Groups, failure
-from drkit.kafka.partition_offsets import listed
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.requests import EARLIEST, metadata
+from drkit.kafka.requests import EARLIEST, listed, metadata
 from drkit.kafka.topics import describe_topics, topic_configs
 from drkit.model import TopicPartition
 from drkit.offsets.translation import Exact, PartitionPosition
 from drkit.topology.topic_configs import is_compacted
 
-_NOTHING_COPIED: Final = frozenset({DivergenceState.GONE, DivergenceState.RECREATED})
-"""Classes of partitions whose records, if any, are not those that were copied."""
 Methods = Mapping[TopicPartition, Method]
 
 
-def refuse_methods(context: Context, found: Iterable[Unsound], methods: Methods) -> None:
-    """Refuse methods that cannot be walked now.
+def refuse_keep(context: Context, found: Mapping[TopicPartition, NeedsMethod], methods: Methods) -> None:
+    """Refuse the method keep where a tail cannot become part of both logs. Raises Refused or DrkitError."""
+    kept = sorted(at for at, m in methods.items() if m is Method.KEEP)
+    topics = sorted({at.topic for at in kept})
+    if not kept:
+        return
+    _refuse_unclear(context, found, methods, topics)
+    chosen = {t: choice_for(context.request.dispositions, t) for t in topics}
+    others = [t for t, said in chosen.items() if said not in {None, Disposition.REPLAY}]
+    if others:
+        raise Refused(
+            "keep_contradicts",
+            where=context.flow.name,
+            evidence=first_of(f"--disposition {t}={chosen[t]}" for t in others),
+            command=retry_command(context, RunRequest(dispositions={others[0]: Disposition.REPLAY})),
+            other_command=retry_command(context, RunRequest(methods={others[0]: Method.REBUILD})),
+        )
+    refuse_compacted(context, topics)
+    _refuse_unfinished(context, kept)
 
-    :raises Refused: one cannot
-    :raises DrkitError: the new primary does not answer
+
+def _refuse_unclear(
+    context: Context, found: Mapping[TopicPartition, NeedsMethod], methods: Methods, topics: Collection[str]
+) -> None:
+    """Refuse topics with a partition that has anything but a tail after a proven beginning."""
+    wrong = []
+    for at, method in sorted(methods.items()):
+        if at.topic not in topics or (method is Method.DELTA and at not in found):
+            continue
+        if method is not Method.KEEP:
+            wrong.append(f"{at}: it is younger than the failover")
+        elif (known := context.state.get(IncompleteRecord, at.topic)) and at.partition in known.emptied:
+            wrong.append(f"{at}: the return {known.run_id}, which was aborted, has emptied it")
+        elif why := found[at].why_not_kept:
+            wrong.append(f"{at}: {why}")
+    if wrong:
+        raise Refused(
+            "keep_unproven",
+            where=context.flow.source,
+            evidence=first_of(wrong),
+            hint=retry_command(context, RunRequest(methods={min(topics): Method.REBUILD})),
+        )
+
+
+def refuse_compacted(context: Context, topics: Collection[str]) -> None:
+    """Refuse compacted topics: with the same records in another order another value of a key wins.
+
+    A topic may become one while the return is held; what was decided is not decided again then.
     """
+    names = {context.scope.topics[t]: t for t in topics}
+    policies = topic_configs(context.target_admin(), names)
+    wrong = {names[t] for t, c in policies.items() if is_compacted(c)}
+    if context.source() is not None:
+        theirs = topic_configs(Cluster.connect(context.source_settings), topics)
+        wrong |= {t for t, c in theirs.items() if is_compacted(c)}
+    if wrong:
+        raise Refused(
+            "keep_compacted",
+            where=context.flow.source,
+            evidence=first_of(sorted(wrong)),
+            hint=with_rebuild(context, min(wrong)),
+        )
+
+
+def with_rebuild(context: Context, topic: str, more: RunRequest = NOTHING) -> str:
+    """Return the command that empties a topic instead, now or after an abort if this run has decided."""
+    rebuilt = more.plus(RunRequest(methods={topic: Method.REBUILD}))
+    if not context.result(StepName.DECIDE):
+        return str(retry_command(context, rebuilt))
+    replayed = rebuilt.plus(RunRequest(dispositions={topic: Disposition.REPLAY}))
+    return f"{RETURN.abort}; then {begin_command(context, context.request.plus(replayed))}"
+
+
+def _refuse_unfinished(context: Context, kept: Sequence[TopicPartition]) -> None:
+    """Refuse a second tail before the copy had passed an earlier one."""
+    positions = positions_of(context, [context.known.pair(*at) for at in kept])
+    wrong = []
+    for at in kept:
+        place = positions[at]
+        if isinstance(place, PartitionPosition) and place.crossings:
+            end = place.crossings[-1].source_end
+            if place.frontier is None or place.frontier < end:
+                wrong.append(f"{at}: copied up to {place.frontier}, a tail was kept up to {end}")
+    if wrong:
+        raise Refused(
+            "keep_after_kept",
+            where=context.flow.name,
+            evidence=first_of(wrong),
+            hint=retry_command(context, _rebuilt(kept[:1])),
+        )
+
+
+def refuse_copied_back(context: Context, topics: Collection[str]) -> None:
+    """Refuse tails that contain records of the new primary: they would be copied a second time."""
+    exported = context.result(StepName.EXPORT)
+    with way_out(partial(of_own, context, topics)):
+        manifest = check_files(exported["manifest"], exported["sha256"])
+    wrong = [
+        f"{p.topic}-{p.partition}"
+        for p in manifest.partitions
+        if p.topic in topics and any(part.holes.get(HoleKind.COPIED_BACK) for part in p.parts)
+    ]
+    if wrong:
+        raise Refused(
+            "keep_mixed",
+            where=context.flow.source,
+            evidence=first_of(wrong),
+            hint=retry_command(context, RunRequest(methods={min(topics): Method.REBUILD})),
+        )
+
+
+_NOTHING_COPIED: Final = frozenset({DivergenceState.GONE, DivergenceState.RECREATED})
+"""Classes of partitions whose records, if any, are not those that were copied."""
+
+
+def refuse_methods(context: Context, found: Iterable[NeedsMethod], methods: Methods) -> None:
+    """Refuse methods that cannot be used now. Raises Refused; DrkitError: the new primary is silent."""
     unsound = {u.at: u for u in found}
-    _refuse_more(context, unsound)
+    old, new = context.flow.source, context.flow.target
+    if more := sorted(str(at) for at, u in unsound.items() if u.tail.found is DivergenceState.MORE):
+        retry, flow = retry_command(context), context.flow.name
+        raise Refused(
+            "fewer_partitions", where=old, evidence=first_of(more), target=new, command=retry, flow=flow
+        )
     refuse_keep(context, unsound, methods)
-    _refuse_delta(context, unsound, methods)
-    _refuse_short_copies(context, unsound, methods)
+    if delta := {at: f"{at}: {unsound[at].why}" for at, m in sorted(methods.items()) if m is Method.DELTA}:
+        command = retry_command(context, _rebuilt(delta))
+        raise Refused("delta_out_of_order", where=old, evidence=first_of(delta.values()), command=command)
+    trimmed = {at for at, m in methods.items() if m is Method.TRIM}
+    # Where clients began to write is unknown in a copy that has lost records.
+    regressed = (at for at, u in sorted(unsound.items()) if u.tail.copy is CopyFate.REGRESSED)
+    if short := [at for at in regressed if at in trimmed]:
+        command = retry_command(context, _rebuilt(short))
+        raise Refused(
+            "new_primary_lost_records", where=new, evidence=first_of(map(str, short)), command=command
+        )
     emptied = {at: m for at, m in methods.items() if m.empties}
     if not emptied:
         return
     refuse_other_flows(context, {at.topic for at in emptied})
-    _refuse_compacted(context, emptied)
-    if trimmed := {at for at, m in emptied.items() if m is Method.TRIM}:
-        _refuse_early_groups(context, trimmed)
+    if trimmed:
+        _refuse_trim(context, trimmed)
     refuse_lost_history(context, unsound.values(), emptied)
 
 
-def refuse_keep_of_gone(context: Context, lost: Collection[str], methods: Methods) -> None:
-    """Refuse the method keep for a tail of which the old primary has lost a part: it is not all of the tail.
-
-    :param lost: topics of which something is gone
-    :raises Refused: one is to be kept
-    """
-    wrong = sorted({at.topic for at, m in methods.items() if m is Method.KEEP and at.topic in lost})
-    if wrong:
+def _refuse_trim(context: Context, trimmed: set[TopicPartition]) -> None:
+    """Refuse to lose the only value of a key, or the position of a group that is before the cut."""
+    names = {context.scope.topics[at.topic]: at.topic for at in trimmed}
+    configs = topic_configs(context.target_admin(), names)
+    if compacted := sorted({names[t] for t, c in configs.items() if is_compacted(c)}):
+        hint = retry_command(context, RunRequest(methods={compacted[0]: Method.REBUILD}))
+        raise Refused("trim_compacted", where=context.flow.source, evidence=first_of(compacted), hint=hint)
+    if early := _early(context, trimmed):
         raise Refused(
-            "keep_lost_records",
-            where=context.flow.source,
-            evidence=first_of(wrong),
-            hint=retry_command(
-                context,
-                RunRequest(methods={wrong[0]: Method.REBUILD}, dispositions={wrong[0]: Disposition.REPLAY}),
-            ),
-        )
-
-
-def _refuse_more(context: Context, unsound: Mapping[TopicPartition, Unsound]) -> None:
-    more = sorted(str(at) for at, u in unsound.items() if u.tail.found is DivergenceState.MORE)
-    if more:
-        raise Refused(
-            "fewer_partitions",
-            where=context.flow.source,
-            evidence=first_of(more),
-            target=context.flow.target,
-            command=retry_command(context),
-            flow=context.flow.name,
-        )
-
-
-def _refuse_delta(context: Context, unsound: Mapping[TopicPartition, Unsound], methods: Methods) -> None:
-    wrong = {at: f"{at}: {unsound[at].why}" for at, m in sorted(methods.items()) if m is Method.DELTA}
-    if wrong:
-        raise Refused(
-            "delta_out_of_order",
-            where=context.flow.source,
-            evidence=first_of(wrong.values()),
-            command=retry_command(context, _rebuilt(wrong)),
-        )
-
-
-def _refuse_short_copies(
-    context: Context, unsound: Mapping[TopicPartition, Unsound], methods: Methods
-) -> None:
-    """Refuse to trim where the copy has lost records: where clients began to write there is unknown."""
-    short = [at for at, u in sorted(unsound.items())
-             if u.tail.copy is CopyFate.REGRESSED and methods.get(at) is Method.TRIM]  # fmt: skip
-    if short:
-        raise Refused(
-            "new_primary_lost_records",
+            "groups_before_trim",
             where=context.flow.target,
-            evidence=first_of(map(str, short)),
-            command=retry_command(context, _rebuilt(short)),
+            evidence=first_of(early.values()),
+            groups=counted(len(early), "group"),
+            command=retry_command(context, _rebuilt(g.at for g in early)),
         )
+
+
+def refuse_keep_of_gone(context: Context, lost: Collection[str], methods: Methods) -> None:
+    """Refuse the method keep for topics of `lost`, of which a part is gone. Raises Refused."""
+    if wrong := sorted({at.topic for at, m in methods.items() if m is Method.KEEP and at.topic in lost}):
+        first = wrong[0]
+        rebuilt = RunRequest(methods={first: Method.REBUILD}, dispositions={first: Disposition.REPLAY})
+        hint = retry_command(context, rebuilt)
+        raise Refused("keep_lost_records", where=context.flow.source, evidence=first_of(wrong), hint=hint)
 
 
 def _rebuilt(some: Iterable[TopicPartition]) -> RunRequest:
     return RunRequest(methods=dict.fromkeys(sorted({at.topic for at in some}), Method.REBUILD))
 
 
-def _refuse_compacted(context: Context, methods: Methods) -> None:
-    """Refuse what would lose the only value of a key."""
-    names = {context.scope.topics[at.topic]: at.topic for at in methods}
-    configs = topic_configs(context.target_admin(), names)
-    compacted = {names[t] for t, c in configs.items() if is_compacted(c)}
-    if wrong := sorted({at.topic for at, m in methods.items() if at.topic in compacted and m is Method.TRIM}):
-        raise Refused(
-            "trim_compacted",
-            where=context.flow.source,
-            evidence=first_of(wrong),
-            hint=retry_command(context, RunRequest(methods={wrong[0]: Method.REBUILD})),
-        )
-
-
-def refuse_lagging(context: Context, methods: Methods) -> None:
-    """As :func:`refuse_lagging_replicas`, of the topics of which partitions are emptied.
-
-    What the old primary has is kept and exported all the same: only what follows a decision waits for it.
-    """
-    refuse_lagging_replicas(context, {at.topic for at, m in methods.items() if m.empties})
-
-
 def refuse_lagging_replicas(context: Context, topics: Collection[str]) -> None:
     """Refuse to empty while the new primary, which has the only copy then, has a replica out of sync.
 
-    :param topics: by their names on the old primary
-    :raises Refused: it has
+    What the old primary has is kept and exported all the same: only what follows a decision waits for it.
+
     :raises DrkitError: the new primary does not answer
     """
     names = [context.scope.topics[t] for t in topics]
-    lagging = [
+    if lagging := [
         f"{name}-{number}: {len(p.in_sync)} of {len(p.replicas)}"
         for name, topic in sorted(describe_topics(context.target_admin(), names).items() if names else ())
-        for number, p in sorted(topic.partitions.items())
+        for number, p in sorted(topic.leaders.items())
         if len(p.in_sync) < len(p.replicas)
-    ]
-    if lagging:
+    ]:
+        command = retry_command(context)
         raise Refused(
-            "replicas_out_of_sync",
-            where=context.flow.target,
-            evidence=first_of(lagging),
-            command=retry_command(context),
-        )
-
-
-def _refuse_early_groups(context: Context, trimmed: set[TopicPartition]) -> None:
-    """Refuse to trim where a group on the new primary is before the cut: it would have no position."""
-    if early := _early(context, trimmed):
-        raise Refused(
-            "groups_before_trim",
-            where=context.flow.target,
-            evidence=first_of(_in_words(context, early)),
-            groups=counted(len(early), "group"),
-            command=retry_command(context, _rebuilt(g.at for g in early)),
+            "replicas_out_of_sync", where=context.flow.target, evidence=first_of(lagging), command=command
         )
 
 
 def early_groups(context: Context, trimmed: Iterable[TopicPartition]) -> list[str]:
-    """Groups on the new primary that have not read up to the cut of some partitions, and where they are.
-
-    :raises DrkitError: the new primary does not answer
-    """
-    return _in_words(context, _early(context, set(trimmed)))
+    """Return groups on the new primary that have not read up to the cut. Raises DrkitError: no answer."""
+    return list(_early(context, set(trimmed)).values())
 
 
-def _in_words(context: Context, early: Iterable[GroupAt]) -> list[str]:
-    cuts = cuts_of(context)
-    return [f"{g.group} at {g.offset} of {g.target}, clients began at {cuts[g.at]}" for g in early]
-
-
-def _early(context: Context, trimmed: set[TopicPartition]) -> list[GroupAt]:
+def _early(context: Context, trimmed: set[TopicPartition]) -> dict[GroupAt, str]:
     cuts = cuts_of(context)
     names = {context.scope.topics[at.topic]: at.topic for at in trimmed}
     found: list[GroupAt] = context.run(positions_at, context, context.target, names)
-    return [g for g in found if g.at in trimmed and g.offset < cuts[g.at]]
+    early = (g for g in found if g.at in trimmed and g.offset < cuts[g.at])
+    return {g: f"{g.group} at {g.offset} of {g.target}, clients began at {cuts[g.at]}" for g in early}
 
 
 def late_groups(context: Context, kept: Iterable[TopicPartition]) -> list[str]:
@@ -215,7 +267,6 @@ class GroupAt(NamedTuple):
     group: str
     target: TopicPartition
     at: TopicPartition
-    """The partition on the old primary."""
     offset: int
 
 
@@ -239,11 +290,8 @@ async def positions_at(context: Context, target: RawCluster, names: Mapping[str,
     return found
 
 
-def refuse_lost_history(context: Context, found: Iterable[Unsound], methods: Methods) -> None:
-    """Refuse to rebuild from a log that begins later than what the old primary still has.
-
-    :raises Refused: there is one, and it is not given up by name
-    """
+def refuse_lost_history(context: Context, found: Iterable[NeedsMethod], methods: Methods) -> None:
+    """Refuse to rebuild from a log that begins later than the old primary's, unless given up by name."""
     never = {u.at for u in found if u.tail.found in _NOTHING_COPIED}
     rebuilt = {at for at, m in methods.items() if m is Method.REBUILD and at not in never}
     given_up = set(context.request.give_up_history)

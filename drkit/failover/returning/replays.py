@@ -9,25 +9,23 @@ from typing import Any, Final
 
 from drkit.counted import counted, first_of, utc
 from drkit.errors import Refused
-from drkit.failover.core.choices import Disposition, Method, choice_for
 from drkit.failover.core.commands import begin_command, is_held, retry_command
-from drkit.failover.core.context import Context
+from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
-from drkit.failover.core.request import RunRequest
+from drkit.failover.core.request import Disposition, Method, RunRequest, choice_for
 from drkit.failover.loss.findings import DivergenceState
 from drkit.failover.old_primary.altered import of_earlier, of_own, way_out
 from drkit.failover.old_primary.emptied import effect_of
-from drkit.failover.old_primary.gone import Gone, Saved
-from drkit.failover.old_primary.lost_tail import decided_earlier, given_up_of
+from drkit.failover.old_primary.lost_tail import Gone, Saved, decided_earlier, given_up_of
+from drkit.failover.returning.compare import NeedsMethod
 from drkit.failover.returning.exporting import EXPORT, tails_of
-from drkit.failover.returning.keep_gates import refuse_copied_back, with_rebuild
-from drkit.failover.returning.tails import Unsound
+from drkit.failover.returning.gates import refuse_copied_back, with_rebuild
 from drkit.flow_state.records import IncompleteRecord, TailRecord, UnreplayedRecord
-from drkit.flow_state.unreplayed import replay_command
+from drkit.flow_state.unreplayed import Unreplayed, replay_command
 from drkit.next_command import typed
 from drkit.replay.compare import Same
-from drkit.replay.kept import NotKept
-from drkit.replay.plan import ReplayPlan
+from drkit.replay.plan import NotKept, ReplayPlan
+from drkit.replay.progress import ReplayProgress
 from drkit.replay.run import Replayer, ReplayRequest
 from drkit.replay.tail import export_at
 
@@ -38,8 +36,6 @@ def of_own_export(context: Context, topics: Collection[str]) -> list[str]:
     """Those of some topics whose records are appended from the export of this run.
 
     The others have none there, or all of them are in an earlier export, about which this run decides.
-
-    :param topics: by their names on the old primary
     """
     own = context.effects(StepName.EXPORT).get(EXPORT)
     with_tail = {u.at.topic for u in tails_of(context)}
@@ -60,7 +56,6 @@ def planned_replay(
 ) -> Iterator[tuple[Replayer, ReplayPlan]]:
     """With the replay of the exported records of some topics, and its plan.
 
-    :param topics: by their names on the old primary
     :param kept: the old primary keeps their tails
     :param earlier: an export that has what the old primary has lost since; None: that of this run
     :raises Refused: the records may not be replayed there, it is not said what equal ones are, or a file of
@@ -88,83 +83,63 @@ def planned_replay(
 
 @contextmanager
 def _way_out_of_keep(context: Context) -> Iterator[None]:
-    """Say how a return goes on without the method keep, with all that was said of it."""
+    def rebuild(topic: str, same: str = "") -> str:
+        return with_rebuild(context, topic, RunRequest(dispositions={topic: Disposition.REPLAY}, same=same))
+
     try:
         yield
     except NotKept as error:
-        error.hint = error.way_out(partial(_instead_of_keep, context))
+        error.hint = error.way_out(rebuild)
         raise
 
 
-def _instead_of_keep(context: Context, topic: str, same: str = "") -> str:
-    return with_rebuild(context, topic, RunRequest(dispositions={topic: Disposition.REPLAY}, same=same))
+def tell_replay(context: Context, step: StepName, progress: ReplayProgress) -> None:
+    """Report the progress of a replay, and keep the lock on the run."""
+    line = f"{progress.at}: {progress.appended} appended, up to {progress.next} of the old primary"
+    context.tell(StepProgress(step, line))
+    context.journal.renew()
 
 
-def refuse_dispositions(context: Context, found: Sequence[Unsound], lost: Mapping[str, Gone]) -> None:
-    """Refuse to append what cannot be appended, or was given up.
+def refuse_dispositions(context: Context, found: Sequence[NeedsMethod], lost: Mapping[str, Gone]) -> None:
+    """Refuse to append what cannot be appended, or was given up. `lost`: what is gone, by topic.
 
-    :param lost: what the old primary has no more, by topic
-    :raises Refused: such records are to be appended
+    Records of a topic that was recreated under the name of one that was copied may be anybody's, and no copy
+    of theirs is there to be compared with: a replay refuses their export. Where all records of a topic were
+    given up the choice would do nothing; one for every topic is for those that have other records.
     """
-    _refuse_recreated(context, found)
-    _refuse_given_up(context, found, lost)
-
-
-def _refuse_recreated(context: Context, found: Iterable[Unsound]) -> None:
-    """Refuse to replay records of a topic that the old primary has under the name of one that was copied.
-
-    They may be anybody's, and no copy of theirs is there to be compared with: a replay refuses their export.
-
-    :raises Refused: they are to be replayed
-    """
-    dispositions = context.request.dispositions
-    wrong = sorted({
-        u.at.topic for u in found
-        if u.tail.found is DivergenceState.RECREATED and u.has_tail
-        and choice_for(dispositions, u.at.topic) == Disposition.REPLAY
-    })  # fmt: skip
-    if wrong:
+    dispositions, with_tail = context.request.dispositions, [u for u in found if u.has_tail]
+    recreated = {u.at.topic for u in with_tail if u.tail.found is DivergenceState.RECREATED}
+    if wrong := sorted(t for t in recreated if choice_for(dispositions, t) == Disposition.REPLAY):
+        command = retry_command(context, RunRequest(dispositions={wrong[0]: Disposition.QUARANTINE}))
         raise Refused(
-            "replay_recreated",
-            where=context.flow.source,
-            evidence=first_of(wrong),
-            command=retry_command(context, RunRequest(dispositions={wrong[0]: Disposition.QUARANTINE})),
+            "replay_recreated", where=context.flow.source, evidence=first_of(wrong), command=command
         )
-
-
-def _refuse_given_up(context: Context, found: Iterable[Unsound], lost: Mapping[str, Gone]) -> None:
-    """Refuse to append records of a topic all of which were given up: the choice would do nothing.
-
-    A choice for every topic is for those that have other records.
-
-    :raises Refused: they are to be appended
-    """
-    asked = {t: said for t, said in context.request.dispositions.items() if said in _APPENDS}
-    others = {u.at.topic for u in found if u.has_tail} | {t for t, g in lost.items() if g.exported}
+    asked = {t: said for t, said in dispositions.items() if said in _APPENDS}
+    others = {u.at.topic for u in with_tail} | {t for t, g in lost.items() if g.exported}
     for topic in sorted((asked.keys() & context.scope.topics.keys()) - others):
-        if not (ended := given_up_of(context, topic)):
-            continue
-        commands = "; ".join(
-            str(replay_command(e.record.manifest, [topic], asked[topic], e.record.sha256)) for e in ended
-        )
-        if is_held(context):  # it keeps its request
-            discarded = RunRequest(dispositions={topic: Disposition.DISCARD})
-            left_out = f"give them up in this return, too: {retry_command(context, discarded)}"
-        else:
-            rest = {t: choice for t, choice in context.request.dispositions.items() if t != topic}
-            begin = begin_command(context, context.request._replace(dispositions=rest))
-            left_out = f"leave out {typed('--disposition', topic)}: {begin}"
-        raise Refused(
-            "given_up",
-            where=context.flow.source,
-            evidence=first_of(f"{topic}: {_given_up(each.record)}" for each in ended),
-            left_out=left_out,
-            commands=commands,
-        )
+        if ended := given_up_of(context, topic):
+            raise _refused_given_up(context, topic, ended, asked[topic])
+
+
+def _refused_given_up(context: Context, topic: str, ended: list[Unreplayed], disposition: str) -> Refused:
+    commands = (replay_command(e.record.manifest, [topic], disposition, e.record.sha256) for e in ended)
+    if is_held(context):  # it keeps its request
+        discarded = RunRequest(dispositions={topic: Disposition.DISCARD})
+        left_out = f"give them up in this return, too: {retry_command(context, discarded)}"
+    else:
+        rest = {t: choice for t, choice in context.request.dispositions.items() if t != topic}
+        begin = begin_command(context, context.request._replace(dispositions=rest))
+        left_out = f"leave out {typed('--disposition', topic)}: {begin}"
+    return Refused(
+        "given_up",
+        where=context.flow.source,
+        evidence=first_of(f"{topic}: {_given_up(each.record)}" for each in ended),
+        left_out=left_out,
+        commands="; ".join(map(str, commands)),
+    )
 
 
 def _given_up(record: UnreplayedRecord) -> str:
-    """Who has given up records, when, and why."""
     when = "" if record.ended_ms is None else f" at {utc(record.ended_ms)}"
     by, why = record.by or "an unknown person", record.reason or "no reason is on record"
     return f"{counted(record.records, 'record')} of {record.manifest} given up by {by}{when}: {why}"
@@ -231,8 +206,8 @@ def note_unreplayed(context: Context) -> list[str]:
     :raises DrkitError: the state cannot be written
     """
     emptied, replayed, found = context.effects(StepName.BEGIN), context.effects(StepName.REPLAY), []
-    own = of_own_export(context, context.result(StepName.DECIDE).get("topics", {}))
     chosen: dict[str, dict[str, str]] = context.result(StepName.DECIDE).get("topics", {})
+    own = of_own_export(context, chosen)
     for disposition in _APPENDS:
         if (replayed.get(disposition.value) or {}).get("result") is not None:
             continue
@@ -241,27 +216,23 @@ def note_unreplayed(context: Context) -> list[str]:
             for t, d in sorted(chosen.items())
             if d["disposition"] == disposition and effect_of(t) in emptied and t in own
         ]
+        exported = context.result(StepName.EXPORT)
         for topic in names:
-            _note(context, topic, disposition)
+            tail = context.state.get(TailRecord, topic)
+            run = context.effects(StepName.EXPORT)[EXPORT]["intent"]["run"]
+            if context.state.get(UnreplayedRecord, name := UnreplayedRecord.name_of(topic, run)) is None:
+                record = UnreplayedRecord(
+                    run_id=context.run_id,
+                    at_ms=context.wall(),
+                    records=tail.records if tail is not None else 0,
+                    manifest=exported["manifest"],
+                    sha256=exported["sha256"],
+                    disposition=disposition.value,
+                )
+                context.state.put(record, name)
         if names:
-            exported = context.result(StepName.EXPORT)
             found.append(to_replay(exported["manifest"], exported["sha256"], names, disposition))
     return found
-
-
-def _note(context: Context, topic: str, disposition: Disposition) -> None:
-    exported, tail = context.result(StepName.EXPORT), context.state.get(TailRecord, topic)
-    name = UnreplayedRecord.name_of(topic, context.effects(StepName.EXPORT)[EXPORT]["intent"]["run"])
-    if context.state.get(UnreplayedRecord, name) is None:
-        record = UnreplayedRecord(
-            run_id=context.run_id,
-            at_ms=context.wall(),
-            records=tail.records if tail is not None else 0,
-            manifest=exported["manifest"],
-            sha256=exported["sha256"],
-            disposition=disposition.value,
-        )
-        context.state.put(record, name)
 
 
 def to_replay(manifest: str, sha256: str, topics: Collection[str], disposition: str = "") -> str:

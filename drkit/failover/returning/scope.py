@@ -1,18 +1,20 @@
-"""The topics of a return: what a failover has promoted, and the reverse flow does not copy yet."""
+"""The topics of a failback: what a failover has promoted, and the reverse flow does not copy yet."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
+from drkit.config import FlowSettings, Settings
 from drkit.counted import first_of
 from drkit.errors import ClusterUnreachable, Refused
-from drkit.failover.checks.written import refusal, stopped
-from drkit.failover.core.choices import choices_among
+from drkit.failover.checks.foreign_writes import refusal, stopped
 from drkit.failover.core.commands import begin_command
 from drkit.failover.core.context import Context
-from drkit.failover.core.reverse import reverse_flow, state_of
+from drkit.failover.core.request import choices_among
+from drkit.failover.core.reverse import opposite_flow, records_of, reverse_flow
 from drkit.flow_state.copied_topics import CopiedPartition
-from drkit.flow_state.records import ReturnRecord, RoleRecord
+from drkit.flow_state.records import GenerationRecord, ReturnRecord, RoleRecord
+from drkit.flow_state.returns import still_away
 from drkit.model import TopicPartition
 
 
@@ -23,8 +25,7 @@ def begun(context: Context) -> dict[str, str]:
 
     :raises DrkitError: the old primary does not answer
     """
-    with state_of(context.settings, reverse_flow(context)) as state:
-        known = state.all(ReturnRecord) if state is not None else {}
+    known = records_of(context.settings, reverse_flow(context)).all(ReturnRecord)
     return {topic: record.promoted_by for topic, record in known.items()}
 
 
@@ -85,9 +86,9 @@ def choose(context: Context, topics: Collection[str] = (), *, while_away: bool =
 
 def _stopped(context: Context, topics: Collection[str]) -> dict[TopicPartition, str]:
     """The partitions to whose copies another client has written: the reverse flow copies them no more."""
-    with state_of(context.settings, reverse_flow(context)) as state:
-        names = {context.known.topics[t][0] for t in topics if t in context.known.topics}
-        return stopped(state.records, names) if state is not None and bool(names) == bool(topics) else {}
+    state = records_of(context.settings, reverse_flow(context))
+    names = {context.known.topics[t][0] for t in topics if t in context.known.topics}
+    return stopped(state, names) if bool(names) == bool(topics) else {}
 
 
 def unplanned(context: Context) -> dict[str, RoleRecord]:
@@ -97,10 +98,7 @@ def unplanned(context: Context) -> dict[str, RoleRecord]:
 
 
 def not_returned(context: Context) -> list[str]:
-    """The topics of the scope that the reverse flow may not copy yet, by their names on the old primary.
-
-    :raises DrkitError: the old primary does not answer
-    """
+    """Return the topics of the scope that the reverse flow may not copy yet. Raises DrkitError: no answer."""
     roles, done = context.state.all(RoleRecord), begun(context)
     return [name for name, topic in context.scope.topics.items() if done.get(topic) != roles[name].run_id]
 
@@ -118,3 +116,90 @@ def pairs(context: Context) -> list[CopiedPartition]:
 def turned(pair: CopiedPartition) -> CopiedPartition:
     """A partition and its copy as the reverse flow has them."""
     return CopiedPartition(pair.target, pair.source, pair.target_id, pair.source_id)
+
+
+def pairs_of_flows(settings: Settings) -> Iterator[tuple[FlowSettings, FlowSettings]]:
+    """Yield every flow that has an opposite one, with that one."""
+    for there in settings.flows:
+        if (back := opposite_flow(settings, there)) is not None:
+            yield there, back
+
+
+def waiting(settings: Settings, there: FlowSettings, back: FlowSettings) -> dict[str, RoleRecord]:
+    """The topics that wait, by their names on the new primary.
+
+    :param there: the flow whose failover has promoted topics
+    :param back: the flow in the other direction
+    :raises DrkitError: a cluster does not answer
+    """
+    return _promoted(settings, there, back)[0]
+
+
+def switched(settings: Settings, there: FlowSettings, back: FlowSettings) -> list[str]:
+    """The topics that wait and that a switchover has promoted, by their names on the old primary.
+
+    It has no record of its own there: no decision is needed. What the flow back does not copy waits for a
+    person.
+
+    :param there: the flow whose failover has promoted topics
+    :param back: the flow in the other direction
+    :raises DrkitError: a cluster does not answer
+    """
+    found = waiting(settings, there, back).items()
+    waits = {topic for topic, role in found if role.planned and back.copies(topic)}
+    topics = records_of(settings, there).all(GenerationRecord) if waits else {}
+    return sorted(name for name, record in topics.items() if record.target in waits)
+
+
+def may_wait(settings: Settings, there: FlowSettings, back: FlowSettings) -> bool:
+    """Whether topics wait, or may wait as far as is known while the old primary does not answer.
+
+    :param there: the flow whose failover has promoted topics
+    :param back: the flow in the other direction
+    :raises DrkitError: the new primary does not answer
+    """
+    found = _roles(settings, there)
+    if not found:
+        return False
+    try:
+        return bool(_waits(settings, found, back))
+    except ClusterUnreachable:
+        return True
+
+
+def died(settings: Settings, there: FlowSettings) -> bool:
+    """Whether clients are where an unplanned failover has moved them.
+
+    :param there: the flow that may have been failed over
+    :raises DrkitError: the new primary does not answer
+    """
+    return any(not role.planned for role in _roles(settings, there).values())
+
+
+def returned(settings: Settings, there: FlowSettings, back: FlowSettings) -> dict[str, RoleRecord]:
+    """The promoted topics that are copied back since, by their names on the new primary.
+
+    :param there: the flow whose failover has promoted topics
+    :param back: the flow in the other direction
+    :raises DrkitError: a cluster does not answer
+    """
+    return _promoted(settings, there, back)[1]
+
+
+def _promoted(
+    settings: Settings, there: FlowSettings, back: FlowSettings
+) -> tuple[dict[str, RoleRecord], dict[str, RoleRecord]]:
+    found = _roles(settings, there)
+    waits = _waits(settings, found, back) if found else {}
+    return waits, {t: r for t, r in found.items() if t not in waits}
+
+
+def _roles(settings: Settings, there: FlowSettings) -> dict[str, RoleRecord]:
+    state = records_of(settings, there)
+    topics, roles = state.all(GenerationRecord), state.all(RoleRecord).items()
+    return {topics[name].target: role for name, role in roles if role.is_promoted and name in topics}
+
+
+def _waits(settings: Settings, promoted: dict[str, RoleRecord], back: FlowSettings) -> dict[str, RoleRecord]:
+    known = records_of(settings, back).all(ReturnRecord)
+    return still_away(promoted, {t: t for t in promoted}, known)

@@ -1,36 +1,107 @@
-"""How the copy of each partition begins in the reverse flow: the flow's map inverted, or an emptied log."""
+"""How the copy of each partition begins in the reverse flow: the flow's map inverted, or an emptied log.
+
+A tail that the old primary keeps is appended to the new one before the reverse flow begins its partition.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Final
+from functools import partial
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from drkit.counted import first_of
 from drkit.errors import Failed, Refused
-from drkit.failover.core.choices import EVERY_TOPIC, Method
 from drkit.failover.core.commands import retry_command
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import StepName
-from drkit.failover.core.request import RunRequest
+from drkit.failover.core.machine import RETURN, StepName
+from drkit.failover.core.request import EVERY_TOPIC, Disposition, Method, RunRequest
 from drkit.failover.core.reverse import Reverse
+from drkit.failover.loss.log_cursor import first_record
 from drkit.failover.loss.positions import positions_of
 from drkit.failover.returning.compare import cuts_of
-from drkit.failover.returning.first_record import first_record
-from drkit.failover.returning.keeping import AppendedTail
+from drkit.failover.returning.exporting import EXPORT
+from drkit.failover.returning.replays import planned_replay, tell_replay
 from drkit.failover.returning.scope import pairs, turned, unplanned
 from drkit.flow_state.copied_topics import CopiedPartition
+from drkit.flow_state.left_out import KeptTail
 from drkit.flow_state.records import GenerationRecord
 from drkit.kafka import codes
-from drkit.kafka.partition_offsets import listed
-from drkit.kafka.requests import EARLIEST, TopicMetadata, metadata, metadata_of_all
+from drkit.kafka.requests import EARLIEST, TopicMetadata, listed, metadata, metadata_of_all
 from drkit.model import TopicPartition
 from drkit.offset_map.seeding import SeededPartition, write_seeds
 from drkit.offsets.crossing import Crossing
 from drkit.offsets.seed import CopyEnd, inverted, seed_after, seed_of_emptied
 from drkit.offsets.translation import PartitionPosition
+from drkit.replay.run import roll_back_kept
+
+APPEND: Final = "append "
+"""The name of the effect, before the topic."""
+
+
+class AppendedTail(NamedTuple):
+    """A tail on both sides."""
+
+    first: int
+    """Offset of its first record on the old primary."""
+    copy: KeptTail
+
+
+def append_kept(context: Context, topic: str) -> dict[TopicPartition, AppendedTail]:
+    """Append the tails of a topic to the new primary, from the export; repeated, nothing twice.
+
+    :raises Refused: the new primary has records of it already, or does not take them
+    :raises Failed: not all of it was appended
+    :raises DrkitError: the new primary does not answer, or refuses
+    """
+    with (
+        context.effect(StepName.BEGIN, APPEND + topic) as outcome,
+        planned_replay(context, Disposition.REPLAY, [topic], kept=True) as (replayer, plan),
+    ):
+        done = replayer.run(plan, partial(tell_replay, context, StepName.BEGIN))
+        records = {t.source: t.records for t in plan.export.tails}
+        firsts = {t.source: next(t.read()).offset for t in plan.export.tails}
+        found = {}
+        for at, result in sorted(done.items()):
+            if result.appended != records[at] or not result.ids or result.copied_to is None:
+                raise Failed(
+                    "keep_not_appended",
+                    where=f"{at} of {context.flow.source}",
+                    evidence=f"{result.appended} of {records[at]} records",
+                    command=RETURN.command,
+                )
+            copy = KeptTail(result.copied_to, frozenset(result.ids))
+            found[at] = AppendedTail(firsts[at], copy)
+            outcome[str(at)] = {"appended": result.appended, "up to": result.copied_to}
+    return found
+
+
+def roll_back_kept_tails(
+    context: Context, decided: Mapping[TopicPartition, Method], topics: Collection[str]
+) -> list[str]:
+    """Let others append what is left of the tails that were to be kept; what was appended stays.
+
+    :param decided: partition of the old primary → its method
+    :param topics: those that have not begun, by their names there
+    :returns: what a person has to know of it
+    :raises DrkitError: the new primary does not answer, or refuses
+    """
+    done = [t for t in topics if APPEND + t in context.effects(StepName.BEGIN)]
+    if not done:
+        return []
+    names = context.scope.topics
+    kept = [TopicPartition(names[at.topic], at.partition) for at, method in decided.items()
+            if at.topic in done and method is Method.KEEP]  # fmt: skip
+    run_id = context.effects(StepName.EXPORT)[EXPORT]["intent"]["run"]
+    roll_back_kept(context.target_settings, context.flow, run_id, kept)
+    note = (
+        f"exported records that were appended to {context.flow.target} stay there: {first_of(done)}; when"
+        " it returns, --disposition TOPIC=replay appends only what is missing"
+    )
+    return [note]
+
 
 Methods = Mapping[TopicPartition, Method]
 _KNOWN_SECONDS: Final = 20.0
@@ -43,7 +114,6 @@ def seed(
 ) -> None:  # fmt: skip
     """Begin the reverse flow's map of some topics, and record which topics are copies of which.
 
-    :param topics: by their names on the old primary
     :param methods: by partition of the old primary; one that is not named is continued
     :param effect: its name in the journal
     :param kept: tails that stay, as they were appended to the new primary
@@ -62,7 +132,9 @@ def seed(
             )
             for s in seeds
         }  # fmt: skip
-        back.state.put_all((t, r) for t, r in wanted.items() if _differs(known.get(t), r))
+        same = {t: (r.target, r.source_id, r.target_id) for t, r in known.items()}
+        new = ((t, r) for t, r in wanted.items() if same.get(t) != (r.target, r.source_id, r.target_id))
+        back.state.put_all(new)
         outcome["partitions"] = len(seeds)
 
 
@@ -75,7 +147,9 @@ def _seeds(
     wanted += [context.known.pair(*at) for at in sorted(younger)]
     emptied = [p for p in wanted if methods.get(p.source, Method.DELTA).empties]
     starts = _starts(context, wanted)
-    cuts = _begins(context, wanted, starts)
+    # Whatever the new primary has of a partition that is younger than the failover, clients wrote since.
+    began = cuts_of(context)
+    cuts = {p.source: max(began.get(p.source, 0), starts[p.target]) for p in wanted}
     ids = _ids(context, topics) if emptied else {}
     positions = positions_of(context, [p for p in wanted if not methods.get(p.source, Method.DELTA).empties])
     found = []
@@ -114,7 +188,6 @@ def refuse_removed(context: Context, topics: Collection[str]) -> None:
     Topics that a switchover promoted are passed over: nothing is decided about them, and where their copy
     continues is reported by it.
 
-    :param topics: by their names on the old primary
     :raises Refused: there are some, and they were not given up
     :raises DrkitError: the new primary does not answer
     """
@@ -136,22 +209,7 @@ def refuse_removed(context: Context, topics: Collection[str]) -> None:
         )
 
 
-def _begins(
-    context: Context, wanted: Collection[CopiedPartition], starts: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, int]:
-    """Where copying what clients wrote begins on the new primary, by partition of the old one.
-
-    Whatever the new primary has of a partition that is younger than the failover, clients wrote since.
-    """
-    cuts = cuts_of(context)
-    return {p.source: max(cuts.get(p.source, 0), starts[p.target]) for p in wanted}
-
-
 def _starts(context: Context, wanted: Collection[CopiedPartition]) -> dict[TopicPartition, int]:
-    """Where the logs of partitions of the new primary begin.
-
-    :raises Failed: a leader does not answer
-    """
     targets = [w.target for w in wanted]
     if not targets:
         return {}
@@ -168,10 +226,7 @@ def _starts(context: Context, wanted: Collection[CopiedPartition]) -> dict[Topic
 
 
 def _ids(context: Context, topics: Collection[str]) -> dict[str, UUID]:
-    """The current ids of topics of the old primary: a topic may have been recreated, or created just now.
-
-    :raises Failed: a broker does not know one of them within some seconds
-    """
+    """The current ids of topics of the old primary: a topic may have been recreated, or created just now."""
     source = context.source()
     if source is None:
         return {}
@@ -203,17 +258,7 @@ def _unknown_in(answers: Mapping[str, list[TopicMetadata]]) -> list[str]:
 
 
 def _first(context: Context, at: TopicPartition, span: tuple[int, int]) -> int | None:
-    """The first record on the new primary that the map does not know; None: no such record."""
     if span[0] >= span[1]:
         return None
     found: int | None = context.run(first_record, context.target, at, span)
     return found
-
-
-def _differs(known: GenerationRecord | None, wanted: GenerationRecord) -> bool:
-    """Whether a topic and its copy are not on record yet."""
-    if known is None:
-        return True
-    return (known.target, known.source_id, known.target_id) != (
-        wanted.target, wanted.source_id, wanted.target_id,
-    )  # fmt: skip

@@ -1,5 +1,5 @@
-"""The steps of a failover, one file each, and the table that finds them.
+"""The steps of a failover.
 
-A step acts, proves and undoes; the order, repetition and journal are the interpreter's. Besides the table,
-none imports another.
+A step acts, proves and undoes; the order, repetition and journal are the interpreter's. None depends on
+the result of another but by the journal.
 """

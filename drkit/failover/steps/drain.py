@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from drkit.counted import counted, first_of
 from drkit.errors import Refused
-from drkit.failover.checks.written import refuse_written
+from drkit.failover.checks.foreign_writes import refuse_written
 from drkit.failover.core.context import Context, StepProgress
-from drkit.failover.core.evidence import LossEvidence
 from drkit.failover.core.machine import StepName
-from drkit.failover.core.step import Step, StepEffect, StepResult
-from drkit.failover.groups.wait_idle import wait_for_groups
+from drkit.failover.core.step import LossEvidence, Step, StepEffect, StepResult
+from drkit.failover.groups.waits import wait_for_groups
 from drkit.failover.loss.count import (
     DELETED,
     Lost,
@@ -23,11 +22,11 @@ from drkit.failover.loss.count import (
     lost_partitions,
 )
 from drkit.failover.loss.positions import ScopePositions, scope_positions
-from drkit.failover.loss.risk import held_text
 from drkit.failover.loss.silent import silent_risk
 from drkit.flow_state.records import RoleRecord
 from drkit.kafka.raw import RawError
 from drkit.offset_map.places import RECREATED
+from drkit.status.lag.source import held_text
 
 _PAUSE_SECONDS: Final = 0.2
 _TELL_SECONDS: Final = 1.0
@@ -41,25 +40,19 @@ class DrainStep(Step):
     name = StepName.DRAIN
 
     def plan(self, context: Context) -> list[StepEffect]:
-        """See :class:`drkit.failover.core.step.Step`."""
         source, alias = context.source(), context.flow.source
         if source is None:
             lost = lost_partitions(context, scope_positions(context, None), None)
             silent = silent_risk(context, known_records(lost), held_of(lost))
             loss = evidence_of(context, lost, silent, fenced=False)
             why = f"it does not answer: nothing to wait for; {loss['statement']}"
-            return [StepEffect("state what is lost", alias, why)]
+            return [StepEffect("report what is lost", alias, why)]
         lost = lost_partitions(context, scope_positions(context, source), source)
         seconds = context.settings.failover.drain_seconds
         what = f"wait up to {seconds:g} s for the copy to reach the end of {counted(len(lost), 'partition')}"
         return [StepEffect(what, f"{alias} and {context.flow.target}", f"now: {_left(lost)}")]
 
     def run(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`.
-
-        :raises Refused: more is missing than was accepted; or a switchover would open a standby to which
-            another client wrote since a turn, or leave a topic behind that was created again
-        """
         fenced = bool(context.result(StepName.FENCE).get("proven"))
         deadline = context.clock() + context.settings.failover.drain_seconds
         loss, places = self._waited(context, deadline, fenced=fenced)
@@ -69,7 +62,9 @@ class DrainStep(Step):
         _refuse(context, loss, fenced=fenced)
         evidence: dict[str, Any] = {**loss}
         notes = [loss["statement"]]
-        if deleted := sorted({f"{p['topic']} ({p['reason']})" for p in loss["partitions"] if _is_deleted(p)}):
+        if deleted := sorted(
+            {f"{p['topic']} ({p['reason']})" for p in loss["partitions"] if p["reason"].startswith(DELETED)}
+        ):
             notes.append(f"opened on {context.flow.target} as copied: {first_of(deleted)}")
         if context.request.planned:
             behind = wait_for_groups(context, deadline)
@@ -108,21 +103,10 @@ class DrainStep(Step):
             context.pause(_PAUSE_SECONDS)
 
 
-def _is_deleted(partition: Mapping[str, Any]) -> bool:
-    reason: str = partition["reason"]
-    return reason.startswith(DELETED)
-
-
-def _recreated(lost: Iterable[Lost]) -> list[Lost]:
-    """The partitions of topics that were deleted and created again on the source."""
-    return [p for p in lost if p.reason == RECREATED]
-
-
 def _is_stuck(context: Context, lost: Sequence[Lost]) -> bool:
     """Whether nothing is missing but topics that were created again, and the flow does not copy these."""
-    again = _recreated(lost)
-    stops = context.flow.on_source_recreated == "stop"
-    return bool(again) and stops and is_drained([p for p in lost if p not in again])
+    others = [p for p in lost if p.reason != RECREATED]
+    return len(others) < len(lost) and context.flow.on_source_recreated == "stop" and is_drained(others)
 
 
 def _is_copied(context: Context, until: float) -> bool:
@@ -150,10 +134,6 @@ def _left(lost: Sequence[Lost]) -> str:
 
 
 def _refuse(context: Context, loss: LossEvidence, *, fenced: bool) -> None:
-    """Refuse a loss that was not accepted.
-
-    :raises Refused: the loss is above the budget or unknown, or a switchover is incomplete
-    """
     request, budget = context.request, context.settings.failover.rpo_seconds
     again = sorted({p["topic"] for p in loss["partitions"] if p["reason"] == RECREATED})
     if request.planned and again:

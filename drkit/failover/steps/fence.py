@@ -12,11 +12,9 @@ from typing import Any, Final
 from drkit.counted import counted
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
 from drkit.failover.core.context import Context, StepProgress
-from drkit.failover.core.evidence import FenceEvidence
 from drkit.failover.core.machine import FAILOVER, StepName
-from drkit.failover.core.step import Step, StepEffect, StepResult
-from drkit.failover.emptying.durable import planned_wait, settle_emptied
-from drkit.failover.emptying.standing import put_back_interrupted
+from drkit.failover.core.step import FenceEvidence, Step, StepEffect, StepResult
+from drkit.failover.emptying.standing import planned_wait, put_back_interrupted, settle_emptied
 from drkit.failover.fencing.choosing import Wish, choose
 from drkit.failover.fencing.lift import fenced, lift_fences
 from drkit.failover.fencing.methods import FenceMethod, SizeFence
@@ -24,7 +22,7 @@ from drkit.failover.fencing.open_transactions import Resolved, TransactionResolv
 from drkit.failover.fencing.proof import Proof, canary_name, prove, unproven
 from drkit.failover.fencing.source_record import keep_earlier, planned_record, write_down
 from drkit.failover.fencing.stop import has_stop, still_there, stop_site
-from drkit.failover.steps.reverse_hold import reverse_hold
+from drkit.failover.steps.freeze import reverse_hold
 from drkit.flow_state.pending_fence import owe, paid_with, settle
 from drkit.flow_state.records import PendingFence, PendingLift
 from drkit.kafka.raw import RawCluster, RawError
@@ -50,7 +48,6 @@ class FenceStep(Step):
     name: StepName = StepName.FENCE
 
     def plan(self, context: Context) -> list[StepEffect]:
-        """See :class:`drkit.failover.core.step.Step`."""
         alias, number = context.flow.source, len(context.scope.topics)
         if context.source() is None:
             if has_stop(context.settings.failover.fence):
@@ -66,11 +63,6 @@ class FenceStep(Step):
         return [*lines, StepEffect("wait for open transactions", alias, f"{policy} those that do not end")]
 
     def run(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`.
-
-        :raises Refused: the source answers and cannot be fenced, or open transactions are to be kept
-        :raises Failed: the site's hook failed
-        """
         notes = settle_emptied(context, self.name)
         context.state.load()
         # A fence left by an earlier failover is wanted again; its record holds the previous settings.
@@ -84,10 +76,6 @@ class FenceStep(Step):
         return self._silent(context)
 
     def prove(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`.
-
-        :raises Failed: a partition takes writes; or the pending fence can be applied now
-        """
         found = context.result(self.name)
         how, alias = found.get("how"), context.flow.source
         if how == "stopped":
@@ -105,19 +93,14 @@ class FenceStep(Step):
         if not proof.is_whole:
             error = ClusterUnreachable if proof.is_unknown else Failed
             raise error(
-                "fence_unproven",
-                where=alias,
-                evidence=proof.places,
-                hint=_LATER,
-                state=proof.in_words,
+                "fence_unproven", where=alias, evidence=proof.places, hint=_LATER, state=proof.in_words
             )
         return StepResult({"partitions_refusing": len(proof.refused), "canary": self._canary(context)})
 
     def undo(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`.
+        """Lift the fence; of a primary that is silent or refuses, record the lift as pending and end the run.
 
-        A primary that is silent or refuses keeps its fence: the lift is recorded as pending, and the run
-        ends. Otherwise no failover to the standby could begin until the primary is back.
+        Otherwise no failover to the standby could begin until the primary is back.
         """
         put_back_interrupted(context, self.name)
         context.state.load()
@@ -168,10 +151,8 @@ class FenceStep(Step):
                 method.apply(details)
                 outcome["up"] = True
         proof = self._proven(context, method, seconds)
-        if not proof.is_whole:
-            return self._unproven(context, proof)
-        resolved = resolver.run()
-        if resolved.seen:
+        resolved = Resolved()
+        if proof.is_whole and (resolved := resolver.run()).seen:
             proof = self._proof(context, seconds)
         if not proof.is_whole:
             return self._unproven(context, proof)
@@ -212,11 +193,7 @@ class FenceStep(Step):
         )
 
     def _unproven(self, context: Context, proof: Proof) -> StepResult:
-        """Record the fence as pending, if the request accepts data loss.
-
-        :raises Refused: the request does not, or the failover is planned
-        :raises ClusterUnreachable: likewise, and whether it takes writes is unknown
-        """
+        """Record the fence as pending, if the request accepts data loss."""
         if context.request.planned or not context.request.accept_data_loss:
             raise unproven(proof, context.flow.source, _UNFENCED)
         why = f"it {proof.in_words}: {proof.places}"

@@ -1,4 +1,8 @@
-"""FREEZE: the flow stops copying these topics, and drkit's writers are fenced on every target partition."""
+"""FREEZE: the flow stops copying these topics, and drkit's writers are fenced on every target partition.
+
+In a switchover the reverse flow is kept off the topics, too: it may run already, and would copy back at once.
+After the switchover it may copy only what a failback has begun: see :mod:`drkit.failover.returning`.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +11,98 @@ from typing import Any, Final
 from drkit.counted import counted
 from drkit.errors import Failed
 from drkit.failover.core.context import Context, StepProgress
-from drkit.failover.core.evidence import FreezeEvidence
 from drkit.failover.core.machine import StepName
-from drkit.failover.core.step import Step, StepEffect, StepResult
+from drkit.failover.core.reverse import opposite_flow, state_of
+from drkit.failover.core.step import FreezeEvidence, Step, StepEffect, StepResult
 from drkit.failover.fencing.own_writers import FenceProgress, Writer, Writers, fence
 from drkit.failover.loss.positions import pairs_of
 from drkit.failover.loss.silent import STOP, copied_until, newest_beat
-from drkit.failover.steps.reverse_hold import ReverseHold, has_left, release_reverse, reverse_hold
+from drkit.flow_state.lease.watch import replicator_of
 from drkit.flow_state.producer_ids import renew_live_id, take_bulk_ids
 from drkit.flow_state.records import (
     BulkProducerRecord,
     ControlRecord,
+    GenerationRecord,
     ProducerIdsRecord,
     Role,
     RoleRecord,
 )
-from drkit.kafka.transactions.producer import ProducerIdentity, new_producer_id
+from drkit.flow_state.state import FlowState
+from drkit.flow_state.topic import StateTopic
+from drkit.kafka.transactions import ProducerIdentity, new_producer_id
 from drkit.model import TopicPartition
 from drkit.offset_map.topic import bucket_of
 from drkit.offsets.takeup import FROZEN_EPOCH
+
+
+class ReverseHold:
+    """Freezes the topics of the scope for the reverse flow; does nothing where that has no state."""
+
+    def __init__(self, context: Context, state: StateTopic | None) -> None:
+        self._context, self._state, self._topics = context, state, 0
+        self._before = state.get(ControlRecord) if state is not None else None
+
+    def freeze(self) -> int:
+        """Freeze them; return how many. Repeated, it does nothing more. Raises DrkitError: no state."""
+        state, context = self._state, self._context
+        if state is None:
+            return 0
+        role = RoleRecord(Role.FROZEN, context.term, context.run_id, context.wall())
+        roles, known = state.all(RoleRecord), state.all(GenerationRecord)
+        mine = [t for t in context.scope.topics.values() if t in known and t not in roles]
+        state.put_all((topic, role) for topic in mine)
+        self._topics = len(mine)
+        return len(mine)
+
+    def is_noticed(self) -> bool:
+        """Whether no replicator copies the topics any more: it has another plan, or does not run."""
+        if self._state is None or not self._topics:
+            return True
+        self._state.load()
+        return has_left(self._state.records, self._before, self._context.wall())
+
+
+def has_left(state: FlowState, before: ControlRecord | None, now_ms: int) -> bool:
+    """Whether a flow's replicator has another plan than `before`, or does not run, by the loaded state."""
+    runner, now = replicator_of(state, now_ms), state.get(ControlRecord)
+    return runner is None or not runner.alive or _plan(now) != _plan(before)
+
+
+def _plan(control: ControlRecord | None) -> int | None:
+    return None if control is None else control.plan
+
+
+def reverse_hold(context: Context) -> ReverseHold:
+    """Return the means to freeze the reverse flow; its state stays open until the run ends.
+
+    They do nothing in a failover that is not planned, where no reverse flow is configured or ran, or while
+    the source does not answer.
+
+    :raises DrkitError: its state cannot be read
+    """
+    back = opposite_flow(context.settings, context.flow) if context.request.planned else None
+    if back is None or context.source() is None:
+        return ReverseHold(context, None)
+    state = context.kept.reverse_of(lambda: state_of(context.settings, back))
+    if state is not None:
+        state.load()
+    return ReverseHold(context, state)
+
+
+def release_reverse(context: Context) -> None:
+    """Undo :meth:`ReverseHold.freeze`; a source that does not answer keeps its topics frozen, as is noted.
+
+    :raises DrkitError: the state cannot be written
+    """
+    back = opposite_flow(context.settings, context.flow)
+    if back is None or context.source() is None:
+        return
+    with state_of(context.settings, back) as state:
+        if state is None:
+            return
+        roles = state.all(RoleRecord).items()
+        state.delete_all(RoleRecord, [t for t, r in roles if r.is_frozen and r.run_id == context.run_id])
+
 
 _NOTICE_SECONDS: Final = 1.0
 """Time for a running replicator to stop copying the topics by itself."""
@@ -41,7 +118,6 @@ class FreezeStep(Step):
     name = StepName.FREEZE
 
     def plan(self, context: Context) -> list[StepEffect]:
-        """See :class:`drkit.failover.core.step.Step`."""
         partitions, target = pairs_of(context), context.flow.target
         what = f"fence drkit's writers on {counted(len(partitions), 'partition')}, proven on each"
         return [
@@ -50,20 +126,20 @@ class FreezeStep(Step):
         ]
 
     def run(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`.
-
-        :raises Failed: some partition does not refuse drkit's older writers
-        :raises NotAuthorized: drkit may not write markers on the target
-        """
         context.state.load()
         details = {"topics": sorted(context.scope.topics), "copied_ms": _copied_ms(context)}
         before, reverse = context.state.get(ControlRecord), reverse_hold(context)
         with context.effect(self.name, STOP, **details) as outcome:
-            _leave(context)
+            role = RoleRecord(Role.FROZEN, context.term, context.run_id, context.wall())
+            known = {t: context.state.get(RoleRecord, t) for t in context.scope.topics}
+            mine = [t for t, r in known.items() if r is None or (r.is_frozen and r.run_id != context.run_id)]
+            context.state.put_all((topic, role) for topic in mine)
             outcome["reverse"] = reverse.freeze()
             # Fenced while it still copies, a task would take its buckets again, and be fenced again.
             outcome["let_go"] = self._let_go(context, reverse, before)
-        live, bulk = _live(context), self._bulk(context)
+        # Every live id, with an epoch that fences every epoch of a copy task.
+        ids, bulk = context.state.get(ProducerIdsRecord), self._bulk(context)
+        live = [ProducerIdentity(i, FROZEN_EPOCH) for i in ids.ids] if ids is not None else []
         writers = _writers(context, live, bulk)
         told = {"live": [list(i) for i in live], "bulk": {str(b): list(i) for b, i in bulk.items()}}
         with context.effect(self.name, _WRITERS, **told) as outcome:
@@ -76,10 +152,7 @@ class FreezeStep(Step):
         return StepResult({**evidence}, notes)
 
     def prove(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`: each leader's epoch, and a canary of the old epoch.
-
-        :raises Failed: some partition accepts an older writer, or the flow would copy again
-        """
+        """Each leader's epoch, and a canary of the old epoch."""
         context.state.load()
         told = context.result(self.name).get("details", {})
         live = [ProducerIdentity(*i) for i in told.get("live", ())]
@@ -93,7 +166,7 @@ class FreezeStep(Step):
         return StepResult({"partitions_fenced": len(progress.proven)})
 
     def undo(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`: the flow copies again, with a new producer id."""
+        """The flow copies again, with a new producer id."""
         effects = context.effects(self.name)
         context.state.load()
         notes = []
@@ -102,10 +175,10 @@ class FreezeStep(Step):
             notes.append(f"the flow writes with the new producer id {renewed}")
         if context.request.planned:
             release_reverse(context)
-        for topic in context.scope.topics:
-            role = context.state.get(RoleRecord, topic)
-            if role is not None and role.is_frozen:
-                context.state.delete(RoleRecord, topic)
+        roles = context.state.all(RoleRecord)
+        context.state.delete_all(
+            RoleRecord, (t for t in context.scope.topics if t in roles and roles[t].is_frozen)
+        )
         return StepResult({}, tuple(notes))
 
     # -- the flow -----------------------------------------------------------------------------------
@@ -115,8 +188,6 @@ class FreezeStep(Step):
 
         Their writers are fenced in any case. While the source is silent, they make no plan and have nothing
         to copy, so this does not wait.
-
-        :param before: the replicator's plan before the topics were frozen
         """
         state, deadline = context.state, context.clock() + _NOTICE_SECONDS
         state.load()
@@ -135,10 +206,9 @@ class FreezeStep(Step):
         flow = context.flow
         buckets = {bucket_of(*p.source, flow.buckets) for p in pairs_of(context)}
         found: dict[int, ProducerIdentity] = context.run(take_bulk_ids, context.target, flow, sorted(buckets))
-        for bucket, identity in found.items():
-            record, name = BulkProducerRecord(bucket), str(identity.id)
-            if context.state.get(BulkProducerRecord, name) != record:
-                context.state.put(record, name)
+        known = context.state.all(BulkProducerRecord)
+        records = ((str(identity.id), BulkProducerRecord(bucket)) for bucket, identity in found.items())
+        context.state.put_all((name, record) for name, record in records if known.get(name) != record)
         return found
 
     def _fence(self, context: Context, writers: Writers, *, effects: bool = True) -> FenceProgress:
@@ -174,21 +244,6 @@ def _copied_ms(context: Context) -> int | None:
         return None
     roles = [context.state.get(RoleRecord, topic) for topic in context.scope.topics]
     return copied_until(newest_beat(context), roles, context.effects(StepName.FREEZE))
-
-
-def _leave(context: Context) -> None:
-    role, mine = RoleRecord(Role.FROZEN, context.term, context.run_id, context.wall()), []
-    for topic in context.scope.topics:
-        known = context.state.get(RoleRecord, topic)
-        if known is None or (known.is_frozen and known.run_id != context.run_id):
-            mine.append(topic)
-    context.state.put_all((topic, role) for topic in mine)
-
-
-def _live(context: Context) -> list[ProducerIdentity]:
-    """Return every live id, with an epoch that fences every epoch of a copy task."""
-    known = context.state.get(ProducerIdsRecord)
-    return [ProducerIdentity(i, FROZEN_EPOCH) for i in known.ids] if known is not None else []
 
 
 def _writers(context: Context, live: list[ProducerIdentity], bulk: dict[int, ProducerIdentity]) -> Writers:

@@ -2,7 +2,8 @@
 
 First the flow's state records that producers own the topics. From then on no sync of settings, ACLs or
 positions changes them, and `drkit replicate` skips them. Then the topics get the source's own settings, and
-producers get the rights of its ACLs.
+producers get the rights of its ACLs. In a switchover home, ACLs that only home has are removed before, if a
+person has said so.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from typing import Final
 
 from drkit.counted import counted, first_of
 from drkit.errors import ClusterUnreachable, DrkitError, Failed
+from drkit.failover.checks.home_acls import REMOVE, HomeAcls, look_home_acls
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
-from drkit.failover.core.step import Step, StepEffect, StepResult
+from drkit.failover.core.step import Announced, Step, StepEffect, StepResult
 from drkit.failover.emptying.standing import came_back, empty_again, prove_empty
-from drkit.failover.fencing.guard import guards, lift_guard
+from drkit.failover.fencing.lift import guards, lift_guard
 from drkit.failover.fencing.source_record import mark_opened, mark_opening, refuse_aborted
-from drkit.failover.steps.home_acls import planned_removals, remove_only_home
 from drkit.flow_state.records import (
     AclsRecord,
     ConfigsRecord,
@@ -27,14 +28,66 @@ from drkit.flow_state.records import (
     PromotionRecord,
     Role,
     RoleRecord,
+    StateRecord,
 )
+from drkit.flow_state.returns import begun_by_turn
 from drkit.kafka.access.acls import NoAuthorizer, create_acls, delete_acls, list_acls, own_principals
 from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.kafka.topics import alter_topic_configs, topic_configs
-from drkit.topology.acl_bounds import OUTSIDE, AclBounds, bounded_promotion
-from drkit.topology.acl_record import Promotion
-from drkit.topology.acls import Acl
+from drkit.topology.acl_plan import OUTSIDE, AclBounds, bounded_promotion
+from drkit.topology.acls import Acl, Promotion
 from drkit.topology.topic_configs import MAX_MESSAGE_BYTES, PASSIVE
+
+_EFFECT: Final = "acls only home"
+
+
+def planned_removals(context: Context) -> list[StepEffect]:
+    """What :func:`remove_only_home` would do."""
+    what = "delete" if context.request.acls_only_home == REMOVE else "keep"
+    why = f"{context.flow.source} does not have it"
+    seen, home = _found(context), context.flow.target
+    return [
+        *(StepEffect(f"{what} acl {o.acl}", home, why) for o in seen.only_home),
+        *(StepEffect("leave as it is", home, f"not compared: {what}") for what in seen.not_compared),
+    ]
+
+
+def remove_only_home(context: Context) -> list[str]:
+    """Remove the ACLs of clients that only home has, or say which stay; returns notes.
+
+    What cannot be removed is named: nothing is held for it while clients can write on neither side.
+    """
+    seen = _found(context)
+    found, unknown = seen.only_home, seen.unknown
+    notes = [f"ACLs of both sides were not compared: {unknown}"] if unknown else []
+    notes += [f"not compared: {'; '.join(seen.not_compared)}"] if seen.not_compared else []
+    if not found:
+        return notes
+    home = context.flow.target
+    if context.request.acls_only_home != REMOVE:
+        return [*notes, f"only {home} has, and keeps: {first_of(found)}"]
+    acls = [o.acl for o in found]
+    with context.effect(StepName.OPEN, _EFFECT, acls=[str(a) for a in acls]) as outcome:
+        try:
+            refused = {str(a): e.evidence for a, e in delete_acls(context.target_settings, acls).items()}
+        except DrkitError as error:
+            refused = dict.fromkeys(map(str, acls), f"{error.what}: {error.evidence}")
+        outcome["refused"] = refused
+    removed = [a for a in acls if str(a) not in refused]
+    if removed:
+        notes.append(
+            f"removed, since only {home} had it: {counted(len(removed), 'ACL')}: {first_of(removed)}"
+        )
+    if refused:
+        left = first_of(f"{acl} ({why})" for acl, why in refused.items())
+        notes.append(f"remove by hand what {home} allows still: {left}")
+    return notes
+
+
+def _found(context: Context) -> HomeAcls:
+    returning = begun_by_turn(context.state.records) & set(context.scope.topics.values())
+    return look_home_acls(context, returning, answers=bool(returning) and context.source() is not None)
+
 
 _SHOWN: Final = 5
 _HELD: Final = "held back while passive"
@@ -45,13 +98,12 @@ _HEARD_SECONDS: Final = 10.0
 _PAUSE_SECONDS: Final = 0.1
 
 
-class OpenStep(Step):
+class OpenStep(Step, Announced):
     """See the module."""
 
     name = StepName.OPEN
 
     def plan(self, context: Context) -> list[StepEffect]:
-        """See :class:`drkit.failover.core.step.Step`."""
         target = context.flow.target
         given, left_out = _promotion(context)
         return [
@@ -75,19 +127,13 @@ class OpenStep(Step):
         ]
 
     def announce(self, context: Context, *, begun: bool) -> None:
-        """See :class:`drkit.failover.core.step.Announced`: marked on the source, and not aborted there."""
+        """Marked on the source, and not aborted there."""
         mark_opening(context, begun=begun)
 
     def refuse_aborted(self, context: Context) -> None:
-        """See :class:`drkit.failover.core.step.Announced`."""
         refuse_aborted(context)
 
     def run(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`.
-
-        :raises Refused: partitions that were emptied came back, and cannot be emptied again
-        :raises Failed: the target refused a setting or an ACL
-        """
         scope = context.scope
         again = empty_again(context, self.name)
         with context.effect(self.name, "promote", topics=list(scope.topics)) as outcome:
@@ -118,7 +164,6 @@ class OpenStep(Step):
         return StepResult(evidence, tuple(notes))
 
     def _lift_guard(self, context: Context) -> list[str]:
-        """Lift the guard; return its ACLs, also those that an earlier process of the run has lifted."""
         begun = context.effects(self.name).get(_LIFT, {}).get("intent", {}).get("acls", [])
         guard = [*begun, *(a for a in _denies_first(guards(context)) if a not in begun)]
         if guard:
@@ -143,10 +188,7 @@ class OpenStep(Step):
         return f"{counted(len(given.grant), 'ACL')} given to producers{lifted}"
 
     def prove(self, context: Context) -> StepResult:
-        """See :class:`drkit.failover.core.step.Step`: checks roles, settings and ACLs on the target.
-
-        :raises Failed: one differs
-        """
+        """Checks roles, settings and ACLs on the target."""
         context.state.load()
         prove_empty(context)
         roles, topics = context.state.all(RoleRecord), context.scope.topics
@@ -166,6 +208,7 @@ def _promote(context: Context) -> None:
     topics: dict[str, TopicMetadata] = context.run(
         metadata, context.target, sorted(context.scope.topics.values())
     )
+    changes: list[tuple[str, StateRecord]] = []
     for name, target in context.scope.topics.items():
         known = state.get(RoleRecord, name)
         if known is None or not known.is_promoted or known.run_id != context.run_id:
@@ -173,23 +216,22 @@ def _promote(context: Context) -> None:
             ends = _of_topic(translated.get("ends", {}), target)
             term, run_id = context.term, context.run_id
             role = RoleRecord(Role.PROMOTED, term, run_id, context.wall(), frontiers, ends)
-            role = replace(role, epochs=_epochs(topics[target]))
+            leaders = sorted(topics[target].leaders.items())
+            role = replace(
+                role, epochs={p: leader.epoch if leader.node >= 0 else None for p, leader in leaders}
+            )
             if context.request.planned:
                 cut = context.request.clients_cut or None
                 role = replace(role, planned=True, clients_cut=cut)
-            state.put(role, name)
+            changes.append((name, role))
             configs = state.get(ConfigsRecord, name)
             if configs is not None and configs.delayed:
-                state.put(replace(configs, delayed=None), name)  # the copy's own settings count from now on
+                # The copy's own settings count from now on.
+                changes.append((name, replace(configs, delayed=None)))
     promotion = state.get(PromotionRecord)
     if context.scope.whole_flow and (promotion is None or promotion.run_id != context.run_id):
-        state.put(PromotionRecord(context.term, context.run_id, context.wall()))
-
-
-def _epochs(topic: TopicMetadata) -> dict[int, int | None]:
-    """Return the leader epochs of a topic's partitions."""
-    leaders = sorted(topic.leaders.items())
-    return {number: leader.epoch if leader.node >= 0 else None for number, leader in leaders}
+        changes.append(("", PromotionRecord(context.term, context.run_id, context.wall())))
+    state.put_all(changes)
 
 
 def _of_topic(values: Mapping[str, int | None], topic: str) -> dict[int, int | None]:
@@ -230,10 +272,7 @@ def _missing_acls(context: Context) -> frozenset[Acl] | None:
 
 
 def _wait_until_heard(context: Context) -> None:
-    """Return when the target shows the settings and ACLs, or after a timeout; the proof decides.
-
-    The controller acknowledges a change before every broker has applied it.
-    """
+    # The controller acknowledges a change before every broker has applied it; the proof decides.
     deadline = context.clock() + _HEARD_SECONDS
     while (_other_settings(context) or _missing_acls(context)) and context.clock() < deadline:
         context.run(context.loop.sleep, _PAUSE_SECONDS)

@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from drkit.flow_state.codec.fields import Integer, Prose
+from drkit.flow_state.codec.record import Body
+
+
+@dataclass(frozen=True, slots=True)
+class _Part(Body):
+    part_of: Prose
+    part: Integer
+    number: Annotated[Integer, Field(alias="of")]
+    text: Prose
 
 
 class Parts:
@@ -13,14 +26,15 @@ class Parts:
         self._texts: list[str] = []
         self._of = ""
 
-    def take(self, part: Mapping[str, Any]) -> str | None:
-        """Return the text of the entry that a part completes; None: parts are missing."""
-        if part["part"] == 0:
-            self._texts, self._of = [], part["part_of"]
-        if self._of != part["part_of"] or len(self._texts) != part["part"]:
+    def take(self, raw: Any) -> str | None:
+        """Return the text of the entry that a part completes; None: parts are missing. Raises Malformed."""
+        part = _Part.of(raw)
+        if part.part == 0:
+            self._texts, self._of = [], part.part_of
+        if self._of != part.part_of or len(self._texts) != part.part:
             return None
-        self._texts.append(part["text"])
-        if len(self._texts) < part["of"]:
+        self._texts.append(part.text)
+        if len(self._texts) < part.number:
             return None
         text, self._texts, self._of = "".join(self._texts), [], ""
         return text

@@ -2,55 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Self
+from typing import Annotated, Any, ClassVar, Final, Self
+
+from pydantic import PlainSerializer, TypeAdapter
 
 from drkit.counted import counted
-from drkit.flow_state.codec.body import record, stored
 from drkit.flow_state.codec.fields import (
-    Fields,
+    Count,
     Malformed,
-    mapping_of,
-    name,
-    optional,
-    prose,
-    row,
+    Many,
+    Map,
+    Name,
+    Prose,
+    ShortText,
+    TopicName,
+    checked,
+    listed,
     text,
-    topic_name,
-    tuple_of,
-    whole,
 )
-from drkit.flow_state.codec.record import StateRecord
-from drkit.topology.acl_record import AclRecord
-from drkit.topology.acls import Acl, from_json, to_json
+from drkit.flow_state.codec.record import Body, StateRecord
+from drkit.topology.acls import Acl, AclRecord, from_json, to_json
 
+Sizes = Map[TopicName, Annotated[str, checked(text(32))] | None]
+"""Topic → its ``max.message.bytes`` before a fence; None: it had none of its own."""
 _SHOWN: Final = 3
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class PromotionRecord(StateRecord):
     """The failover that promoted the whole flow: from then on the flow does not run."""
 
     KEY: ClassVar[str] = "promotion"
 
-    term: int = stored(whole())
-    run_id: str = stored(name)
-    at_ms: int = stored(whole())
+    term: Count
+    run_id: Name
+    at_ms: Count
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class PendingFence(StateRecord):
     """A pending fence: the old primary is to be fenced at the first contact."""
 
     KEY: ClassVar[str] = "fence-debt"
 
-    run_id: str = stored(name)
+    run_id: Name
     """Of the failover that could not fence."""
-    term: int = stored(whole())
-    since_ms: int = stored(whole())
-    why: str = stored(prose)
-    topics: tuple[str, ...] = stored(tuple_of(topic_name))
+    term: Count
+    since_ms: Count
+    why: Prose
+    topics: Many[TopicName]
     """Of the source."""
 
     @property
@@ -69,7 +70,7 @@ def _some(topics: tuple[str, ...]) -> str:
     return ", ".join(topics[:_SHOWN]) + (" …" if len(topics) > _SHOWN else "")
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class PendingLift(StateRecord):
     """A pending lift of a fence: its failover was rolled back while the primary did not answer.
 
@@ -78,12 +79,12 @@ class PendingLift(StateRecord):
 
     KEY: ClassVar[str] = "fence-lift"
 
-    run_id: str = stored(name)
+    run_id: Name
     """Of the failover that was rolled back."""
-    since_ms: int = stored(whole())
-    why: str = stored(prose)
+    since_ms: Count
+    why: Prose
     """Why the fence was not lifted then."""
-    topics: tuple[str, ...] = stored(tuple_of(topic_name))
+    topics: Many[TopicName]
     """Of the source."""
 
     @property
@@ -94,7 +95,7 @@ class PendingLift(StateRecord):
         return f"run {self.run_id} was rolled back, but {fenced}: {some}"
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class FenceSizesRecord(StateRecord):
     """Source topics of which a failover set ``max.message.bytes`` to 0. Never copied.
 
@@ -103,7 +104,29 @@ class FenceSizesRecord(StateRecord):
 
     KEY: ClassVar[str] = "fence-sizes"
 
-    topics: Mapping[str, str | None] = stored(mapping_of(topic_name, optional(text(32))))
+    topics: Sizes
+
+
+@dataclass(frozen=True, slots=True)
+class _AclEntry(Body):
+    acl: Annotated[tuple[Name, Name, ShortText, Name, Name, Name, Name], listed(7)]
+    """Resource, pattern, empty, principal, host, operation, permission."""
+    names: Many[Name]
+
+
+_entries: Final = TypeAdapter[tuple[_AclEntry, ...]](Many[_AclEntry])
+
+
+def _acls(value: Any) -> frozenset[Acl]:
+    entries = _entries.validate_python(value)
+    try:
+        return from_json({"acl": each.acl, "names": each.names} for each in entries)
+    except ValueError as error:
+        raise Malformed(f"an ACL of a kind that does not exist: {error}") from None
+
+
+Acls = Annotated[frozenset[Acl], checked(_acls), PlainSerializer(to_json)]
+"""As :func:`drkit.topology.acls.to_json` writes them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,16 +135,7 @@ class FenceAclsRecord(StateRecord):
 
     KEY: ClassVar[str] = "fence-acls"
 
-    acls: frozenset[Acl]
-
-    @classmethod
-    def read(cls, fields: Fields) -> Self:
-        """See :class:`Body`."""
-        return cls(fields.get("acls", acls))
-
-    def to_json(self) -> dict[str, Any]:
-        """See :class:`Body`."""
-        return {"acls": to_json(self.acls)}
+    acls: Acls
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +143,14 @@ class GuardAclsRecord(FenceAclsRecord):
     """The ACLs that keep clients off the passive target since a turn: the next promotion lifts them."""
 
     KEY: ClassVar[str] = "guard-acls"
+
+
+@dataclass(frozen=True, slots=True)
+class _AclPlan(Body):
+    made: Acls = frozenset()
+    held: Acls = frozenset()
+    left_out: Acls = frozenset()
+    guard: Acls = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,32 +162,12 @@ class AclsRecord(StateRecord):
     plan: AclRecord
 
     @classmethod
-    def read(cls, fields: Fields) -> Self:
-        """See :class:`Body`."""
-        return cls(AclRecord(**{part: fields.get(part, acls, frozenset()) for part in _PARTS}))
+    def of(cls, raw: Any) -> Self:
+        """Return the record; its parts are among its own fields."""
+        found = _AclPlan.of(raw)
+        return cls(AclRecord(found.made, found.held, found.left_out, found.guard))
 
     def to_json(self) -> dict[str, Any]:
-        """See :class:`Body`."""
-        return {part: to_json(getattr(self.plan, part)) for part in _PARTS}
-
-
-_acl_texts: Final = row(name, name, text(1024), *[name] * 4)
-"""Resource, pattern, empty, principal, host, operation, permission."""
-_PARTS: Final = ("made", "held", "left_out", "guard")
-
-
-def acls(value: Any) -> frozenset[Acl]:
-    """ACLs as :func:`drkit.topology.acls.to_json` writes them."""
-    entries = tuple_of(_acl_entry)(value)
-    try:
-        return from_json(entries)
-    except ValueError as error:
-        raise Malformed(f"an ACL of a kind that does not exist: {error}") from None
-
-
-def _acl_entry(value: Any) -> dict[str, Any]:
-    fields = Fields(value)
-    return {
-        "acl": fields.get("acl", _acl_texts),
-        "names": fields.get("names", tuple_of(name)),
-    }
+        """Return the parts of the plan."""
+        plan = self.plan
+        return _AclPlan(plan.made, plan.held, plan.left_out, plan.guard).to_json()

@@ -1,65 +1,74 @@
-"""Records of a running flow: who runs it, with which producers, between which clusters. Pure."""
+"""Records of a running flow: who runs it, with which producers, what it saw of the source last. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 import re
-from typing import Any, ClassVar, Final, Self
-from uuid import UUID
+from typing import Annotated, Any, ClassVar, Final, NamedTuple, Self
 
-from drkit.flow_state.codec.body import Body, record, stored
+from pydantic import Field, PlainSerializer, TypeAdapter
+
 from drkit.flow_state.codec.fields import (
     SHORT,
-    Fields,
+    Count,
+    Digits,
+    Flag,
+    Given,
+    Int32,
     Malformed,
+    Many,
+    Map,
+    Name,
+    Omitted,
+    Prose,
+    Seconds,
+    Short,
+    ShortText,
+    Timestamp,
+    TopicId,
+    TopicName,
+    checked,
     digits,
-    flag,
-    mapping_of,
-    name,
-    optional,
-    prose,
+    listed,
     row,
-    seconds,
-    text,
-    tuple_of,
-    uuid,
     whole,
 )
-from drkit.flow_state.codec.record import StateRecord
-from drkit.kafka.transactions.producer import ProducerIdentity
+from drkit.flow_state.codec.record import Body, StateRecord
+from drkit.kafka.transactions import ProducerIdentity
+from drkit.model import TopicPartition
 
 _TTL_MS: Final = 15_000
 _DAY_MS: Final = 86_400_000
+Lifetime = Annotated[int, whole(0, _DAY_MS)]
 _RUN: Final = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
 
-def _identity(value: Any) -> ProducerIdentity:
-    return ProducerIdentity(*row(whole(), whole(0, SHORT))(value))
-
-
-@record
+@dataclass(frozen=True, slots=True)
 class ControlRecord(StateRecord):
     """What the driver asks of its tasks: ``run`` under a newer plan, or ``stop``."""
 
     KEY: ClassVar[str] = "control"
     REQUIRED: ClassVar[bool] = False
 
-    run_id: str = stored(name)
-    plan: int = stored(whole(), missing=0)
-    action: str = stored(name)
+    run_id: Name
+    plan: Annotated[Count, Field(default=0)]
+    action: Name
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Process(Body):
     """A process, with what is needed to check on its machine whether it is alive."""
 
-    host: str = stored(text(1024))
-    pid: int = stored(whole())
-    space: str = stored(text(1024), missing="")
+    host: ShortText
+    pid: Count
+    space: ShortText = ""
     """Boot id and pid namespace, within which the pid is valid; empty: unknown."""
-    born: int | None = stored(optional(whole()), missing=None)
+    born: Count | None = None
     """Clock ticks from the boot to its start."""
+
+
+_NO_PROCESS: Final = Process("", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,30 +78,24 @@ class LeaseRecord(StateRecord):
     KEY: ClassVar[str] = "lease"
     REQUIRED: ClassVar[bool] = False
 
-    run_id: str
+    run_id: Name
     holder: Process
-    renewed_ms: int
-    ttl_ms: int
+    renewed_ms: Count
+    ttl_ms: Lifetime = _TTL_MS
     """The lease expires after this time without a renewal."""
-    spark_session: int | None = None
+    spark_session: Omitted[Count] = None
     """The session of Spark's processes on the holder's machine: its workers outlive it for a moment."""
 
     @classmethod
-    def read(cls, fields: Fields) -> Self:
-        """See :class:`Body`."""
-        return cls(
-            fields.get("run_id", name),
-            Process.read(fields),
-            fields.get("renewed_ms", whole()),
-            fields.get("ttl_ms", whole(0, _DAY_MS), _TTL_MS),
-            fields.get("spark_session", optional(whole()), None),
-        )
+    def of(cls, raw: Any) -> Self:
+        """Return the record; the fields of its holder are among its own."""
+        found = super(LeaseRecord, cls).of({**raw, "holder": _NO_PROCESS} if isinstance(raw, dict) else raw)
+        return replace(found, holder=Process.of(raw))
 
     def to_json(self) -> dict[str, Any]:
-        """See :class:`Body`."""
-        holder = self.holder.to_json()
-        told = {"run_id": self.run_id, **holder, "renewed_ms": self.renewed_ms, "ttl_ms": self.ttl_ms}
-        return told if self.spark_session is None else {**told, "spark_session": self.spark_session}
+        """Return the fields, those of the holder among them."""
+        found = Body.to_json(self)
+        return {"run_id": found.pop("run_id"), **found.pop("holder"), **found}
 
     def age_ms(self, now_ms: int) -> int:
         """Milliseconds since the last renewal, 0 when it is dated in the future."""
@@ -103,7 +106,7 @@ class LeaseRecord(StateRecord):
         return self.age_ms(now_ms) <= self.ttl_ms
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class StandbyRecord(StateRecord):
     """A process that waits for the lease; the name in the key is its run.
 
@@ -113,13 +116,13 @@ class StandbyRecord(StateRecord):
     KEY: ClassVar[str] = "standby/"
     REQUIRED: ClassVar[bool] = False
 
-    process: Process = stored(Process.of)
-    since_ms: int = stored(whole())
-    renewed_ms: int = stored(whole())
-    ttl_ms: int = stored(whole(0, _DAY_MS))
+    process: Process
+    since_ms: Count
+    renewed_ms: Count
+    ttl_ms: Lifetime
     """The standby is considered gone after this time without a renewal."""
-    ready: bool = stored(flag)
-    reason: str = stored(prose, default="")
+    ready: Flag
+    reason: Prose = ""
     """Why it is not ready."""
 
     @classmethod
@@ -133,17 +136,17 @@ class StandbyRecord(StateRecord):
         return max(0, now_ms - self.renewed_ms)
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ProducerIdsRecord(StateRecord):
     """The current producer id of live mode, and all earlier ones."""
 
     KEY: ClassVar[str] = "producer-ids"
 
-    current: ProducerIdentity = stored(_identity)
-    ids: tuple[int, ...] = stored(tuple_of(whole()), key="all")
+    current: Annotated[ProducerIdentity, row(Annotated[tuple[Count, Short], listed(2)], ProducerIdentity)]
+    ids: Annotated[Many[Count], Field(alias="all")]
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class BulkProducerRecord(StateRecord):
     """The bucket that a producer id of bulk mode writes; the id is the name in the key.
 
@@ -152,7 +155,7 @@ class BulkProducerRecord(StateRecord):
 
     KEY: ClassVar[str] = "producer-ids/bulk/"
 
-    bucket: int = stored(whole(0, 2**31 - 1))
+    bucket: Int32
 
     @classmethod
     def check_name(cls, name: str) -> None:
@@ -160,32 +163,32 @@ class BulkProducerRecord(StateRecord):
         digits(name)
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class OffsetMapRecord(StateRecord):
     """The id of the offset map by which topics were copied."""
 
     KEY: ClassVar[str] = "offset-map"
 
-    topic_id: UUID = stored(uuid)
+    topic_id: TopicId
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ClustersRecord(StateRecord):
     """Ids of the clusters between which the flow runs; aliases differ from one configuration to another."""
 
     KEY: ClassVar[str] = "flow"
 
-    source: str = stored(name)
-    target: str = stored(name)
+    source: Name
+    target: Name
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class FormerSourcesRecord(StateRecord):
     """Ids of clusters that were the flow's source until another took their place: their exports stay."""
 
     KEY: ClassVar[str] = "former-sources"
 
-    ids: tuple[str, ...] = stored(tuple_of(name))
+    ids: Many[Name]
 
     @classmethod
     def after(cls, known: FormerSourcesRecord | None, source: str) -> FormerSourcesRecord:
@@ -197,16 +200,16 @@ class FormerSourcesRecord(StateRecord):
         return cls((*ids, source)) if source not in ids else cls(ids)
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class SpeedRecord(StateRecord):
     """The fastest epoch lately in which the flow was behind all the time: what it is able to copy."""
 
     KEY: ClassVar[str] = "speed"
     REQUIRED: ClassVar[bool] = False
 
-    at_ms: int = stored(whole())
-    bytes: int = stored(whole())
-    seconds: float = stored(seconds)
+    at_ms: Count
+    bytes: Count
+    seconds: Seconds
     """Seconds in which records arrived on the target."""
 
     @property
@@ -215,72 +218,63 @@ class SpeedRecord(StateRecord):
         return self.bytes / self.seconds if self.seconds > 0 else 0.0
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class SkipsRecord(StateRecord):
     """Producer ids on the source that all tasks leave out: an opposite flow wrote with them."""
 
     KEY: ClassVar[str] = "skips"
 
-    ids: tuple[int, ...] = stored(tuple_of(whole()))
-    writes_for_ms: int = stored(whole(), missing=0)
+    ids: Many[Count]
+    writes_for_ms: Count = 0
     """How long a task of the flow may write after its last sign of life."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class NotSynchronised(Body):
     """Groups that the flow's filter accepts and that are not consumer groups."""
 
-    total: int = stored(whole())
-    shown: Mapping[str, str] = stored(mapping_of(text(), text()))
+    total: Count
+    shown: Map[Prose, Prose]
     """The first ones by name, each with its protocol type."""
 
 
-_counts: Final = mapping_of(text(), whole())
-_codes: Final = mapping_of(text(), whole(-SHORT - 1, SHORT))
-"""Kafka's error codes; a client's own ones, such as for no answer, are negative."""
-_position: Final = row(text(), text(), text(), prose)
-
-
-def _refused(value: Any) -> tuple[tuple[str, str, str, str], ...]:
-    return tuple((g, at, verdict, why) for g, at, verdict, why in tuple_of(_position)(value))
-
-
-@record
+@dataclass(frozen=True, slots=True)
 class ControlKeyRecord(StateRecord):
     """All records of this flow have a MAC of the control key: one without was written by others."""
 
     KEY: ClassVar[str] = "control-key"
     REQUIRED: ClassVar[bool] = False
 
-    at_ms: int = stored(whole())
-    fingerprint: str = stored(name)
+    at_ms: Count
+    fingerprint: Name
     """Of the key that signed then."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class CheckpointsRecord(StateRecord):
     """The last checkpoint round in short."""
 
     KEY: ClassVar[str] = "checkpoints"
     REQUIRED: ClassVar[bool] = False
 
-    at_ms: int = stored(whole())
-    ok_ms: int = stored(whole(), default=0)
+    at_ms: Count
+    ok_ms: Count = 0
     """When a round last read every group that drkit may read; 0: never."""
-    groups: int = stored(whole(), default=0)
-    looked_at: int = stored(whole(), default=0)
-    positions: int = stored(whole(), default=0)
-    emitted: int = stored(whole(), default=0)
-    verdicts: Mapping[str, int] | None = stored(_counts, default=None)
+    groups: Count = 0
+    looked_at: Count = 0
+    positions: Count = 0
+    emitted: Count = 0
+    verdicts: Given[Map[Prose, Count]] = None
     """None: no round has ended yet."""
-    refused: tuple[tuple[str, str, str, str], ...] = stored(_refused, default=())
+    refused: Many[Annotated[tuple[Prose, Prose, Prose, Prose], listed(4)]] = ()
     """Group, partition, verdict and reason of some positions that were not written."""
-    unread: Mapping[str, int] | None = stored(_codes, default=None)
-    """Groups whose offsets the source did not return, and the error code."""
-    not_synchronised: NotSynchronised | None = stored(NotSynchronised.of, default=None, omit_none=True)
+    unread: Given[Map[Prose, Annotated[int, whole(-SHORT - 1, SHORT)]]] = None
+    """Groups whose offsets the source did not return, and the error code: Kafka's, or a client's own one,
+    such as for no answer, which is negative."""
+    not_synchronised: Given[NotSynchronised] = None
     """None: written by a release that did not look for them."""
-    seconds: float | None = stored(optional(seconds), default=None)
-    error: str = stored(prose, default="")
+    seconds: Seconds | None = None
+    error: Prose = ""
     """Why the round failed, for all groups or for some; empty: it did not."""
 
     def age_seconds(self, now_ms: int) -> float | None:
@@ -288,7 +282,89 @@ class CheckpointsRecord(StateRecord):
         return max(0, now_ms - self.ok_ms) / 1000 if self.ok_ms else None
 
     def to_json(self) -> dict[str, Any]:
-        """See :class:`Body`; before the first round has ended there is only the time."""
+        """Return the fields; before the first round has ended there is only the time."""
         if self.verdicts is None:
             return {"at_ms": self.at_ms}
         return Body.to_json(replace(self, unread=self.unread or {}))
+
+
+class NotedHeld(NamedTuple):
+    """Records between the last stable offset and the high watermark."""
+
+    records: Count
+    acknowledged: Count
+    oldest_ms: Timestamp | None
+    """Timestamp of the oldest acknowledged one; None without one, or when it is not known."""
+    bytes: Count | None
+    """None: not known."""
+
+
+class NotedEnds(NamedTuple):
+    """A partition's first and end offsets."""
+
+    start: Count
+    end: Count
+    """Last stable offset."""
+    high_watermark: Annotated[int | None, whole()] = None
+    """None: not known, or written by a release that did not note it."""
+    held: Annotated[NotedHeld | None, listed(4)] = None
+    """None: it was not checked."""
+
+    def to_json(self) -> list[Any]:
+        """As JSON data: only as many values as are known."""
+        if self.high_watermark is None:
+            return [self.start, self.end]
+        held = [] if self.held is None else [list(self.held)]
+        return [self.start, self.end, self.high_watermark, *held]
+
+
+_topics: Final = TypeAdapter[Any](Map[TopicName, Map[Digits, Annotated[NotedEnds, listed(2, 4)]]])
+
+
+def _read(value: Any) -> dict[TopicPartition, NotedEnds]:
+    topics = _topics.validate_python(value)
+    return {TopicPartition(t, p): ends for t, partitions in topics.items() for p, ends in partitions.items()}
+
+
+def _write(ends: Mapping[TopicPartition, NotedEnds]) -> dict[str, dict[str, list[Any]]]:
+    topics: dict[str, dict[str, list[Any]]] = {}
+    for at, each in ends.items():
+        topics.setdefault(at.topic, {})[str(at.partition)] = each.to_json()
+    return topics
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSeenRecord(StateRecord):
+    """First and end offsets of the source's partitions at its last answer."""
+
+    KEY: ClassVar[str] = "source-seen"
+    REQUIRED: ClassVar[bool] = False
+
+    at_ms: Count
+    ends: Annotated[
+        Mapping[TopicPartition, NotedEnds],
+        checked(_read),
+        PlainSerializer(_write),
+        Field(alias="topics"),
+    ]
+    copied_ms: Omitted[Timestamp] = None
+    """Everything older was copied then; None: not known, or written by a release that did not note it."""
+    returns: Omitted[Map[Name, Count]] = None
+    """Run of a turn → number of topics that were copied since it; None: written by a release that did not
+    note it. Their names would make the note of a large flow too large for a record."""
+    late: Omitted[Map[TopicName, Timestamp | None]] = None
+    """`copied_ms` of the topics that were furthest behind, a limited number; None: written by a release that
+    did not note it, or a leader was away."""
+    rest_ms: Omitted[Timestamp] = None
+    """`copied_ms` of all topics that are not among `late`; None: not known."""
+
+    def copied_of(self, topics: Collection[str]) -> int | None:
+        """Time before which everything in some topics was copied; None: not known.
+
+        Of a topic that is not in the note the time of the whole flow counts, which no other exceeds.
+        """
+        if self.late is None or not topics or not {at.topic for at in self.ends}.issuperset(topics):
+            return self.copied_ms
+        times = [self.late.get(topic, self.rest_ms) for topic in topics]
+        known = [t for t in times if t is not None]
+        return min(known) if len(known) == len(times) else None

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar, Self
-from uuid import UUID
+from typing import Annotated, Any, ClassVar, Final, Self
+
+from pydantic import Field
 
 from drkit.counted import utc
-from drkit.flow_state.codec.body import Body, record, stored
 from drkit.flow_state.codec.fields import (
-    Fields,
-    digits,
-    flag,
-    mapping_of,
-    member,
-    name,
-    optional,
-    partition_of,
-    prose,
-    text,
-    topic_name,
-    uuid,
+    Count,
+    Digits,
+    Flag,
+    Given,
+    Map,
+    Name,
+    Object,
+    Omitted,
+    Prose,
+    TopicId,
+    TopicName,
     whole,
 )
-from drkit.flow_state.codec.record import StateRecord, TopicRecord
-from drkit.model import TopicPartition
+from drkit.flow_state.codec.record import Body, PartitionRecord, StateRecord, TopicRecord
 
-_by_partition = mapping_of(digits, optional(whole()))
+_WRITTEN: Final = ("source_cluster", "source_id", "target", "target_id", "generation")
+"""The fields of a generation, in their order in its record."""
+_OF_EVENTS: Final = frozenset({"kind", "topic", "partition", "at_ms"})
+_ByPartition = Map[Digits, Count | None]
 
 
 class Role(StrEnum):
@@ -40,31 +40,25 @@ class Role(StrEnum):
     """Producers own the copy: drkit does not change it any more."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class GenerationRecord(TopicRecord):
     """A source topic and its copy. The ids tell both from later topics of the same names (KIP-516)."""
 
     KEY: ClassVar[str] = "topic/"
 
-    target: str = stored(topic_name)
-    source_id: UUID = stored(uuid)
-    target_id: UUID = stored(uuid)
-    generation: int = stored(whole(1), default=1)
-    source_cluster: str | None = stored(optional(name), default=None)
+    target: TopicName
+    source_id: TopicId
+    target_id: TopicId
+    generation: Annotated[int, whole(1)] = 1
+    source_cluster: Omitted[Name] = None
 
     def to_json(self) -> dict[str, Any]:
-        """See :class:`Body`."""
-        cluster = {} if self.source_cluster is None else {"source_cluster": self.source_cluster}
-        return {
-            **cluster,
-            "source_id": str(self.source_id),
-            "target": self.target,
-            "target_id": str(self.target_id),
-            "generation": self.generation,
-        }
+        """Return the fields in the order of the first release."""
+        found = Body.to_json(self)
+        return {key: found[key] for key in _WRITTEN if key in found}
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class RoleRecord(TopicRecord):
     """The role of a topic's copy since a failover.
 
@@ -74,17 +68,17 @@ class RoleRecord(TopicRecord):
 
     KEY: ClassVar[str] = "role/"
 
-    role: Role = stored(member(Role))
-    term: int = stored(whole())
-    run_id: str = stored(name)
-    at_ms: int = stored(whole())
-    frontiers: Mapping[int, int | None] | None = stored(_by_partition, default=None, omit_none=True)
-    ends: Mapping[int, int | None] | None = stored(_by_partition, default=None, omit_none=True)
-    planned: bool | None = stored(optional(flag), default=None, omit_none=True)
+    role: Role
+    term: Count
+    run_id: Name
+    at_ms: Count
+    frontiers: Given[_ByPartition] = None
+    ends: Given[_ByPartition] = None
+    planned: Omitted[Flag] = None
     """Promoted by a switchover: the old primary's fence was proven, and everything there was copied."""
-    clients_cut: str | None = stored(optional(prose), default=None, omit_none=True)
+    clients_cut: Omitted[Prose] = None
     """How clients are kept off the old primary besides drkit's fence, as a person said."""
-    epochs: Mapping[int, int | None] | None = stored(_by_partition, default=None, omit_none=True)
+    epochs: Given[_ByPartition] = None
     """The leader epoch of each partition of the copy when it was promoted; None: it had no leader."""
 
     @property
@@ -98,15 +92,15 @@ class RoleRecord(TopicRecord):
         return self.role is Role.PROMOTED
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class DelayedSetting(Body):
     """A change on the source that lets the copy keep fewer records; it is not followed yet."""
 
-    since_ms: int = stored(whole())
+    since_ms: Count
     """When it was first seen, by the replicator's clock."""
-    before: str | None = stored(optional(prose))
+    before: Prose | None
     """The copy's value, or None where it is unknown."""
-    after: str | None = stored(optional(prose))
+    after: Prose | None
     """The value to follow, or None for the default of the target's brokers."""
 
     def until_ms(self, delay_seconds: float) -> int:
@@ -120,7 +114,7 @@ class DelayedSetting(Body):
         return f"{setting} {self.before or 'unknown'} → {after}, followed at {when}"
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ConfigsRecord(TopicRecord):
     """The settings of the source topic at the last comparison.
 
@@ -129,64 +123,50 @@ class ConfigsRecord(TopicRecord):
 
     KEY: ClassVar[str] = "configs/"
 
-    settings: Mapping[str, str] = stored(mapping_of(name, prose), key="set")
-    delayed: Mapping[str, DelayedSetting] | None = stored(
-        optional(mapping_of(name, DelayedSetting.of)), default=None, omit_none=True
-    )
+    settings: Annotated[Map[Name, Prose], Field(alias="set")]
+    delayed: Omitted[Map[Name, DelayedSetting]] = None
     """Changes that the copy does not follow yet."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class TakenOverPartition(Body):
     """The offsets at which a partition was taken over from MirrorMaker 2."""
 
-    mm2_offset: int | None = stored(optional(whole()), missing=None)
+    mm2_offset: Annotated[Count | None, Field(default=None)]
     """The last source offset that MM2 is sure to have copied; None: it has stored none."""
-    resumed_at: int = stored(whole())
+    resumed_at: Count
     """Source offset at which drkit began."""
-    target_end: int = stored(whole())
+    target_end: Count
     """Target offset at which drkit began."""
-    found_behind: int = stored(whole(), missing=0)
+    found_behind: Count = 0
     """Records that MM2 copied after the offset that it stored."""
-    committed: bool = stored(flag, missing=True)
+    committed: Flag = True
     """MM2 left out records of aborted transactions."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class TakeoverRecord(TopicRecord):
     """The offsets at which a topic's partitions were taken over from MirrorMaker 2."""
 
     KEY: ClassVar[str] = "takeover/"
 
-    source_id: UUID = stored(uuid)
-    target_id: UUID = stored(uuid)
-    partitions: Mapping[int, TakenOverPartition] = stored(
-        mapping_of(digits, TakenOverPartition.of), missing={}
-    )
+    source_id: TopicId
+    target_id: TopicId
+    partitions: Map[Digits, TakenOverPartition] = field(default_factory=dict)
 
 
-@record
-class VerifiedRecord(StateRecord):
+@dataclass(frozen=True, slots=True)
+class VerifiedRecord(PartitionRecord):
     """The offsets up to which a verification found a source partition and its copy equal."""
 
     KEY: ClassVar[str] = "verified/"
     REQUIRED: ClassVar[bool] = False
 
-    source_id: UUID = stored(uuid)
-    target_id: UUID = stored(uuid)
-    source_offset: int = stored(whole())
-    target_offset: int = stored(whole())
-    at_ms: int = stored(whole(), missing=0)
-
-    @classmethod
-    def check_name(cls, name: str) -> None:
-        """See :class:`StateRecord`."""
-        partition_of(name)
-
-    @staticmethod
-    def name_of(partition: TopicPartition) -> str:
-        """The name in the key for a source partition."""
-        return f"{partition.topic}/{partition.partition}"
+    source_id: TopicId
+    target_id: TopicId
+    source_offset: Count
+    target_offset: Count
+    at_ms: Count = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,35 +176,31 @@ class EventRecord(StateRecord):
     KEY: ClassVar[str] = "event/"
     REQUIRED: ClassVar[bool] = False
 
-    kind: str
-    topic: str
+    kind: Name
+    topic: Prose
     """A topic, the resource of an ACL, or empty."""
-    partition: int
+    partition: Annotated[int, whole(-1, 2**31 - 1), Field(default=-1)]
     """−1: the whole topic."""
-    at_ms: int
-    fields: Mapping[str, Any]
+    at_ms: Count
+    fields: Object
     """Further fields; any JSON data."""
 
     @classmethod
-    def read(cls, fields: Fields) -> Self:
-        """See :class:`Body`."""
-        own = {"kind", "topic", "partition", "at_ms"}
-        return cls(
-            fields.get("kind", name),
-            fields.get("topic", text()),
-            fields.get("partition", whole(-1, 2**31 - 1), -1),
-            fields.get("at_ms", whole()),
-            {k: v for k, v in fields.raw.items() if k not in own},
-        )
+    def of(cls, raw: Any) -> Self:
+        """Return the event; what its class does not have is kept as it is."""
+        if isinstance(raw, dict):
+            raw = {**raw, "fields": {k: v for k, v in raw.items() if k not in _OF_EVENTS}}
+        return super(EventRecord, cls).of(raw)
 
     @classmethod
     def check_name(cls, name: str) -> None:
         """See :class:`StateRecord`; an event of an ACL may have any name."""
 
     def to_json(self) -> dict[str, Any]:
-        """See :class:`Body`."""
-        own = {"kind": self.kind, "topic": self.topic, "partition": self.partition, "at_ms": self.at_ms}
-        return {**own, **self.fields}
+        """Return the fields, and the further ones beside them."""
+        found = Body.to_json(self)
+        more = found.pop("fields")
+        return {**found, **more}
 
     @property
     def name(self) -> str:

@@ -1,57 +1,189 @@
-"""What a flow keeps of a turn: where its copies began, who made this side passive, who wrote there. Pure."""
+"""What a flow keeps of a turn: where copying began, who wrote there, what only an old primary had. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, ClassVar, Final, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar, Final, TypeVar
 from uuid import UUID
 
-from drkit.flow_state.codec.body import Body, record, stored
 from drkit.flow_state.codec.fields import (
-    digits,
-    mapping_of,
-    name,
-    optional,
-    partition_of,
-    prose,
-    row,
-    tuple_of,
-    uuid,
+    Count,
+    Digits,
+    Many,
+    Map,
+    Name,
+    Omitted,
+    Prose,
+    TopicId,
+    listed,
+    text,
+    topic_name,
     whole,
 )
-from drkit.flow_state.codec.record import StateRecord, TopicRecord
-from drkit.model import TopicPartition
+from drkit.flow_state.codec.record import Body, PartitionRecord, StateRecord, TopicRecord
 from drkit.offsets.crossing import Crossing
 
+Offsets = Map[Digits, Count]
+"""By partition."""
+_Spans = Map[Digits, Annotated[tuple[Count, Count], listed(2)]]
+_export_run: Final = text(100, least=1)
+
+
+@dataclass(frozen=True, slots=True)
+class TailRecord(TopicRecord):
+    """What became of the records that only the old primary had, when it came home."""
+
+    KEY: ClassVar[str] = "tail/"
+
+    run_id: Name
+    """Of the return."""
+    at_ms: Count
+    records: Count
+    spans: _Spans
+    """By partition: the offsets of these records on the old primary, half open."""
+    manifest: Omitted[Prose] = None
+    """Where the manifest of their export is; None: there were none."""
+    sha256: Omitted[Name] = None
+    """Of that manifest."""
+    disposition: Omitted[Name] = None
+    """None until it is decided."""
+    methods: Map[Digits, Name] = field(default_factory=dict)
+    """By partition: how its log was brought in step, where clients' records do not simply follow."""
+    reason: Omitted[Prose] = None
+    by: Omitted[Prose] = None
+    """Who decided: user and host."""
+
+
+@dataclass(frozen=True, slots=True)
+class IncompleteRecord(TopicRecord):
+    """The old primary's topic was emptied, in a return that was aborted: nothing is copied to it."""
+
+    KEY: ClassVar[str] = "incomplete/"
+
+    run_id: Name
+    """Of the return."""
+    since_ms: Count
+    emptied: Offsets
+    """By partition: the offset up to which it was emptied."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnreplayedRecord(StateRecord):
+    """Records that only an export has: what was decided about them, and whether it is done.
+
+    A return was to append them to the new primary and was aborted; or the old primary has lost them, and a
+    return decides about the export. The name is that of the :class:`SavedTailRecord`.
+
+    See :mod:`drkit.flow_state.unreplayed`.
+    """
+
+    KEY: ClassVar[str] = "unreplayed/"
+
+    run_id: Name
+    """Of the return."""
+    at_ms: Count
+    """When it was aborted, or when it was decided."""
+    records: Count
+    manifest: Prose
+    """Where the export's manifest is."""
+    sha256: Name
+    """Of that manifest."""
+    disposition: Name
+    """What was decided."""
+    ended: Omitted[Name] = None
+    """What became of them; None: nothing yet."""
+    ended_ms: Omitted[Count] = None
+    reason: Omitted[Prose] = None
+    """Why they were given up."""
+    by: Omitted[Prose] = None
+    """Who ended it: user and host."""
+
+    @classmethod
+    def check_name(cls, name: str) -> None:
+        """See :class:`StateRecord`."""
+        topic, _, run = name.rpartition("/")
+        topic_name(topic)
+        _export_run(run)
+
+    @staticmethod
+    def name_of(topic: str, run: str) -> str:
+        """The name in the key.
+
+        :param topic: on the old primary
+        :param run: of the export
+        """
+        return f"{topic}/{run}"
+
+
+@dataclass(frozen=True, slots=True)
+class SavedTailRecord(StateRecord):
+    """What one verified export has of one topic: records that only the old primary had then.
+
+    Never replaced: another export has a record of its own. The old primary may lose the records later.
+    """
+
+    KEY: ClassVar[str] = "saved-tail/"
+
+    run_id: Name
+    """Of the return."""
+    at_ms: Count
+    term: Count
+    """Of the failover that promoted the topic."""
+    topic_id: TopicId
+    """On the old primary."""
+    spans: _Spans
+    """By partition: the offsets that were there and are exported, half open."""
+    records: Offsets
+    """By partition: how many records."""
+    manifest: Prose
+    """Where the export's manifest is."""
+    sha256: Name
+    """Of that manifest."""
+
+    @classmethod
+    def check_name(cls, name: str) -> None:
+        """See :class:`StateRecord`."""
+        UnreplayedRecord.check_name(name)
+
+    def has_all_of(self, other: SavedTailRecord) -> bool:
+        """Whether every record of another export of the same topic is in this one, too."""
+        return (self.term, self.topic_id) == (other.term, other.topic_id) and all(
+            p in self.spans
+            and self.spans[p][0] <= first
+            and end <= self.spans[p][1]
+            and self.records[p] >= other.records[p]
+            for p, (first, end) in other.spans.items()
+        )
+
+
 T = TypeVar("T")
-_offsets = mapping_of(digits, whole())
-_crossings = mapping_of(digits, tuple_of(row(whole(), whole(), whole(), whole())))
-_kept = mapping_of(digits, row(whole(), tuple_of(whole())))
+_Crossings = Map[Digits, Many[Annotated[tuple[Count, Count, Count, Count], listed(4)]]]
+_Kept = Map[Digits, Annotated[tuple[Count, Many[Count]], listed(2)]]
 _MAY_BE_EMPTY: Final = ("emptied", "rebuilt", "crossings", "kept")
 _STILL_SHOWN_MS: Final = 60_000
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class CutRecord(TopicRecord):
     """Where the flow began to copy a topic after a turn, by partition."""
 
     KEY: ClassVar[str] = "cut/"
 
-    source_id: UUID = stored(uuid)
-    target_id: UUID = stored(uuid)
-    skip_from: Mapping[int, int] = stored(_offsets)
+    source_id: TopicId
+    target_id: TopicId
+    skip_from: Offsets
     """The cuts: from this source offset on no record of the flow in the other direction can be there."""
-    emptied: Mapping[int, int] = stored(_offsets, default_factory=dict)
+    emptied: Offsets = field(default_factory=dict)
     """Target offset before which everything was deleted on the copy. Brokers that are killed within a minute
     lose that, so it is proven again before clients read the copy."""
-    rebuilt: Mapping[int, int] = stored(_offsets, default_factory=dict)
+    rebuilt: Offsets = field(default_factory=dict)
     """Source offset at which copying began, before the cut: the records between were copied once before
     and are copied again, of every producer. Without it copying began at the cut."""
-    crossings: Mapping[int, tuple[tuple[int, ...], ...]] = stored(_crossings, default_factory=dict)
+    crossings: _Crossings = field(default_factory=dict)
     """Where both sides have the same records in another order: the fields of each
     :class:`drkit.offsets.crossing.Crossing`."""
-    kept: Mapping[int, tuple[Any, ...]] = stored(_kept, default_factory=dict)
+    kept: _Kept = field(default_factory=dict)
     """Of a tail that the target has kept and that was appended to the source after the cut: the source offset
     after its last record, and the producer ids that wrote it. Before that offset they are left out."""
 
@@ -60,7 +192,7 @@ class CutRecord(TopicRecord):
         return tuple(Crossing(*each) for each in self.crossings.get(partition, ()))
 
     def to_json(self) -> dict[str, Any]:
-        """See :class:`Body`; a topic without such partitions has only the earlier fields."""
+        """Return the fields; a topic without such partitions has only the earlier ones."""
         found = Body.to_json(self)
         return {key: value for key, value in found.items() if value or key not in _MAY_BE_EMPTY}
 
@@ -94,7 +226,7 @@ class CutRecord(TopicRecord):
             skip_from={**self.skip_from, partition: offset},
             emptied=_with(self.emptied, partition, emptied),
             rebuilt=_with(self.rebuilt, partition, rebuilt),
-            crossings=_with(self.crossings, partition, tuple(map(tuple, crossings)) or None),
+            crossings=_with(self.crossings, partition, tuple((*each,) for each in crossings) or None),
             kept=_with(self.kept, partition, kept),
         )
 
@@ -104,7 +236,7 @@ def _with(values: Mapping[int, T], partition: int, value: T | None) -> dict[int,
     return others if value is None else {**others, partition: value}
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class ReturnRecord(TopicRecord):
     """Since a turn the flow copies into a topic whose opposite flow was promoted.
 
@@ -113,16 +245,16 @@ class ReturnRecord(TopicRecord):
 
     KEY: ClassVar[str] = "return/"
 
-    promoted_by: str = stored(name)
+    promoted_by: Name
     """Id of the failover's run that promoted the topic in the other direction."""
-    run_id: str = stored(name)
+    run_id: Name
     """Id of the run that made this side passive."""
-    at_ms: int = stored(whole())
-    clients_cut: str | None = stored(optional(prose), default=None, omit_none=True)
+    at_ms: Count
+    clients_cut: Omitted[Prose] = None
     """How clients are kept off the passive side where no ACL does it."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class HeldSettingsRecord(TopicRecord):
     """A person had the new primary keep all of a topic until another cluster has it, too.
 
@@ -131,14 +263,14 @@ class HeldSettingsRecord(TopicRecord):
 
     KEY: ClassVar[str] = "held-settings/"
 
-    at_ms: int = stored(whole())
+    at_ms: Count
     """When it last changed a setting; 0: it never did."""
-    by: str = stored(prose)
-    before: Mapping[str, str | None] = stored(mapping_of(name, optional(prose)))
+    by: Prose
+    before: Map[Name, Prose | None]
     """By setting: its value on the topic before; None: the topic had none of its own."""
-    held: Mapping[str, str] = stored(mapping_of(name, prose))
+    held: Map[Name, Prose]
     """By setting: the value that keeps everything."""
-    ended_ms: int | None = stored(optional(whole()), default=None, omit_none=True)
+    ended_ms: Omitted[Count] = None
     """When they were put back; None: they are held."""
 
     def holds(self, settings: Mapping[str, str | None]) -> bool:
@@ -151,8 +283,8 @@ class HeldSettingsRecord(TopicRecord):
         return {} if is_over else self.held
 
 
-@record
-class WrittenRecord(StateRecord):
+@dataclass(frozen=True, slots=True)
+class WrittenRecord(PartitionRecord):
     """Another client wrote to a partition of the passive side after a turn: no more records are copied to it.
 
     It holds for these topics since that turn; see :func:`drkit.flow_state.copied_topics.written_of`.
@@ -160,23 +292,13 @@ class WrittenRecord(StateRecord):
 
     KEY: ClassVar[str] = "written/"
 
-    source_id: UUID = stored(uuid)
-    target_id: UUID = stored(uuid)
-    offset: int = stored(whole())
+    source_id: TopicId
+    target_id: TopicId
+    offset: Count
     """Target offset of the first of these records."""
-    producer_id: int = stored(whole(-1))
+    producer_id: Annotated[int, whole(-1)]
     """Of that record; −1: a producer without an id wrote it."""
-    at_ms: int = stored(whole())
+    at_ms: Count
     """When a copy task found it."""
-    began_at: int | None = stored(optional(whole()), default=None, omit_none=True)
+    began_at: Omitted[Count] = None
     """The partition's cut at that time; None: the partition is younger than the turn, and has none."""
-
-    @classmethod
-    def check_name(cls, name: str) -> None:
-        """See :class:`StateRecord`."""
-        partition_of(name)
-
-    @staticmethod
-    def name_of(partition: TopicPartition) -> str:
-        """The name in the key for a source partition."""
-        return f"{partition.topic}/{partition.partition}"

@@ -9,24 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-import json
-from typing import Any, Final
+from typing import Final
 
-from drkit.flow_state.codec.body import Body, record, stored
-from drkit.flow_state.codec.fields import (
-    Fields,
-    mapping_of,
-    member,
-    name,
-    optional,
-    prose,
-    text,
-    topic_name,
-    tuple_of,
-    whole,
-)
-from drkit.flow_state.kinds.failover import acls as acls_of
-from drkit.topology.acls import Acl, to_json
+from drkit.flow_state.codec.fields import Count, Many, Name, Prose, TopicName
+from drkit.flow_state.codec.record import Body
+from drkit.flow_state.kinds.failover import Acls, Sizes
+from drkit.topology.acls import Acl
 
 ANY_RUN: Final = "*"
 
@@ -48,42 +36,27 @@ class FenceMark(StrEnum):
     """The fences of these topics belong to another run, which has no record here."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class FenceEntry(Body):
     """One entry."""
 
-    mark: FenceMark = stored(member(FenceMark))
-    run_id: str = stored(name)
+    mark: FenceMark
+    run_id: Name
     """:data:`ANY_RUN`: of every run, for fences that were lifted or taken."""
-    token: str = stored(name)
+    token: Name
     """Differs in every entry."""
-    flow: str = stored(prose)
-    term: int = stored(whole())
-    at_ms: int = stored(whole())
-    topics: tuple[str, ...] = stored(tuple_of(topic_name), default=())
+    flow: Prose
+    term: Count
+    at_ms: Count
+    topics: Many[TopicName] = ()
     """Of the source."""
-    method: str = stored(prose, default="")
-    sizes: Mapping[str, str | None] = stored(
-        mapping_of(topic_name, optional(text(32))), default_factory=dict[str, str | None]
-    )
+    method: Prose = ""
+    sizes: Sizes = field(default_factory=dict[str, str | None])
     """Topic → its ``max.message.bytes`` before the fence; None: it had none of its own."""
-    acls: frozenset[Acl] = stored(acls_of, default=frozenset())
+    acls: Acls = frozenset()
     """The ACLs of the fence."""
-    why: str = stored(prose, default="")
+    why: Prose = ""
     """The statement of a person; empty: none was needed."""
-
-    @classmethod
-    def decode(cls, value: bytes) -> FenceEntry:
-        """The entry in these bytes. Raises Malformed."""
-        return cls.read(Fields.parse(value))
-
-    def encode(self) -> bytes:
-        """The entry as bytes."""
-        return json.dumps(self.to_json()).encode()
-
-    def to_json(self) -> dict[str, Any]:
-        """See :class:`Body`."""
-        return {**Body.to_json(self), "acls": to_json(self.acls)}
 
 
 @dataclass(frozen=True, slots=True)

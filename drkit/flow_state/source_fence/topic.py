@@ -10,12 +10,11 @@ from drkit.clock import wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError, Failed
 from drkit.flow_state.codec.fields import Malformed
-from drkit.flow_state.names import fence_topic
+from drkit.flow_state.names import ADOPTED, BEGUN, fence_topic
 from drkit.flow_state.source_fence.entries import FenceEntry, FenceLog, FenceMark
 from drkit.kafka.admin import Cluster
-from drkit.kafka.own_topics import appeared, create_own_topic
 from drkit.kafka.reading.signed_log import SignedLog
-from drkit.kafka.topics import describe_topics
+from drkit.kafka.topics import appeared, create_own_topic, describe_topics
 from drkit.wire import Record
 
 _CONFIGS: Final = {
@@ -45,6 +44,8 @@ class FenceTopic:
 
     def _begin(self) -> None:
         self._fences, self._refused = FenceLog(), dict[str, str]()
+        self._signed: FenceLog | None = None
+        """The entries since `drkit control adopt` began to sign all of them again."""
 
     def __enter__(self) -> Self:
         return self
@@ -92,6 +93,9 @@ class FenceTopic:
         if record.key is None or record.value is None:
             return
         key = record.key.decode(errors="replace")
+        if record.key == ADOPTED and not why and self._source.control is not None:
+            self._adopt(record.value)
+            return
         self._refused.pop(key, None)
         if why:
             self._refused[key] = why
@@ -101,8 +105,16 @@ class FenceTopic:
         except Malformed as error:
             self._refused[key] = str(error)
             return
-        if entry.token not in self._fences.tokens:  # a replayed one adds no information
-            self._fences.take(entry)
+        for log in (self._fences, self._signed):
+            if log is not None and entry.token not in log.tokens:  # a replayed one adds no information
+                log.take(entry)
+
+    def _adopt(self, mark: bytes) -> None:
+        """Replace the entries by those that were signed again: these are whole, and in their order."""
+        if mark == BEGUN:
+            self._signed = FenceLog()
+        elif self._signed is not None:
+            self._fences, self._signed, self._refused = self._signed, None, {}
 
     def append(self, entry: FenceEntry) -> FenceLog:
         """Make an entry durable (acks=all), and read everything back; entries of others may be before it.
@@ -117,11 +129,8 @@ class FenceTopic:
         self._log.append((f"{entry.run_id}/{entry.token}".encode(), entry.encode()))
         log = self.read()
         if entry.token not in log.tokens:
-            raise Failed(
-                "own_topic_unwritable",
-                where=self.where,
-                evidence=f"{entry.mark} of run {entry.run_id} was accepted, and is not there",
-            )
+            evidence = f"{entry.mark} of run {entry.run_id} was accepted, and is not there"
+            raise Failed("own_topic_unwritable", where=self.where, evidence=evidence)
         return log
 
     def entry(self, mark: FenceMark, run_id: str, term: int, **more: object) -> FenceEntry:

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
+from kafka.protocol.admin import DescribeUserScramCredentialsRequest
 from kafka.protocol.admin.acl import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
 
 from drkit.config import ClusterSettings
 from drkit.errors import DrkitError, Failed, NotAuthorized
 from drkit.kafka import codes
 from drkit.kafka.admin import Cluster
-from drkit.kafka.one_shot import ask_once
-from drkit.kafka.raw import RawCluster
+from drkit.kafka.raw import RawCluster, ask_once
 from drkit.kafka.security.settings import read_security
 from drkit.kafka.topics import broker_config
 from drkit.topology.acls import Acl, AclOperation, PatternKind, Permission, ResourceKind
@@ -36,7 +36,7 @@ _BY_NAME: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
 _RESOURCES: Final = {2: ResourceKind.TOPIC, 3: ResourceKind.GROUP, 5: ResourceKind.TRANSACTIONAL_ID}
 _PATTERNS: Final = {3: PatternKind.LITERAL, 4: PatternKind.PREFIXED}
 _PERMISSIONS: Final = {2: Permission.DENY, 3: Permission.ALLOW}
-_OPERATIONS: Final = {
+OPERATIONS: Final = {
     2: AclOperation.ALL,
     3: AclOperation.READ,
     4: AclOperation.WRITE,
@@ -50,7 +50,7 @@ _OPERATIONS: Final = {
 }
 _NUMBERS: Final[dict[str, int]] = {
     kind: number
-    for table in (_RESOURCES, _PATTERNS, _PERMISSIONS, _OPERATIONS)
+    for table in (_RESOURCES, _PATTERNS, _PERMISSIONS, OPERATIONS)
     for number, kind in table.items()
 }
 
@@ -157,7 +157,7 @@ async def _list(cluster: RawCluster, alias: str) -> ListedAcls:
                 try:
                     kinds = (
                         _PATTERNS[at.pattern_type],
-                        _OPERATIONS[acl.operation],
+                        OPERATIONS[acl.operation],
                         _PERMISSIONS[acl.permission_type],
                     )
                 except KeyError:
@@ -240,3 +240,20 @@ def _error(alias: str, what: str, code: int, message: str | None, operation: str
         hint=f"grant drkit's principal {operation} on the cluster (ACL), or set sync_topic_acls = false",
         what=what,
     )
+
+
+def scram_users(settings: ClusterSettings) -> frozenset[str]:
+    """The users with SCRAM credentials on a cluster.
+
+    :raises Failed: the brokers do not tell: drkit's principal lacks DESCRIBE on the cluster
+    :raises ClusterUnreachable: no answer
+    """
+
+    async def question(cluster: RawCluster) -> frozenset[str]:
+        answer = await cluster.send(DescribeUserScramCredentialsRequest(users=None))
+        if answer.error_code:
+            evidence = f"error {answer.error_code}: {answer.error_message or 'no text'}"
+            raise Failed("scram_users_unknown", where=settings.alias, evidence=evidence)
+        return frozenset(result.user for result in answer.results)
+
+    return ask_once(settings, "users", question, what=f"ask {settings.alias} for its users")

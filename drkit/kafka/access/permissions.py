@@ -7,51 +7,31 @@ that does not exist, or an unused producer id. Without an authorizer everything 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
-from kafka.protocol.admin import DescribeClusterRequest
+from kafka.protocol.admin import DescribeClusterRequest, DescribeGroupsRequest
 from kafka.protocol.admin.configs import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 from kafka.protocol.admin.topics import CreatePartitionsRequest, CreateTopicsRequest
 from kafka.protocol.admin.transactions import DescribeProducersRequest
+from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer.produce import ProduceRequest
 from kafka.protocol.producer.transaction import EndTxnRequest
 
 from drkit.config import ClusterSettings
-from drkit.kafka.access.group_permissions import may_commit, may_delete, may_describe
+from drkit.kafka import codes
+from drkit.kafka.access.acls import OPERATIONS
 from drkit.kafka.codes import NOT_AUTHORIZED, UNKNOWN_TOPIC_OR_PARTITION
-from drkit.kafka.one_shot import ask_once
-from drkit.kafka.raw import RawCluster
+from drkit.kafka.raw import RawCluster, ask_once
+from drkit.topology.acls import IMPLIED_BY, AclOperation
 
 _BY_NAME: Final = 12
 """The last version of Produce that names topics; later ones have ids, which a missing topic has not."""
 _TOPIC_RESOURCE: Final = 2
 _BROKER_RESOURCE: Final = 4
 """Numbers of ``ConfigResource``."""
-
-
-class OperationCode(IntEnum):
-    """Kafka's ``AclOperation``, as far as drkit needs it."""
-
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-
-
-IMPLIED: Final = {
-    OperationCode.DESCRIBE: frozenset(
-        {OperationCode.READ, OperationCode.WRITE, OperationCode.DELETE, OperationCode.ALTER}
-    ),
-    OperationCode.DESCRIBE_CONFIGS: frozenset({OperationCode.ALTER_CONFIGS}),
-}
-"""What Kafka allows along with others (``AclOperation``)."""
 
 
 class Resource(IntEnum):
@@ -71,7 +51,7 @@ class Need(NamedTuple):
 
     resource: Resource
     name: str
-    operation: OperationCode
+    operation: AclOperation
     why: str
 
     def __str__(self) -> str:
@@ -120,14 +100,14 @@ async def _missing(cluster: RawCluster, needs: list[Need]) -> list[Need]:
     return found
 
 
-async def _group_operations(cluster: RawCluster, needs: Iterable[Need]) -> set[tuple[str, OperationCode]]:
+async def _group_operations(cluster: RawCluster, needs: Iterable[Need]) -> set[tuple[str, AclOperation]]:
     """What is allowed on the groups of some needs; they may exist or not."""
     questions = {
-        OperationCode.DESCRIBE: may_describe,
-        OperationCode.READ: may_commit,
-        OperationCode.DELETE: may_delete,
+        AclOperation.DESCRIBE: may_describe,
+        AclOperation.READ: may_commit,
+        AclOperation.DELETE: may_delete,
     }
-    by_operation: dict[OperationCode, list[str]] = {}
+    by_operation: dict[AclOperation, list[str]] = {}
     for need in needs:
         by_operation.setdefault(need.operation, []).append(need.name)
     return {
@@ -137,12 +117,12 @@ async def _group_operations(cluster: RawCluster, needs: Iterable[Need]) -> set[t
     }
 
 
-async def _cluster_operations(cluster: RawCluster, wanted: Collection[OperationCode]) -> set[OperationCode]:
+async def _cluster_operations(cluster: RawCluster, wanted: Collection[AclOperation]) -> set[AclOperation]:
     """The operations allowed on the cluster: it lists them with DESCRIBE; DESCRIBE_CONFIGS is tried."""
     answer = await cluster.send(DescribeClusterRequest(include_cluster_authorized_operations=True))
     found = set(_operations(answer.authorized_operations))
-    if OperationCode.DESCRIBE_CONFIGS in wanted and await _may_read_broker_settings(cluster):
-        found.add(OperationCode.DESCRIBE_CONFIGS)
+    if AclOperation.DESCRIBE_CONFIGS in wanted and await _may_read_broker_settings(cluster):
+        found.add(AclOperation.DESCRIBE_CONFIGS)
     return found
 
 
@@ -153,8 +133,8 @@ async def _may_read_broker_settings(cluster: RawCluster) -> bool:
 
 
 async def _topic_operations(
-    cluster: RawCluster, names: list[str], wanted: set[OperationCode]
-) -> dict[str, set[OperationCode]]:
+    cluster: RawCluster, names: list[str], wanted: set[AclOperation]
+) -> dict[str, set[AclOperation]]:
     topic_of = MetadataRequest.MetadataRequestTopic
     if not names:
         return {}
@@ -166,13 +146,13 @@ async def _topic_operations(
         )
     )
     # To ask for DELETE is to delete: it counts only for topics that exist, which the brokers report.
-    found: dict[str, set[OperationCode]] = {n: {OperationCode.DELETE} for n in names}
+    found: dict[str, set[AclOperation]] = {n: {AclOperation.DELETE} for n in names}
     unknown = []
     for topic in answer.topics:
         if topic.error_code == UNKNOWN_TOPIC_OR_PARTITION or topic.error_code in NOT_AUTHORIZED:
             unknown.append(topic.name)
         else:
-            found[topic.name] = {*_operations(topic.authorized_operations), OperationCode.CREATE}
+            found[topic.name] = {*_operations(topic.authorized_operations), AclOperation.CREATE}
     if unknown:
         for operation, question in _QUESTIONS.items():
             if operation in wanted:
@@ -188,15 +168,19 @@ async def _may_write_as(cluster: RawCluster, transactional_id: str) -> bool:
     """Whether drkit may end a transaction of this id: asked with an unused producer id."""
     answer = await cluster.send(
         EndTxnRequest(
-            version=3, transactional_id=transactional_id, producer_id=-1, producer_epoch=0, committed=False
+            max_version=3,
+            transactional_id=transactional_id,
+            producer_id=-1,
+            producer_epoch=0,
+            committed=False,
         )
     )
     return answer.error_code not in NOT_AUTHORIZED
 
 
-def _operations(codes: Collection[int] | None) -> frozenset[OperationCode]:
-    told = {o for o in OperationCode if o in (codes or ())}
-    return frozenset(told | {o for o, by in IMPLIED.items() if told & by})
+def _operations(codes: Collection[int] | None) -> frozenset[AclOperation]:
+    told = {OPERATIONS[code] for code in codes or () if code in OPERATIONS}
+    return frozenset(told | {o for o, by in IMPLIED_BY.items() if told & by})
 
 
 Question = tuple[Any, Callable[[Any], Iterable[tuple[str, int]]]]
@@ -214,7 +198,7 @@ def _ask_write(names: list[str]) -> Question:
         topic_of(name=n, partition_data=[topic_of.PartitionProduceData(index=0, records=None)]) for n in names
     ]
     request = ProduceRequest(
-        version=_BY_NAME, transactional_id=None, acks=-1, timeout_ms=1000, topic_data=data
+        max_version=_BY_NAME, transactional_id=None, acks=-1, timeout_ms=1000, topic_data=data
     )
     return request, lambda a: ((t.name, p.error_code) for t in a.responses for p in t.partition_responses)
 
@@ -253,11 +237,77 @@ def _ask_alter_configs(names: list[str]) -> Question:
     return request, lambda a: ((r.resource_name, r.error_code) for r in a.responses)
 
 
-_QUESTIONS: Final[dict[OperationCode, Callable[[list[str]], Question]]] = {
-    OperationCode.READ: _ask_read,
-    OperationCode.WRITE: _ask_write,
-    OperationCode.CREATE: _ask_create,
-    OperationCode.ALTER: _ask_alter,
-    OperationCode.DESCRIBE_CONFIGS: _ask_describe_configs,
-    OperationCode.ALTER_CONFIGS: _ask_alter_configs,
+_QUESTIONS: Final[dict[AclOperation, Callable[[list[str]], Question]]] = {
+    AclOperation.READ: _ask_read,
+    AclOperation.WRITE: _ask_write,
+    AclOperation.CREATE: _ask_create,
+    AclOperation.ALTER: _ask_alter,
+    AclOperation.DESCRIBE_CONFIGS: _ask_describe_configs,
+    AclOperation.ALTER_CONFIGS: _ask_alter_configs,
 }
+
+
+_AT_ONCE: Final = 500
+_LANES: Final = 10
+_NOWHERE: Final = ("drkit-nowhere", -1)
+"""No topic has a partition of this number: a commit for it stores nothing."""
+_OUTSIDE: Final = -1
+_COMMIT_BY_NAME: Final = 9
+"""The last version of OffsetCommit that names topics."""
+
+
+async def may_describe(cluster: RawCluster, groups: Iterable[str]) -> list[str]:
+    """Those of the groups that drkit may DESCRIBE: see their members and offsets."""
+    names = list(groups)
+    found = []
+    for at in range(0, len(names), _AT_ONCE):
+        some = names[at : at + _AT_ONCE]
+        answer = await cluster.send(DescribeGroupsRequest(groups=some, include_authorized_operations=False))
+        found += [g.group_id for g in answer.groups if g.error_code != codes.GROUP_AUTHORIZATION_FAILED]
+    return found
+
+
+async def may_commit(cluster: RawCluster, groups: Iterable[str]) -> list[str]:
+    """Those of the groups that drkit may READ: commit offsets for them."""
+
+    async def ask(group: str) -> bool:
+        topic_of = OffsetCommitRequest.OffsetCommitRequestTopic
+        partition = topic_of.OffsetCommitRequestPartition(
+            partition_index=_NOWHERE[1], committed_offset=0, committed_metadata=""
+        )
+        request = OffsetCommitRequest(
+            group_id=group,
+            generation_id_or_member_epoch=_OUTSIDE,
+            member_id="",
+            topics=[topic_of(name=_NOWHERE[0], partitions=[partition])],
+            max_version=_COMMIT_BY_NAME,
+        )
+        answer = await cluster.send(request)
+        return all(
+            p.error_code != codes.GROUP_AUTHORIZATION_FAILED for t in answer.topics for p in t.partitions
+        )
+
+    return await _each(cluster, groups, ask)
+
+
+async def may_delete(cluster: RawCluster, groups: Iterable[str]) -> list[str]:
+    """Those of the groups that drkit may DELETE."""
+
+    async def ask(group: str) -> bool:
+        answer = await cluster.send(OffsetDeleteRequest(group_id=group, topics=[]))
+        return bool(answer.error_code != codes.GROUP_AUTHORIZATION_FAILED)
+
+    return await _each(cluster, groups, ask)
+
+
+async def _each(
+    cluster: RawCluster, groups: Iterable[str], ask: Callable[[str], Awaitable[bool]]
+) -> list[str]:
+    """Those for which the answer is yes; some are asked at once."""
+    names = list(groups)
+
+    async def lane(mine: list[str]) -> list[str]:
+        return [group for group in mine if await ask(group)]
+
+    lanes = [names[n::_LANES] for n in range(min(_LANES, len(names)))]
+    return [group for found in await cluster.loop.together(lane, lanes) for group in found]

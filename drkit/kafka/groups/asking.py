@@ -7,11 +7,12 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from kafka.errors import IncompatibleBrokerVersion
 from kafka.protocol.admin import ListGroupsRequest
-from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
+from kafka.protocol.metadata import FindCoordinatorRequest
 
 from drkit.clock import monotonic
 from drkit.kafka import codes
 from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.requests import describe_cluster
 
 T = TypeVar("T")
 CALL_MS: Final = 10_000
@@ -147,12 +148,9 @@ async def _brokers(cluster: RawCluster) -> list[int]:
     One that came back since, or was added, has groups, too; those of one that is gone have moved.
     """
     try:
-        answer = await cluster.send(
-            MetadataRequest(topics=[], allow_auto_topic_creation=False), timeout_ms=CALL_MS
-        )
+        return [broker.id for broker in (await describe_cluster(cluster)).brokers]
     except RawError:
         return cluster.nodes()
-    return sorted(b.node_id for b in answer.brokers)
 
 
 async def _list_at(cluster: RawCluster, node: int, patience: float) -> tuple[list[Any], int]:

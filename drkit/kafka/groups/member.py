@@ -7,8 +7,10 @@ import re
 import struct
 from typing import Any, Final, NamedTuple
 
-_SHORT: Final = struct.Struct(">h")
-_INT: Final = struct.Struct(">i")
+from kafka.protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+
+_FIRST_VERSION: Final = bytes(2)
+"""Later versions only add fields at the end, which not every client fills as it should."""
 _OTHER_CLASS: Final = "[:"
 """Begins a class of the broker's dialect, as in ``[[:alpha:]]``; Python takes it for these two characters."""
 
@@ -74,32 +76,14 @@ def reads_of(metadata: bytes, assignment: bytes) -> Reads | None:
     """What a member of the classic protocol reads; None: unknown.
 
     A coordinator describes neither while the group rebalances.
-
-    :param metadata: of the member's subscription; its later versions only add fields at the end
     """
     if not metadata:
         return None
     try:
-        return Reads(frozenset(_names(metadata, partitions=False)) | frozenset(_assigned(assignment)))
-    except (struct.error, UnicodeDecodeError, ValueError):
+        topics = set(ConsumerProtocolSubscription.decode(_FIRST_VERSION + metadata[2:]).topics)
+        if assignment:
+            parts = ConsumerProtocolAssignment.decode(_FIRST_VERSION + assignment[2:]).assigned_partitions
+            topics |= {part.topic for part in parts}
+    except (struct.error, ValueError, TypeError):  # also for null where there must be a list
         return None
-
-
-def _assigned(assignment: bytes) -> list[str]:
-    return _names(assignment, partitions=True) if assignment else []
-
-
-def _names(data: bytes, *, partitions: bool) -> list[str]:
-    """The topics of a subscription, or of an assignment, which has partitions after each."""
-    at, names = _SHORT.size, list[str]()
-    number, at = _INT.unpack_from(data, at)[0], at + _INT.size
-    for _ in range(number):
-        length, at = _SHORT.unpack_from(data, at)[0], at + _SHORT.size
-        if length < 0 or at + length > len(data):
-            raise ValueError(length)
-        names.append(data[at : at + length].decode())
-        at += length
-        if partitions:
-            count, at = _INT.unpack_from(data, at)[0], at + _INT.size
-            at += count * _INT.size
-    return names
+    return Reads(frozenset(topics))

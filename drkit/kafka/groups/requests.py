@@ -7,20 +7,31 @@ call. Classic groups and those of KIP-848; a group's error stays its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 import math
 from typing import Any, Final, NamedTuple
 
 from kafka.errors import IncompatibleBrokerVersion, for_code
 from kafka.protocol.admin import DeleteGroupsRequest, DescribeGroupsRequest
-from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
+from kafka.protocol.api_message import ApiMessage
+from kafka.protocol.consumer import (
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+)
 
 from drkit.clock import boottime
+from drkit.config import ClusterSettings
 from drkit.errors import ClusterUnreachable, Failed, NotAuthorized
 from drkit.kafka.codes import (
     GROUP_AUTHORIZATION_FAILED,
     GROUP_ID_NOT_FOUND,
+    NONE,
     TOPIC_AUTHORIZATION_FAILED,
+    UNKNOWN_MEMBER_ID,
+    UNSUPPORTED_VERSION,
 )
 from drkit.kafka.groups.asking import (
     CALL_MS,
@@ -31,14 +42,39 @@ from drkit.kafka.groups.asking import (
     Coordinators,
     list_everywhere,
 )
-from drkit.kafka.groups.member import Member, classic_member, consumer_member
-from drkit.kafka.groups.messages import ConsumerGroupDescribeRequest
-from drkit.kafka.raw import RawCluster
+from drkit.kafka.groups.member import Member, classic_member, consumer_member, share_member
+from drkit.kafka.raw import RawCluster, ask_once
+from drkit.kafka.requests import grouped
 from drkit.model import TopicPartition
+
+_PACKAGE: Final = "drkit.kafka.schemas"
+
+
+class ConsumerGroupDescribeRequest(ApiMessage, load_json=_PACKAGE):  # type: ignore[call-arg,misc]
+    """Asks for groups of the consumer protocol (KIP-848)."""
+
+
+class ConsumerGroupDescribeResponse(ApiMessage, load_json=_PACKAGE):  # type: ignore[call-arg,misc]
+    """Contains their members."""
+
+
+class ShareGroupDescribeRequest(ApiMessage, load_json=_PACKAGE):  # type: ignore[call-arg,misc]
+    """Asks for share groups (KIP-932)."""
+
+
+class ShareGroupDescribeResponse(ApiMessage, load_json=_PACKAGE):  # type: ignore[call-arg,misc]
+    """Contains their members."""
+
 
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
-"""Types of groups: the classic protocol, or that of KIP-848."""
+SHARE: Final = "share"
+"""Types of groups: the classic protocol, that of KIP-848, or share groups (KIP-932), without offsets."""
+_DESCRIBING: Final[dict[str, tuple[Callable[[list[str]], Any], Callable[[Any], Member]]]] = {
+    CLASSIC: (partial(DescribeGroupsRequest, include_authorized_operations=False), classic_member),
+    CONSUMER: (partial(ConsumerGroupDescribeRequest, include_authorized_operations=False), consumer_member),
+    SHARE: (partial(ShareGroupDescribeRequest, include_authorized_operations=False), share_member),
+}
 EMPTY: Final = "Empty"
 DEAD: Final = "Dead"
 """States of groups; a group that does not exist is dead."""
@@ -120,31 +156,37 @@ class Groups:
     async def describe(self, groups: Iterable[str]) -> dict[str, Answered[GroupDescription]]:
         """State and members; a group that does not exist is dead and has none."""
         names = list(groups)
-        out = await self._coordinators.ask(names, self._describe_classic, per_request=DESCRIBED)
+        out = await self._describe(names, CLASSIC)
         others = [g for g, a in out.items() if a.value is not None and a.value.state == DEAD]
-        try:
-            out |= await self._coordinators.ask(others, self._describe_consumer, per_request=DESCRIBED)
-        except IncompatibleBrokerVersion:
-            return out  # a cluster without KIP-848
+        with suppress(IncompatibleBrokerVersion):  # a cluster without KIP-848
+            out |= await self._describe(others, CONSUMER)
         return out
+
+    async def describe_share(self, groups: Iterable[str]) -> dict[str, Answered[GroupDescription]]:
+        """State and members of share groups (KIP-932); empty where the brokers do not know the request."""
+        with suppress(IncompatibleBrokerVersion):
+            return await self._describe(groups, SHARE)
+        return {}
 
     async def knows_consumer_groups(self) -> bool:
         """Return whether the cluster has the consumer group protocol (KIP-848)."""
-        try:
-            await self._coordinators.ask(["drkit"], self._describe_consumer, per_request=1)
-        except IncompatibleBrokerVersion:
-            return False
-        return True
+        with suppress(IncompatibleBrokerVersion):
+            await self._describe(["drkit"], CONSUMER)
+            return True
+        return False
 
-    async def _describe_classic(self, node: int, groups: list[str]) -> dict[str, Answered[GroupDescription]]:
-        request = DescribeGroupsRequest(groups=groups, include_authorized_operations=False)
-        answer = await self._cluster.send(request, node, timeout_ms=CALL_MS)
-        return {g.group_id: described(g, CLASSIC, classic_member) for g in answer.groups}
+    async def _describe(self, groups: Iterable[str], kind: str) -> dict[str, Answered[GroupDescription]]:
+        """Raises IncompatibleBrokerVersion where the brokers have no groups of this kind."""
+        request, member = _DESCRIBING[kind]
 
-    async def _describe_consumer(self, node: int, groups: list[str]) -> dict[str, Answered[GroupDescription]]:
-        request = ConsumerGroupDescribeRequest(group_ids=groups, include_authorized_operations=False)
-        answer = await self._cluster.send(request, node, timeout_ms=CALL_MS)
-        return {g.group_id: described(g, CONSUMER, consumer_member) for g in answer.groups}
+        async def ask(node: int, names: list[str]) -> dict[str, Answered[GroupDescription]]:
+            answer = await self._cluster.send(request(names), node, timeout_ms=CALL_MS)
+            # Brokers of 3.x list the request of KIP-848 and refuse it where the protocol is switched off.
+            if any(g.error_code == UNSUPPORTED_VERSION for g in answer.groups):
+                raise IncompatibleBrokerVersion(f"{self._cluster.alias} has no groups of type {kind}")
+            return {g.group_id: _described(g, kind, member) for g in answer.groups}
+
+        return await self._coordinators.ask(groups, ask, per_request=DESCRIBED)
 
     async def committed(self, groups: Iterable[str], *, stable: bool = False) -> dict[str, Answered[Offsets]]:
         """All committed offsets of some groups; a group that does not exist has none.
@@ -230,12 +272,11 @@ class Groups:
     ) -> Answered[dict[TopicPartition, int]]:
         """Delete some committed offsets of a group (KIP-496); error codes per partition."""
         topic_of = OffsetDeleteRequest.OffsetDeleteRequestTopic
-        by_topic: dict[str, list[Any]] = {}
-        for topic, number in partitions:
-            by_topic.setdefault(topic, []).append(
-                topic_of.OffsetDeleteRequestPartition(partition_index=number)
-            )
-        topics = [topic_of(name=t, partitions=p) for t, p in by_topic.items()]
+        part_of = topic_of.OffsetDeleteRequestPartition
+        topics = [
+            topic_of(name=t, partitions=[part_of(partition_index=n) for n in numbers])
+            for t, numbers in grouped(partitions)
+        ]
 
         async def ask(node: int, names: list[str]) -> dict[str, Answered[dict[TopicPartition, int]]]:
             request = OffsetDeleteRequest(group_id=names[0], topics=topics)
@@ -263,7 +304,7 @@ def failure(code: int, what: str, where: str) -> Failed:
     )
 
 
-def described(group: Any, kind: str, member: Callable[[Any], Member]) -> Answered[GroupDescription]:
+def _described(group: Any, kind: str, member: Callable[[Any], Member]) -> Answered[GroupDescription]:
     """A group as a broker describes it."""
     if group.error_code == NOT_FOUND or (not group.error_code and group.group_state == DEAD):
         return Answered(0, GroupDescription(DEAD, "", ()))
@@ -297,3 +338,73 @@ def _common(codes: Iterable[int]) -> int:
     if passing := distinct & PASSES:
         return passing.pop()
     return distinct.pop() if len(distinct) == 1 else 0
+
+
+_REASON: Final = "removed by drkit: the group is moved to another cluster"
+_MIN_VERSION: Final = 3
+"""From here on a request names several members, static ones by their instance ids."""
+
+
+async def leave_groups(cluster: RawCluster, groups: Iterable[str]) -> dict[str, str]:
+    """Remove every member; a group without members is left alone.
+
+    :returns: groups of which some member stayed, and why
+    """
+    names = list(groups)
+    described = await Groups(cluster).describe(names)
+    unknown = {g: f"Kafka error code {a.error}" for g, a in described.items() if a.value is None}
+    full = {g: a.value for g, a in described.items() if a.value is not None and a.value.members}
+
+    async def leave(node: int, some: list[str]) -> dict[str, Answered[None]]:
+        answer = await cluster.send(_leave_request(some[0], full[some[0]]), node, timeout_ms=CALL_MS)
+        codes = [answer.error_code, *(m.error_code for m in answer.members)]
+        return {some[0]: Answered(next((c for c in codes if c not in {NONE, UNKNOWN_MEMBER_ID}), 0))}
+
+    answers = await Coordinators(cluster).ask(full, leave, per_request=1)
+    refused = {g: f"{for_code(a.error).__name__} ({a.error})" for g, a in answers.items() if a.error}
+    return unknown | refused
+
+
+def _leave_request(group: str, found: GroupDescription) -> LeaveGroupRequest:
+    return LeaveGroupRequest(
+        group_id=group,
+        members=[
+            LeaveGroupRequest.MemberIdentity(
+                # A static member is named by its instance alone: its member id changes when it restarts.
+                member_id="" if m.instance is not None else m.id,
+                group_instance_id=m.instance,
+                reason=_REASON,
+            )
+            for m in found.members
+        ],
+        min_version=_MIN_VERSION,
+    )
+
+
+_PURPOSE: Final = "groups"
+
+
+def group_members(settings: ClusterSettings, groups: Iterable[str]) -> dict[str, tuple[Member, ...]]:
+    """The members of some groups; a group that does not exist has none.
+
+    :raises NotAuthorized: drkit's principal may not describe one of them
+    :raises ClusterUnreachable: no answer
+    """
+    wanted = list(groups)
+    answers = ask_once(
+        settings, _PURPOSE, lambda c: Groups(c).describe(wanted), what="ask for the members of a group"
+    )
+    found = {}
+    for group, answer in answers.items():
+        if answer.value is None:
+            raise failure(answer.error, "ask for the members of a group", f"{settings.alias}: {group}")
+        found[group] = answer.value.members
+    return found
+
+
+def listed_groups(settings: ClusterSettings) -> dict[str, ListedGroup]:
+    """The groups that drkit's principal may see.
+
+    :raises ClusterUnreachable: a broker does not answer, so groups may be missing
+    """
+    return ask_once(settings, _PURPOSE, lambda c: Groups(c).listed(), what="list groups")

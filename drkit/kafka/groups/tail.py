@@ -15,9 +15,8 @@ from kafka.protocol.consumer.fetch import FetchRequest
 
 from drkit.errors import NotAuthorized
 from drkit.kafka import codes
-from drkit.kafka.partition_offsets import listed
 from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.requests import LATEST, TopicMetadata, fetch_request, metadata
+from drkit.kafka.requests import LATEST, TopicMetadata, fetch_request, listed, metadata
 from drkit.model import TopicPartition
 from drkit.wire import CorruptBatch
 from drkit.wire.group_log import GroupLog

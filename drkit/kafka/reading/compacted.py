@@ -56,12 +56,15 @@ class NewestValues(dict[bytes, bytes]):
 
     def expect(self, records: Iterable[Record]) -> None:
         """Refuse the keys of records in open transactions: their newest value is not decided."""
-        for record in records:
-            signed = self._signatures
-            if record.key is not None and (
-                signed is None or signed.may_count(record.key, record.value, record.headers)
-            ):
-                self.refused[record.key] = _OPEN
+        for record in filter(self.may_count, records):
+            self.refused[record.key or b""] = _OPEN
+
+    def may_count(self, record: Record) -> bool:
+        """Return whether a record would count if it were the next one."""
+        signed = self._signatures
+        return record.key is not None and (
+            signed is None or signed.may_count(record.key, record.value, record.headers)
+        )
 
 
 def newest_values(
@@ -83,15 +86,15 @@ def newest_values(
             control = cluster.settings.control
             signatures = Signatures(control, topic.name, lambda: cluster.cluster_id) if verified else None
             values = found[topic.name] = NewestValues(signatures)
-            for partition in topic.partitions:
+            for partition in topic.leaders:
                 at = TopicPartition(topic.name, partition)
                 tail = LogTail(
-                    cluster.settings,
+                    raw,
                     at,
                     values.take,
                     values.pass_over,
+                    may_count=values.may_count,
                     unpacked_bytes=LARGE_BYTES,
-                    cluster=raw,
                 )
                 tail.read(seconds)
                 values.expect(tail.undecided)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+import gc
+from operator import methodcaller
+from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ConfluentPartition
 
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings
+from drkit.control_key import Headers
 from drkit.errors import Failed
 from drkit.kafka.admin import Cluster
-from drkit.kafka.client_config import confluent_config
-from drkit.kafka.quiet import QUIET
-from drkit.kafka.reading.groupless import is_passed_over
+from drkit.kafka.clients import QUIET, confluent_config
 from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition
 
@@ -70,6 +71,15 @@ def read_partitions(
         consumer.close()
 
 
+def is_passed_over(error: KafkaError) -> bool:
+    """Return whether a consumer without a group continues after this error.
+
+    librdkafka needs a group's name and looks for its coordinator, which drkit does not use. If an authorizer
+    does not allow that group, its refusal arrives between the records.
+    """
+    return bool(error.retriable()) or error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
+
+
 def _drain(
     consumer: Consumer, alias: str, ends: dict[TopicPartition, int], take: Callable[[Message], bool | None]
 ) -> None:
@@ -98,3 +108,37 @@ def _drain(
                 ends.pop(at, None)
             elif not is_passed_over(error):
                 raise KafkaException(error)
+
+
+NOT_TEXT: Final = "\0"
+"""Replaces a name that is not UTF-8. No other name is equal: librdkafka ends names at a zero byte."""
+_CALL: Final = methodcaller("headers")
+"""A call from C: its result is always checked."""
+
+
+def headers_of(message: Message) -> Headers:
+    """The headers of a record of drkit's own topics; empty if a name is not UTF-8.
+
+    drkit writes no such names: a record with one comes from elsewhere, and must not end its reader.
+    """
+    found = all_headers(message)
+    return () if any(name == NOT_TEXT for name, _ in found) else found
+
+
+def all_headers(message: Message) -> list[tuple[str, bytes | None]]:
+    """The headers of any record; a name that is not UTF-8 is :data:`NOT_TEXT`."""
+    return [_readable(header) for header in _kept(message)]
+
+
+def _kept(message: Message) -> list[Any]:
+    for _ in range(2):  # the first call raises for a name that is not UTF-8; the second returns the list
+        try:
+            return _CALL(message) or []
+        except (SystemError, UnicodeDecodeError):
+            continue
+    return []
+
+
+def _readable(header: tuple[Any, Any]) -> tuple[str, bytes | None]:
+    items = gc.get_referents(header)  # leaves out a null pointer
+    return header if len(items) == len(header) else (NOT_TEXT, items[0])

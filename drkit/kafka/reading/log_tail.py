@@ -1,22 +1,38 @@
-"""Reads one partition of a small topic of drkit's own on and on.
+"""Reads one partition of a small topic of drkit's own on and on, to the end that its current leader knows.
 
 Any client with WRITE on such a topic can put two things there that must not stop its readers:
 
 - an open transaction (KIP-98). Ordinary ``read_committed`` consumers see nothing that follows it, for up to
   15 minutes. Here it hides its own records only: the records of others are read past it.
 - a batch of a few kilobytes that unpacks to gigabytes. It is passed over and named.
+
+A broker that was frozen or cut off takes itself for the leader until it hears of its successor. Until then it
+answers with the end that it knew, and what the successor has acknowledged is missing (decision 0036). So most
+replicas are asked who leads: one of them acknowledged, and knows the leader epoch in which it did.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeVar
+from uuid import UUID
 
+from drkit.clock import monotonic
 from drkit.config import ClusterSettings
+from drkit.counted import counted
+from drkit.errors import ClusterUnreachable, DrkitError, Failed, NotAuthorized
 from drkit.kafka import codes
-from drkit.kafka.raw import RawCluster
-from drkit.kafka.reading.log_end import LogEndReader, LogEnds, NoAnswerYet
-from drkit.kafka.requests import EARLIEST, LATEST, aborted_in, fetch_one, list_offsets
+from drkit.kafka.raw import EventLoop, Future, RawCluster, RawError
+from drkit.kafka.requests import (
+    EARLIEST,
+    LATEST,
+    PartitionLeader,
+    aborted_in,
+    fetch_one,
+    list_offsets,
+    metadata,
+)
 from drkit.model import TopicPartition
 from drkit.wire import (
     AbortedTransactions,
@@ -29,6 +45,16 @@ from drkit.wire import (
     split,
 )
 
+T = TypeVar("T")
+_ONE_MS: Final = 1000
+"""A replica that does not answer in this time is left out."""
+_FEW_SECONDS: Final = 3.0
+"""Seconds to wait for most replicas; then those that answer count. A resumed broker is informed by then."""
+_LEADER_MS: Final = 2000
+"""Then the replicas are asked again who leads."""
+_PAUSE_SECONDS: Final = 0.05
+
+
 _FETCH_BYTES: Final = 1 << 20
 _CALL_MS: Final = 5000
 SMALL_BYTES: Final = 2 << 20
@@ -37,29 +63,51 @@ LARGE_BYTES: Final = 32 << 20
 """Limit of an unpacked batch in topics whose records grow with the number of partitions."""
 
 
-class LogTail(LogEndReader):
+class LogEnds(NamedTuple):
+    """Where a log ends."""
+
+    replicated: int
+    """The high watermark: all that was acknowledged is before it."""
+    decided: int
+    """The last stable offset, asked later: an open transaction hides what follows."""
+
+
+class LogRestarted(Failed):
+    """The log is not the one that was read until now."""
+
+
+class NoAnswerYet(Exception):
+    """An answer without what was asked, so the question is repeated; the text is the evidence."""
+
+
+class LogTail:
     """Reads the records of one partition in their order, over a connection of its own; for one thread.
 
+    :param on: the cluster: its settings, for connections of its own, or existing connections
     :param take: called with each record, in order; never with one of an open or aborted transaction
     :param pass_over: called with the offset of a batch that was not read, and why
     :param may_count: which records of open transactions are kept until these are decided; any client may
         leave any number of them
     :param unpacked_bytes: a batch that unpacks to more is passed over
-    :param cluster: existing connections to use, or None to make own ones
     """
 
     def __init__(
         self,
-        settings: ClusterSettings,
+        on: ClusterSettings | RawCluster,
         at: TopicPartition,
         take: Callable[[Record], None],
         pass_over: Callable[[int, str], None] = lambda _offset, _why: None,
         *,
         may_count: Callable[[Record], bool] = lambda _record: True,
         unpacked_bytes: int = SMALL_BYTES,
-        cluster: RawCluster | None = None,
     ) -> None:
-        super().__init__(settings, at, cluster)
+        self._on, self._at = on, at
+        self._cluster = on if isinstance(on, RawCluster) else None
+        self.topic_id = UUID(int=0)
+        """Id of the topic, or zero before the first answer."""
+        self._replicas: tuple[int, ...] = ()
+        self._few_since: float | None = None
+        """Since when most replicas do not answer."""
         self._take, self._pass_over, self._limit = take, pass_over, unpacked_bytes
         self._may_count = may_count
         self.next_offset = 0
@@ -72,6 +120,11 @@ class LogTail(LogEndReader):
         """Offsets of records whose transaction was committed while an earlier one is still open."""
         self._node: int | None = None
         self._answered = ""
+
+    @property
+    def end(self) -> int:
+        """The first offset not read yet; records of open transactions before it are :attr:`undecided`."""
+        return max(self.next_offset, self._ahead)
 
     @property
     def undecided(self) -> list[Record]:
@@ -88,11 +141,14 @@ class LogTail(LogEndReader):
     def close(self) -> None:
         """Let go of the connections; a later question makes new ones."""
         self._answered = self.cluster_id
-        super().close()
+        if self._cluster is not None and self._cluster is not self._on:
+            self._cluster.close()
+            self._cluster.loop.close()
+            self._cluster = None
 
     def skip_to_last(self, records: int, seconds: float) -> None:
-        """Begin to read at most this many offsets before the end. Raises as :meth:`ask` does."""
-        self.next_offset = max(0, self.ask(seconds).replicated - records)
+        """Begin to read at most this many offsets before the end. Raises as :meth:`read` does."""
+        self.next_offset = max(0, self._run(self._ends, seconds).replicated - records)
 
     def read(self, seconds: float) -> LogEnds:
         """Take the next records up to the end at the time of the call.
@@ -102,22 +158,22 @@ class LogTail(LogEndReader):
         :raises LogRestarted: the log was emptied or created again
         :raises DrkitError: it cannot be read to its end in time
         """
+        ends: LogEnds = self._run(self.to_end, seconds)
+        return ends
 
-        async def to_the_end(cluster: RawCluster) -> LogEnds:
-            leader = await self._leader(cluster)
-            ends = await self._ends_of(cluster, leader)
-            if ends.replicated < self.next_offset:
-                raise self._restarted(f"it ends at {ends.replicated}, but was read up to {self.next_offset}")
-            if not self.next_offset:
-                await self._look(cluster, leader.node, 0)  # also of an empty log: it shows the right to read
-            while self.next_offset < ends.decided or self._ahead < ends.replicated:
-                before = self.next_offset, self._ahead
-                await self._look(cluster, leader.node, 0)
-                if (self.next_offset, self._ahead) == before:
-                    raise NoAnswerYet(f"offset {self._ahead} of {ends.replicated} is not returned")
-            return ends
-
-        ends: LogEnds = self._run(to_the_end, seconds)
+    async def to_end(self, cluster: RawCluster) -> LogEnds:
+        """See :meth:`read`; for :meth:`patiently`."""
+        leader = await self._leader(cluster)
+        ends = await self._ends_of(cluster, leader)
+        if ends.replicated < self.next_offset:
+            raise self._restarted(f"it ends at {ends.replicated}, but was read up to {self.next_offset}")
+        if not self.next_offset:
+            await self._look(cluster, leader.node, 0)  # also of an empty log: it shows the right to read
+        while self.next_offset < ends.decided or self._ahead < ends.replicated:
+            before = self.next_offset, self._ahead
+            await self._look(cluster, leader.node, 0)
+            if (self.next_offset, self._ahead) == before:
+                raise NoAnswerYet(f"offset {self._ahead} of {ends.replicated} is not returned")
         return ends
 
     def poll(self, seconds: float, wait_ms: int) -> bool:
@@ -127,18 +183,25 @@ class LogTail(LogEndReader):
         :raises LogRestarted: the log was emptied or created again
         :raises DrkitError: there was no answer
         """
-
-        async def once(cluster: RawCluster) -> bool:
-            if self._node is None:
-                self._node = (await self._leader(cluster)).node
-            try:
-                return await self._look(cluster, self._node, wait_ms)
-            except BaseException:
-                self._node = None
-                raise
-
-        ended: bool = self._run(once, seconds)
+        ended: bool = self._run(partial(self.look, wait_ms=wait_ms), seconds)
         return ended
+
+    async def look(self, cluster: RawCluster, wait_ms: int = 0) -> bool:
+        """See :meth:`poll`; for :meth:`patiently`."""
+        return await self.on_leader(cluster, lambda node: self._look(cluster, node, wait_ms))
+
+    async def on_leader(self, cluster: RawCluster, ask: Callable[[int], Awaitable[T]]) -> T:
+        """Ask the leader that was found last; after a failure it is looked for again.
+
+        :param ask: called with its node
+        """
+        if self._node is None:
+            self._node = (await self._leader(cluster)).node
+        try:
+            return await ask(self._node)
+        except BaseException:
+            self._node = None
+            raise
 
     async def _look(self, cluster: RawCluster, node: int, wait_ms: int) -> bool:
         """Take one answer of committed records, and what follows open transactions; True: up to the end."""
@@ -162,7 +225,7 @@ class LogTail(LogEndReader):
         answer = await fetch_one(
             cluster,
             node,
-            (self._at.topic, self._topic_id),
+            (self._at.topic, self.topic_id),
             self._at.partition,
             offset,
             committed=committed,
@@ -236,6 +299,128 @@ class LogTail(LogEndReader):
         except CorruptBatch as error:
             self._pass_over(header.base_offset, error.reason)
             return []
+
+    # -- the end, and who tells it ---------------------------------------------------------------
+
+    def exists(self, seconds: float) -> bool:
+        """Return whether the topic exists. Raises as :meth:`read` does."""
+        found: bool = self._run(self.is_there, seconds)
+        return found
+
+    async def is_there(self, cluster: RawCluster) -> bool:
+        """Return whether the topic exists; for :meth:`patiently`."""
+        found = (await metadata(cluster, [self._at.topic]))[self._at.topic]
+        return found.error not in codes.NO_SUCH_TOPIC
+
+    def _run(self, ask: Callable[[RawCluster], Awaitable[Any]], seconds: float) -> Any:
+        if not isinstance(self._on, RawCluster) and self._cluster is None:
+            self._cluster = RawCluster(EventLoop(), self._on, "log")
+        assert self._cluster is not None  # noqa: S101  one of the two
+        return self._cluster.loop.run(self.patiently, self._cluster, ask, seconds)
+
+    async def patiently(
+        self, cluster: RawCluster, ask: Callable[[RawCluster], Awaitable[T]], seconds: float
+    ) -> T:
+        """Ask again until there is an answer. Raises as :meth:`read` does."""
+        deadline = monotonic() + seconds
+        while True:
+            try:
+                await cluster.connected(max(1, round(1000 * (deadline - monotonic()))))
+                return await ask(cluster)
+            except (RawError, ClusterUnreachable, NoAnswerYet) as error:
+                if monotonic() > deadline:
+                    raise self._unknown(error) from error
+            await cluster.loop.sleep(_PAUSE_SECONDS)
+
+    async def _ends(self, cluster: RawCluster) -> LogEnds:
+        return await self._ends_of(cluster, await self._leader(cluster))
+
+    async def _ends_of(self, cluster: RawCluster, leader: PartitionLeader) -> LogEnds:
+        found = []
+        for committed in (False, True):
+            answer = await list_offsets(
+                cluster, leader.node, {self._at: LATEST}, committed=committed,
+                epochs={self._at: leader.epoch}, timeout_ms=_LEADER_MS,
+            )  # fmt: skip
+            code = answer[self._at].error
+            if code in codes.NOT_AUTHORIZED:
+                raise self._refused(code)
+            if code:  # also where it has not heard yet that it leads
+                raise NoAnswerYet(codes.error_name(code))
+            found.append(answer[self._at].offset)
+        return LogEnds(*found)
+
+    async def _leader(self, cluster: RawCluster) -> PartitionLeader:
+        known = [] if self._replicas else [await self._view(cluster, None)]
+        self._replicas = replicas = self._replicas or known[0].replicas
+        if not known or len(replicas) > 1:
+            views = await self._views(cluster, replicas)
+            known += views
+            self._count(len(views), len(replicas))
+        newest = max(known, key=lambda leader: leader.epoch)
+        self._replicas = newest.replicas
+        if newest.node < 0:
+            raise NoAnswerYet("it has no leader")
+        return newest
+
+    def _count(self, answered: int, replicas: int) -> None:
+        """Refuse the word of a few as long as the others may still answer."""
+        if 2 * answered > replicas:
+            self._few_since = None
+            return
+        self._few_since = self._few_since or monotonic()
+        if not answered:
+            self._replicas = ()  # they may be others now
+        if not answered or monotonic() - self._few_since < _FEW_SECONDS:
+            raise NoAnswerYet(f"{answered} of {counted(replicas, 'replica')} answer")
+
+    async def _views(self, cluster: RawCluster, replicas: tuple[int, ...]) -> list[PartitionLeader]:
+        """What most of some brokers say; fewer where the others do not answer."""
+        found: list[PartitionLeader] = []
+        missing, enough = set(replicas), Future()
+
+        async def ask(node: int) -> None:
+            try:
+                found.append(await self._view(cluster, node))
+            except (RawError, DrkitError, NoAnswerYet):  # the others may answer
+                return
+            finally:
+                missing.discard(node)
+                few = self._few_since is not None and monotonic() - self._few_since > _FEW_SECONDS
+                wanted = 0 if few else len(replicas) // 2
+                if not enough.is_done and (not missing or len(found) > wanted):
+                    enough.success(None)
+
+        for node in replicas:
+            cluster.loop.spawn(ask, node)
+        await enough
+        return list(found)
+
+    async def _view(self, cluster: RawCluster, node: int | None) -> PartitionLeader:
+        topic = (await metadata(cluster, [self._at.topic], node, timeout_ms=_ONE_MS))[self._at.topic]
+        if topic.error in codes.NOT_AUTHORIZED:
+            raise self._refused(topic.error)
+        leader = topic.leaders.get(self._at.partition)
+        if leader is None:
+            raise NoAnswerYet(codes.error_name(topic.error))
+        if self.topic_id.int and self.topic_id != topic.topic_id:
+            raise self._restarted(f"it was created again, with id {topic.topic_id}")
+        self.topic_id = topic.topic_id
+        return leader
+
+    def _restarted(self, evidence: str) -> LogRestarted:
+        return LogRestarted("log_restarted", where=f"{self._at} on {self._on.alias}", evidence=evidence)
+
+    def _refused(self, code: int) -> NotAuthorized:
+        return NotAuthorized(
+            "not_authorized_for_log_end",
+            where=f"{self._at} on {self._on.alias}",
+            evidence=codes.error_name(code),
+        )
+
+    def _unknown(self, why: Exception) -> Failed:
+        evidence = why.evidence if isinstance(why, ClusterUnreachable) else str(why) or repr(why)
+        return Failed("log_end_unknown", where=f"{self._at} on {self._on.alias}", evidence=evidence)
 
 
 def _batches(answer: Any) -> list[tuple[BatchHeader, memoryview]]:

@@ -18,12 +18,9 @@ from drkit.config import ClusterSettings
 from drkit.control_key import REPLAYED, WHO_WRITES, Signatures
 from drkit.counted import is_reported
 from drkit.errors import DrkitError, Failed, NotAuthorized
-from drkit.kafka.client_config import confluent_config
-from drkit.kafka.clients import KafkaError, Message, Producer
-from drkit.kafka.permit import may_send
-from drkit.kafka.quiet import QUIET
-from drkit.kafka.reading.log_end import LogRestarted
-from drkit.kafka.reading.log_tail import LARGE_BYTES, LogTail
+from drkit.kafka.clients import QUIET, KafkaError, Message, Producer, confluent_config
+from drkit.kafka.reading.log_tail import LARGE_BYTES, LogRestarted, LogTail
+from drkit.kafka.transport import may_send
 from drkit.model import TopicPartition
 from drkit.wire import Record
 

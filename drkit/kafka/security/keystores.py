@@ -161,7 +161,7 @@ def _read_pkcs12(data: bytes, password: str | None) -> Store:
     if data[:1] != _DER_SEQUENCE:
         raise StoreError("it is neither JKS, PKCS #12 nor PEM")
     if find_spec("cryptography") is None:
-        raise StoreError("PKCS #12 stores need the package cryptography: pip install 'drkit[keystores]'")
+        raise StoreError("PKCS #12 stores need the package cryptography: pip install 'cryptography>=42'")
     from cryptography.hazmat.primitives import serialization  # noqa: PLC0415  an optional package
     from cryptography.hazmat.primitives.serialization import pkcs12  # noqa: PLC0415  likewise
 

@@ -54,10 +54,7 @@ class Listen(NamedTuple):
 
 
 class PageServer:
-    """A small web server in its own threads.
-
-    :raises Failed: the port is not available
-    """
+    """A small web server in its own threads. Raises Failed if the port is not available."""
 
     def __init__(self, listen: Listen, board: Board) -> None:
         handler = type("Handler", (_Handler,), {"board": board})

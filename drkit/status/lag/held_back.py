@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from drkit.flow_state.left_out import LeftOut
 from drkit.kafka.raw import IncompatibleBrokerVersion, RawCluster
 from drkit.kafka.requests import TopicMetadata, fetch_one, metadata
-from drkit.kafka.transactions.open_transactions import Ongoing, OpenProducer, ongoing, open_in
+from drkit.kafka.transactions import Ongoing, OpenProducer, ongoing, open_in
 from drkit.model import TopicPartition
 from drkit.status.lag.source import MOST_SAMPLES, Ends, HeldBack, ends_of, sample_bytes
 from drkit.wire import CorruptBatch, split
@@ -51,17 +51,13 @@ async def held_back(
     largest = sorted(above, key=lambda at: -above[at].held_offsets)
     out = {at: HeldInPartition(_unseen(e), holders.get(at, ())) for at, e in above.items()}
     sample = sample_bytes(len(above))
-    for i in range(0, min(len(largest), MOST_SAMPLES), _AT_ONCE):
-        some = largest[i : i + _AT_ONCE]
-        futures = [
-            cluster.loop.spawn(
-                _sample, cluster, (at, leaders[at], topics[at.topic]), above[at],
-                (skip, _undecided(out[at].holders)), sample,
-            )
-            for at in some
-        ]  # fmt: skip
-        for at, future in zip(some, futures, strict=True):
-            out[at] = out[at]._replace(back=await future)
+
+    async def look(at: TopicPartition) -> None:
+        topic, producers = topics[at.topic], (skip, _undecided(out[at].holders))
+        back = await _sample(cluster, (at, leaders[at], topic), above[at], producers, sample)
+        out[at] = out[at]._replace(back=back)
+
+    await cluster.loop.some_at_once(look, largest[:MOST_SAMPLES], _AT_ONCE)
     return out
 
 

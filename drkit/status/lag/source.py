@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
+from drkit.counted import counted
 from drkit.flow_state.left_out import LeftOut
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import (
@@ -13,8 +16,10 @@ from drkit.kafka.requests import (
     LATEST,
     TopicMetadata,
     aborted_in,
+    by_leader,
     fetch_one,
     list_offsets,
+    partitions_of,
 )
 from drkit.model import TopicPartition
 from drkit.wire import CorruptBatch, read_header, visible
@@ -103,13 +108,8 @@ async def ends_of(
 
     The high watermark is requested first: records that arrive between two requests are not held back.
     """
-    by_node: dict[int, list[TopicPartition]] = {}
-    for name in names:
-        for number, leader in topics[name].leaders.items():
-            if leader.node >= 0:
-                by_node.setdefault(leader.node, []).append(TopicPartition(name, number))
     out = {}
-    for node, wanted in by_node.items():
+    for node, wanted in by_leader(topics, partitions_of(topics, names)).items():
         marks = await list_offsets(cluster, node, dict.fromkeys(wanted, LATEST), committed=False)
         starts = await list_offsets(cluster, node, dict.fromkeys(wanted, EARLIEST), committed=True)
         ends = await list_offsets(cluster, node, dict.fromkeys(wanted, LATEST), committed=True)
@@ -121,28 +121,18 @@ async def ends_of(
 
 
 async def waiting(
-    cluster: RawCluster,
-    topics: Mapping[str, TopicMetadata],
-    gaps: list[UncopiedRange],
-    skip: LeftOut,
+    cluster: RawCluster, topics: Mapping[str, TopicMetadata], gaps: list[UncopiedRange], skip: LeftOut
 ) -> dict[TopicPartition, UncopiedRecords]:
-    """Uncopied records in each gap: exact when one response holds all of it, else an estimate from a part.
-
-    Markers, aborted records and what the flow leaves out are not counted.
-    """
-    out: dict[TopicPartition, UncopiedRecords] = {}
+    """Return the visible records in each gap; exact if one answer holds all of it, else an estimate."""
+    out = {gap.at: UncopiedRecords(gap.end - gap.start, None, None, exact=False) for gap in gaps}
     largest = sorted(gaps, key=lambda g: g.start - g.end)
     sample = sample_bytes(len(gaps))
-    for i in range(0, min(len(largest), MOST_SAMPLES), _AT_ONCE):
-        some = largest[i : i + _AT_ONCE]
-        futures = [cluster.loop.spawn(_around_cut, cluster, topics, g, skip, sample) for g in some]
-        for gap, future in zip(some, futures, strict=True):
-            try:
-                out[gap.at] = await future
-            except RawError:
-                out[gap.at] = UncopiedRecords(gap.end - gap.start, None, None, exact=False)
-    for gap in largest[MOST_SAMPLES:]:
-        out[gap.at] = UncopiedRecords(gap.end - gap.start, None, None, exact=False)
+
+    async def look(gap: UncopiedRange) -> None:
+        with suppress(RawError):
+            out[gap.at] = await _around_cut(cluster, topics, gap, skip, sample)
+
+    await cluster.loop.some_at_once(look, largest[:MOST_SAMPLES], _AT_ONCE)
     return out
 
 
@@ -159,11 +149,10 @@ async def _around_cut(
     cluster: RawCluster, topics: Mapping[str, TopicMetadata], gap: UncopiedRange, skip: LeftOut, sample: int
 ) -> UncopiedRecords:
     """A gap in parts where something divides it: other records are left out before that than after it."""
-    cut = skip.divides(gap.at, gap.start, gap.end)
-    if cut is None:
-        return await _sample(cluster, topics, gap, skip.ids_at(gap.at, gap.start), sample)
-    before = await _sample(cluster, topics, gap._replace(end=cut), skip.ids_at(gap.at, gap.start), sample)
-    return joined(before, await _around_cut(cluster, topics, gap._replace(start=cut), skip, sample))
+    found = UncopiedRecords(0, 0, None, exact=True)
+    for start, end, ids in skip.parts(gap.at, gap.start, gap.end):
+        found = joined(found, await _sample(cluster, topics, UncopiedRange(gap.at, start, end), ids, sample))
+    return found
 
 
 def joined(before: UncopiedRecords, after: UncopiedRecords) -> UncopiedRecords:
@@ -194,15 +183,15 @@ async def _sample(
         max_bytes=most_bytes, max_wait_ms=0,
     )  # fmt: skip
     data, aborted = bytes(answer.records or b""), aborted_in(answer)
-    found = counted(gap, data, aborted, skip)
+    found = counted_gap(gap, data, aborted, skip)
     if found.exact or found.bytes is None or segments == 1 or len(data) > most_bytes // 2:
         return found
     end = visible(data, gap.start, gap.end, aborted=aborted, without=skip).next_source
     rest = await _sample(cluster, topics, gap._replace(start=end), skip, most_bytes, segments - 1)
-    return joined(counted(gap._replace(end=end), data, aborted, skip), rest)
+    return joined(counted_gap(gap._replace(end=end), data, aborted, skip), rest)
 
 
-def counted(
+def counted_gap(
     gap: UncopiedRange, data: bytes, aborted: list[tuple[int, int]], skip: frozenset[int]
 ) -> UncopiedRecords:
     """Uncopied records in a gap, from a fetch response that begins there."""
@@ -219,3 +208,65 @@ def counted(
     if seen >= size:
         return UncopiedRecords(records, volume, oldest, exact=True)
     return UncopiedRecords(records * size // seen, volume * size // seen, oldest, exact=False)
+
+
+def held_total(held: Iterable[HeldBack]) -> HeldBack:
+    """Return the sum over partitions; the oldest time is unknown if it is unknown for one partition."""
+    some = [h for h in held if h.records]
+    times = [h.oldest_ms for h in some if h.acknowledged]
+    known = [t for t in times if t is not None]
+    sizes = [h.bytes for h in some if h.bytes is not None]
+    return HeldBack(
+        sum(h.records for h in some),
+        sum(h.acknowledged for h in some),
+        min(known, default=None) if len(known) == len(times) else None,
+        sum(sizes) if len(sizes) == len(some) else None,
+    )
+
+
+def held_text(records: int, acknowledged: int) -> str:
+    """Return what open transactions hold back, in words; empty if nothing."""
+    if not records:
+        return ""
+    return (
+        f"up to {counted(records, 'record')} held back by open transactions ({acknowledged:,} acknowledged)"
+    )
+
+
+_LOOKS: Final = 8
+_MOST_MS: Final = 30_000
+"""An earlier look says nothing of use: the age is an upper bound."""
+
+
+class EarlierEnds:
+    """The ends of the last looks at a source."""
+
+    def __init__(self) -> None:
+        self._looks: deque[tuple[int, dict[TopicPartition, int]]] = deque(maxlen=_LOOKS)
+
+    def dated(
+        self,
+        now_ms: int,
+        ends: Mapping[TopicPartition, Ends],
+        gaps: Iterable[UncopiedRange],
+        records: Mapping[TopicPartition, UncopiedRecords],
+    ) -> dict[TopicPartition, UncopiedRecords]:
+        """The same records; those of unknown age with the time of the last look before them.
+
+        :param now_ms: when this look began
+        :param ends: of this look
+        """
+        out = dict(records)
+        for gap in gaps:
+            waits = out.get(gap.at)
+            if waits is not None and waits.records and waits.oldest_ms is None:
+                out[gap.at] = replace(waits, oldest_ms=self._before(gap, now_ms), exact=False)
+        # What a transaction holds back was there, too: it is behind the end when it is decided.
+        self._looks.append((now_ms, {at: max(e.end, e.high_watermark or 0) for at, e in ends.items()}))
+        return out
+
+    def _before(self, gap: UncopiedRange, now_ms: int) -> int | None:
+        """When the newest look began of which everything is copied; None: of none."""
+        beyond = gap.start + 1
+        whole = (at_ms for at_ms, ends in self._looks if ends.get(gap.at, beyond) <= gap.start)
+        return max((at_ms for at_ms in whole if 0 <= now_ms - at_ms <= _MOST_MS), default=None)

@@ -13,13 +13,14 @@ from drkit.flow_state.records import FenceAclsRecord, RoleRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.access.acls import NoAuthorizer, list_acls
 from drkit.kafka.admin import Cluster
-from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.raw import RawCluster
 from drkit.kafka.reading.signed_log import SignedLog
 from drkit.kafka.requests import (
     EARLIEST,
     LATEST,
     DescribeLogDirsRequest,
     TopicMetadata,
+    by_leader,
     fetch_one,
     list_offsets,
     metadata,
@@ -97,10 +98,7 @@ def fences_gone(settings: ClusterSettings, state: FlowState, topics: Collection[
 
 
 def retention_of(settings: ClusterSettings, topics: Collection[str]) -> dict[str, dict[str, str | None]]:
-    """The settings of topics that decide what is removed.
-
-    :raises DrkitError: the cluster does not tell
-    """
+    """The settings of topics that decide what is removed. Raises DrkitError if the cluster does not tell."""
     found = topic_configs(Cluster.connect(settings), topics)
     return {t: {n: c[n].value for n in _SETTINGS if n in c} for t, c in found.items()}
 
@@ -130,12 +128,7 @@ class DeltaLook:
             if cut is not None
         }
         out: dict[str, list[PartitionDelta]] = {name: [] for name, topic in topics.items() if not topic.error}
-        by_node: dict[int, list[TopicPartition]] = {}
-        for at in cuts:
-            leader = topics[at.topic].leaders.get(at.partition)
-            if leader is not None and leader.node >= 0:
-                by_node.setdefault(leader.node, []).append(at)
-        for node, wanted in by_node.items():
+        for node, wanted in by_leader(topics, cuts).items():
             starts = await list_offsets(cluster, node, dict.fromkeys(wanted, EARLIEST), committed=False)
             ends = await list_offsets(cluster, node, dict.fromkeys(wanted, LATEST), committed=False)
             for at in wanted:
@@ -172,14 +165,12 @@ async def volumes(cluster: RawCluster, topics: Mapping[str, TopicMetadata]) -> d
     """The size of partitions: of the largest replica; none where brokers do not tell."""
     one = DescribeLogDirsRequest.DescribableLogDirTopic
     wanted = [one(topic=name, partitions=list(topic.leaders)) for name, topic in topics.items()]
+    answers, _ = await cluster.ask_each(
+        cluster.nodes(), lambda node: cluster.send(DescribeLogDirsRequest(topics=wanted), node)
+    )
     out: dict[TopicPartition, int] = {}
-    for node in cluster.nodes():
-        try:
-            answer = await cluster.send(DescribeLogDirsRequest(topics=wanted), node)
-        except RawError:
-            continue
-        for topic in (t for d in answer.results if not d.error_code for t in d.topics):
-            for p in topic.partitions:
-                at = TopicPartition(topic.name, p.partition_index)
-                out[at] = max(out.get(at, 0), p.partition_size)
+    for topic in (t for a in answers.values() for d in a.results if not d.error_code for t in d.topics):
+        for p in topic.partitions:
+            at = TopicPartition(topic.name, p.partition_index)
+            out[at] = max(out.get(at, 0), p.partition_size)
     return out

@@ -10,10 +10,9 @@ import subprocess
 import pytest
 
 from drkit.chaos import probes
-from drkit.chaos.current import ScenarioOptions
 from drkit.chaos.evidence import collect
 from drkit.chaos.history import Probed, Read, ScenarioEnded
-from drkit.chaos.run import run_scenario
+from drkit.chaos.run import ScenarioOptions, run_scenario
 from drkit.chaos.scenario import load_scenario
 from drkit.chaos.stage import ORDERS, ScenarioStage
 from drkit.local import jars

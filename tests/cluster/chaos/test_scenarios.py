@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from drkit.chaos.current import ScenarioOptions
-from drkit.chaos.run import run_scenario
+from drkit.chaos.run import ScenarioOptions, run_scenario
 from drkit.chaos.scenario import load_scenario, scenarios
 
 MARKS = {"test": (), "wide": (pytest.mark.wide,), "soak": (pytest.mark.soak,)}

@@ -12,9 +12,8 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from drkit.chaos.current import ScenarioOptions
 from drkit.chaos.processes import MODULE
-from drkit.chaos.run import ScenarioResult, run_scenario
+from drkit.chaos.run import ScenarioOptions, ScenarioResult, run_scenario
 from drkit.chaos.scenario import load_scenario
 from drkit.chaos.stage import ScenarioStage
 from drkit.errors import Failed

@@ -12,8 +12,8 @@ from confluent_kafka import TopicPartition as ConsumerPartition
 import pytest
 
 from drkit.checkpoints import sync as checkpoints
+from drkit.checkpoints.group_ledger import RoundTotals
 from drkit.checkpoints.shard import Shard
-from drkit.checkpoints.summary import RoundTotals
 from drkit.clock import boottime
 from drkit.flow_state.records import GenerationRecord, ProducerIdsRecord
 from drkit.flow_state.topic import StateTopic
@@ -23,7 +23,7 @@ from drkit.kafka.groups.asking import Answered
 from drkit.kafka.groups.requests import EMPTY, Committed, Groups, Offsets
 from drkit.local.cluster import LocalCluster
 from drkit.offsets.group_guard import OffsetMark
-from drkit.replicate.checkpoint_rounds import CheckpointDriver
+from drkit.replicate.side_jobs import CheckpointDriver
 from drkit.topology.acls import Acl, AclOperation, PatternKind, Permission, ResourceKind
 from tests.support.flows.fixtures import FlowFactory
 from tests.support.shared_clusters import ClusterFactory

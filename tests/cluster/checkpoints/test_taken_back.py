@@ -13,7 +13,6 @@ import pytest
 from drkit.checkpoints.shard import ShardReport
 from drkit.checkpoints.work import CheckpointWork
 from drkit.failover.checks.survey import positions_of
-from drkit.failover.core.checkpoint_log import CheckpointLog
 from drkit.failover.core.context import Context
 from drkit.flow_state.copied_topics import known_of
 from drkit.flow_state.records import GenerationRecord
@@ -22,8 +21,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.requests import Committed
 from drkit.kafka.requests import metadata
 from drkit.kafka.topics import delete_topics
-from drkit.mm2_topics.checkpoint_tail import CheckpointTail
-from drkit.mm2_topics.checkpoint_topic import CheckpointTopic, read_checkpoints
+from drkit.mm2_topics.checkpoint_topic import CheckpointTail, CheckpointTopic
 from drkit.model import TopicPartition
 from drkit.offsets.mm2_records import Checkpoint
 from drkit.status.groups_look import GroupLook
@@ -39,7 +37,7 @@ class Rounds(World):
         super().__init__(flow, topic)
         self.state, self.settings = FlowState(), flow.settings
         self.know(topic, *self.shard.known.topics[topic][1:])
-        self.log = CheckpointLog(flow.target, self.checkpoints)
+        self.log = CheckpointTail(flow.target, self.checkpoints)
 
     def know(self, topic: str, source_id: UUID, target_id: UUID) -> None:
         record = GenerationRecord(topic, source_id, target_id)
@@ -59,13 +57,13 @@ class Rounds(World):
     def recorded(self) -> set[str]:
         """The groups that a failover without the source would find; every reader says the same."""
         found = self.flow.ask(self.flow.target, lambda raw: metadata(raw, [self.checkpoints]))
-        groups = {c.group for c in self.log.read(found[self.checkpoints])}
+        self.log.read(found[self.checkpoints].topic_id)
+        groups = set(self.log.of(None))
         tail = CheckpointTail(self.flow.target, self.checkpoints)
-        assert tail.read(found[self.checkpoints].topic_id) == ""
+        tail.read(found[self.checkpoints].topic_id)
         tail.close()
-        translated, bad = read_checkpoints(Cluster.connect(self.flow.target), self.checkpoints)
-        assert set(tail.newest) == {c.group for c in translated} == groups
-        assert (tail.unreadable, bad, tail.gone) == (0, [], self.log.gone)
+        assert set(tail.of(groups | {"another"})) == set(tail.newest) == groups
+        assert (tail.unreadable, tail.first_unreadable, tail.gone) == (0, "", self.log.gone)
         return groups
 
     def left_without_source(self) -> set[str]:

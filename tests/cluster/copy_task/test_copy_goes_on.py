@@ -13,7 +13,7 @@ from drkit.copy_task.core import context
 from drkit.copy_task.core.assignment import TaskAssignment
 from drkit.copy_task.core.context import TaskContext
 from drkit.copy_task.core.partition import PartitionCopy
-from drkit.copy_task.source import errors as source_errors
+from drkit.copy_task.source import leaders as source_errors
 from drkit.errors import Failed
 from drkit.flow_state.topic import StateTopic
 from drkit.local.cluster import LocalCluster

@@ -15,7 +15,7 @@ from drkit.flow_state.creation import ensure_state_topic
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster
-from drkit.replicate.task_events import TaskEvents
+from drkit.replicate.flow_run import TaskEvents
 
 
 @pytest.fixture

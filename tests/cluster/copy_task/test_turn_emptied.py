@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from drkit.errors import Refused
-from drkit.failover.loss.gap import count_gaps
+from drkit.failover.loss.count import count_gaps
 from drkit.flow_state.copied_topics import cuts_of, rebuilt_of
 from drkit.flow_state.left_out import LeftOut
 from drkit.kafka.admin import Cluster

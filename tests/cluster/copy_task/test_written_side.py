@@ -13,7 +13,7 @@ import pytest
 
 from drkit.flow_state.copied_topics import written_of
 from drkit.flow_state.records import WrittenRecord
-from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import confluent_config
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from tests.support.circles import in_soak

@@ -8,14 +8,13 @@ import threading
 import pytest
 
 from drkit.config.tables.drills import DrillLimits, DrillObjectives
-from drkit.drill.entries.history import DrillHistory
-from drkit.drill.plan import DrillPlan
-from drkit.drill.report.steps import DrillProgress
-from drkit.drill.settings import endpoint_file
+from drkit.drill.history import DrillHistory
+from drkit.drill.plan import DrillPlan, endpoint_file
+from drkit.drill.steps import DrillProgress
 from drkit.flow_state.names import drill_group, drill_topic
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
-from drkit.watch import by_hand
+from drkit.watch import automatic
 from tests.support.drill.production import Production, plan_of, run
 from tests.support.errors import longest_part, sentence
 from tests.support.failover.truth import Load
@@ -88,11 +87,11 @@ def test_an_outage_longer_than_the_objective_is_a_failure(production: Production
 @pytest.mark.wide
 def test_a_drill_is_skipped_while_failovers_are_paused(production: Production) -> None:
     settings = production.world.settings
-    by_hand.pause(settings, settings.flows[0], "test", "maintenance")
+    automatic.pause(settings, settings.flows[0], "test", "maintenance")
     try:
         report = run(settings, plan_of(settings))
     finally:
-        by_hand.resume(settings, settings.flows[0])
+        automatic.resume(settings, settings.flows[0])
     assert (report.verdict, sentence("failovers_paused") in report.reasons[0]) == ("skipped", True), (
         report.reasons
     )

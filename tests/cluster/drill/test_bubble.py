@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from drkit.drill.entries.history import DrillHistory
-from drkit.drill.report.steps import DrillProgress
+from drkit.drill.history import DrillHistory
+from drkit.drill.steps import DrillProgress
 from drkit.errors import Refused
 from drkit.failover.core.request import RunRequest
 from drkit.flow_state.names import drill_topic

@@ -13,8 +13,7 @@ import pytest
 
 from drkit.config import Settings
 from drkit.config.tables.drills import DrillLimits, DrillObjectives
-from drkit.drill.plan import DrillPlan, new_drill_id
-from drkit.drill.settings import bubble_settings, endpoint_file
+from drkit.drill.plan import DrillPlan, bubble_settings, endpoint_file, new_drill_id
 from drkit.failover.core.request import RunRequest
 from drkit.failover.service import FailoverService
 from drkit.flow_state.names import drill_group, drill_topic, journal_topic, state_topic
@@ -64,7 +63,7 @@ def test_a_bubble_beside_production(
     world_factory: WorldFactory, source: LocalCluster, target: LocalCluster
 ) -> None:
     tag = uuid.uuid4().hex[:8]
-    patterns = [f"{tag}-.*", r"drkit-drill\..*"]
+    patterns = [f"{tag}-.*", r"(mm2-)?drkit-drill\..*"]
     world = world_factory(source, target, tag=tag, topics=patterns, groups=patterns, **EVERYTHING)
     production = world.settings
     limits, objectives = DrillLimits(), DrillObjectives(rpo_seconds=30)

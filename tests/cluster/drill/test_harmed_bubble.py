@@ -12,8 +12,8 @@ import time
 
 import pytest
 
-from drkit.drill.entries.history import DrillHistory
-from drkit.drill.report.steps import DrillProgress
+from drkit.drill.history import DrillHistory
+from drkit.drill.steps import DrillProgress
 from drkit.errors import Failed
 from drkit.local.cluster import LocalCluster
 from tests.support.drill.production import Production, plan_of, run
@@ -49,7 +49,7 @@ def children(of: int) -> list[int]:
 def parent_of_the_stage() -> int:
     """Return the process that forks clients and replicators of the running drill."""
     named = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children(os.getpid())}
-    [found] = [pid for pid, words in named.items() if b"drkit.chaos.orchestrator" in words]
+    [found] = [pid for pid, words in named.items() if b"drkit.chaos.processes" in words]
     return found
 
 

@@ -10,10 +10,8 @@ from typing import Any
 import pytest
 
 from drkit.clock import wall_ms
-from drkit.drill.entries.cleanup import clean_up
-from drkit.drill.entries.history import DrillHistory
-from drkit.drill.entries.topic import DrillTopic
 from drkit.drill.entry import MISSED, DrillEntry, MadeItem
+from drkit.drill.history import DrillHistory, DrillTopic, clean_up
 from drkit.errors import Refused
 from drkit.flow_state.names import drill_topic
 from drkit.flow_state.processes import this_process

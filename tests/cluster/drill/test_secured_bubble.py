@@ -17,9 +17,9 @@ from confluent_kafka.admin import (
 )
 import pytest
 
-from drkit.chaos.rights import APPLICATION, DRKIT, grant_rights
+from drkit.chaos.stage import APPLICATION, DRKIT, grant_rights
 from drkit.config import ClusterSettings
-from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import confluent_config
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ADMIN, ClusterSpec
 from tests.support.drill.production import Production, plan_of, run
@@ -82,7 +82,7 @@ def test_with_the_rights_of_an_application(locked: tuple[LocalCluster, LocalClus
     assert "AUTHORIZATION_FAILED" in refused.reasons[0], refused.reasons
     production.same(before, production.inventories())
     for cluster in sides:
-        grant_topics(cluster, "drkit-drill.")
+        grant_topics(cluster, "mm2-drkit-drill.")
     report = run(settings, plan_of(settings, client=client))
     assert report.verdict == "pass", report.reasons
     [rights] = [step for step in report.not_proven if step.step == "rights of applications"]

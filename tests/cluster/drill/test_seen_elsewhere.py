@@ -12,9 +12,8 @@ import pytest
 
 from drkit.clock import wall_ms
 from drkit.config.tables.drills import DrillKind, DrillSettings
-from drkit.drill.drill_state import DAY_MS
-from drkit.drill.entries.history import DrillHistory
-from drkit.drill.entry import DrillEntry
+from drkit.drill.entry import DAY_MS, DrillEntry
+from drkit.drill.history import DrillHistory
 from drkit.drill.plan import new_drill_id
 from drkit.local.ports import PortReservation
 from tests.support.failover.command import drkit

@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from drkit.drill.entries.history import DrillHistory
+from drkit.drill.history import DrillHistory
 from drkit.local.cluster import LocalCluster
 from drkit.status.pair.model import PairState
 from tests.support.drill.process import drill_in

@@ -8,7 +8,7 @@ from drkit.copy_task.target.left_open import is_in_map
 from drkit.flow_state.names import bulk_transactional_id
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import Append, fetch_one, metadata, produce_request
-from drkit.kafka.transactions.producer import Transactions
+from drkit.kafka.transactions import Transactions
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import MapBucket, batch_of, pairs
 from drkit.offset_map.reading import read_on

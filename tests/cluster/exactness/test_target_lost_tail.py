@@ -15,7 +15,7 @@ from drkit.copy_task.target import resolver
 from drkit.flow_state.names import bulk_transactional_id
 from drkit.kafka.codes import REQUEST_TIMED_OUT
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.transactions.markers import Marker, write_markers
+from drkit.kafka.transactions import Marker, write_markers
 from drkit.model import TopicPartition
 from tests.support.exactness.fixtures import Pair
 from tests.support.exactness.history import BAD

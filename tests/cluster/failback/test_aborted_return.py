@@ -13,7 +13,7 @@ import pytest
 
 from drkit.failover.core.machine import RETURN, RunState, StepName
 from drkit.failover.journal.entries import EntryKind
-from drkit.failover.journal.violations import violations
+from drkit.failover.journal.lost import violations
 from drkit.flow_state.records import FenceSizesRecord, PromotionRecord, ReturnRecord, RoleRecord
 from drkit.model import TopicPartition
 from tests.support.circles import in_soak

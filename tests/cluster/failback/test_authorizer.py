@@ -20,13 +20,13 @@ import pytest
 from drkit.config import ClusterSettings
 from drkit.errors import Failed, Refused
 from drkit.failover.core.request import RunRequest
-from drkit.failover.old_primary import guard
+from drkit.failover.old_primary import fence as guard
 from drkit.failover.returning.begin import BeginStep
 from drkit.flow_state.records import FenceAclsRecord, GuardAclsRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.access.acls import delete_acls
 from drkit.kafka.admin import Cluster
-from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import confluent_config
 from drkit.local.cluster import LocalCluster
 from drkit.repoint import endpoint_of
 from drkit.repoint.file import EndpointFile

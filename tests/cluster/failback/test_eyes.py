@@ -11,11 +11,11 @@ import pytest
 from drkit.errors import Failed, Refused
 from drkit.failover.core.context import Scope
 from drkit.failover.loss import divergence as comparison
-from drkit.failover.loss import reverse_side
+from drkit.failover.loss import new_primary
 from drkit.failover.loss.findings import CommitKind, CopyFate, DivergenceState
 from drkit.failover.returning.compare import compared, unsound
 from drkit.flow_state.records import RoleRecord
-from drkit.kafka.reading.epochs import EpochEnd
+from drkit.kafka.reading.record_cursor import EpochEnd
 from drkit.model import TopicPartition
 from tests.support.failback.older_disk import (
     BIG,
@@ -94,7 +94,7 @@ def test_an_older_disk_hands_out_producer_ids_again(
     story: OlderDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Records of drkit's ids after the frontier were copied back; not where others can have these ids."""
-    monkeypatch.setattr(reverse_side, "on_record", lambda _: range(10_000))
+    monkeypatch.setattr(new_primary, "on_record", lambda _: range(10_000))
     found = looked(story.world, topics=[story.world.name(what) for what in ("more", "diverged")])
     assert found.tail("more").records == REGROWN["more"]
     assert (found.tail("diverged").found, found.tail("diverged").records) == (DivergenceState.CLEAN, 0)

@@ -13,12 +13,12 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.step import StepResult
+from drkit.failover.failback import refuse_stopped, ways_of
+from drkit.failover.runs import all_steps
 from drkit.failover.steps.drain import DrainStep
-from drkit.failover.steps.table import all_steps
-from drkit.failover.way_home import refuse_stopped, ways_of
 from drkit.flow_state.records import CutRecord, GenerationRecord, WrittenRecord
 from drkit.flow_state.topic import StateTopic
-from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import confluent_config
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.status.model import FlowStatus

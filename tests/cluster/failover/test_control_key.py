@@ -28,7 +28,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.topics import topic_configs
 from drkit.model import TopicPartition
-from drkit.replicate.internal_topics import InternalTopics
+from drkit.replicate.flow_run import InternalTopics
 from tests.support.detect.any_notes import VOTE
 from tests.support.errors import coded
 from tests.support.failover.command import drkit

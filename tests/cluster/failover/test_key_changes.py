@@ -1,16 +1,34 @@
-"""The control key of a pair is replaced by another one."""
+"""The control key of a pair is replaced by another one: what its predecessor signed counts in every topic."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
+import uuid
 
 import pytest
 
+from drkit.config import ClusterSettings, FlowSettings, Settings
+from drkit.control_key import ControlKey, ControlKeys, Signatures, SignedTopic
+from drkit.detect.note_kinds import Pause
+from drkit.failover.adopt import look, sign_all
+from drkit.flow_state import names
+from drkit.flow_state.records import PromotionRecord
+from drkit.flow_state.source_fence.entries import FenceMark
+from drkit.flow_state.source_fence.topic import FenceTopic
+from drkit.kafka.admin import Cluster
+from drkit.kafka.reading.signed_log import SignedLog
+from drkit.kafka.topics import appeared, create_own_topic
+from drkit.local.cluster import LocalCluster
+from drkit.wire import Record
 from tests.support.failover.command import drkit
 from tests.support.failover.control_key import KEYS, buckets, configured
 from tests.support.failover.truth import values
 from tests.support.failover.world import World
 from tests.support.flows.produce import fill
+
+OLD, NEW = (ControlKey.of(text.encode()) for text in KEYS)
+WITHOUT_MAC = {"drill_topic", "quarantine_topic"}
 
 
 def places(world: World) -> dict[object, object]:
@@ -49,3 +67,100 @@ def test_what_the_old_key_signed_is_signed_with_the_new_one_and_copying_continue
         assert drkit(file, "control", "check").code == 0
     theirs, ours = (world.records(c, topic) for c in (world.source, world.target))
     assert {p: values(r) for p, r in theirs.items()} == {p: values(r) for p, r in ours.items()}
+
+
+def test_every_topic_that_drkit_names_is_signed_again_or_has_no_mac():
+    named = {
+        name: function("a", "b") if function.__code__.co_argcount > 1 else function("a")
+        for name, function in vars(names).items()
+        if name.endswith("_topic") and name not in {*WITHOUT_MAC, "source_of_state_topic"}
+    }
+    assert set(named.values()) == {kind.of("a", "b") for kind in SignedTopic}
+    with pytest.raises(ValueError, match="drkit-new"):
+        Signatures(ControlKeys(NEW), "drkit-new.a.internal", str)
+
+
+@pytest.fixture
+def settings(source: LocalCluster, target: LocalCluster, tmp_path: Path) -> Settings:
+    """The new key signs, and the old one still counts."""
+    files = []
+    for number, text in enumerate(KEYS):
+        files.append(tmp_path / f"{number}.key")
+        files[-1].write_text(text)
+        files[-1].chmod(0o600)
+    alias = f"a{uuid.uuid4().hex[:8]}"
+    clusters = {
+        alias: {"bootstrap_servers": source.bootstrap()},
+        "b": {"bootstrap_servers": target.bootstrap()},
+    }
+    return Settings.model_validate(
+        {
+            "clusters": clusters,
+            "flows": [{"source": alias, "target": "b", "buckets": 1}],
+            "control": {"key_file": str(files[1]), "previous_key_files": [str(files[0])]},
+        }
+    )
+
+
+def values_in(settings: ClusterSettings, topic: str) -> list[bytes | None]:
+    """The values that count for a reader with the new key only."""
+    found: list[bytes | None] = []
+
+    def take(record: Record, why: str) -> None:
+        if not why and record.key not in {names.ADOPTED, b"control-key"}:
+            found.append(record.value)
+
+    with closing(SignedLog(settings.with_control(ControlKeys(NEW)), topic, take)) as log:
+        log.load()
+    return found
+
+
+def test_what_the_old_key_signed_counts_in_every_topic(settings: Settings):
+    (flow,) = settings.flows
+    value = PromotionRecord(1, "run", 1).encode()
+    topics = {}
+    for kind in SignedTopic:
+        side = settings.sides(flow)[0 if kind is SignedTopic.FENCES else 1]
+        topics[kind] = side, kind.of(flow.source, flow.target)
+        create_own_topic(Cluster.connect(side), topics[kind][1], {"cleanup.policy": "compact"})
+        appeared(Cluster.connect(side), topics[kind][1])
+        key = Pause.KEY if kind is SignedTopic.NOTES else PromotionRecord.key()
+        old = side.with_control(ControlKeys(OLD))
+        with closing(SignedLog(old, topics[kind][1], lambda _record, _why: None)) as log:
+            log.append((key.encode(), value))
+    assert not any(values_in(*where) for where in topics.values())
+    sign_all(look(settings, flow), unsigned=False)
+    assert {kind: values_in(*where) for kind, where in topics.items() if kind is not SignedTopic.MAP} == {
+        kind: [value] for kind in SignedTopic if kind is not SignedTopic.MAP
+    }
+    assert value in values_in(*topics[SignedTopic.MAP])
+    assert sum(sign_all(look(settings, flow), unsigned=False).values()) == 0, "nothing is left to sign"
+
+
+def append(
+    settings: ClusterSettings, flow: FlowSettings, keys: ControlKeys, *marks: tuple[FenceMark, str]
+) -> None:
+    with FenceTopic(settings.with_control(keys), flow) as topic:
+        for mark, run in marks:
+            topic.append(topic.entry(mark, run, 1, topics=["pay"]))
+
+
+def test_the_order_of_fences_outlives_the_key(settings: Settings):
+    """While the key changes, entries of the old key precede one of the new key."""
+    (flow,) = settings.flows
+    side = settings.sides(flow)[0]
+    append(side, flow, ControlKeys(OLD), (FenceMark.RAISED, "r1"), (FenceMark.ABORTED, "r1"))
+    append(side, flow, ControlKeys(NEW, (OLD,)), (FenceMark.LIFTED, "r1"), (FenceMark.RAISED, "r2"))
+    with FenceTopic(side.with_control(ControlKeys(NEW, (OLD,))), flow) as both:
+        before = both.read().records
+    with FenceTopic(side.with_control(ControlKeys(NEW)), flow) as new:
+        assert set(new.read().records) == {"r2"}
+        assert new.read().unreadable
+        sign_all(look(settings, flow), unsigned=False)
+        assert new.read().records == before
+        assert not new.read().unreadable
+    append(side, flow, ControlKeys(NEW), (FenceMark.OPENING, "r2"))
+    with FenceTopic(side.with_control(ControlKeys(NEW, (OLD,))), flow) as both:
+        after = both.read().records
+        assert after["r1"] == before["r1"]
+        assert after["r2"].mark is FenceMark.OPENING

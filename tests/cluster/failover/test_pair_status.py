@@ -14,8 +14,8 @@ from drkit.errors import Failed
 from drkit.failover.core.context import Context
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.step import StepResult
+from drkit.failover.runs import all_steps
 from drkit.failover.steps.drain import DrainStep
-from drkit.failover.steps.table import all_steps
 from drkit.flow_state.creation import ensure_state_topic
 from drkit.flow_state.records import FenceSizesRecord, ReturnRecord, RoleRecord
 from drkit.flow_state.topic import StateTopic

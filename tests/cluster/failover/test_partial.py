@@ -16,10 +16,10 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.step import StepResult
 from drkit.failover.proposal import Rehearsal
+from drkit.failover.runs import all_steps
 from drkit.failover.service import FailoverService
-from drkit.failover.steps.look import SnapshotStep
 from drkit.failover.steps.opening import OpenStep
-from drkit.failover.steps.table import all_steps
+from drkit.failover.steps.snapshot import SnapshotStep
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.status.look import StatusCollector

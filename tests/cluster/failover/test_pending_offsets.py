@@ -13,7 +13,7 @@ import pytest
 
 from drkit.config import ClusterSettings, Settings
 from drkit.errors import Refused
-from drkit.failover.groups.pending_offsets import kept_in, settle
+from drkit.failover.groups.waits import kept_in, settle
 from drkit.kafka.groups.requests import Groups
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.local.cluster import LocalCluster

@@ -9,15 +9,14 @@ from uuid import UUID
 from confluent_kafka import Producer
 import pytest
 
-from drkit.failover.core.checkpoint_log import CheckpointLog
-from drkit.failover.groups.look import Positions, committed_on_source, marked
+from drkit.failover.groups.offsets import Positions, committed_on_source, marked
 from drkit.flow_state.copied_topics import CopiedTopics, known_of
 from drkit.flow_state.records import GenerationRecord
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.requests import Committed, Groups
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.topics import delete_topics
-from drkit.mm2_topics.checkpoint_topic import CheckpointTopic, ensure_checkpoint_topic
+from drkit.mm2_topics.checkpoint_topic import CheckpointTail, CheckpointTopic, ensure_checkpoint_topic
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import OffsetMark
 from drkit.offsets.mm2_records import Checkpoint
@@ -76,7 +75,7 @@ class Log:
     def __init__(self, world: World, name: str) -> None:
         self.name, self._world, self._target = name, world, world.target
         self.cluster = Cluster.connect(world.target)
-        self.reader = CheckpointLog(world.target, name)
+        self.reader = CheckpointTail(world.target, name)
         self.make()
 
     def make(self) -> None:
@@ -92,8 +91,11 @@ class Log:
         assert out.flush(20) == 0
 
     def read(self, groups: list[str] | None = None) -> dict[str, int]:
-        found = self.reader.read(self._world.topic(self._target, self.name), groups)
-        return {c.group: c.upstream for c in found}
+        topic = self._world.topic(self._target, self.name)
+        self.reader.read(topic.topic_id if topic.leaders else None)
+        return {
+            group: seen.upstream for group, found in self.reader.of(groups).items() for seen in found.values()
+        }
 
 
 @pytest.fixture
@@ -109,8 +111,9 @@ def checkpoint(group: str, upstream: int) -> Checkpoint:
 
 @pytest.mark.wide
 def test_checkpoints_are_read_on_and_the_newest_readable_one_of_a_key_counts(log: Log, world: World) -> None:
-    missing = world.name("no-such-topic")
-    assert CheckpointLog(world.target, missing).read(world.topic(world.target, missing)) == []
+    missing = CheckpointTail(world.target, world.name("no-such-topic"))
+    missing.read(None)
+    assert missing.newest == {}
     assert log.read() == {}
     log.write(checkpoint("g1", 5), checkpoint("g2", 6), checkpoint("g1", 7))
     assert log.read() == {"g1": 7, "g2": 6}

@@ -25,7 +25,7 @@ from drkit.kafka.groups.requests import Groups
 from drkit.kafka.topics import delete_topics
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
-from drkit.watch import by_hand
+from drkit.watch import automatic
 from tests.support.errors import coded
 from tests.support.failover import command
 from tests.support.failover.journal_files import write
@@ -148,13 +148,13 @@ def test_the_loss_is_unknown(world: World) -> None:
 @pytest.mark.wide
 def test_paused(world: World) -> None:
     settings = world.settings
-    by_hand.pause(settings, settings.flows[0], "ana", "maintenance")
+    automatic.pause(settings, settings.flows[0], "ana", "maintenance")
     try:
         error = refused(world)
         assert error.evidence == "paused by ana: maintenance"
         assert error.hint.startswith("drkit watch resume")
     finally:
-        by_hand.resume(settings, settings.flows[0])
+        automatic.resume(settings, settings.flows[0])
 
 
 # P38

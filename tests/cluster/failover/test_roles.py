@@ -34,8 +34,8 @@ from drkit.detect.noticeboard import read_notes
 from drkit.detect.seen import Sight
 from drkit.detect.votes import Vote
 from drkit.kafka.admin import Cluster
-from drkit.kafka.client_config import confluent_config
-from drkit.kafka.groups.members import listed_groups
+from drkit.kafka.clients import confluent_config
+from drkit.kafka.groups.requests import listed_groups
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ADMIN, ClusterSpec
 from tests.support.kafka.commits import commit

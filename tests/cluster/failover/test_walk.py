@@ -14,10 +14,9 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.machine import ORDER, RunState
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.step import StepResult
-from drkit.failover.journal.violations import violations
-from drkit.failover.steps.commit_offsets import CommitOffsetsStep
-from drkit.failover.steps.table import all_steps
-from drkit.failover.steps.translate import TranslateStep
+from drkit.failover.journal.lost import violations
+from drkit.failover.runs import all_steps
+from drkit.failover.steps.group_offsets import CommitOffsetsStep, TranslateStep
 from drkit.flow_state.records import RoleRecord
 from drkit.model import TopicPartition
 from tests.support.errors import coded, made

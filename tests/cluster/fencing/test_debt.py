@@ -17,9 +17,9 @@ from drkit.errors import ClusterUnreachable, Refused, Usage
 from drkit.failover import pending_fences
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
-from drkit.failover.due_fences import DueFences
 from drkit.failover.fencing.methods import SIZE
 from drkit.failover.journal.entries import EntryKind
+from drkit.failover.pending_fences import DueFences
 from drkit.failover.service import FailoverService
 from drkit.flow_state.pending_fence import owe
 from drkit.flow_state.records import FenceSizesRecord, PendingFence

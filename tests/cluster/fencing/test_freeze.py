@@ -11,7 +11,7 @@ from drkit.clock import monotonic
 from drkit.failover.core.request import RunRequest
 from drkit.failover.fencing.own_writers import Writer, fence
 from drkit.kafka.raw import EventLoop, RawCluster
-from drkit.kafka.transactions.producer import ProducerIdentity, new_producer_id
+from drkit.kafka.transactions import ProducerIdentity, new_producer_id
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from tests.support.failover.fixtures import WorldFactory

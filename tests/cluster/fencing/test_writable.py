@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from confluent_kafka import KafkaError
 import pytest
 
-from drkit.failover.fencing.writable import WRITABLE, write_codes
+from drkit.failover.fencing.proof import WRITABLE, write_codes
 from drkit.kafka import codes
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import alter_topic_configs

@@ -11,9 +11,9 @@ from structlog.testing import capture_logs
 
 from drkit.config import Settings
 from drkit.failover.service import FailoverService
+from drkit.flow_state.creation import restore
 from drkit.flow_state.lease.run_lease import FlowLease
 from drkit.flow_state.records import ClustersRecord, LeaseRecord, RoleRecord
-from drkit.flow_state.repair import restore
 from drkit.flow_state.state import Damaged
 from drkit.flow_state.topic import StateTopic
 from drkit.local.cluster import LocalCluster

@@ -15,8 +15,7 @@ from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import Refused
 from drkit.flow_state import processes
 from drkit.flow_state.creation import ensure_state_topic
-from drkit.flow_state.lease.lost import LeaseLost, LeaseTaken
-from drkit.flow_state.lease.run_lease import FlowLease
+from drkit.flow_state.lease.run_lease import FlowLease, LeaseLost, LeaseTaken
 from drkit.flow_state.lease.turn import LeaseAvailability
 from drkit.flow_state.records import LeaseRecord
 from drkit.flow_state.topic import StateTopic

@@ -18,7 +18,7 @@ from drkit.flow_state.names import state_topic
 from drkit.flow_state.records import Role, RoleRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.reading import log_end
+from drkit.kafka.reading import log_tail
 from drkit.kafka.topics import describe_topics
 from drkit.local.cluster import LocalCluster
 from tests.support.shared_clusters import own_cluster
@@ -83,7 +83,7 @@ def test_the_word_of_a_leader_alone_counts_later(
     frozen_seconds: float,
 ) -> None:
     """It may be from before; where the others are gone, a state that can be read is still shown."""
-    monkeypatch.setattr(log_end, "_FEW_SECONDS", 3.0)
+    monkeypatch.setattr(log_tail, "_FEW_SECONDS", 3.0)
     with StateTopic(settings, flow.source) as state:
         state.put(RoleRecord(Role.FROZEN, 1, "run", 1), "orders")
         state.load()  # a record, from the leader: an empty log would not have been read from a broker
@@ -136,7 +136,7 @@ def _first_read_seconds(settings: ClusterSettings, flow: FlowSettings) -> float:
 
 def _leader(settings: ClusterSettings, flow: FlowSettings) -> int:
     name = state_topic(flow.source)
-    found = describe_topics(Cluster.connect(settings), [name])[name].partitions[0].leader
+    found = describe_topics(Cluster.connect(settings), [name])[name].leaders[0].node
     assert found is not None
     return found
 

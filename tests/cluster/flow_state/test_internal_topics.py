@@ -26,7 +26,7 @@ from drkit.offsets import History, Intent, MapKey, Unavailable, encode_intent
 from drkit.offsets.map_record import Mode
 from drkit.offsets.mm2_records import Checkpoint, Heartbeat
 from drkit.offsets.translation import PartitionPosition
-from drkit.replicate.internal_topics import InternalTopics
+from drkit.replicate.flow_run import InternalTopics
 from tests.support.errors import coded
 from tests.support.flows.compare import check_copy, read
 from tests.support.flows.exactness import places

@@ -11,7 +11,7 @@ import pytest
 from drkit.failover.core.machine import ORDER, ROW, RunState, StepName
 from drkit.failover.journal.entries import EntryKind
 from drkit.failover.journal.journal import NoRun
-from drkit.failover.journal.violations import violations
+from drkit.failover.journal.lost import violations
 from drkit.flow_state.records import FenceSizesRecord, RoleRecord
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_configs

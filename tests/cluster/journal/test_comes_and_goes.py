@@ -18,11 +18,11 @@ from drkit.failover.core.request import RunRequest
 from drkit.failover.core.step import StepResult
 from drkit.failover.journal import journal
 from drkit.failover.journal.entries import EntryKind
-from drkit.failover.journal.violations import violations
+from drkit.failover.journal.lost import violations
+from drkit.failover.runs import all_steps
 from drkit.failover.service import FailoverService
 from drkit.failover.steps.drain import DrainStep
 from drkit.failover.steps.freeze import FreezeStep
-from drkit.failover.steps.table import all_steps
 from drkit.flow_state.kinds.run import LeaseRecord
 from drkit.flow_state.records import FenceSizesRecord, PendingLift, RoleRecord
 from drkit.local.cluster import LocalCluster

@@ -9,7 +9,7 @@ import pytest
 
 from drkit.failover.core.machine import RunState, StepName
 from drkit.failover.journal.entries import EntryKind
-from drkit.failover.journal.violations import violations
+from drkit.failover.journal.lost import violations
 from drkit.model import TopicPartition
 from tests.support.failover.fixtures import WorldFactory
 from tests.support.failover.orchestrator import Kill, Orchestrators, Running

@@ -14,7 +14,7 @@ import pytest
 
 from drkit.failover.core.machine import RunState, StepName
 from drkit.failover.journal.entries import EntryKind
-from drkit.failover.journal.violations import violations
+from drkit.failover.journal.lost import violations
 from drkit.flow_state.records import RoleRecord
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition

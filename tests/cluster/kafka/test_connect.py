@@ -175,7 +175,8 @@ def test_topics(source: LocalCluster, topic_name: str):
     assert list(described) == [topic_name]
     assert topic_name in topics.topic_names(cluster)
     assert described[topic_name].replication_factor == 1
-    assert described[topic_name].partitions[2] == topics.Partition(0, (0,), (0,))
+    last = described[topic_name].leaders[2]
+    assert (last.node, last.replicas, last.in_sync) == (0, (0,), (0,))
     assert described[topic_name].topic_id.int > 0
 
     changes = {topic_name: {"retention.ms": None, "max.message.bytes": "12345"}}

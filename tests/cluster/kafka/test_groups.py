@@ -160,3 +160,20 @@ def test_what_a_broker_stores_of_a_group_is_reported_by_partition(
         assert (await groups.committed([group]))[group].value == {}
 
     ask(target, work)
+
+
+def test_a_cluster_without_the_consumer_protocol_has_dead_groups_all_the_same(
+    cluster_factory: ClusterFactory, topic_name: str
+) -> None:
+    """As with brokers of 3.x, which list the request of KIP-848 and refuse it: no offset was ever written."""
+    classic = {"group.coordinator.rebalance.protocols": "classic"}
+    cluster = cluster_factory("classic", properties=classic)
+    at = topic(cluster, topic_name)
+
+    async def question(groups: Groups) -> tuple[Any, Any]:
+        await known(groups, at)
+        dead = (await groups.describe(["new"]))["new"]
+        return dead, await groups.knows_consumer_groups()
+
+    dead, has_protocol = ask(cluster, question)
+    assert (dead.error, dead.value.state, has_protocol) == (0, DEAD, False)

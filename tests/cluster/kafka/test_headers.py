@@ -13,10 +13,10 @@ import pytest
 from drkit.config import ClusterSettings
 from drkit.control_key import HEADER, NO_MAC, ControlKey, ControlKeys, Signatures
 from drkit.kafka.admin import Cluster
-from drkit.kafka.reading.headers import NOT_TEXT, all_headers, headers_of
+from drkit.kafka.reading.log_reader import NOT_TEXT, all_headers, headers_of
 from drkit.kafka.topics import TopicPlan, create_topics, delete_topics, topic_names
 from drkit.local.cluster import LocalCluster
-from drkit.takeover.look import content
+from drkit.takeover.mm2_takeover import content
 from drkit.wire import Record, encode
 from tests.support.waiting import eventually
 

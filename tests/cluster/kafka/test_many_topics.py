@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from drkit.config import ClusterSettings
-from drkit.kafka import bounded
+from drkit.kafka import topics
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, alter_topic_configs, create_topics, delete_topics, topic_names
 from tests.support.shared_clusters import ModuleClusters
@@ -27,7 +27,7 @@ def test_each_is_created_changed_and_deleted(
     cluster = Cluster.connect(ClusterSettings(alias="many", bootstrap_servers=servers))
     plans = [TopicPlan(f"many-{n}", 1, 1, SETTINGS) for n in range(NUMBER)]
     with monkeypatch.context() as patch:
-        patch.setattr(bounded, "MOST_RECORDS", 1 << 31)
+        patch.setattr(topics, "MOST_RECORDS", 1 << 31)
         refused = create_topics(cluster, plans)
         assert len(refused) == NUMBER, "brokers have another limit now"
         assert "large batch" in refused["many-0"].evidence

@@ -10,8 +10,8 @@ from drkit.failover.core.context import REMEMBERED_SECONDS, Context, Scope
 from drkit.failover.core.request import RunRequest
 from drkit.failover.journal.journal import NoJournal
 from drkit.flow_state.topic import StateTopic
+from drkit.kafka.admin import reach
 from drkit.kafka.raw import EventLoop, RawCluster
-from drkit.kafka.reach import reach
 from drkit.local.cluster import LocalCluster
 from tests.support.kafka.ports import closed, silent
 

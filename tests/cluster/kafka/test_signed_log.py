@@ -17,17 +17,20 @@ from drkit.config import ClusterSettings, FlowSettings
 from drkit.detect.awake import AwakeClock
 from drkit.detect.note_kinds import Automatic, Pause
 from drkit.detect.noticeboard import Noticeboard, ensure_board, put_note, read_notes, topic_name
-from drkit.flow_state.creation import ensure_state_topic
+from drkit.failover.journal.entries import EntryKind, JournalEntry
+from drkit.failover.journal.topic import JournalTopic
+from drkit.flow_state.creation import ensure_offset_map, ensure_state_topic
+from drkit.flow_state.names import journal_topic, offset_map_topic
 from drkit.flow_state.records import Role, RoleRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.own_topics import appeared
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.reading.log_tail import LogTail
 from drkit.kafka.requests import Append, metadata, produce_request
+from drkit.kafka.topics import appeared
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
-from drkit.watch.claim import acknowledge, claim
+from drkit.watch.automatic import acknowledge, claim
 from drkit.wire import Record, batch_crc
 from drkit.wire.header import CRC_AT, CRC_START, HEADER_SIZE, LENGTH_END, MAGIC
 from drkit.wire.header import HEADER as FIELDS
@@ -208,6 +211,16 @@ def test_brokers_take_no_such_record_for_a_topic_that_drkit_created(
         append(settings, topic_name(flow), bomb(64))
 
 
+def test_brokers_take_no_such_record_for_an_offset_map(settings: ClusterSettings, flow: FlowSettings):
+    cluster = Cluster.connect(settings)
+    ensure_state_topic(cluster, flow)
+    with StateTopic(settings, flow.source) as state:
+        state.load()
+        ensure_offset_map(cluster, flow, state)
+    with pytest.raises(AssertionError, match="10"):  # MESSAGE_TOO_LARGE
+        append(settings, offset_map_topic(flow.source), bomb(64))
+
+
 def create(settings: ClusterSettings, topic: str) -> None:
     """A topic with the settings that brokers give it."""
     admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
@@ -250,3 +263,40 @@ def append(settings: ClusterSettings, topic: str, batch: bytearray) -> None:
         raw.close()
         loop.close()
     assert code == 0, str(code)
+
+
+def test_neither_an_open_transaction_nor_a_large_record_stops_the_journal(
+    settings: ClusterSettings, flow: FlowSettings
+):
+    name = journal_topic(flow.source)
+    create(settings, name)
+    opening = {"scope": {"topics": {}, "groups": []}, "request": {}, "decision": {}, "holder": {"token": "x"}}
+    entries = [
+        JournalEntry("r", 0, "x", 1, EntryKind.RUN, None, "", 1, opening),
+        JournalEntry("r", 1, "x", 1, EntryKind.HELD, None, "", 1, {}),
+    ]
+    loop = EventLoop()
+    raw = RawCluster(loop, settings, "test")
+    journal = JournalTopic(raw, flow.source, "b")
+
+    async def write(entry: JournalEntry) -> bool:
+        await raw.connected()
+        await journal.read()
+        if entry.number == 0:
+            await journal.take_epoch()
+        return await journal.append(entry)
+
+    try:
+        assert loop.run(write, entries[0])
+        with open_transaction(settings, name):
+            append(settings, name, bomb(256))
+            before = peak_bytes()
+            assert loop.run(write, entries[1])
+            assert peak_bytes() - before < 128 * _MIB
+            assert journal.history.runs["r"].entries == entries
+            assert journal.dropped.count == 1
+            missing = JournalTopic(raw, f"no-{flow.source}", "b")
+            assert [loop.run(each.exists) for each in (journal, missing)] == [True, False]
+    finally:
+        raw.close()
+        loop.close()

@@ -11,10 +11,9 @@ from drkit.config import ClusterSettings
 from drkit.errors import NotAuthorized
 from drkit.kafka.access.acls import create_acls
 from drkit.kafka.admin import Cluster
-from drkit.kafka.one_shot import ask_once
-from drkit.kafka.raw import RawCluster
+from drkit.kafka.raw import RawCluster, ask_once
 from drkit.kafka.topics import TopicPlan, create_topics
-from drkit.kafka.transactions.producer import Transactions
+from drkit.kafka.transactions import Transactions
 from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ADMIN, ClusterSpec
 from drkit.model import TopicPartition

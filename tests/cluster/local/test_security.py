@@ -8,7 +8,7 @@ from confluent_kafka.cimpl import NewTopic
 import pytest
 
 from drkit.config import ClusterSettings
-from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import confluent_config
 from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ADMIN, ClusterSpec
 

@@ -8,13 +8,13 @@ import random
 import pytest
 
 from drkit.errors import Refused
-from drkit.flow_state.lease.lost import LeaseLost
+from drkit.flow_state.lease.run_lease import LeaseLost
 from drkit.flow_state.names import map_transactional_id
 from drkit.flow_state.records import CutRecord
-from drkit.kafka.permit import permitted_by
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import Append, produce_request
-from drkit.kafka.transactions.producer import Transactions
+from drkit.kafka.transactions import Transactions
+from drkit.kafka.transport import permitted_by
 from drkit.local.cluster import LocalCluster
 from drkit.offset_map.bucket import MapBucket
 from drkit.offset_map.reading import read_on

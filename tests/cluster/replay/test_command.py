@@ -12,7 +12,7 @@ import pytest
 
 from drkit.flow_state.records import UnreplayedRecord
 from drkit.model import TopicPartition
-from drkit.replay import batches
+from drkit.replay import tail as tails
 from drkit.replay.tail import export_at
 from tests.support.replay.world import ReplayWorld, as_replayed, own, run_of, tail
 from tests.support.spark.here import drkit_here
@@ -88,7 +88,7 @@ def test_from_the_plan_to_the_second_run(world: ReplayWorld, topic_name: str, co
 def no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small transactions, a line about each of them, and no terminal to ask on."""
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    monkeypatch.setattr(batches, "_PIECE_RECORDS", 10)
+    monkeypatch.setattr(tails, "_PIECE_RECORDS", 10)
     monkeypatch.setattr("drkit.cli.screens.replay._EVERY_SECONDS", 0.0)
 
 

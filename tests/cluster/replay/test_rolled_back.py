@@ -9,7 +9,7 @@ import pytest
 from drkit.errors import Refused
 from drkit.model import TopicPartition
 from drkit.replay.compare import Same
-from drkit.replay.rolled_back import roll_back_kept
+from drkit.replay.run import roll_back_kept
 from tests.support.errors import coded
 from tests.support.replay.world import ReplayWorld, run_of, tail
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 
+from kafka.protocol.admin.cluster import DescribeClusterRequest
 import pytest
 
 from drkit.config import ClusterSettings, Settings
@@ -11,7 +12,6 @@ from drkit.copy_task import copier, worker_links
 from drkit.flow_state.records import GenerationRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import EventLoop, RawCluster
-from drkit.kafka.requests import DescribeClusterRequest
 from drkit.kafka.transport import SizedProtocol
 from drkit.status.look import StatusCollector
 from drkit.topic_sync.preview import check

@@ -16,16 +16,14 @@ from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import Failed
 from drkit.flow_state import processes
 from drkit.flow_state.creation import ensure_state_topic
-from drkit.flow_state.lease.lost import LeaseLost
-from drkit.flow_state.lease.run_lease import FlowLease
+from drkit.flow_state.lease.run_lease import FlowLease, LeaseLost
 from drkit.flow_state.lease.turn import LeaseAvailability
 from drkit.flow_state.names import lease_transactional_id
 from drkit.flow_state.records import LeaseRecord, StandbyRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster
-from drkit.replicate.epoch_loop import EpochLoop
-from drkit.replicate.epochs import Epochs
+from drkit.replicate.epochs import EpochLoop, Epochs
 from drkit.replicate.standby import Standby
 from drkit.spark.session import SharedSpark
 from tests.support.errors import coded

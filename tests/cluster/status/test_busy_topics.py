@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from confluent_kafka import Producer
 import pytest
 
+from drkit.clock import monotonic
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.detect.awake import AwakeClock
 from drkit.detect.noticeboard import Noticeboard, ensure_board, read_notes, topic_name
@@ -65,6 +66,14 @@ def beating(b: ClusterSettings, cluster: Cluster) -> Iterator[TopicPartition]:
     with Writing(b, TOPIC, beat.key, beat.value):
         eventually(lambda: list_offsets(cluster, [at], "latest")[at] > 150, 60, "heartbeats")
         yield at
+
+
+def test_a_topic_that_is_missing_is_not_waited_for(b: ClusterSettings):
+    tail = HeartbeatTail(b, FlowSettings(source="quiet", target="b", topics=("orders",)))
+    began = monotonic()
+    assert tail.read() is None
+    assert monotonic() - began < 3
+    tail.close()
 
 
 def test_heartbeats_are_seen_arriving_however_fast_they_come(b: ClusterSettings, beating: TopicPartition):

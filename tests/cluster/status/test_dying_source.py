@@ -13,7 +13,7 @@ from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ClusterSpec
 from drkit.status.look import StatusCollector
 from drkit.status.paired import PairedCollector
-from drkit.watch.loss import loss_known
+from drkit.watch.senses import loss_known
 from tests.support.flows.flow import Flow
 from tests.support.flows.known_flow import remember
 from tests.support.waiting import eventually

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from drkit.failover.loss.gap import count_gaps
+from drkit.failover.loss.count import count_gaps
 from drkit.flow_state.left_out import LeftOut
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import FetchRequest, describe_producers, metadata

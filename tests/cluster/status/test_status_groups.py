@@ -9,9 +9,8 @@ from typing import Any
 from confluent_kafka import Producer
 import pytest
 
-from drkit.checkpoints.group_ledger import GroupLedger
+from drkit.checkpoints.group_ledger import GroupLedger, summary
 from drkit.checkpoints.shard import ShardReport
-from drkit.checkpoints.summary import summary
 from drkit.clock import wall_ms
 from drkit.flow_state.records import CheckpointsRecord
 from drkit.kafka.groups.requests import EMPTY, Groups

@@ -21,7 +21,7 @@ from drkit.flow_state.events import TopicEvents
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import confluent_config
 from drkit.kafka.reading.compacted import newest_values
 from drkit.kafka.topics import topic_names
 from drkit.local.cluster import LocalCluster

@@ -21,7 +21,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_names
 from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ADMIN
-from drkit.topic_sync import gone as gone_topics
+from drkit.topic_sync import sync as gone_topics
 from drkit.topic_sync.sync import TopicSync
 from tests.support.stored import put as put_record
 from tests.support.stored import stored

@@ -49,8 +49,8 @@ def test_internal_topics_are_compacted_and_made_once(world: World):
         ensure_offset_map(world.target, world.flow(), world.state)
     state, offset_map = state_topic(world.source.alias), map_topic_name(world.source.alias)
     found = describe_topics(world.target, [state, offset_map])
-    assert len(found[state].partitions) == 1
-    assert len(found[offset_map].partitions) == 2
+    assert len(found[state].leaders) == 1
+    assert len(found[offset_map].leaders) == 2
     for name in found:
         assert world.settings(name)["cleanup.policy"] == "compact"
         assert world.settings(name)["unclean.leader.election.enable"] == "false"
@@ -135,7 +135,7 @@ def test_a_new_topic_is_created_like_its_source_but_takes_old_records(world: Wor
     topic = copied(world.sync().look(), full)
 
     made = describe_topics(world.target, [full])[full]
-    assert len(made.partitions) == 3
+    assert len(made.leaders) == 3
     assert topic.target_id == str(made.topic_id)
     assert topic.compacted
     assert topic.max_message_bytes == 3_000_000
@@ -156,13 +156,13 @@ def test_topics_and_partitions_that_come_later_are_found(world: World):
     assert set(sync.look().copied) == {first}
     second = world.create(world.source, "second")
     assert not create_partitions(world.source, {first: 4})
-    eventually(lambda: len(describe_topics(world.source, [first])[first].partitions) == 4)
+    eventually(lambda: len(describe_topics(world.source, [first])[first].leaders) == 4)
 
     found = sync.look()
 
     assert set(found.copied) == {first, second}
-    assert len(found.copied[first].source.partitions) == 4
-    assert len(describe_topics(world.target, [first])[first].partitions) == 4
+    assert len(found.copied[first].source.leaders) == 4
+    assert len(describe_topics(world.target, [first])[first].leaders) == 4
     assert world.event("target_grown", first)["to_partitions"] == 4
 
 
@@ -272,5 +272,5 @@ def test_a_dry_run_says_what_it_would_do_and_does_nothing(world: World):
         "grow from 1 to 2 partitions; set message.timestamp.after.max.ms, "
     )
     assert new not in topic_names(world.target)
-    assert len(describe_topics(world.target, [grown])[grown].partitions) == 1
+    assert len(describe_topics(world.target, [grown])[grown].leaders) == 1
     assert f"topic/{grown}" not in stored(world.state)

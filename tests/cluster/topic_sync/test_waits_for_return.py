@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from drkit.checkpoints.plan import FrameLook
+from drkit.checkpoints.work import FrameLook
 from drkit.config import Settings
 from drkit.failover.core.request import RunRequest
 from drkit.failover.loss.divergence import divergence

@@ -12,7 +12,7 @@ import pytest
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import ConfigError, Refused
 from drkit.model import TopicPartition
-from drkit.offsets.spark_log import LoggedBatch, kafka_text
+from drkit.offsets.spark_query import LoggedBatch, kafka_text
 from drkit.translate.spark_checkpoint import CheckpointRequest, Told, translate_checkpoint
 from tests.support.errors import coded, sentence
 from tests.support.flows.flow import Flow

@@ -24,9 +24,8 @@ from drkit.detect.reasons import Reason
 from drkit.flow_state.topic import StateTopic
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
-from drkit.watch import by_hand
-from drkit.watch.agent import FenceAgent, lift
-from drkit.watch.agent_state import read_state
+from drkit.watch import automatic
+from drkit.watch.agent import FenceAgent, lift, read_state
 from drkit.watch.automatic import AutoFailover, by_service
 from tests.support.stored import stored
 from tests.support.waiting import eventually
@@ -222,7 +221,7 @@ def test_it_stays_fenced_until_lifted_and_auto_stays_off_until_acknowledged(
     if not site.agent.state.fenced:
         pytest.skip("nothing was fenced before")
     settings = site.settings()
-    found = by_hand.acknowledged(settings, settings.flows[0], "ann")
+    found = automatic.acknowledged(settings, settings.flows[0], "ann")
     assert found.acknowledged_by == "ann"
     assert found.outcome == "done"
     assert found.evidence

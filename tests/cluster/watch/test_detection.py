@@ -22,7 +22,7 @@ from drkit.detect.verdict import VerdictKind
 from drkit.kafka.admin import Cluster
 from drkit.local.ports import PortReservation
 from drkit.monitoring.page.server import Listen
-from drkit.watch import by_hand, run
+from drkit.watch import automatic, run
 from drkit.watch.identity import ObserverIdentity, this_process
 from drkit.watch.observer import Moment, Observer
 from drkit.watch.run import WatchOptions, watch
@@ -278,10 +278,10 @@ def test_killed_is_lost_and_a_pause_holds_it(world: World, lookout: Lookout, mon
     assert late.picture.watched_for >= late.picture.still_seconds
     # It never saw the primary, so its own start says nothing about when that died.
     assert late.sensed.loss.sighting.last_seen_ms is None
-    by_hand.pause(settings, settings.flows[0], "ann", "rack move")
+    automatic.pause(settings, settings.flows[0], "ann", "rack move")
     held = lookout.sees(Reason.PAUSED)
     assert held.verdict.evidence == ("paused by ann: rack move",)
-    by_hand.resume(settings, settings.flows[0])
+    automatic.resume(settings, settings.flows[0])
     lookout.sees(Reason.CONFIRMED)
     world.standby.broker(0).freeze()
     try:

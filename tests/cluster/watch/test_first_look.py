@@ -22,7 +22,7 @@ from drkit.kafka.topics import TopicPlan, create_topics
 from drkit.local.cluster import LocalCluster
 from drkit.mm2_topics.heartbeats import TOPIC
 from drkit.offsets.mm2_records import Heartbeat
-from drkit.watch.beats import HeartbeatListener
+from drkit.watch.senses import HeartbeatListener
 from tests.support.detect.pictures import LOST
 from tests.support.flows.produce import producer, put
 from tests.support.waiting import eventually

@@ -66,7 +66,7 @@ def test_only_the_first_of_several_pages_is_printed(capsys: pytest.CaptureFixtur
     assert cli.run(["explain", "no_quorum"]) == 0
     text = capsys.readouterr().out
     assert text.startswith(f"no_quorum\n\n • what happened: {sentence('no_quorum')}\n")
-    assert "\nToo few observers say that the primary is gone\n" in text
+    assert "\nToo few observers report the primary as lost\n" in text
     assert "page: " not in text
     assert "also: drkit explain hold-no-quorum\n" in text
     assert "Verdict of drkit watch" not in text

@@ -73,9 +73,9 @@ def test_values_have_names(path: str, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_one_sentence_describes_a_command_in_both_helps() -> None:
-    for name, row in cli._COMMANDS.items():
+    for name, sentence in cli._COMMANDS.items():
         command = COMMANDS[f"drkit {name}"]
-        assert (command.help or "").partition("\n")[0] == row.help, name
+        assert (command.help or "").partition("\n")[0] == sentence, name
 
 
 def test_the_sections_hold_each_command_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -50,7 +50,8 @@ def failing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
             sys.modules[__name__], "boom", click.Command("boom", callback=fail), raising=False
         )
         commands: Any = cli._COMMANDS
-        monkeypatch.setitem(commands, "boom", cli._Row(__name__, "boom", "Fails."))
+        monkeypatch.setitem(commands, "boom", "Fails.")
+        monkeypatch.setitem(cli._ELSEWHERE, "boom", f"{__name__}:boom")
 
     return install
 
@@ -284,8 +285,8 @@ def test_exit_handlers_of_c_libraries_do_not_change_the_exit_code(words: list[st
         "import atexit, ctypes, threading, time\n"
         "c = ctypes.CDLL(None)\n"
         "c.__cxa_atexit(c.abort, None, None)\n"
-        "from drkit.cli import ending, main\n"
-        "work = ending.end_with\n"
+        "from drkit.cli import main, main\n"
+        "work = main.end_with\n"
         "def and_others(command):\n"
         "    atexit.register(print, 'an exit function')\n"
         "    late = lambda: (time.sleep(0.2), print('a thread'))\n"

@@ -14,7 +14,7 @@ from drkit.failover.core.request import RunRequest
 from drkit.failover.journal.entries import EntryKind, JournalEntry, RunLog
 from drkit.failover.journal.journal import taken
 from drkit.flow_state.pending_fence import paid_with
-from drkit.next_command import Given, completed, quoted, translate_group, typed
+from drkit.next_command import Given, quoted, translate_group, typed, with_given_options
 from drkit.visible import visible
 from tests.support.cli.parsed import parsed
 from tests.support.cli.printed import DRKIT, FAILOVER, REGISTRY, State, printed, printed_in, texts
@@ -26,7 +26,7 @@ ODD = [
 ]  # fmt: skip
 CONFIG = "night shift's.toml"
 GIVEN = Given((), CONFIG, ("flows.a->b.tasks=4",), "a->b")
-VALUES = {"{}->{}": "a->b", "{}": "a->b"}
+VALUES = {"{}->{}": "a->b", "--flow {}": "--flow 'a->b'", "{}": "a->b"}
 
 
 def one_thing(given: dict[str, Any]) -> bool:
@@ -38,12 +38,12 @@ def one_thing(given: dict[str, Any]) -> bool:
 def filled(command: str) -> str:
     """A command of the registry, with names where it has holes."""
     for hole, value in VALUES.items():
-        command = command.replace(hole, value if "'" in command else "7")
+        command = command.replace(hole, value if "'" in command + value else "7")
     return command.replace(" P ", " 0 ").replace("--offset N", "--offset 1")
 
 
 def test_a_check_of_an_export_needs_no_flow() -> None:
-    line = completed("check it: drkit divergence verify /to/manifest.json --sha256 5a", GIVEN)
+    line = with_given_options("check it: drkit divergence verify /to/manifest.json --sha256 5a", GIVEN)
     said, given = parsed(shell(line.partition(": ")[2])[1:])
     assert (str(said.config), given["manifest"], given["sha256"]) == (CONFIG, "/to/manifest.json", "5a")
     assert "--flow" not in line
@@ -57,8 +57,8 @@ def test_every_printed_command_has_its_row_and_every_row_is_printed() -> None:
 
 @pytest.mark.parametrize("command", [c for c in REGISTRY if c.startswith("drkit ")])
 def test_a_printed_command_is_typed_as_it_is_printed(command: str) -> None:
-    line = completed(filled(command), GIVEN)
-    assert completed(line, GIVEN) == line
+    line = with_given_options(filled(command), GIVEN)
+    assert with_given_options(line, GIVEN) == line
     said, given = parsed(shell(line)[1:])
     if not command.startswith("drkit local"):
         assert (str(said.config), said.overrides) == (CONFIG, GIVEN.overrides)
@@ -73,7 +73,9 @@ def test_a_printed_command_is_typed_as_it_is_printed(command: str) -> None:
 @pytest.mark.parametrize("name", ODD)
 def test_an_option_to_be_added_is_printed_with_the_whole_command(option: str, name: str) -> None:
     words = ("failover", "--group", name, "--config", CONFIG, "--yes")
-    line = completed(f"accept it by name: {option}", Given(words, CONFIG)).removeprefix("accept it by name: ")
+    line = with_given_options(f"accept it by name: {option}", Given(words, CONFIG)).removeprefix(
+        "accept it by name: "
+    )
     assert "\n" not in line
     found = shell(line)
     assert tuple(found[1 : 1 + len(words)]) == words
@@ -94,7 +96,7 @@ HIDDEN = (
 def test_names_are_quoted_for_a_shell(name: str) -> None:
     assert shell(quoted(name)) == [name]
     assert shell(visible(quoted(name))) == [name], "as it stands on a terminal"
-    _, given = parsed(shell(completed(translate_group(name), GIVEN))[1:])
+    _, given = parsed(shell(with_given_options(translate_group(name), GIVEN))[1:])
     assert given["group"] == name
     _, given = parsed(
         ["failover", "--all", *shell(typed(*RunRequest(leave_behind=(name, "other")).options()))]
@@ -123,7 +125,7 @@ def test_names_are_quoted_for_a_shell(name: str) -> None:
     ],
 )
 def test_a_sentence_keeps_its_words(text: str, expected: str) -> None:
-    assert completed(text, Given(("failover", "--all"), "c", (), "f")) == expected
+    assert with_given_options(text, Given(("failover", "--all"), "c", (), "f")) == expected
 
 
 def test_a_secret_given_by_set_is_not_printed_again() -> None:
@@ -158,11 +160,11 @@ def test_the_page_for_the_night_is_short_and_in_words_that_drkit_prints() -> Non
 
 def test_the_page_for_the_night_is_found() -> None:
     assert "docs/how-to/night.md" in (DRKIT.parent / "README.md").read_text(encoding="utf-8")
-    for place in ("cli/main.py", "cli/commands/failover.py", "watch/announcer.py", "failover/report.py"):
+    for place in ("cli/main.py", "cli/commands/failover.py", "watch/alerts.py", "failover/report.py"):
         assert "drkit explain night" in (DRKIT / place).read_text(encoding="utf-8"), place
 
 
-@pytest.mark.parametrize("step", ["opening", "repointing", "verify", "done"])
+@pytest.mark.parametrize("step", ["opening", "after_open"])
 def test_a_step_from_open_on_offers_no_abort(step: str) -> None:
     (path,) = (DRKIT / "failover").rglob(f"{step}.py")
     said = [c for text in texts(path) for c in printed_in(text)]

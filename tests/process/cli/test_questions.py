@@ -25,7 +25,7 @@ import click
 from drkit.cli.questions import ask
 boom = click.Command("boom", callback=lambda: ask("Fail over?", command="drkit failover"))
 sys.modules["asking"] = sys.modules["__main__"]
-cli._COMMANDS["boom"] = cli._Row("asking", "boom", "Asks.")
+cli._COMMANDS["boom"], cli._ELSEWHERE["boom"] = "Asks.", "asking:boom"
 cli.main(["boom"])
 """
 

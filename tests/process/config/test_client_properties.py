@@ -12,7 +12,7 @@ from drkit.config import ClusterSettings, FlowSettings, read
 from drkit.config.tables.client_properties import FLOW_FIELDS, IDLE, ROLES, Role, acts, exists, idle
 from drkit.config.tables.security_properties import OF_LIBRDKAFKA, SECURITY, is_misspelt
 from drkit.errors import ConfigError
-from drkit.kafka.connect import connect
+from drkit.kafka.admin import connect
 from drkit.local.jars import classpath
 from drkit.local.java import find_java
 from tests.support.errors import sentence

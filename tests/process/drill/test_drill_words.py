@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from drkit.config import load
-from drkit.drill.entries.history import DrillHistory
+from drkit.drill import run_drill as runs
 from drkit.drill.evidence import TRANSLATION, DrillEvidence
+from drkit.drill.history import DrillHistory
 from drkit.drill.plan import plan_kind
-from drkit.drill.report.model import read_report
-from drkit.drill.runs import run_drill as runs
-from drkit.drill.runs.run_drill import CollectedEvidence, DrillOptions, run_drill
+from drkit.drill.report import read_report
+from drkit.drill.run_drill import run_drill
+from drkit.drill.steps import CollectedEvidence, DrillOptions
 from tests.support.cli.forked import Forked
 from tests.support.drill.logs import position
 from tests.support.errors import sentence

@@ -12,10 +12,10 @@ import pytest
 
 from drkit.cli import main as cli
 from drkit.config.tables.drills import DrillSettings
-from drkit.drill.entries.history import DrillHistory
+from drkit.drill import run_drill as runs
 from drkit.drill.entry import SCHEDULED
 from drkit.drill.evidence import TRANSLATION
-from drkit.drill.runs import run_drill as runs
+from drkit.drill.history import DrillHistory
 from drkit.errors import ClusterUnreachable
 from tests.support.errors import made
 

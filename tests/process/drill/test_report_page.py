@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from drkit.drill.bubble_evidence import BubbleEvidence, ClientOutage
-from drkit.drill.evidence import BUBBLE, DrillEvidence, VerdictLimits
-from drkit.drill.report.model import PlanReport, ScopeReport, build_report
-from drkit.drill.report.page import render_page
+from drkit.drill.evidence import BUBBLE, BubbleEvidence, ClientOutage, DrillEvidence, VerdictLimits
+from drkit.drill.report import PlanReport, ScopeReport, build_report
+from drkit.drill.report_page import render_page
 from drkit.failover.core.machine import FAILOVER
 from tests.support.status.browser import PROGRAM, Browser
 

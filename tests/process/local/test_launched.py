@@ -9,7 +9,7 @@ import pytest
 
 ENDED_BEFORE_ITS_ID_IS_KNOWN = """
 import signal, sys
-from drkit.local.launched import Launched
+from drkit.local.process import Launched
 launched = Launched(["/bin/sleep", "60"], sys.stderr.buffer)
 launched.signal(signal.{number})
 launched.wait(20)

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from drkit.errors import Failed
-from drkit.local.jars import BROKER, MIRROR_MAKER, JarCache, classpath
-from drkit.local.pinned import NAME, pinned, refuse_unpinned, written
+from drkit.local.jars import BROKER, MIRROR_MAKER, NAME, JarCache, classpath, pinned, refuse_unpinned, written
 from tests.support.errors import coded
 from tests.support.local.repository import MODULE, Repository
 

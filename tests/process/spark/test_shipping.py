@@ -11,7 +11,7 @@ from pyspark import cloudpickle
 import pytest
 
 import drkit
-from drkit.checkpoints.task import checkpoint_task
+from drkit.checkpoints.round import checkpoint_task
 from drkit.copy_task.copier import copy_task
 from drkit.errors import ConfigError, DrkitError
 from drkit.spark.jobs import cause_of

@@ -24,9 +24,8 @@ from drkit.detect.seen import Address, Sight
 from drkit.detect.votes import Vote
 from drkit.errors import ConfigError
 from drkit.local.ports import PortReservation
-from drkit.watch.agent import FenceAgent
-from drkit.watch.agent_state import AgentState, read_state, write_state
-from drkit.watch.claim import acknowledgement, against_claim
+from drkit.watch.agent import AgentState, FenceAgent, read_state, write_state
+from drkit.watch.automatic import acknowledgement, against_claim
 from drkit.watch.identity import ObserverIdentity, this_process
 from drkit.watch.observer import Observer
 from drkit.wire import Record

@@ -17,9 +17,16 @@ from drkit.config import ClusterSettings, Settings
 from drkit.config.tables.watch import FenceAgentSettings
 from drkit.errors import Failed
 from drkit.local.ports import PortReservation
-from drkit.watch.agent import FenceAgent, lift
-from drkit.watch.agent_state import AgentState, read_state, write_state
-from drkit.watch.fencing import FencingResult, closed, fence
+from drkit.watch.agent import (
+    AgentState,
+    FenceAgent,
+    FencingResult,
+    closed,
+    fence,
+    lift,
+    read_state,
+    write_state,
+)
 from tests.support.errors import coded
 
 TRUE, FALSE = (sys.executable, "-c", ""), (sys.executable, "-c", "raise SystemExit('no way')")

@@ -17,7 +17,7 @@ from drkit.config.tables.watch import WatchSettings
 from drkit.errors import ConfigError
 from drkit.local.ports import PortReservation
 from drkit.repoint.webhook import signature
-from drkit.watch.tell import Teller
+from drkit.watch.alerts import Teller
 from tests.support.errors import sentence
 from tests.support.waiting import eventually
 

@@ -12,8 +12,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from drkit.chaos.verdict import PASS
-from drkit.drill.report.check import check_report
-from drkit.drill.report.model import read_report
+from drkit.drill.report import check_report, read_report
 from tests.support.errors import sentence
 
 COMMAND = [sys.executable, "-m", "drkit", "demo", "--drill"]

@@ -15,9 +15,9 @@ import time
 import pytest
 
 from drkit.cli.screens.demo import RichScreen
-from drkit.demo.observer import StandbyObserver
 from drkit.demo.proof import ReadResult
 from drkit.demo.screen import Scene
+from drkit.demo.stage import StandbyObserver
 from drkit.demo.story import rows
 from tests.support.circles import in_soak, in_wide
 from tests.support.flows.process import take_interrupts

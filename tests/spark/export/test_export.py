@@ -18,9 +18,9 @@ import pytest
 
 from drkit.errors import ConfigError, Failed, Refused
 from drkit.export.check import check_files, exported_records
-from drkit.export.hole import HoleKind
 from drkit.export.manifest import partition_export
 from drkit.export.reading import TailReader
+from drkit.export.record import HoleKind
 from drkit.export.run import CopiedBack, Exported, read_back
 from drkit.flow_state.records import RoleRecord
 from drkit.flow_state.topic import StateTopic

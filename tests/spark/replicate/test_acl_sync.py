@@ -16,14 +16,12 @@ from drkit.flow_state.records import AclsRecord, FenceAclsRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.access.acls import delete_acls, is_open, own_principal
 from drkit.kafka.admin import Cluster
-from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import confluent_config
 from drkit.kafka.topics import TopicPlan, create_topics
 from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ADMIN
-from drkit.topic_sync.acl_preview import acl_plan_rows
-from drkit.topic_sync.acl_sync import AclSync
-from drkit.topology.acl_record import AclRecord, promotion
-from drkit.topology.acls import to_json
+from drkit.topic_sync.acl_sync import AclSync, acl_plan_rows
+from drkit.topology.acls import AclRecord, promotion, to_json
 from tests.support.errors import sentence
 from tests.support.spark.here import drkit_here
 from tests.support.stored import put as put_record

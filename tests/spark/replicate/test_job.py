@@ -17,8 +17,7 @@ from drkit.errors import ConfigError, DrkitError, Failed, Refused
 from drkit.kafka.topics import delete_topics
 from drkit.local.cluster import LocalCluster
 from drkit.offset_map.topic import topic_name as map_topic_name
-from drkit.replicate.epoch_loop import EpochLoop
-from drkit.replicate.epochs import Epochs
+from drkit.replicate.epochs import EpochLoop, Epochs
 from drkit.replicate.planner import PlacedPartition, Rates
 from drkit.spark.master import choose_master
 from drkit.spark.session import SharedSpark, spark_session

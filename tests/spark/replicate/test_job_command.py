@@ -241,5 +241,5 @@ def _copied(cluster: Cluster, topic: str) -> int:
     found = describe_topics(cluster, [topic])
     if topic not in found:
         return 0
-    at = [TopicPartition(topic, p) for p in found[topic].partitions]
+    at = [TopicPartition(topic, p) for p in found[topic].leaders]
     return sum(list_offsets(cluster, at, "latest").values())

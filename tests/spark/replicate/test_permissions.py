@@ -20,11 +20,10 @@ from structlog.testing import capture_logs
 from drkit.cli import main as cli
 from drkit.config import load
 from drkit.kafka.admin import Cluster
-from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import confluent_config
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ADMIN, ClusterSpec
-from drkit.replicate.preflight import tell_missing
-from drkit.replicate.required_acls import documentation
+from drkit.replicate.preflight import documentation, tell_missing
 from tests.support.flows.process import tree
 from tests.support.spark.locked import (
     PAGE,

@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 
 from drkit.config import ClusterSettings, FlowSettings, Settings, load
 from drkit.kafka.admin import Cluster
-from drkit.kafka.groups.members import listed_groups
+from drkit.kafka.groups.requests import listed_groups
 from drkit.kafka.topics import TopicPlan, create_topics, describe_topics, list_offsets
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
@@ -176,7 +176,7 @@ def copied(cluster: Cluster, topic: str) -> int:
     found = describe_topics(cluster, [topic])
     if topic not in found:
         return 0
-    at = [TopicPartition(topic, p) for p in found[topic].partitions]
+    at = [TopicPartition(topic, p) for p in found[topic].leaders]
     return sum(list_offsets(cluster, at, "latest").values())
 
 

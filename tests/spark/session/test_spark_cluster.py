@@ -22,8 +22,8 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics, topic_names
 from drkit.local.cluster import LocalCluster
 from drkit.replicate.run import RunOptions, replicate
+from drkit.spark.cluster import executors
 from drkit.spark.session import plan_spark, spark_session
-from drkit.spark.worker_check import executors
 from drkit.verify.run import VerifyRequest, verify
 from tests.support.errors import coded
 from tests.support.flows.process import tree

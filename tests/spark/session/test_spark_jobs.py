@@ -13,8 +13,7 @@ import pytest
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.copy_task.core.assignment import PartitionAssignment, TaskAssignment
 from drkit.errors import DrkitError, Failed, NotAuthorized
-from drkit.replicate.epoch_loop import EpochLoop
-from drkit.replicate.epochs import Epochs
+from drkit.replicate.epochs import EpochLoop, Epochs
 from drkit.replicate.planner import PlacedPartition, Rates
 from drkit.replicate.supervisor import is_transient, supervise
 from drkit.spark.jobs import SparkGone, SparkJobs, cause_of

@@ -16,8 +16,7 @@ import pytest
 from drkit.cli import main as cli
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics, topic_names
-from drkit.monitoring.metrics import TABLE
-from drkit.monitoring.metrics_mm2 import MM2
+from drkit.monitoring.metrics import MM2, TABLE
 from drkit.offsets.mm2_records import Heartbeat
 from drkit.status.model import FlowStatus
 from drkit.watch.board import TABLE as OBSERVED

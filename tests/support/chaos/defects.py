@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
-from drkit.chaos.facts import Facts
 from drkit.chaos.history import (
     PRIMARY,
     Acked,
@@ -21,12 +20,13 @@ from drkit.chaos.history import (
     Read,
     RunReported,
     ScenarioEnded,
+    ScenarioHistory,
 )
 from drkit.model import TopicPartition
 from tests.support.chaos.pair_model import IDLE, LIVE
 
 Events = list[Event]
-Defect = Callable[[Facts], Iterator[Events]]
+Defect = Callable[[ScenarioHistory], Iterator[Events]]
 """Yields the events with the defect, for each place where the history can have it."""
 DEFECTS: Final[list[Defect]] = []
 _FAR: Final = 10**9
@@ -37,21 +37,21 @@ def _defect(defect: Defect) -> Defect:
     return defect
 
 
-def _change(facts: Facts, *changes: tuple[Event, Event | None]) -> Events:
+def _change(facts: ScenarioHistory, *changes: tuple[Event, Event | None]) -> Events:
     """The events with some replaced, or left out."""
     by_id = {id(old): new for old, new in changes}
     events = [by_id.get(id(e), e) for e in facts.events]
     return [e for e in events if e is not None]
 
 
-def _add(facts: Facts, event: Event) -> Events:
+def _add(facts: ScenarioHistory, event: Event) -> Events:
     return [*facts.events, event]
 
 
 # -- records ------------------------------------------------------------------------------------------------
 
 
-def _safe_reads(facts: Facts) -> list[Read]:
+def _safe_reads(facts: ScenarioHistory) -> list[Read]:
     """Acknowledged records of the active side that no failover has given up."""
     tails = {record for tail in facts.tails for record in tail.records}
     known = facts.acked.keys() - tails
@@ -59,19 +59,19 @@ def _safe_reads(facts: Facts) -> list[Read]:
 
 
 @_defect
-def lose_a_record(facts: Facts) -> Iterator[Events]:
+def lose_a_record(facts: ScenarioHistory) -> Iterator[Events]:
     for read in _safe_reads(facts):
         yield _change(facts, (read, None))
 
 
 @_defect
-def copy_a_record_twice(facts: Facts) -> Iterator[Events]:
+def copy_a_record_twice(facts: ScenarioHistory) -> Iterator[Events]:
     for read in _safe_reads(facts):
         yield _add(facts, replace(read, offset=_FAR))
 
 
 @_defect
-def swap_two_records(facts: Facts) -> Iterator[Events]:
+def swap_two_records(facts: ScenarioHistory) -> Iterator[Events]:
     def order(e: Read) -> tuple[TopicPartition, str]:
         return e.tp, facts.acked[e.tp, e.value][1].cluster
 
@@ -82,7 +82,7 @@ def swap_two_records(facts: Facts) -> Iterator[Events]:
 
 
 @_defect
-def show_an_aborted_record(facts: Facts) -> Iterator[Events]:
+def show_an_aborted_record(facts: ScenarioHistory) -> Iterator[Events]:
     for e in facts.of(Acked):
         if e.transaction == "aborted":
             yield _add(facts, Consumed(facts.active, *e.tp, LIVE, _FAR, e.value))
@@ -90,13 +90,13 @@ def show_an_aborted_record(facts: Facts) -> Iterator[Events]:
 
 
 @_defect
-def show_two_values(facts: Facts) -> Iterator[Events]:
+def show_two_values(facts: ScenarioHistory) -> Iterator[Events]:
     for read in facts.of(Read):
         yield _add(facts, Consumed(read.cluster, *read.tp, "another", read.offset, "another value"))
 
 
 @_defect
-def state_no_loss(facts: Facts) -> Iterator[Events]:
+def state_no_loss(facts: ScenarioHistory) -> Iterator[Events]:
     """The newest report does not state what its failover lost."""
     for tail in facts.tails[-1:]:
         earlier = {r for t in facts.tails[:-1] for r in t.records}
@@ -104,13 +104,13 @@ def state_no_loss(facts: Facts) -> Iterator[Events]:
             yield _change_report(facts, tail.failover.report, loss={**tail.failover.loss, "partitions": []})
 
 
-def _change_report(facts: Facts, report: object, **fields: object) -> Events:
+def _change_report(facts: ScenarioHistory, report: object, **fields: object) -> Events:
     [event] = [e for e in facts.of(RunReported) if e.report is report]
     return _change(facts, (event, replace(event, report={**event.report, **fields})))
 
 
 @_defect
-def add_a_record_of_the_old_primary(facts: Facts) -> Iterator[Events]:
+def add_a_record_of_the_old_primary(facts: ScenarioHistory) -> Iterator[Events]:
     """A record that only the old primary has is copied after what clients wrote to the new one."""
     for tail in facts.tails[-1:]:
         f = tail.failover
@@ -121,14 +121,14 @@ def add_a_record_of_the_old_primary(facts: Facts) -> Iterator[Events]:
 
 
 @_defect
-def lose_a_tail_that_was_to_be_replayed(facts: Facts) -> Iterator[Events]:
+def lose_a_tail_that_was_to_be_replayed(facts: ScenarioHistory) -> Iterator[Events]:
     for e in facts.of(Read):
         if e.cluster == facts.active and (e.tp, e.value) in facts.replayed:
             yield _change(facts, (e, None))
 
 
 @_defect
-def lose_a_record_of_the_standby(facts: Facts) -> Iterator[Events]:
+def lose_a_record_of_the_standby(facts: ScenarioHistory) -> Iterator[Events]:
     if facts.failovers and facts.failovers[-1].returned is not None:
         for e in facts.of(Read):
             if e.cluster != facts.active:
@@ -139,7 +139,7 @@ def lose_a_record_of_the_standby(facts: Facts) -> Iterator[Events]:
 
 
 @_defect
-def move_an_idle_group(facts: Facts) -> Iterator[Events]:
+def move_an_idle_group(facts: ScenarioHistory) -> Iterator[Events]:
     """The idle group skips a record, or repeats one, of those from before the first failover."""
     for p in facts.of(FinalPosition):
         if p.cluster != facts.active or p.group != IDLE or not facts.failovers:
@@ -156,7 +156,7 @@ def move_an_idle_group(facts: Facts) -> Iterator[Events]:
 
 
 @_defect
-def forget_a_position(facts: Facts) -> Iterator[Events]:
+def forget_a_position(facts: ScenarioHistory) -> Iterator[Events]:
     for f in facts.failovers[-1:]:
         for (cluster, group, tp), p in facts.positions.items():
             is_known = (f.source, group, tp) in facts.positions and not f.names_without_position(group, tp)
@@ -164,7 +164,7 @@ def forget_a_position(facts: Facts) -> Iterator[Events]:
                 yield _change(facts, (p, None))
 
 
-def _commits(facts: Facts) -> dict[tuple[str, TopicPartition], tuple[int, int]]:
+def _commits(facts: ScenarioHistory) -> dict[tuple[str, TopicPartition], tuple[int, int]]:
     """The last commit on the active side since that was opened: its event and its offset."""
     return {
         (e.group, e.tp): (i, e.offset)
@@ -174,7 +174,7 @@ def _commits(facts: Facts) -> dict[tuple[str, TopicPartition], tuple[int, int]]:
 
 
 @_defect
-def move_a_live_group_back(facts: Facts) -> Iterator[Events]:
+def move_a_live_group_back(facts: ScenarioHistory) -> Iterator[Events]:
     commits = _commits(facts)
     for p in facts.of(FinalPosition):
         if p.cluster == facts.active and (p.group, p.tp) in commits:
@@ -182,13 +182,13 @@ def move_a_live_group_back(facts: Facts) -> Iterator[Events]:
 
 
 @_defect
-def move_a_live_group_after_the_end(facts: Facts) -> Iterator[Events]:
+def move_a_live_group_after_the_end(facts: ScenarioHistory) -> Iterator[Events]:
     for p in facts.of(FinalPosition):
         if p.cluster == facts.active:
             yield _change(facts, (p, replace(p, offset=facts.log_ends[p.cluster, p.tp].end + 1)))
 
 
-def _committed_here(facts: Facts) -> Iterator[Consumed]:
+def _committed_here(facts: ScenarioHistory) -> Iterator[Consumed]:
     """What the group at work was given on the active side and has committed there."""
     commits = _commits(facts)
     for i, e in enumerate(facts.events):
@@ -199,7 +199,7 @@ def _committed_here(facts: Facts) -> Iterator[Consumed]:
 
 
 @_defect
-def skip_a_record(facts: Facts) -> Iterator[Events]:
+def skip_a_record(facts: ScenarioHistory) -> Iterator[Events]:
     """The group at work is never given a record before its position, and was given earlier ones."""
     begun: set[TopicPartition] = set()
     committed = {id(e) for e in _committed_here(facts)}
@@ -211,7 +211,7 @@ def skip_a_record(facts: Facts) -> Iterator[Events]:
 
 
 @_defect
-def consume_again(facts: Facts) -> Iterator[Events]:
+def consume_again(facts: ScenarioHistory) -> Iterator[Events]:
     for e in _committed_here(facts):
         if (e.tp, e.value) not in facts.replayed:
             yield _add(facts, e)
@@ -221,14 +221,14 @@ def consume_again(facts: Facts) -> Iterator[Events]:
 
 
 @_defect
-def acknowledge_after_open(facts: Facts) -> Iterator[Events]:
+def acknowledge_after_open(facts: ScenarioHistory) -> Iterator[Events]:
     for f in facts.failovers[-1:]:
         late = Acked(f.source, "orders", 0, _FAR, "late")
         yield [*facts.events[: f.opened + 1], late, *facts.events[f.opened + 1 :]]
 
 
 @_defect
-def acknowledge_after_payment(facts: Facts) -> Iterator[Events]:
+def acknowledge_after_payment(facts: ScenarioHistory) -> Iterator[Events]:
     """The old primary takes a record that the divergence names, after its fence was paid."""
     for tail in facts.tails[-1:]:
         for record in () if tail.failover.is_fenced else tail.late:
@@ -238,39 +238,39 @@ def acknowledge_after_payment(facts: Facts) -> Iterator[Events]:
 
 
 @_defect
-def accept_writes_on_both_sides(facts: Facts) -> Iterator[Events]:
+def accept_writes_on_both_sides(facts: ScenarioHistory) -> Iterator[Events]:
     for f in facts.failovers[-1:]:
         if f.returned is None:
             yield _add(facts, Probed(f.source, "orders", is_accepted=True))
 
 
 @_defect
-def close_the_active_side(facts: Facts) -> Iterator[Events]:
+def close_the_active_side(facts: ScenarioHistory) -> Iterator[Events]:
     yield _add(facts, Probed(facts.active, "orders", is_accepted=False))
 
 
 @_defect
-def leave_the_table(facts: Facts) -> Iterator[Events]:
+def leave_the_table(facts: ScenarioHistory) -> Iterator[Events]:
     for e in facts.of(RunReported):
         yield _change(facts, (e, replace(e, violations=["OPEN before FENCE"])))
 
 
 @_defect
-def name_no_position_of_a_group(facts: Facts) -> Iterator[Events]:
+def name_no_position_of_a_group(facts: ScenarioHistory) -> Iterator[Events]:
     for f in facts.failovers:
         yield _change_report(facts, f.report, groups={**f.groups, "asked": ["another"]})
 
 
 @_defect
-def call_a_living_primary_lost(facts: Facts) -> Iterator[Events]:
+def call_a_living_primary_lost(facts: ScenarioHistory) -> Iterator[Events]:
     yield _add(facts, Observed("LOST", "no answer"))
 
 
 @_defect
-def end_a_command_badly(facts: Facts) -> Iterator[Events]:
+def end_a_command_badly(facts: ScenarioHistory) -> Iterator[Events]:
     yield _add(facts, CommandEnded(["failover"], 1, [0]))
 
 
 @_defect
-def leave_a_topic(facts: Facts) -> Iterator[Events]:
+def leave_a_topic(facts: ScenarioHistory) -> Iterator[Events]:
     yield _add(facts, ScenarioEnded(facts.active, ["a topic"]))

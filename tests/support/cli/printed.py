@@ -21,8 +21,9 @@ _VALUE: Final = re.compile(r"\{\w+(?:![a-z])?(?::[^}]*)?\}")
 """A placeholder in a sentence of the catalogue."""
 PRINTED: Final = re.compile(
     rf"\bdrkit (?:{_VERBS})\b"
-    r"(?: (?:show|pay|lift|apply|check|resume|pause|acknowledge|up|down|status|adopt|export|verify)\b)?"
-    r"(?: --[a-z][a-z0-9-]*(?: (?:\"[^\"]*\"|'[^']*'|[A-Z{][\w{}.+]*|none\b|\d+))?)*"
+    r"(?: (?:show|pay|lift|apply|check|resume|pause|acknowledge|up|down|status|adopt|export|verify"
+    r"|run|history|report|cleanup|schedule)\b)?"
+    r"(?: --[a-z][a-z0-9-]*(?: (?:\"[^\"]*\"|'[^']*'|[A-Z{][\w{}.+]*|none\b|readiness\b|\d+))?)*"
 )
 ADDED: Final = re.compile(r"(?<=: )--[a-z][a-z-]*(?: (?:\"[^\"]*\"|'[^']*'|[A-Z]+\b|\{[^}]*\}))?")
 NAMES: Final = {
@@ -30,7 +31,8 @@ NAMES: Final = {
     "drkit fence-agent", "drkit fence", "drkit config", "drkit repoint", "drkit control", "drkit explain",
     "drkit explain --list",
     "drkit reprotect", "drkit replay", "drkit divergence verify", "drkit failback", "drkit chaos",
-    "drkit drill", "drkit demo --keep", "drkit files", "drkit files show",
+    "drkit drill", "drkit drill run", "drkit drill report", "drkit drill schedule", "drkit chaos run",
+    "drkit demo --keep", "drkit files", "drkit files show",
 }  # fmt: skip
 """Without an option they name the program in a sentence."""
 
@@ -87,6 +89,11 @@ OTHERS: Final[dict[str, tuple[State, ...]]] = {
     "drkit divergence --flow '{}'": (D, W),
     "drkit divergence export --to DIR": (D, W),
     "drkit divergence export --flow '{}' --to DIR": (D, W),
+    "drkit drill cleanup": (A,),
+    "drkit drill cleanup --flow {}": (A,),
+    "drkit drill history": (A,),
+    "drkit drill report --check FILE": (A,),
+    "drkit drill run --kind readiness": (A,),
     "drkit fence lift": (W,),
     'drkit fence lift --accept-divergence "REASON"': (D, W),
     "drkit fence pay": (W,),

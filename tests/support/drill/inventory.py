@@ -25,7 +25,7 @@ def inventory(world: Clusters) -> dict[str, dict[str, Any]]:
         configs = topic_configs(cluster, names)
         found[side.alias] = {
             "topics": {
-                n: (t.topic_id, len(t.partitions), {k: c.value for k, c in configs[n].items()})
+                n: (t.topic_id, len(t.leaders), {k: c.value for k, c in configs[n].items()})
                 for n, t in describe_topics(cluster, names).items()
             },
             "groups": world.ask(side, _groups),

@@ -17,10 +17,11 @@ _PROGRAM = """
 import json, sys
 from pydantic import TypeAdapter
 from drkit.config import Settings
-from drkit.drill.entries.history import DrillHistory
+from drkit.drill.history import DrillHistory
 from drkit.drill.plan import DrillPlan
-from drkit.drill.report.steps import DrillProgress
-from drkit.drill.runs.run_drill import DrillOptions, run_drill
+from drkit.drill.steps import DrillProgress
+from drkit.drill.run_drill import run_drill
+from drkit.drill.steps import DrillOptions
 given = json.load(sys.stdin)
 settings = Settings.model_validate(given["settings"])
 history = DrillHistory.of(settings)

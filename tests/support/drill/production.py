@@ -7,14 +7,12 @@ import uuid
 
 from drkit.config import Settings
 from drkit.config.tables.drills import DrillLimits, DrillObjectives
-from drkit.drill.entries.cleanup import clean_up
-from drkit.drill.entries.history import DrillHistory
+from drkit.drill.history import DrillHistory, clean_up
 from drkit.drill.inventory import ClusterInventory, InventoryPart, read_inventory
 from drkit.drill.plan import DrillPlan, new_drill_id
-from drkit.drill.report.check import check_report
-from drkit.drill.report.model import DrillReport
-from drkit.drill.report.steps import SILENT, DrillProgress
-from drkit.drill.runs.run_drill import DrillOptions, run_drill
+from drkit.drill.report import DrillReport, check_report
+from drkit.drill.run_drill import run_drill
+from drkit.drill.steps import SILENT, DrillOptions, DrillProgress
 from drkit.flow_state.names import CANARY_TOPIC, drills_topic
 from drkit.model import TopicPartition
 from tests.support.failover.world import World

@@ -11,13 +11,12 @@ import uuid
 
 from drkit.config import Settings
 from drkit.config.tables.drills import DrillLimits, DrillObjectives
-from drkit.drill.entries.history import DrillHistory
+from drkit.drill.history import DrillHistory
 from drkit.drill.plan import DrillPlan, new_drill_id
-from drkit.drill.report.check import check_report
-from drkit.drill.report.model import DrillReport
-from drkit.drill.report.steps import DrillProgress
-from drkit.drill.runs.run_drill import DrillOptions, run_drill
-from drkit.failover.return_watch import watch_returns
+from drkit.drill.report import DrillReport, check_report
+from drkit.drill.run_drill import run_drill
+from drkit.drill.steps import DrillOptions, DrillProgress
+from drkit.failover.watches import watch_returns
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition

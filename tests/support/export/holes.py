@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from drkit.export.hole import HoleKind
 from drkit.export.manifest import Manifest
+from drkit.export.record import HoleKind
 
 
 def holes_of(path: str, manifest: Manifest, topic: str, partition: int) -> dict[int, HoleKind]:

@@ -9,9 +9,6 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from drkit.export.contents import Item
-from drkit.export.hole import Hole, HoleKind
-from drkit.export.local import LocalFolder
 from drkit.export.manifest import (
     MANIFEST,
     ExportFormat,
@@ -21,7 +18,8 @@ from drkit.export.manifest import (
     partition_export,
 )
 from drkit.export.parts import PART_BYTES, write_parts
-from drkit.export.record import ExportedRecord, TimestampType
+from drkit.export.record import ExportedRecord, Hole, HoleKind, Item, TimestampType
+from drkit.export.storage import LocalFolder
 
 TOPIC_ID = UUID(int=7)
 LONG = st.integers(-(2**63), 2**63 - 1)

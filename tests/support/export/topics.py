@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 from confluent_kafka import Producer
 
 from drkit.config import ClusterSettings
-from drkit.export.hole import HoleKind
 from drkit.export.manifest import TailRange
-from drkit.export.record import ExportedRecord, TimestampType
+from drkit.export.record import ExportedRecord, HoleKind, TimestampType
 from drkit.kafka.requests import describe_producers
 from drkit.model import TopicPartition
 from tests.support.flows.compare import Seen, read

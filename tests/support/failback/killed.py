@@ -10,7 +10,7 @@ import pytest
 from drkit.errors import Refused
 from drkit.failover.core.machine import RETURN, RunState
 from drkit.failover.core.request import RunRequest
-from drkit.failover.journal.violations import violations
+from drkit.failover.journal.lost import violations
 from drkit.flow_state.records import (
     FenceSizesRecord,
     IncompleteRecord,

@@ -16,7 +16,7 @@ from confluent_kafka.admin import (
 import pytest
 
 from drkit.config import ClusterSettings
-from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import confluent_config
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
 from tests.support.topic_sync.acl_world import World as Rights

@@ -8,7 +8,7 @@ from typing import Any, Self
 from confluent_kafka import Consumer, ShareConsumer
 
 from drkit.config import ClusterSettings
-from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import confluent_config
 
 _POLL_SECONDS = 0.1
 

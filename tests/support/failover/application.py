@@ -5,7 +5,7 @@ from __future__ import annotations
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from drkit.config import ClusterSettings
-from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import confluent_config
 from drkit.local.cluster import LocalCluster
 from tests.support.topic_sync.acl_world import connect
 from tests.support.waiting import eventually

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from drkit.failover.core.machine import ORDER, RunState
-from drkit.failover.journal.violations import violations
+from drkit.failover.journal.lost import violations
 from drkit.failover.loss.divergence import divergence
 from drkit.failover.loss.findings import DivergenceState
 from drkit.model import TopicPartition

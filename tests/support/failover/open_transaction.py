@@ -11,7 +11,7 @@ from kafka.protocol.producer.produce import ProduceRequest
 
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import Append, metadata, produce_request
-from drkit.kafka.transactions.producer import new_producer_id
+from drkit.kafka.transactions import new_producer_id
 from drkit.local import jars
 from drkit.local.cluster import LocalCluster
 from drkit.local.java import find_java

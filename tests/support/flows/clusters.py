@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
 )
 
 from drkit.config import ClusterSettings
-from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import confluent_config
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import (
     EARLIEST,

@@ -18,7 +18,7 @@ from confluent_kafka import (
 )
 
 from drkit.config import ClusterSettings
-from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import confluent_config
 from drkit.model import SourceOffset, TargetOffset
 from drkit.offsets import SegmentMap
 from tests.support.waiting import eventually

@@ -11,12 +11,11 @@ from drkit.config import ClusterSettings, FlowSettings
 from drkit.copy_task import copier, worker_links
 from drkit.copy_task.core.assignment import PartitionAssignment, TaskAssignment
 from drkit.copy_task.report import TaskReport
-from drkit.kafka.transactions.producer import new_producer_id
+from drkit.kafka.transactions import new_producer_id
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.offset_map.reading import load, read_on
-from drkit.offset_map.settle import settle
-from drkit.offset_map.settling import Wanted
+from drkit.offset_map.settling import Wanted, settle
 from drkit.offset_map.topic import bucket_of, find_map
 from drkit.offset_map.topic import topic_name as map_topic_name
 from drkit.offsets import SegmentMap

@@ -9,8 +9,8 @@ import random
 import threading
 from typing import NamedTuple
 
+from drkit.checkpoints.round import CheckpointTask
 from drkit.checkpoints.shard import Shard, ShardReport
-from drkit.checkpoints.task import CheckpointTask
 from drkit.config import ClusterSettings
 from drkit.flow_state.copied_topics import CopiedTopics, Producers
 from drkit.kafka.groups.requests import Committed, Groups, Offsets

@@ -11,7 +11,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from drkit.config import ClusterSettings
-from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import confluent_config
 from tests.support.flows.beside import SideJobs
 
 Header = tuple[str, bytes | None]

@@ -25,9 +25,9 @@ from drkit.flow_state.lease.run_lease import FlowLease
 from drkit.flow_state.producer_ids import on_record, renew_live_id
 from drkit.flow_state.records import OffsetMapRecord
 from drkit.flow_state.topic import StateTopic
-from drkit.kafka.permit import permitted_by
 from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.transactions.producer import new_producer_id
+from drkit.kafka.transactions import new_producer_id
+from drkit.kafka.transport import permitted_by
 from drkit.model import TopicPartition
 from drkit.offset_map.places import PositionReader
 from drkit.offset_map.seeding import SeededPartition, write_seeds

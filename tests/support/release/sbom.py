@@ -12,7 +12,7 @@ from typing import Any, Final
 import uuid
 
 from drkit import __version__
-from drkit.local.pinned import pinned
+from drkit.local.jars import pinned
 from tests.support.release.locks import RUNTIME, Locked, locked
 
 _NAMESPACE: Final = uuid.UUID("8f3f1c0e-5c0f-5d5b-9f0e-1f6f9f1f2b7a")

@@ -6,12 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from drkit.export.contents import Item
-from drkit.export.hole import Hole, HoleKind
 from drkit.export.manifest import MANIFEST, ExportFormat, Manifest, TailRange, partition_export
 from drkit.export.parts import write_parts
 from drkit.export.places import storage_at
-from drkit.export.record import ExportedRecord, TimestampType
+from drkit.export.record import ExportedRecord, Hole, HoleKind, Item, TimestampType
 from drkit.wire import Record
 
 PART_BYTES = 4_000

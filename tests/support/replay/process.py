@@ -22,7 +22,7 @@ from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import RawCluster
-from drkit.replay import batches
+from drkit.replay import tail as tails
 from drkit.replay.compare import Same
 from drkit.replay.run import Replayer, ReplayRequest
 from drkit.replay.tail import export_at
@@ -89,7 +89,7 @@ class _Mortal:
 
 def main() -> None:
     job = json.load(sys.stdin)
-    batches._PIECE_RECORDS = job.get("piece", batches._PIECE_RECORDS)  # type: ignore[misc]
+    tails._PIECE_RECORDS = job.get("piece", tails._PIECE_RECORDS)  # type: ignore[misc]
     mortal = _Mortal(job["kill"], job["freeze"])
     target, flow = ClusterSettings(**job["target"]), FlowSettings(**job["flow"])
     same = Same(job["same"]) if "same" in job else None

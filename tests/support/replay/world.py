@@ -17,9 +17,8 @@ from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.offset_map.scan import scan
-from drkit.replay.compare import Same
+from drkit.replay.compare import HEADER, Origin, Same
 from drkit.replay.plan import ReplayPlan
-from drkit.replay.records import HEADER, Origin
 from drkit.replay.run import Replayer, ReplayRequest
 from drkit.replay.tail import export_at
 from drkit.replay.writer import ReplayResult

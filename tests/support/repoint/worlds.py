@@ -12,11 +12,10 @@ from typing import Any
 from drkit.endpoint import parse_endpoint
 from drkit.kafka.security.settings import Tls
 from drkit.repoint.command import Command
-from drkit.repoint.configmap import ConfigMap
+from drkit.repoint.configmap import ConfigMap, KubeAccess
 from drkit.repoint.contract import Adapter
 from drkit.repoint.file import EndpointFile
-from drkit.repoint.kube_access import KubeAccess
-from drkit.repoint.printed import Printed
+from drkit.repoint.kinds import Printed
 from drkit.repoint.webhook import Webhook
 from tests.support.repoint.api_server import ApiServer
 from tests.support.repoint.receiver import HttpReceiver, program

@@ -10,7 +10,7 @@ from typing import Any
 
 from drkit.failover.core.machine import RunState, StepName
 from drkit.failover.journal.entries import EntryKind
-from drkit.failover.journal.violations import violations
+from drkit.failover.journal.lost import violations
 from tests.support.failover.client_logs import ClientLog
 from tests.support.failover.truth import values
 from tests.support.soak.failover_stage import PARTITIONS, Done

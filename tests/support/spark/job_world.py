@@ -15,11 +15,11 @@ from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError
 from drkit.flow_state.names import map_transactional_id, state_topic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import confluent_config
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.requests import TopicMetadata
 from drkit.kafka.topics import TopicPlan, create_topics, describe_topics, list_offsets, topic_names
-from drkit.kafka.transactions.producer import Transactions
+from drkit.kafka.transactions import Transactions
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import MapBucket
@@ -93,7 +93,7 @@ class World:
     def lengths(self, side: int, topic: str) -> list[int]:
         """End offsets of a topic's partitions: 0 of the source, 1 of the target."""
         cluster = (self.source, self.target)[side]
-        partitions = describe_topics(cluster, [topic])[topic].partitions
+        partitions = describe_topics(cluster, [topic])[topic].leaders
         ends = list_offsets(cluster, [TopicPartition(topic, p) for p in sorted(partitions)], "latest")
         return [end for _, end in sorted(ends.items())]
 

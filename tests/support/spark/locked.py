@@ -25,8 +25,8 @@ import pytest
 from drkit.cli import main as cli
 from drkit.config import ClusterSettings
 from drkit.kafka.access.acls import list_acls
-from drkit.kafka.client_config import confluent_config
-from drkit.kafka.groups.members import listed_groups
+from drkit.kafka.clients import confluent_config
+from drkit.kafka.groups.requests import listed_groups
 from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ADMIN
 from tests.support.kafka.commits import commit

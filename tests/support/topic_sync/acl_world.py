@@ -13,7 +13,7 @@ from drkit.flow_state.creation import ensure_state_topic
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.access.acls import create_acls, delete_acls, list_acls
 from drkit.kafka.admin import Cluster
-from drkit.kafka.client_config import confluent_config
+from drkit.kafka.clients import confluent_config
 from drkit.kafka.topics import TopicPlan, create_topics, describe_topics
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ADMIN, ClusterSpec

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from drkit.topology import IdentityNaming, NameFilter, PrefixNaming
-from drkit.topology.acl_record import AclRecord
 from drkit.topology.acl_scope import AclScope
-from drkit.topology.acls import Acl, AclOperation, PatternKind, Permission, ResourceKind
+from drkit.topology.acls import Acl, AclOperation, AclRecord, PatternKind, Permission, ResourceKind
 
 OWN = "User:drkit"
 US = frozenset({OWN})

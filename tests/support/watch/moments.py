@@ -11,9 +11,8 @@ from drkit.detect.seen import Sight, SourceView
 from drkit.detect.verdict import judge
 from drkit.detect.votes import Tally, Vote
 from drkit.model import FlowAliases
-from drkit.watch.loss import LossKnown
 from drkit.watch.observer import Moment
-from drkit.watch.senses import Sensed
+from drkit.watch.senses import LossKnown, Sensed
 
 FINDING = ReadinessFinding("disk_low", blocks=False, text="broker 0: 5% free", next="make room")
 

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 import pytest
 
 from drkit.chaos.checks import CHECKS
-from drkit.chaos.facts import Facts
 from drkit.chaos.history import ScenarioHistory
 from drkit.chaos.verdict import judge, negative_controls
 from tests.support.chaos.defects import DEFECTS, Defect
@@ -44,14 +43,14 @@ def test_a_return_has_controls_of_its_own():
 @settings(max_examples=times(0.25))
 @given(seed=SEEDS)
 def test_a_defect_is_always_found(defect: Defect, seed: int):
-    histories = list(defect(Facts(random_run(seed).events)))
+    histories = list(defect(random_run(seed)))
     if histories:
         assert judge(ScenarioHistory(Random(seed).choice(histories)), []).word == "fail"
 
 
 @pytest.mark.parametrize("defect", DEFECTS, ids=NAMES)
 def test_every_defect_has_a_place_in_some_run(defect: Defect):
-    assert any(any(defect(Facts(random_run(seed, runs).events))) for seed in range(5) for runs in RUNS)
+    assert any(any(defect(random_run(seed, runs))) for seed in range(5) for runs in RUNS)
 
 
 def test_every_check_examines_something_in_some_run():

@@ -6,8 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from drkit.chaos.checks import ACKNOWLEDGED, CHECKS, GIVEN_UP, OLDER_WRITER, ONE_SIDE, POSITIONS, SAME_SIDES
-from drkit.chaos.facts import CheckResult
+from drkit.chaos.checks import (
+    ACKNOWLEDGED,
+    CHECKS,
+    GIVEN_UP,
+    OLDER_WRITER,
+    ONE_SIDE,
+    POSITIONS,
+    SAME_SIDES,
+    CheckResult,
+)
 from drkit.chaos.history import (
     PRIMARY,
     STANDBY,

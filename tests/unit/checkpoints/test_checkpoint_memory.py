@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from uuid import UUID
 
-from drkit.checkpoints.memory import Memory, Remembered
-from drkit.checkpoints.round import _emit
+from drkit.checkpoints.round import Memory, Remembered, _emit
 from drkit.checkpoints.shard import NO_ROUND, Shard
 from drkit.checkpoints.sync import GroupPosition
 from drkit.flow_state.copied_topics import CopiedTopics, Producers

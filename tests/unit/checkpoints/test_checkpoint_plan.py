@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from drkit.checkpoints.plan import Terms
+from drkit.checkpoints.work import Terms
 from drkit.flow_state.copied_topics import CopiedTopics, Producers
 
 A, B = ("a", UUID(int=1), UUID(int=2)), ("b", UUID(int=3), UUID(int=4))

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from kafka import errors
 import pytest
 
-from drkit.checkpoints.group_ledger import GroupLedger
+from drkit.checkpoints.group_ledger import GroupLedger, RoundTotals, summary
 from drkit.checkpoints.other_groups import OtherGroup
 from drkit.checkpoints.shard import ShardReport
-from drkit.checkpoints.summary import RoundTotals, summary
 from drkit.flow_state.records import CheckpointsRecord
 from drkit.kafka.codes import COORDINATOR_NOT_AVAILABLE, GROUP_AUTHORIZATION_FAILED
 from drkit.kafka.groups.asking import NO_ANSWER, TOO_LATE

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 import pytest
 
 from drkit.cli import main as cli
-from drkit.cli.screens.config import SettingRow, settings_rows, settings_text
+from drkit.cli.screens.config import SettingRow, grouped_writers, settings_rows, settings_text
 from drkit.config import Settings, read
 from drkit.config.tables.cluster import CLIENT_TABLES
 
@@ -194,3 +194,17 @@ def test_nothing_is_cut(monkeypatch: pytest.MonkeyPatch, cells: list[tuple[str, 
     assert letters == sorted(
         "".join(("setting", "value", "from", *("".join(c) for c in cells))).replace(" ", "")
     )
+
+
+def test_topics_with_the_same_writers_share_a_row() -> None:
+    rows = [
+        {"cluster": "b", "topic": "one", "writers": ["any client"]},
+        {"cluster": "b", "topic": "two", "writers": []},
+        {"cluster": "b", "topic": "three", "writers": ["any client"]},
+        {"cluster": "a", "topic": "one", "writers": ["any client"]},
+    ]
+    assert grouped_writers(rows) == [
+        {"cluster": "b", "writers": "any client", "topics": "one, three"},
+        {"cluster": "b", "writers": "only drkit", "topics": "two"},
+        {"cluster": "a", "writers": "any client", "topics": "one"},
+    ]

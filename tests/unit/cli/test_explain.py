@@ -8,8 +8,8 @@ import re
 import pytest
 
 from drkit.catalogue import ERRORS
-from drkit.cli.page_index import ROOT, SOURCES, command_for, entries, look_up, look_up_page
-from drkit.config.tables.closest import closest
+from drkit.cli.page_index import ROOT, SOURCES, command_for, entries, look_up, look_up_page, plain
+from drkit.config.tables.fields import closest
 from drkit.detect.reasons import Reason
 from tests.support.cli.printed import texts
 from tests.support.laws import broken
@@ -23,7 +23,7 @@ PLACEHOLDERS = {"CODE", "NAME", "CLASS"}
 NOT_PRINTED = {
     "drkit/cli/page_index.py": "reads the pages",
     "drkit/detect/reasons.py": "a path in JSON, and in links of generated pages",
-    "drkit/drill/readiness.py": "a path in a report's JSON",
+    "drkit/drill/run_drill.py": "a path in a report's JSON",
     "drkit/catalogue/reference.py": "writes a page",
     "drkit/config/reference.py": "writes pages",
     "drkit/failover/picture.py": "writes a page",
@@ -40,6 +40,16 @@ def test_each_source_has_entries_with_a_sentence(source) -> None:
         assert entry.sentence, entry.name
         assert not re.search(r"\]\(|`|\*\*|<!--|^#", entry.sentence), entry.sentence
         assert (ROOT / entry.page).is_file()
+
+
+@pytest.mark.parametrize(
+    "entry", [e for e in entries() if e.kind in {"alert", "class"}], ids=lambda e: e.name
+)
+def test_a_section_is_listed_with_its_whole_first_sentence(entry) -> None:
+    about = plain(" ".join(entry.text.partition("\n\n")[2].split()))
+    after = about.removeprefix(entry.sentence)
+    assert after != about
+    assert re.match(r"[.:](?:$| )", after), entry.sentence
 
 
 def test_each_page_is_printed_by_its_path_and_by_a_name_of_its_own() -> None:

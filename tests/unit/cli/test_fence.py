@@ -10,8 +10,7 @@ import pytest
 
 from drkit.cli.actions import fence
 from drkit.cli.session import Session
-from drkit.failover.due_fences import DueFences
-from drkit.failover.fences import TAKEN_AWAY, Fences, TopicFence
+from drkit.failover.pending_fences import TAKEN_AWAY, DueFences, Fences, TopicFence
 
 
 def test_a_fence_that_was_put_up_has_no_row_for_a_debt():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+import re
 from typing import Any
 
 import click
@@ -11,6 +12,7 @@ import pytest
 import yaml
 
 from drkit.cli import main as cli
+from drkit.cli.actions.config import starter
 from drkit.cli.files import FILES, FOLDER
 from tests.support.laws import ROOT
 
@@ -153,3 +155,14 @@ def test_a_manifest_starts_drkit_with_arguments_and_a_configuration_that_it_take
     file = tmp_path / "drkit.toml"
     file.write_text(manifests()["Secret", "drkit"]["stringData"]["drkit.toml"], encoding="utf-8")
     assert answer(capsys, "config", "check", "--config", str(file))
+
+
+def test_one_port_of_metrics_is_suggested_everywhere():
+    """Prometheus scrapes the port that ``drkit config init`` writes and the pages name."""
+    scraped = (ROOT / "docker/prometheus/prometheus.yaml").read_text(encoding="utf-8")
+    page = (ROOT / "docs/reference/metrics.md").read_text(encoding="utf-8")
+    (port,) = re.findall(r"^#port = (\d+)$", starter(both_ways=False), re.MULTILINE)
+    assert set(re.findall(r'"[\w-]+:(\d+)"', scraped)) == {port}
+    assert f"--metrics-port {port}" in page
+    assert f"port = {port}" in page
+    assert f"--metrics-port {port}" in (ROOT / "README.md").read_text(encoding="utf-8")

@@ -10,12 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
+from drkit.cli.actions.divergence import _rows
+from drkit.cli.layout import with_times
 from drkit.cli.render import emit
 from drkit.cli.screens.failover import Progressing, shown
-from drkit.cli.screens.status import show
-from drkit.cli.screens.status_view import Shown
+from drkit.cli.screens.status import Shown, show
 from drkit.failover.core.context import StepProgress
 from drkit.failover.core.machine import StepName
+from drkit.failover.loss.findings import DivergenceState, PartitionDivergence
 from drkit.status.model import FlowStatus, Loss
 from drkit.status.pair.judge import judge
 from tests.support.status.pair_facts import OVER, back
@@ -143,8 +145,33 @@ def test_a_failover_ends_in_a_few_lines_with_numbered_commands(capsys: pytest.Ca
     assert "a note" in capsys.readouterr().out
 
 
+def test_a_failover_on_a_terminal_says_nothing_twice(capsys: pytest.CaptureFixture[str]):
+    tell = Progressing()
+    for step, what in (
+        (StepName.DRAIN, "nothing is lost"), (StepName.TRANSLATE, "2 positions are exact"),
+        (StepName.TRANSLATE, "nothing is lost"), (StepName.DONE, "report what to do next"),
+        (StepName.DONE, "the report has this note"),
+    ):  # fmt: skip
+        tell(StepProgress(step, what))
+    shown_lines = [line.split("  ", 2)[2].strip() for line in capsys.readouterr().err.splitlines()]
+    assert shown_lines == ["nothing is lost", "2 positions are exact", "report what to do next"]
+
+
 def test_a_step_that_waits_says_so_once(capsys: pytest.CaptureFixture[str]):
     tell = Progressing()
     for count in (11, 11, 11, 10):
         tell(StepProgress(StepName.VERIFY, "waits for members", {"groups": count}))
     assert len(capsys.readouterr().err.splitlines()) == 2
+
+
+def test_a_person_reads_times_and_no_milliseconds() -> None:
+    row = {"first_time_ms": 1_795_927_910_713, "last_time_ms": None, "records": 1}
+    assert with_times(row) == {"first_time": "2026-11-29 04:51:50 UTC", "last_time": None, "records": 1}
+
+
+def test_counts_that_are_zero_in_each_partition_have_no_column() -> None:
+    clean = PartitionDivergence("t", 0, DivergenceState.CLEAN, 5, 5)
+    diverged = PartitionDivergence("t", 1, DivergenceState.DIVERGED, 7, 9, 2)
+    assert not {"removed", "emptied", "only on the new"} & set(_rows([clean, diverged])[1])
+    removed = PartitionDivergence("t", 2, DivergenceState.DIVERGED, 7, 9, 2, removed=1)
+    assert [row["removed"] for row in _rows([clean, removed])] == [0, 1]

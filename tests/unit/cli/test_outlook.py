@@ -11,7 +11,7 @@ from drkit.cli.screens.outlook import asked_of, next_of, notes_of, row_of, when_
 from drkit.config import FlowSettings
 from drkit.failover.core.request import RunRequest
 from drkit.failover.new_primary.costs import CopyRate
-from drkit.failover.returning.outlook import Missing, Outlook, TopicOutlook
+from drkit.failover.returning.return_plan import Missing, Outlook, TopicOutlook
 from tests.support.errors import sentence
 
 FLOW = FlowSettings(source="primary", target="standby", topics=[".*"])
@@ -98,9 +98,9 @@ def test_the_command_says_again_what_was_said() -> None:
 
 def test_the_plan_says_why_the_return_would_not_begin() -> None:
     assert list(asked_of(plan(refused=("the method trim: g at 3; take another",)))) == [
-        "how clients are kept off is to be said: no ACL: it is so",
-        "where the records that only the old primary has are exported is to be said",
-        "to be decided: t: what becomes of 4 records",
+        "state how clients are kept away (--clients-cut): no ACL: it is so",
+        "name a place (--export-to): records that only the old primary has are exported first",
+        "decide (--disposition): t: what becomes of 4 records",
         "would not begin: the method trim: g at 3; take another",
     ]
     assert list(asked_of(plan(Missing()))) == []

@@ -8,15 +8,14 @@ from typing import Any
 import click
 import pytest
 
-from drkit.cli.screens.held_return import commands_of, lines_of, under_way
-from drkit.cli.screens.outlook import show_outlook
+from drkit.cli.screens.outlook import commands_of, lines_of, show_outlook, under_way
 from drkit.cli.session import Session
 from drkit.config import FlowSettings
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.journal.entries import EntryKind, JournalEntry, RunLog
 from drkit.failover.new_primary.costs import CopyRate
-from drkit.failover.returning.outlook import Missing, Outlook, TopicOutlook
+from drkit.failover.returning.return_plan import Missing, Outlook, TopicOutlook
 
 FLOW = FlowSettings(source="p", target="s", topics=[".*"])
 COMMAND = "drkit reprotect --flow 'p->s'"

@@ -7,7 +7,7 @@ import pytest
 from drkit.cli.screens.failover import show_proposal
 from drkit.detect.reasons import FailoverFacts
 from drkit.detect.risk import Risk
-from drkit.failover.checks.outside import Outside
+from drkit.failover.checks.out_of_scope import OutOfScope
 from drkit.failover.checks.scope import Chosen
 from drkit.failover.checks.survey import ClusterIdentity, Survey
 from drkit.failover.core.context import Scope
@@ -17,7 +17,7 @@ SEEN = Survey(
     at_ms=1, source=ClusterIdentity("a", "1", "1"), target=ClusterIdentity("b", "2", "2"), source_error="",
     partitions=(), positions={}, positions_from="source", positions_age_seconds=0.0, target_groups={},
     facts=FailoverFacts(Risk(0.0, 0, exact=True, basis="exact"), 30.0), replicator=None, promoted=(),
-    outside=Outside(), reach=(),
+    outside=OutOfScope(), reach=(),
 )  # fmt: skip
 
 

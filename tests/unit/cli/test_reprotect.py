@@ -14,8 +14,7 @@ from drkit.cli.screens.reprotect import show_return, verdict_of_return
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.step import StepEffect
 from drkit.failover.journal.entries import EntryKind, JournalEntry, RunLog
-from drkit.failover.proposal import ReturnProposal
-from drkit.failover.rehearsal import Planned
+from drkit.failover.proposal import Planned, ReturnProposal
 from drkit.failover.report import report_of
 from tests.support.errors import sentence
 

@@ -11,8 +11,7 @@ import threading
 import pytest
 
 from drkit.client import switch
-from drkit.client.endpoint_file import MAX_BYTES, read_text
-from drkit.client.switch import REST_SECONDS, EndpointWatch
+from drkit.client.switch import MAX_BYTES, REST_SECONDS, EndpointWatch, read_text
 from drkit.endpoint import Endpoint, parse_endpoint
 from drkit.errors import ConfigError
 from tests.support.errors import coded

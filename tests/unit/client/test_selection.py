@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from confluent_kafka import OFFSET_STORED, TopicPartition
 
-from drkit.client.selection import Selection
+from drkit.client.shared import Selection
 from drkit.endpoint import Endpoint
 
 HERE = Endpoint(2, "standby", "id", "s:9092", topics={"a": "primary.a"})

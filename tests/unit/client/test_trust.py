@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from drkit.client.switch import EndpointWatch, configuration
-from drkit.client.trust import why_not
+from drkit.client.switch import EndpointWatch, configuration, why_not
 from drkit.endpoint import Endpoint
 from drkit.errors import ConfigError
 from tests.support.errors import coded

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import pytest
 
 from drkit.config import Loaded, read
-from drkit.config.files.toml_lines import lines_of
+from drkit.config.files.document import lines_of
 from drkit.errors import ConfigError
 from tests.support.errors import coded
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 import pytest
 
 from drkit.config import read
-from drkit.config.files.document import Document
-from drkit.config.files.toml_lines import lines_of
+from drkit.config.files.document import Document, lines_of
 from drkit.errors import ConfigError
 from tests.support.errors import sentence
 

@@ -265,3 +265,24 @@ def test_flows_by_name_or_all(file: Path):
         load(file, ENV).chosen_flows([])
     assert caught.value.evidence == "clusters: primary, standby"
     assert "A->B.enabled = true" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("PLAINTEXT://p1:9092, SASL_SSL://p2:9093", "p1:9092,p2:9093"),
+        ("[fd00::1]:9092", "[fd00::1]:9092"),
+        ("host-1.example_2:9092", "host-1.example_2:9092"),
+    ],
+)
+def test_a_server_is_an_address_without_the_protocol_that_kafkas_clients_allow(written: str, read: str):
+    """The copy, the probe, the fence and the failover read the same address."""
+    assert ClusterSettings(alias="x", bootstrap_servers=written).bootstrap_servers == read
+    role = ClusterSettings(alias="x", bootstrap_servers="p:1").with_client({"bootstrap.servers": written})
+    assert role.servers == read.split(",")
+
+
+@pytest.mark.parametrize("server", ["a:9092;b:9092", "PLAINTEXT://:9092", "a:b:9092x", "a:0", "a b:9092"])
+def test_what_is_no_address_is_refused(server: str):
+    with pytest.raises(ValueError, match="is not host:port"):
+        ClusterSettings(alias="x", bootstrap_servers=server)

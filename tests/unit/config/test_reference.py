@@ -7,10 +7,9 @@ import pytest
 
 from drkit.config import DrillSettings, FailoverSettings, FlowSettings, read
 from drkit.config.changes import LIVE
-from drkit.config.meanings import definitions
 from drkit.config.mm2.keys import FLOW_KEYS
-from drkit.config.reference import PAGES, coming_from_mm2, configuration
-from drkit.config.reference_toml import reference_toml
+from drkit.config.reference import PAGES, coming_from_mm2, configuration, reference_toml
+from drkit.config.schema import definitions
 
 DOCS = Path(__file__).parents[3] / "docs/reference"
 

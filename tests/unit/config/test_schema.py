@@ -13,11 +13,10 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # i
 import pytest
 
 from drkit.cli import main as cli
-from drkit.cli.actions.config_init import starter
+from drkit.cli.actions.config import starter
 from drkit.config import read
-from drkit.config.meanings import definitions
-from drkit.config.reference_toml import reference_toml
-from drkit.config.schema import DIALECT, editor_schema
+from drkit.config.reference import reference_toml
+from drkit.config.schema import DIALECT, definitions, editor_schema
 
 ROOT = Path(__file__).parents[3]
 PAIR = """\

@@ -12,9 +12,9 @@ import pytest
 from drkit.copy_task.core.assignment import PartitionAssignment
 from drkit.copy_task.core.context import Counters
 from drkit.copy_task.core.partition import CopyState, PartitionCopy
-from drkit.copy_task.source.errors import gap
 from drkit.copy_task.source.fetching import Fetcher, RequestedPosition
 from drkit.copy_task.source.health import SourceHealth
+from drkit.copy_task.source.leaders import gap
 from drkit.kafka.codes import OFFSET_OUT_OF_RANGE
 from drkit.wire import Record, encode, stamp
 

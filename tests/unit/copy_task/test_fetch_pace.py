@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from drkit.copy_task.source.pace import SPACED_SECONDS, FetchPace
+from drkit.copy_task.source.fetching import SPACED_SECONDS, FetchPace
 
 SMALL, LARGE = 300, 1 << 20
 

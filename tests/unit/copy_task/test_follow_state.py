@@ -10,8 +10,8 @@ from uuid import UUID
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
 
 from drkit.control_key import Signatures
-from drkit.copy_task import control
-from drkit.copy_task.control import ReadProgress
+from drkit.copy_task import copier
+from drkit.copy_task.copier import ReadProgress
 from drkit.flow_state.records import LeaseRecord
 from drkit.kafka.requests import PartitionLeader, TopicMetadata
 from drkit.wire import Record, encode
@@ -81,7 +81,7 @@ def run(coroutine: Callable[[], Awaitable[None]]) -> None:
 def test_a_look_back_is_read_to_its_end_before_the_first_pause():
     world, reading = World(), ReadProgress()
     while not world.pauses:
-        run(lambda: control._look(world.task, reading))
+        run(lambda: copier._look(world.task, reading))
     assert world.leader.fetches == PAGES
     assert reading.position == PAGES * PER_PAGE
     assert reading.complete_at is not None
@@ -90,6 +90,6 @@ def test_a_look_back_is_read_to_its_end_before_the_first_pause():
 def test_at_the_end_there_is_a_pause_after_each_look():
     world, reading = World(), ReadProgress()
     while not world.pauses:
-        run(lambda: control._look(world.task, reading))
-    run(lambda: control._look(world.task, reading))
+        run(lambda: copier._look(world.task, reading))
+    run(lambda: copier._look(world.task, reading))
     assert world.pauses == 2

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from drkit.copy_task.target.bulk_progress import Placed, gaps_of
+from drkit.copy_task.target.bulk import Placed, gaps_of
 from drkit.copy_task.target.foreign import Fate, stranger_in
 from drkit.model import TopicPartition
 from drkit.offsets import SegmentMap

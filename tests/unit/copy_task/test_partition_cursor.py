@@ -8,7 +8,7 @@ import pytest
 
 from drkit.copy_task.core.assignment import PartitionAssignment
 from drkit.copy_task.core.partition import CopyState, PartitionCopy
-from drkit.copy_task.target.bulk_progress import Sent, intents_of
+from drkit.copy_task.target.bulk import Sent, intents_of
 from drkit.model import SourceOffset
 from drkit.offsets import encode_intent
 from drkit.offsets.map_record import Mode

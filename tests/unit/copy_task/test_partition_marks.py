@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from drkit.copy_task.core.assignment import PartitionAssignment
 from drkit.copy_task.core.partition import CopyState, PartitionCopy
-from drkit.copy_task.target.bulk_progress import Sent, intents_of
+from drkit.copy_task.target.bulk import Sent, intents_of
 from drkit.model import SourceOffset
 from drkit.offset_map.bucket import MapBucket
 from drkit.offsets import MapRecord, Mark, PartitionMap, encode_map_record

@@ -12,7 +12,7 @@ import pytest
 
 from drkit.copy_task.core.assignment import PartitionAssignment
 from drkit.copy_task.core.partition import PartitionCopy
-from drkit.copy_task.source import errors as source_errors
+from drkit.copy_task.source import leaders as source_errors
 from drkit.kafka import codes
 from drkit.kafka.requests import ListedOffset, TopicMetadata
 from drkit.model import TopicPartition

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from drkit.copy_task.speed import faster
+from drkit.copy_task.report import faster
 from drkit.flow_state.records import SpeedRecord
 
 MIB, NOW, DAY_MS = 1 << 20, 1_700_000_000_000, 86_400_000

@@ -12,9 +12,8 @@ import pytest
 from drkit.copy_task.copier import CopyTask
 from drkit.copy_task.core.assignment import PartitionAssignment
 from drkit.copy_task.core.partition import CopyState, PartitionCopy
-from drkit.copy_task.source import errors as source_errors
-from drkit.copy_task.target.bulk import BulkAppender
-from drkit.copy_task.target.bulk_progress import Sent, acknowledge
+from drkit.copy_task.source import leaders as source_errors
+from drkit.copy_task.target.bulk import BulkAppender, Sent, acknowledge
 from drkit.copy_task.target.take_up import TakeUp, take_up
 from drkit.errors import Failed
 from drkit.offset_map.look import Look

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drkit.copy_task.core.throttle import Throttle
+from drkit.copy_task.core.context import Throttle
 
 
 class Clock:

@@ -13,8 +13,7 @@ from drkit.config import ClusterSettings
 from drkit.config.tables.detection import DetectionSettings
 from drkit.detect.awake import AwakeClock
 from drkit.detect.note_kinds import KnownBrokers
-from drkit.detect.prober import Met
-from drkit.detect.probes import OWN, Probes
+from drkit.detect.probes import OWN, Met, Probes
 from drkit.detect.seen import Address, Probe, ProbeOutcome
 from drkit.local.ports import PortReservation
 from tests.support.waiting import eventually

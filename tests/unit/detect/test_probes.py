@@ -9,8 +9,7 @@ import pytest
 from drkit.config import ClusterSettings
 from drkit.config.tables.detection import DetectionSettings
 from drkit.detect.awake import AwakeClock
-from drkit.detect.prober import Met
-from drkit.detect.probes import OWN, Probes
+from drkit.detect.probes import OWN, Met, Probes
 from drkit.detect.seen import Address, Probe, ProbeOutcome
 from tests.support.waiting import eventually
 

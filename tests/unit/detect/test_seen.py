@@ -18,7 +18,7 @@ from drkit.detect.seen import (
     Track,
     see,
 )
-from drkit.watch.loss import last_seen_ms
+from drkit.watch.senses import last_seen_ms
 
 RULES = SightRules(confirm=5.0, stale=10.0)
 NOW = 100.0

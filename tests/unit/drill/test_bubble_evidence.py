@@ -8,24 +8,25 @@ from typing import Any
 
 import pytest
 
-from drkit.chaos.facts import CheckResult
+from drkit.chaos.checks import CheckResult
 from drkit.chaos.history import PRIMARY, STANDBY, Acked, Consumed, Event, ScenarioHistory
 from drkit.chaos.verdict import FAIL, INCONCLUSIVE, PASS
 from drkit.config.tables.drills import DrillLimits, DrillObjectives
-from drkit.drill.bubble_evidence import (
+from drkit.drill.entry import MISSED, DrillEntry, MadeItem
+from drkit.drill.evidence import (
+    BUBBLE,
     BubbleEvidence,
     ClientOutage,
+    DrillEvidence,
     MeasuredLoss,
+    VerdictLimits,
     measure_loss,
     measure_outages,
 )
-from drkit.drill.entry import MISSED, DrillEntry, MadeItem
-from drkit.drill.evidence import BUBBLE, DrillEvidence, VerdictLimits
 from drkit.drill.inventory import InventoryComparison
 from drkit.drill.judge import judge
 from drkit.drill.plan import DrillPlan
-from drkit.drill.report.check import check_report
-from drkit.drill.report.model import PlanReport, build_report, read_report
+from drkit.drill.report import PlanReport, build_report, check_report, read_report
 from drkit.flow_state.processes import this_process
 from tests.support.chaos.minimal import TP, log
 

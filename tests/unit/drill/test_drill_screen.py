@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from drkit.chaos.facts import CheckResult
+from drkit.chaos.checks import CheckResult
 from drkit.cli.screens.drill import report_lines, step_line
-from drkit.drill.bubble_evidence import BubbleEvidence, ClientOutage, MeasuredLoss
-from drkit.drill.evidence import BUBBLE, DrillEvidence, VerdictLimits
+from drkit.drill.evidence import (
+    BUBBLE,
+    BubbleEvidence,
+    ClientOutage,
+    DrillEvidence,
+    MeasuredLoss,
+    VerdictLimits,
+)
 from drkit.drill.inventory import InventoryComparison
 from drkit.drill.judge import DrillVerdict
-from drkit.drill.report.model import DrillReport, PlanReport, ScopeReport, StepReport, build_report
-from drkit.drill.report.outages import outage_rows
-from drkit.drill.report.page import render_page
+from drkit.drill.report import (
+    DrillReport,
+    PlanReport,
+    ScopeReport,
+    StepReport,
+    build_report,
+    outage_rows,
+)
+from drkit.drill.report_page import render_page
 from drkit.failover.core.machine import FAILOVER
 
 SCOPE = ScopeReport(flow="a->b", source="a", target="b", topics=3, partitions=0, groups=3)

@@ -8,14 +8,22 @@ from typing import Any
 
 import pytest
 
-from drkit.cli.screens.drill_states import state_text
+from drkit.cli.screens.drill import state_text
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.config.changes import changes
 from drkit.config.tables.drills import DrillSettings
-from drkit.drill.drill_state import DAY_MS, DrillState, drill_states
-from drkit.drill.entries.monitor import DrillMonitor
-from drkit.drill.entry import MISSED, SCHEDULED, UNFINISHED, DrillEntry
-from drkit.drill.notice import ended_notice, not_run_notice
+from drkit.drill.entry import (
+    DAY_MS,
+    MISSED,
+    SCHEDULED,
+    UNFINISHED,
+    DrillEntry,
+    DrillState,
+    drill_states,
+    ended_notice,
+    not_run_notice,
+)
+from drkit.drill.monitor import DrillMonitor
 from drkit.drill.plan import new_drill_id, plan_kind
 from drkit.errors import ClusterUnreachable
 from drkit.flow_state.processes import this_process

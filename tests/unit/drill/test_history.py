@@ -13,15 +13,15 @@ import pytest
 from drkit.cli.screens.drill import entry_row, report_lines
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.config.tables.drills import DrillKind, DrillSettings
-from drkit.drill.entries.history import DrillHistory
+from drkit.drill import run_drill as runs
 from drkit.drill.entry import MISSED, SCHEDULED, UNFINISHED, DrillEntry
 from drkit.drill.evidence import TRANSLATION, DrillEvidence
+from drkit.drill.history import DrillHistory
 from drkit.drill.plan import DrillPlan, new_drill_id, plan_kind
-from drkit.drill.report.check import check_report
-from drkit.drill.report.steps import DrillProgress
-from drkit.drill.runs import run_drill as runs
-from drkit.drill.runs.run_drill import CollectedEvidence, DrillOptions, run_drill
-from drkit.drill.runs.scheduler import DrillScheduler
+from drkit.drill.report import check_report
+from drkit.drill.run_drill import run_drill
+from drkit.drill.schedule import DrillScheduler
+from drkit.drill.steps import CollectedEvidence, DrillOptions, DrillProgress
 from drkit.errors import ClusterUnreachable, Failed, Refused, Usage
 from drkit.flow_state.processes import this_process
 from tests.support.drill.logs import position

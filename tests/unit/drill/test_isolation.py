@@ -15,7 +15,7 @@ from drkit.flow_state import names, reverse_flow
 from drkit.flow_state.reverse_flow import OppositeFlows
 from drkit.topology import IdentityNaming
 from drkit.topology.acls import Acl, AclOperation, PatternKind, Permission, ResourceKind
-from drkit.topology.refusals import refused_names
+from drkit.topology.flows import refused_names
 
 PARTS = st.text(st.characters(codec="ascii", categories=("L", "N"), include_characters="._-"), min_size=1)
 TOPICS = st.builds(names.drill_topic, PARTS, PARTS)
@@ -65,6 +65,28 @@ def test_a_drill_carries_nothing_else(topic: str, group: str, other: str):
     assert flow.group_filter.accepts(group)
     assert not flow.copies(other)
     assert not flow.group_filter.accepts(other)
+
+
+@given(TOPICS, PARTS, PARTS)
+def test_mirrormaker_2_never_copies_what_a_drill_makes(topic: str, source: str, target: str):
+    """Its `isMM2InternalTopic` goes before its filters; names of production stay as they were."""
+    of_source = (names.state_topic, names.offset_map_topic, names.journal_topic)
+    of_pair = (names.fence_topic, names.watch_topic, names.replay_topic)
+
+    def of(alias: str) -> list[str]:
+        return [*(name(alias) for name in of_source), *(name(alias, target) for name in of_pair)]
+
+    made = [topic, *of(names.drill_alias(source))]
+    assert all(name.startswith("mm2") and name.endswith(".internal") for name in made)
+    assert all(names.is_of_drill("d1", name) for name in made[1:])
+    assert of("p") == [
+        "drkit-state.p.internal",
+        "drkit-offset-map.p.internal",
+        "drkit-failover.p.internal",
+        f"drkit-fence.p.{target}.internal",
+        f"drkit-watch.p.{target}.internal",
+        f"drkit-replay.p.{target}.internal",
+    ]
 
 
 def test_only_a_drill_may_have_such_a_copy():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from drkit.drill.position_lookup import CompareFrom, PositionLookup, compare_from, is_pending, stored_question
 from drkit.drill.position_rows import PositionAnswer, PositionForm
+from drkit.drill.positions import CompareFrom, PositionLookup, compare_from, is_pending, stored_question
 from drkit.kafka.groups.requests import Committed
 from drkit.model import TopicPartition
 from drkit.offsets import SegmentMap, Unavailable

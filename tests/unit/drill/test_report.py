@@ -12,8 +12,7 @@ from drkit.chaos.verdict import FAIL, PASS
 from drkit.drill.evidence import READINESS, TRANSLATION, DrillEvidence, ReadinessFacts
 from drkit.drill.judge import DrillVerdict
 from drkit.drill.position_rows import PositionAnswer, PositionForm
-from drkit.drill.report.check import check_report
-from drkit.drill.report.model import (
+from drkit.drill.report import (
     DrillReport,
     OutageReport,
     PlanReport,
@@ -21,10 +20,11 @@ from drkit.drill.report.model import (
     StepReport,
     TimelineEntry,
     build_report,
+    check_report,
     read_report,
     report_schema,
 )
-from drkit.drill.report.page import POLICY, render_page
+from drkit.drill.report_page import POLICY, render_page
 from drkit.errors import Failed
 from tests.support.drill.logs import position
 from tests.support.errors import coded

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from drkit.config import ClusterSettings, Settings
-from drkit.drill.inventory import ClusterInventory, InventoryPart, Items
-from drkit.drill.scope import drift, scope_of
+from drkit.drill.inventory import ClusterInventory, InventoryPart, Items, drift, scope_of
 from drkit.flow_state.names import CANARY_TOPIC
 
 

@@ -13,8 +13,7 @@ from drkit.config import FailoverSettings, FlowSettings, Settings
 from drkit.config.tables.cluster import ClusterSettings
 from drkit.config.tables.drills import DrillLimits, DrillObjectives
 from drkit.config.tables.fence import FenceSettings
-from drkit.drill.plan import DrillPlan
-from drkit.drill.settings import USES, FieldUse, bubble_settings, drill_folder, endpoint_file
+from drkit.drill.plan import USES, DrillPlan, FieldUse, bubble_settings, drill_folder, endpoint_file
 from drkit.flow_state.names import drill_group, drill_topic
 
 ID = "20261128t060000-1a2b3c"

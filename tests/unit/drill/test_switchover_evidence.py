@@ -8,18 +8,19 @@ from typing import Any
 import pytest
 
 from drkit.chaos.verdict import FAIL, INCONCLUSIVE, PASS
-from drkit.drill.bubble_evidence import ClientOutage
-from drkit.drill.evidence import SWITCHOVER, DrillEvidence, VerdictLimits
-from drkit.drill.judge import judge
-from drkit.drill.report.check import check_report
-from drkit.drill.report.model import PlanReport, ScopeReport, build_report, read_report
-from drkit.drill.switchover_evidence import (
+from drkit.drill.evidence import (
+    SWITCHOVER,
+    ClientOutage,
+    DrillEvidence,
     GroupCommit,
     Move,
     PlannedMove,
     SwitchoverEvidence,
+    VerdictLimits,
     measure_group_outages,
 )
+from drkit.drill.judge import judge
+from drkit.drill.report import PlanReport, ScopeReport, build_report, check_report, read_report
 from drkit.failover.core.machine import FAILOVER
 from drkit.status.pair.model import PairState
 

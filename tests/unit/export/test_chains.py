@@ -10,9 +10,16 @@ from uuid import UUID
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from drkit.export.contents import Item
-from drkit.export.hole import Hole, HoleKind
-from drkit.export.record import Chain, ExportedRecord, TimestampType, chain_of_parts, record_bytes
+from drkit.export.record import (
+    Chain,
+    ExportedRecord,
+    Hole,
+    HoleKind,
+    Item,
+    TimestampType,
+    chain_of_parts,
+    record_bytes,
+)
 from tests.support.export.made import ITEMS, RECORDS, TOPIC_ID
 
 

@@ -11,9 +11,8 @@ import pytest
 
 from drkit.errors import ConfigError, Failed, Refused
 from drkit.export.check import check_files, exported_records
-from drkit.export.contents import Item
-from drkit.export.hole import Hole
 from drkit.export.manifest import ExportFormat
+from drkit.export.record import Hole, Item
 from tests.support.errors import coded
 from tests.support.export.made import exported, some_items
 

@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from drkit.export.contents import Item, contents
-from drkit.export.hole import Hole, HoleKind
-from drkit.export.record import ExportedRecord, TimestampType
+from drkit.export.reading import contents
+from drkit.export.record import ExportedRecord, Hole, HoleKind, Item, TimestampType
 from drkit.wire import CorruptBatch
 from tests.support.export.made import end_of, first_of
 from tests.support.wire.forge import ABORT, COMMIT, Batch, batch, log, marker, plain_record

@@ -11,11 +11,11 @@ import pyarrow as pa
 from pyarrow import parquet
 import pytest
 
-from drkit.export import formats
 from drkit.export import parquet as groups
-from drkit.export.formats import read_holes, read_records
+from drkit.export import parts
 from drkit.export.manifest import ExportFormat
 from drkit.export.parquet import SCHEMA, ParquetWriter, read_parquet
+from drkit.export.parts import read_holes, read_records
 from drkit.export.record import ExportedRecord, TimestampType
 from drkit.flow_state.codec.fields import Malformed
 from drkit.wire.codecs import MAX_DECOMPRESSED
@@ -45,8 +45,8 @@ def records(file: BinaryIO) -> object:
 
 @pytest.mark.parametrize("reader", [records, read_holes])
 def test_a_line_has_an_end(monkeypatch: pytest.MonkeyPatch, reader: Any):
-    assert formats._LONGEST_LINE > MAX_DECOMPRESSED * 4 // 3
-    monkeypatch.setattr(formats, "_LONGEST_LINE", MIB)
+    assert parts._LONGEST_LINE > MAX_DECOMPRESSED * 4 // 3
+    monkeypatch.setattr(parts, "_LONGEST_LINE", MIB)
     file = Endless()
     with pytest.raises(Malformed):
         next(iter(reader(cast("BinaryIO", io.BufferedReader(file)))))

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import pytest
 
-from drkit.export.hole import HoleKind
 from drkit.export.manifest import (
     ExportedFile,
     ExportFormat,
@@ -21,6 +20,7 @@ from drkit.export.manifest import (
     TailRange,
     partition_export,
 )
+from drkit.export.record import HoleKind
 from drkit.flow_state.codec.fields import Malformed
 from tests.support.export.made import TOPIC_ID
 

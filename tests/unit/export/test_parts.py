@@ -15,11 +15,10 @@ import pyarrow as pa
 from pyarrow import parquet
 import pytest
 
-from drkit.export.contents import Item
-from drkit.export.hole import Hole, HoleKind
-from drkit.export.local import LocalFolder
 from drkit.export.manifest import ExportedFile, ExportFormat
 from drkit.export.parts import Altered, read_part, write_parts
+from drkit.export.record import Hole, HoleKind, Item
+from drkit.export.storage import LocalFolder
 from tests.support.export.made import ITEMS, end_of, first_of, range_of, some_items
 
 FORMATS = st.sampled_from(ExportFormat)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drkit.export.manifest import TailRange
-from drkit.export.ranges import CopiedBack, cut, shares
+from drkit.export.request import CopiedBack, cut, shares
 from drkit.model import TopicPartition
 from tests.support.export.made import TOPIC_ID
 

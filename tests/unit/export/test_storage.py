@@ -9,10 +9,9 @@ from pyarrow import fs
 import pytest
 
 from drkit.errors import ConfigError
-from drkit.export.local import LocalFolder
 from drkit.export.places import joined, local_path, parent, storage_at
 from drkit.export.remote import RemoteFolder
-from drkit.export.storage import Storage
+from drkit.export.storage import LocalFolder, Storage
 from tests.support.errors import coded
 
 

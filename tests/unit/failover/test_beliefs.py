@@ -8,11 +8,11 @@ import pytest
 from drkit.config import ClusterSettings
 from drkit.failover import interpreter
 from drkit.failover.core.machine import GROUNDS, TABLE, Belief, RunState, StepName
-from drkit.failover.core.stall import Stall, StoodStill
-from drkit.failover.journal.violations import violations
+from drkit.failover.core.stall import ProcessSuspended, Stall
+from drkit.failover.journal.lost import violations
 from drkit.kafka.admin import Cluster
-from drkit.kafka.permit import permitted_by
 from drkit.kafka.raw import EventLoop, RawCluster
+from drkit.kafka.transport import permitted_by
 from tests.support.failover.paper.model import Play
 
 SEEDS = range(600)
@@ -92,7 +92,7 @@ def test_the_model_finds_a_process_that_does_not_notice(monkeypatch: pytest.Monk
 
 def test_each_request_asks_first() -> None:
     def never() -> None:
-        raise StoodStill
+        raise ProcessSuspended
 
     settings = ClusterSettings(alias="a", bootstrap_servers="127.0.0.1:1")
     loop = EventLoop()
@@ -101,7 +101,7 @@ def test_each_request_asks_first() -> None:
     try:
         with permitted_by(never):
             for request in (lambda: loop.run(raw.send, None), lambda: admin.call("do it", print)):
-                with pytest.raises(StoodStill):
+                with pytest.raises(ProcessSuspended):
                     request()
     finally:
         raw.close()

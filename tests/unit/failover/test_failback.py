@@ -13,9 +13,16 @@ from drkit.config import FlowSettings, Settings
 from drkit.errors import Failed, Refused
 from drkit.failover import failback
 from drkit.failover.core.request import RunRequest
-from drkit.failover.failback import Failback, FailbackOperator, FailbackOptions, copy_state
+from drkit.failover.failback import (
+    Failback,
+    FailbackOperator,
+    FailbackOptions,
+    FailbackStage,
+    FailbackState,
+    copy_state,
+    ways_of,
+)
 from drkit.failover.journal.journal import RunLocked
-from drkit.failover.way_home import HomeStage, Situation, ways_of
 from drkit.status.pair.model import PairState
 from tests.support.errors import made, sentence
 
@@ -82,8 +89,10 @@ class Collector:
 class Pair:
     """The clusters of a test: what is left to do, and what each stage answers."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *stages: HomeStage, under_way: bool = False) -> None:
-        self.left = [Situation(stage, under_way) for stage in stages]
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, *stages: FailbackStage, under_way: bool = False
+    ) -> None:
+        self.left = [FailbackState(stage, under_way) for stage in stages]
         self.calls: list[tuple[str, str, RunRequest]] = []
         self.errors: dict[str, Exception] = {}
         self.topics = [
@@ -120,7 +129,7 @@ def failing_back(stop: Event | None = None, wait_seconds: float = 0.0) -> tuple[
 
 
 def test_each_stage_gets_the_decisions_that_concern_it(monkeypatch: pytest.MonkeyPatch):
-    pair = Pair(monkeypatch, HomeStage.RETURN, HomeStage.SWITCH, HomeStage.TURN)
+    pair = Pair(monkeypatch, FailbackStage.RETURN, FailbackStage.SWITCH, FailbackStage.TURN)
     found, operator = failing_back()
     found.run()
     assert pair.calls == [
@@ -142,13 +151,13 @@ def test_each_stage_gets_the_decisions_that_concern_it(monkeypatch: pytest.Monke
 
 
 def test_a_run_that_is_under_way_is_resumed(monkeypatch: pytest.MonkeyPatch):
-    pair = Pair(monkeypatch, *HomeStage, under_way=True)
+    pair = Pair(monkeypatch, *FailbackStage, under_way=True)
     failing_back()[0].run()
     assert [call for call, *_ in pair.calls] == ["resume"] * 3
 
 
 def test_a_stage_that_is_held_leaves_its_report(monkeypatch: pytest.MonkeyPatch):
-    pair = Pair(monkeypatch, HomeStage.RETURN, HomeStage.SWITCH)
+    pair = Pair(monkeypatch, FailbackStage.RETURN, FailbackStage.SWITCH)
     pair.errors["begin"] = made(Refused, "held")
     found, _ = failing_back()
     with pytest.raises(Refused, match="held"):
@@ -162,7 +171,7 @@ def test_a_stage_that_is_held_leaves_its_report(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_replicator_may_run_the_last_stage(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(failback, "_POLL_SECONDS", 0.0)
-    pair = Pair(monkeypatch, HomeStage.TURN)
+    pair = Pair(monkeypatch, FailbackStage.TURN)
     pair.errors["begin_return"] = made(RunLocked, "another process works on it")
     found, _ = failing_back()
     found.run()
@@ -173,7 +182,7 @@ def test_a_replicator_may_run_the_last_stage(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.timeout(30)
 def test_clients_stay_while_the_copy_is_incomplete(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(failback, "_POLL_SECONDS", 0.0)
-    pair = Pair(monkeypatch, HomeStage.SWITCH)
+    pair = Pair(monkeypatch, FailbackStage.SWITCH)
     pair.topics[0].state, pair.topics[0].records = PairState.UNPROTECTED, 12
     stop = StopsWhileItWaits()
     for found, operator in (failing_back(), failing_back(stop, wait_seconds=1e9)):

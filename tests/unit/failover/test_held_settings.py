@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from drkit.failover.new_primary.held_settings import to_hold, to_put_back
+from drkit.failover.new_primary.hold import to_hold, to_put_back
 from drkit.flow_state.records import HeldSettingsRecord
 from drkit.kafka.topics import ConfigValue
 from drkit.topic_sync.rules import without_held

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from drkit.failover.checks.outside import Outside, by_the_last_round
+from drkit.failover.checks.out_of_scope import OutOfScope, by_the_last_round
 from drkit.failover.core.context import Scope
-from drkit.failover.groups.look import checkpoints_age
+from drkit.failover.groups.offsets import checkpoints_age
 from tests.support.stored import flow_state
 
 
@@ -20,14 +20,14 @@ def test_the_last_round_names_groups_without_a_position_and_of_other_kinds():
         "not_synchronised": {"total": 1, "shown": {"g-share": "share"}},
     }  # fmt: skip
     scope = Scope({"orders": "b.orders"}, ("g-both", "g-shop"), whole_flow=False)
-    found = by_the_last_round(Outside(), scope, flow_state({"checkpoints": round_}))
+    found = by_the_last_round(OutOfScope(), scope, flow_state({"checkpoints": round_}))
     assert list(found.no_place) == ["g-lost"], "the others are elsewhere, or have a position"
     assert "orders-0: a part of the log" in found.no_place["g-lost"]
     assert "share group" in found.kinds["g-share"]
     notes = "\n".join(found.notes())
     assert "group g-lost has no exact position" in notes
     assert "group g-share remains" in notes
-    assert by_the_last_round(Outside(), scope, flow_state({})) == Outside()
+    assert by_the_last_round(OutOfScope(), scope, flow_state({})) == OutOfScope()
 
 
 def test_positions_are_as_old_as_the_last_round_that_ended_well():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drkit.failover.groups.wait_idle import STUCK_SECONDS, Moving
+from drkit.failover.groups.waits import STUCK_SECONDS, Moving
 
 
 def test_a_group_that_commits_nothing_more_is_not_waited_for():

@@ -22,10 +22,9 @@ from drkit.detect.risk import Risk
 from drkit.detect.seen import Sight
 from drkit.detect.verdict import VerdictKind, judge
 from drkit.detect.votes import Heard, Tally, Vote, VoteRules, tally
-from drkit.failover.checks import signs
-from drkit.failover.checks.against import PreconditionInput
-from drkit.failover.checks.outside import Outside
-from drkit.failover.checks.preconditions import GATES, refusals
+from drkit.failover.checks import silent_source_facts as signs
+from drkit.failover.checks.out_of_scope import OutOfScope
+from drkit.failover.checks.preconditions import GATES, PreconditionInput, refusals
 from drkit.failover.checks.survey import ClusterIdentity, Survey
 from drkit.failover.core.context import Scope
 from drkit.failover.core.read_cache import ReadCache
@@ -45,15 +44,29 @@ OVERRULED = {
 }
 
 
-def refused(facts: FailoverFacts, **given_flags: str) -> set[str]:
-    """The gates of `drkit failover` that refuse a primary of which these facts are known."""
+def precondition_input(
+    facts: FailoverFacts, silent: str = "nothing listens", **given_flags: str
+) -> PreconditionInput:
+    """What `drkit failover` knows of a primary; ``silent``: why it does not answer."""
     clusters = ClusterIdentity("a", None, "1"), ClusterIdentity("b", "2", "2")
-    seen = Survey(
-        1, *clusters, "nothing listens", (), {}, "checkpoints", 0.0, {}, facts, None, (), Outside(), ()
-    )
+    seen = Survey(1, *clusters, silent, (), {}, "checkpoints", 0.0, {}, facts, None, (), OutOfScope(), ())
     scope = Scope({"orders": "orders"}, (), whole_flow=True)
     request = RunRequest(**given_flags)  # type: ignore[arg-type]
-    return {gate for gate, _ in refusals(PreconditionInput(seen, scope, request, "a->b"))}
+    return PreconditionInput(seen, scope, request, "a->b")
+
+
+def refused(facts: FailoverFacts, **given_flags: str) -> set[str]:
+    """The gates of `drkit failover` that refuse a primary of which these facts are known."""
+    return {gate for gate, _ in refusals(precondition_input(facts, **given_flags))}
+
+
+@pytest.mark.parametrize(("silent", "status"), [("nothing listens", False), ("", True)])
+def test_the_copy_of_a_primary_that_is_silent_cannot_catch_up(silent: str, *, status: bool):
+    facts = EACH[Reason.LAG_ABOVE_RPO].facts
+    (error,) = [e for _, e in refusals(precondition_input(facts, silent)) if e.code == "rpo_exceeded"]
+    assert ("drkit status" in error.hint) is status
+    assert ("bring a back" in error.hint) is not status
+    assert '--accept-data-loss "REASON"' in error.hint
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.reason.value)

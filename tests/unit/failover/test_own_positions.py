@@ -12,14 +12,13 @@ from drkit.config import FlowSettings
 from drkit.detect.reasons import FailoverFacts
 from drkit.detect.risk import Risk
 from drkit.errors import Refused
-from drkit.failover.checks.against import PreconditionInput
-from drkit.failover.checks.outside import Outside
-from drkit.failover.checks.preconditions import refusals
+from drkit.failover.checks.out_of_scope import OutOfScope
+from drkit.failover.checks.preconditions import PreconditionInput, refusals
 from drkit.failover.checks.survey import ClusterIdentity, Survey
 from drkit.failover.core.context import Context, Scope
 from drkit.failover.core.request import RunRequest
-from drkit.failover.groups.look import TargetGroup
-from drkit.failover.steps.commit_offsets import _decided
+from drkit.failover.groups.offsets import TargetGroup
+from drkit.failover.steps.group_offsets import _decided
 from drkit.flow_state.copied_topics import known_of
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import OffsetMark, StoredOffset
@@ -37,7 +36,7 @@ def refused(scope: Scope, request: RunRequest, **seen: Any) -> dict[str, Refused
         "source_error": "", "partitions": (), "positions": {}, "positions_from": "source",
         "positions_age_seconds": 0.0,
         "target_groups": {}, "facts": FailoverFacts(Risk(0.0, 0, exact=True, basis=""), 30.0),
-        "replicator": None, "promoted": (), "outside": Outside(), "reach": (), **seen,
+        "replicator": None, "promoted": (), "outside": OutOfScope(), "reach": (), **seen,
     }  # fmt: skip
     return dict(refusals(PreconditionInput(Survey(**fields), scope, request, "a->b")))
 

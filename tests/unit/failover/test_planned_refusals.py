@@ -8,8 +8,7 @@ from typing import Any, cast
 import pytest
 
 from drkit.detect.reasons import ROW, Flag, Reason
-from drkit.failover.checks import against
-from drkit.failover.checks.against import PreconditionInput, by_the_table
+from drkit.failover.checks.preconditions import PreconditionInput, by_the_table
 from drkit.failover.core.request import RunRequest
 
 FLAGS = [flag.value for flag in Flag]
@@ -39,7 +38,7 @@ def test_a_switchover_offers_no_option_that_is_refused_too(
     reason: Reason, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without the primary a switchover is refused whatever is accepted, so nothing can be accepted."""
-    if reason not in against._SENTENCES:
+    if reason not in ROW:
         return
     hints = refused(reason, RunRequest(planned=True), monkeypatch)
     assert not any(flag in hint for flag in FLAGS for hint in hints)

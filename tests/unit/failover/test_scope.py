@@ -13,10 +13,8 @@ from drkit.config import FlowSettings, RepointSettings
 from drkit.detect.reasons import FailoverFacts
 from drkit.detect.risk import Risk
 from drkit.errors import ConfigError
-from drkit.failover.checks.against import PreconditionInput
-from drkit.failover.checks.outside import Outside, SourceReader, not_copied, outside
-from drkit.failover.checks.preconditions import refusals
-from drkit.failover.checks.reach import Reach, reach
+from drkit.failover.checks.out_of_scope import OutOfScope, Reach, SourceReader, not_copied, outside, reach
+from drkit.failover.checks.preconditions import PreconditionInput, refusals
 from drkit.failover.checks.scope import Basis, chosen
 from drkit.failover.checks.survey import ClusterIdentity, Survey
 from drkit.failover.core.context import Scope
@@ -188,7 +186,7 @@ def test_what_remains_is_what_neither_moves_nor_has_moved():
 # -- whom the ways of telling reach ------------------------------------------------------------------
 
 SHOP = Scope({"orders": "b.orders"}, ("g-shop",), whole_flow=False)
-REST = Outside(staying=("g-cash",), staying_topics=("pay",))
+REST = OutOfScope(staying=("g-cash",), staying_topics=("pay",))
 
 
 def way(**more: Any) -> RepointSettings:
@@ -241,7 +239,7 @@ def gates(scope: Scope, request: RunRequest, **seen: Any) -> dict[str, Any]:
         "source_error": "", "partitions": (), "positions": {}, "positions_from": "source",
         "positions_age_seconds": 0.0,
         "target_groups": {}, "facts": FailoverFacts(Risk(0.0, 0, exact=True, basis=""), 30.0),
-        "replicator": None, "promoted": (), "outside": Outside(), "reach": (), **seen,
+        "replicator": None, "promoted": (), "outside": OutOfScope(), "reach": (), **seen,
     }  # fmt: skip
     found = refusals(PreconditionInput(Survey(**fields), scope, request, "a->b"))
     return {gate: error for gate, error in found if gate != "failover-planned-not-possible"}
@@ -262,7 +260,7 @@ def test_what_has_moved_is_refused_by_its_name_and_everything_in_one_sentence():
 def test_a_switchover_of_everything_waits_for_topics_without_a_copy():
     scope, missing = (
         chosen(basis(), ()).scope,
-        Outside(not_copied={"fresh": "why", "new": "it has no copy yet"}),
+        OutOfScope(not_copied={"fresh": "why", "new": "it has no copy yet"}),
     )
     [(gate, error)] = gates(scope, RunRequest(planned=True), outside=missing).items()
     assert gate == "failover-topics-not-copied"

@@ -7,7 +7,7 @@ import tomllib
 
 import pytest
 
-from drkit.cli.actions.back.third import next_of, shown
+from drkit.cli.actions.back.reprotect import next_of, shown
 from drkit.cli.main import run
 from drkit.config import FlowSettings
 from drkit.failover.third_cluster import ThirdCluster, flow_table

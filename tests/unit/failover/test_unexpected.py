@@ -11,8 +11,8 @@ import pytest
 from drkit.errors import Failed
 from drkit.failover.core.machine import ORDER, StepName
 from drkit.failover.core.step import StepResult
-from drkit.failover.journal.violations import violations
-from drkit.failover.loss.gap import _count
+from drkit.failover.journal.lost import violations
+from drkit.failover.loss.count import _count
 from drkit.kafka.raw import EventLoop
 from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition

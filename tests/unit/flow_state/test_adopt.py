@@ -11,17 +11,24 @@ from uuid import UUID
 import pytest
 
 from drkit.config import FlowSettings
-from drkit.control_key import ControlKeys, Signatures
+from drkit.control_key import ControlKeys, Signatures, SignedTopic
 from drkit.errors import Refused
-from drkit.failover.adopt.records import ReadRecord, Sign, TopicKind, TopicRecords, journal_entries
-from drkit.failover.adopt.refusals import refuse_change, refuse_loss
-from drkit.failover.adopt.sign import FlowRecords, _to_write
-from drkit.failover.journal.topic import BEGUN, DONE, JournalTopic
-from drkit.flow_state.names import ADOPTED
+from drkit.failover.adopt import (
+    FlowRecords,
+    ReadRecord,
+    Sign,
+    TopicRecords,
+    _to_write,
+    log_entries,
+    refuse_change,
+    refuse_loss,
+)
+from drkit.failover.journal.topic import JournalTopic
+from drkit.flow_state.names import ADOPTED, BEGUN, DONE
 from drkit.offset_map.bucket import MapBucket, Pair, adopted_at, pairs
 from drkit.offsets import History, MapKey
 from drkit.offsets.map_record import Intent, Mode
-from drkit.wire import Record, encode
+from drkit.wire import Record
 from tests.model.explorer import Explorer
 from tests.support.errors import coded
 from tests.support.flow_state.keys import KEYS, TOPIC
@@ -32,7 +39,7 @@ INTENT: Final = Intent(Mode.LIVE, 5, History(7, 0), 0, 0, 0, 0, ((3, 4),))
 
 def state(*records: tuple[str, Sign]) -> TopicRecords:
     found = [ReadRecord(0, n, key.encode(), b"%d" % n, sign) for n, (key, sign) in enumerate(records)]
-    return TopicRecords(TOPIC, "b", TopicKind.STATE, found)
+    return TopicRecords(TOPIC, "b", SignedTopic.STATE, found)
 
 
 def test_what_has_a_mac_wins_and_what_has_none_is_adopted_only_when_asked():
@@ -48,21 +55,21 @@ def test_what_has_a_mac_wins_and_what_has_none_is_adopted_only_when_asked():
 
 def journal(*records: tuple[bytes, bytes, Sign]) -> TopicRecords:
     found = [ReadRecord(0, n, key, value, sign) for n, (key, value, sign) in enumerate(records)]
-    return TopicRecords("drkit-failover.a.internal", "b", TopicKind.JOURNAL, found)
+    return TopicRecords("drkit-failover.a.internal", "b", SignedTopic.JOURNAL, found)
 
 
 def test_entries_without_a_mac_are_adopted_at_first_and_never_again():
     old = [(b"r", b"1", Sign.NONE), (b"r", b"2", Sign.NONE)]
     again = [(k, v, Sign.CURRENT) for k, v, _ in old]
     begun, done = (ADOPTED, BEGUN, Sign.CURRENT), (ADOPTED, DONE, Sign.CURRENT)
-    assert [r.offset for r in journal_entries(journal(*old), unsigned=True)] == [0, 1]
-    assert journal_entries(journal(*old), unsigned=False) == []
+    assert [r.offset for r in log_entries(journal(*old), unsigned=True)] == [0, 1]
+    assert log_entries(journal(*old), unsigned=False) == []
     cut = journal(*old, begun, again[0])
-    assert [r.offset for r in journal_entries(cut, unsigned=True)] == [0, 1, 3]
+    assert [r.offset for r in log_entries(cut, unsigned=True)] == [0, 1, 3]
     whole = journal(*old, begun, *again, done, (b"r", b"forged", Sign.NONE))
-    assert journal_entries(whole, unsigned=True) == []
+    assert log_entries(whole, unsigned=True) == []
     rotated = journal(*((k, v, Sign.PREVIOUS) for k, v, _ in old), (b"r", b"forged", Sign.NONE))
-    assert [r.offset for r in journal_entries(rotated, unsigned=True)] == [0, 1]
+    assert [r.offset for r in log_entries(rotated, unsigned=True)] == [0, 1]
 
 
 class Journal(JournalTopic):
@@ -72,13 +79,13 @@ class Journal(JournalTopic):
         signed = Signatures(keys, "drkit-failover.a.internal", lambda: "cluster-b")
         cluster: Any = SimpleNamespace(control=keys, alias="b", signatures=lambda _topic: signed)
         super().__init__(cluster, "a", "b")
-        self.records = [
+        self._records.extend(
             Record(n, 1, key, value, signed.headers(key, value) if key == ADOPTED else ())
             for n, (key, value) in enumerate(records)
-        ]
+        )
 
-    async def _fetch(self, deadline: float) -> Any:  # noqa: ARG002  the contract's
-        return SimpleNamespace(records=bytes(encode(self.records, 0)), high_watermark=len(self.records))
+    async def _ask(self, ask: object) -> Any:  # noqa: ARG002  the contract's
+        return True  # the log's end was met
 
 
 def test_one_forged_entry_of_a_pair_without_a_failover_can_be_discarded():
@@ -94,7 +101,7 @@ def test_one_forged_entry_of_a_pair_without_a_failover_can_be_discarded():
     read = Journal(KEYS, forged, *((key, value) for _, key, value in written), forged)
     assert asyncio.run(read.read()) == []
     after = journal((*forged, Sign.NONE), *((k or b"", v or b"", Sign.CURRENT) for _, k, v in written))
-    assert journal_entries(after, unsigned=True) == [], "what was discarded is adopted no more"
+    assert log_entries(after, unsigned=True) == [], "what was discarded is adopted no more"
     assert _to_write(after, found, unsigned=False, discard=True) == []
 
 
@@ -134,7 +141,7 @@ def test_a_map_that_is_signed_again_says_what_it_said(seed: int):
     explorer.run(150 + seed % 5 * 60)
     log = [(e.key, e.value) for e in explorer.world.map.records if e.state == "committed"]
     records = [ReadRecord(0, n, key, value, Sign.PREVIOUS) for n, (key, value) in enumerate(log)]
-    topic = TopicRecords("drkit-offset-map.a.internal", "b", TopicKind.MAP, records, {0: len(log)})
+    topic = TopicRecords("drkit-offset-map.a.internal", "b", SignedTopic.MAP, records, {0: len(log)})
     found = FlowRecords(FLOW, KEYS, [topic], {})
     again = [(key or b"", value) for _, key, value in _to_write(topic, found, unsigned=False, discard=False)]
     assert read_map(log, again) == read_map(log)

@@ -6,8 +6,8 @@ from dataclasses import replace
 import json
 from uuid import UUID
 
-from drkit.checkpoints.plan import Terms
 from drkit.checkpoints.shard import Shard
+from drkit.checkpoints.work import Terms
 from drkit.flow_state.copied_topics import (
     CopiedTopics,
     Producers,

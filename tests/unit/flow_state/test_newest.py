@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from drkit.flow_state.newest import NewestRecords
 from drkit.flow_state.records import NotedEnds, SourceSeenRecord
 from drkit.flow_state.state import FlowState
+from drkit.flow_state.topic import NewestRecords
 from drkit.model import TopicPartition
 
 KEY = SourceSeenRecord.KEY.encode()

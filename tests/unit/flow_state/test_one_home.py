@@ -13,6 +13,7 @@ from tests.support.laws import broken, sources
 
 HOME = "flow_state"
 NAMED_BESIDES = {
+    "drkit.control_key": "the list of all topics whose records are signed, without their aliases",
     "drkit.topology.filters": "patterns of what is never copied, whatever it is called in full",
     "drkit.topology.acl_scope": "the prefix of all transactional ids of drkit, for its own ACLs",
 }

@@ -27,7 +27,7 @@ from drkit.flow_state.records import (
     decoded,
     kind_of,
 )
-from drkit.kafka.transactions.producer import ProducerIdentity
+from drkit.kafka.transactions import ProducerIdentity
 from drkit.model import TopicPartition
 from tests.support.flow_state.old_bytes import MORE, RECORDS, SEEN_WITH_HELD
 

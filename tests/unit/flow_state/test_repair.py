@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from drkit.flow_state.creation import restore
 from drkit.flow_state.records import Role, RoleRecord
-from drkit.flow_state.repair import restore
 from drkit.flow_state.state import FlowState
 
 KEY: Final = RoleRecord.key("t")

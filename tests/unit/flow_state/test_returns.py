@@ -28,8 +28,8 @@ from drkit.flow_state.returns import (
     why_not_copied,
     without_return,
 )
+from drkit.flow_state.reverse_flow import UnnamedFlows
 from drkit.flow_state.state import Damaged, FlowState
-from drkit.flow_state.unnamed_flows import UnnamedFlows
 from drkit.topic_sync.rules import refuse_promoted
 from tests.support.errors import sentence
 

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+from io import StringIO
 import json
+import re
+import sys
 
 from prometheus_client import generate_latest
 import pytest
@@ -68,6 +71,25 @@ def test_secrets_do_not_reach_a_log(log_format: observe.LogFormat, capsys: pytes
     err = capsys.readouterr().err
     assert "top-secret" not in err
     assert "********" in err
+
+
+class _Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_line_on_a_terminal_writes_over_the_progress_and_leaves_out_what_only_programs_need(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    terminal = _Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    observe.setup("console")
+    terminal.write("a->b  12 records copied")
+    observe.event("topic_created", topic="orders", configs={"segment.bytes": "1"}, run="7f3a", alarms=[])
+    before, line = terminal.getvalue().split("\r\x1b[2K")
+    text = re.sub(r"\x1b\[[\d;]*m", "", line)
+    assert before == "a->b  12 records copied"
+    assert re.fullmatch(r"\d\d:\d\d:\d\d \[info\] topic_created topic=orders\n", text), text
 
 
 def test_levels(capsys: pytest.CaptureFixture[str]):

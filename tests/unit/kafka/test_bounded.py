@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drkit.kafka.bounded import MOST_RECORDS, in_requests
+from drkit.kafka.topics import MOST_RECORDS, in_requests
 
 
 @given(st.lists(st.integers(-1, MOST_RECORDS * 2), max_size=60))

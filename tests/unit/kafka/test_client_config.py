@@ -14,10 +14,9 @@ import pytest
 
 from drkit.config import ClusterSettings
 from drkit.errors import ConfigError, NotAuthenticated
-from drkit.kafka.client_config import confluent_config, raw_config
-from drkit.kafka.security.jaas import parse_jaas
+from drkit.kafka.clients import confluent_config, raw_config
 from drkit.kafka.security.oauth import ClientCredentials
-from drkit.kafka.security.settings import OAuth, read_security
+from drkit.kafka.security.settings import OAuth, parse_jaas, read_security
 from tests.support.errors import coded, sentence
 
 SCRAM = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="u" password="p;\\"=x";'
@@ -100,7 +99,7 @@ def test_jaas_for_kerberos():
     else:
         with pytest.raises(ConfigError) as caught:
             raw_config(settings)
-        assert "drkit[kerberos]" in caught.value.hint
+        assert "gssapi>=1.8,<2" in caught.value.hint
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,9 @@ class Cluster:
         if isinstance(request, MetadataRequest):
             if not self._tells:
                 raise RawError("none answers")
-            return SimpleNamespace(brokers=[SimpleNamespace(node_id=n) for n in (2, 1)])
+            return SimpleNamespace(
+                cluster_id="c", brokers=[SimpleNamespace(node_id=n, host="h", port=1) for n in (2, 1)]
+            )
         if node not in {1, 2}:
             raise RawError("it is gone")
         return SimpleNamespace(error_code=0, groups=[f"of {node}"])

@@ -42,6 +42,19 @@ def test_what_cannot_be_read_is_unknown(topics: list[str], kept: int) -> None:
     assert found is None or found == Reads(frozenset(topics))
 
 
+@given(st.binary(max_size=40), st.binary(max_size=40))
+def test_any_bytes_are_read_or_unknown(metadata: bytes, assignment: bytes) -> None:
+    """A member writes both itself, and brokers do not check them."""
+    found = reads_of(metadata, assignment)
+    assert found is None or isinstance(found, Reads)
+
+
+def test_a_list_that_is_null_is_unknown() -> None:
+    null = b"\0\0\xff\xff\xff\xff\xff\xff\xff\xff"
+    assert reads_of(null, b"") is None
+    assert reads_of(subscribed(["orders"], 0), null) is None
+
+
 @pytest.mark.parametrize(
     ("reads", "is_reader"),
     [

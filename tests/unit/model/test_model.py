@@ -15,7 +15,7 @@ from drkit.copy_task.core.partition import PartitionCopy
 from drkit.copy_task.target import take_up
 from drkit.copy_task.target.take_up import TakeUp
 from drkit.offset_map import settling
-from drkit.offsets import lost_tail, partition_map, resolve, takeup
+from drkit.offsets import partition_map, resolve, takeup
 from drkit.offsets.takeup import Author, Go
 from tests.model import map_topic, target, task
 from tests.model.explorer import Explorer
@@ -76,8 +76,7 @@ def _attribute(owner: Any, name: str, value: Any) -> Patch:
 
 
 def _no_leader_change(patch: pytest.MonkeyPatch) -> None:
-    for room in (resolve, lost_tail):
-        patch.setattr(room, "has_moved", lambda *_: False)
+    patch.setattr(resolve, "has_moved", lambda *_: False)
 
 
 def _settled_without_transactions(p: PartitionCopy) -> bool:

@@ -14,9 +14,7 @@ import yaml
 from drkit import observe
 from drkit.detect.reasons import Reason
 from drkit.detect.verdict import VerdictKind
-from drkit.monitoring.metrics import TABLE, documentation
-from drkit.monitoring.metrics_groups import STATES
-from drkit.monitoring.metrics_pair import pair_samples
+from drkit.monitoring.metrics import STATES, TABLE, documentation, pair_samples
 from drkit.offsets.group_guard import GuardVerdict
 from drkit.status.pair.judge import judge
 from drkit.status.pair.model import PairState

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from drkit.cli.screens.status import as_data
-from drkit.cli.screens.status_view import UNKNOWN, Shown, short, view
+from drkit.cli.screens.status import UNKNOWN, Shown, as_data, short, view
 from drkit.clock import wall_ms
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.monitoring.board import Board, FlowWatch

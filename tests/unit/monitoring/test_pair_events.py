@@ -8,7 +8,7 @@ import json
 import pytest
 
 from drkit import observe
-from drkit.monitoring.pair_events import PairEvents
+from drkit.monitoring.board import PairEvents
 from drkit.status.model import FlowStatus, Loss
 from drkit.status.pair.facts import FenceSeen
 from drkit.status.pair.judge import judge

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from drkit.config import ClusterSettings, FlowSettings, Settings
-from drkit.monitoring.board import FlowWatch
-from drkit.monitoring.pace import share_of_looks
+from drkit.monitoring.board import FlowWatch, share_of_looks
 from drkit.status.progress import Progress
 
 NEVER = 1e6

@@ -12,8 +12,8 @@ from drkit.flow_state.records import CutRecord
 from drkit.kafka import codes
 from drkit.kafka.requests import ProducerState, TopicMetadata
 from drkit.model import TopicPartition
+from drkit.offset_map.bucket import parts
 from drkit.offset_map.look import Look
-from drkit.offset_map.packs import parts
 from drkit.offset_map.seeding import NotReady, SeededPartition, _records, cut_after, refuse_look
 from drkit.offsets import History, Intent, Mark, Pack, PartitionMap, SegmentMap
 from drkit.offsets.map_record import MapRecord, Mode, Turn

@@ -6,7 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from drkit.offsets.mm2_records import Checkpoint, Heartbeat, OffsetSync, group_of, is_checkpoint, latest
+from drkit.config import ClusterSettings
+from drkit.mm2_topics.checkpoint_topic import CheckpointTail
+from drkit.offsets.mm2_records import Checkpoint, Heartbeat, OffsetSync, group_of, is_checkpoint
+from drkit.wire import Record as StoredRecord
 
 Record = OffsetSync | Checkpoint | Heartbeat
 SYNC = OffsetSync("orders", 3, 100, 42)
@@ -112,20 +115,22 @@ def test_a_name_too_long_is_refused() -> None:
 def test_the_last_readable_record_of_a_key_wins() -> None:
     older, newer = Checkpoint("g", "t", 0, 5, 3), Checkpoint("g", "t", 0, 9, 7)
     other = Checkpoint("g", "t", 1, 1, 1)
-    refused: list[str] = []
-    found = latest(
-        [
-            (older.key, older.value),
-            (other.key, other.value),
-            (newer.key, newer.value),
-            (newer.key, None),
-            (None, newer.value),
-            (newer.key, b"\x00\x01" + newer.value[2:]),
-            (newer.key, newer.value[:5]),
-            (b"\x00", newer.value),
-        ],
-        Checkpoint.decode,
-        refused,
-    )
-    assert found == {newer.key: newer, other.key: other}
-    assert len(refused) == 3
+    gone = Checkpoint("h", "t", 0, 5, 3)
+    tail = CheckpointTail(ClusterSettings(alias="b", bootstrap_servers="b:9092"), "a.checkpoints.internal")
+    for key, value in (
+        (older.key, older.value),
+        (other.key, other.value),
+        (gone.key, gone.value),
+        (newer.key, newer.value),
+        (gone.key, None),
+        (None, newer.value),
+        (newer.key, b"\x00\x01" + newer.value[2:]),
+        (newer.key, newer.value[:5]),
+        (b"\x00", newer.value),
+    ):
+        tail._take(StoredRecord(0, 1, key, value))
+    found = {at.partition: seen[:2] for at, seen in tail.of(["g", "h"])["g"].items()}
+    assert found == {0: (9, 7), 1: (1, 1)}
+    assert set(tail.newest) == {"g"}
+    assert tail.gone == {"h"}
+    assert tail.unreadable == 3

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 import pytest
 
 from drkit.model import TopicPartition
-from drkit.offsets.spark_log import FirstOffsets, LoggedBatch, UnreadableLog, kafka_offsets, kafka_text
+from drkit.offsets.spark_query import FirstOffsets, LoggedBatch, UnreadableLog, kafka_offsets, kafka_text
 
 SETTINGS = (
     '{"batchWatermarkMs":0,"batchTimestampMs":1763737200000,"conf":{"spark.sql.shuffle.partitions":"2"}}'

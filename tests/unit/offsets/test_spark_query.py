@@ -11,8 +11,7 @@ import pytest
 
 from drkit.model import TopicPartition
 from drkit.offsets import Unavailable
-from drkit.offsets.spark_log import FirstOffsets, LoggedBatch, kafka_text
-from drkit.offsets.spark_query import NewLog, QueryLog, Use, renew
+from drkit.offsets.spark_query import FirstOffsets, LoggedBatch, NewLog, QueryLog, Use, kafka_text, renew
 from drkit.offsets.translation import Exact, PartitionPosition, Translation
 from tests.support.offsets.segments import place, runs
 

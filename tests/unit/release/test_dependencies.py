@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.metadata import packages_distributions
+import re
 import sys
 import tomllib
 
@@ -46,3 +47,18 @@ def test_a_next_minor_version_of_kafka_python_is_not_installed_unseen():
     allowed = declared()["kafka-python"].specifier
     assert Version("3.0.12") in allowed
     assert Version("3.1.0") not in allowed
+
+
+def test_a_hint_installs_what_an_extra_lists_and_nothing_by_the_name_of_drkit():
+    """No release is on a package index: there the name of drkit could be anyone's."""
+    extras = {text for extra in PROJECT["optional-dependencies"].values() for text in extra}
+    folders = ("drkit", "docs", "runbooks", "chaos")
+    paths = [p for f in folders for suffix in ("py", "md") for p in (ROOT / f).rglob(f"*.{suffix}")]
+    hinted = set[str]()
+    for path in paths:
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"pip install '?drkit(?![\w-])", text), path
+        for packages in re.findall(r"pip install ((?:'[^']+' ?)+)", text):
+            hinted |= set(re.findall(r"'([^']+)'", packages))
+    assert len(hinted & extras) >= 4
+    assert hinted <= extras | set(PROJECT["dependencies"])

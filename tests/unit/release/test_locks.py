@@ -13,7 +13,7 @@ import tomllib
 from packaging.requirements import Requirement
 import pytest
 
-from drkit.local.pinned import pinned
+from drkit.local.jars import pinned
 from tests.support.release.locks import (
     BUILD,
     DEVELOPMENT,

@@ -9,11 +9,9 @@ from hypothesis import strategies as st
 import pytest
 
 from drkit.model import TopicPartition
-from drkit.replay import batches as module
-from drkit.replay.batches import at_most, batch_bytes, batches, pieces
-from drkit.replay.compare import TailFate
-from drkit.replay.records import Origin
-from drkit.replay.tail import Tail
+from drkit.replay import tail as module
+from drkit.replay.compare import Origin, TailFate
+from drkit.replay.tail import Tail, at_most, batch_bytes, batches, pieces
 from drkit.wire import Record, decode, encode, read_header
 
 ORIGIN = Origin("c", TopicPartition("t", 0), "r")

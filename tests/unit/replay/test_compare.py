@@ -10,16 +10,19 @@ import pytest
 
 from drkit.model import TopicPartition
 from drkit.replay.compare import (
+    HEADER,
     ChangedKey,
     ContentTally,
+    Origin,
     Same,
     TailFate,
     TailFlag,
+    content_hash,
     counted_tail,
     fate_of,
+    key_hash,
     shares_of,
 )
-from drkit.replay.records import HEADER, Origin, content_hash, key_hash
 from drkit.wire import Record
 
 ORIGIN = Origin("cluster", TopicPartition("orders", 3), "run")

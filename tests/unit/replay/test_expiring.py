@@ -7,12 +7,12 @@ from uuid import UUID
 import pytest
 
 from drkit.flow_state.records import HeldSettingsRecord, Role, RoleRecord
-from drkit.kafka.topics import ConfigValue, Topic
+from drkit.kafka.requests import TopicMetadata
+from drkit.kafka.topics import ConfigValue
 from drkit.model import TopicPartition
-from drkit.replay.compare import TailCounts
+from drkit.replay.compare import Origin, TailCounts
 from drkit.replay.destination import Destination, Promoted
 from drkit.replay.plan import PartitionPlan, ReplayPlan
-from drkit.replay.records import Origin
 from drkit.replay.tail import Export, Tail
 
 DAY_MS = 86_400_000
@@ -64,4 +64,4 @@ def test_a_hold_is_put_back_one_day(
     configs = {n: ConfigValue(v, "DYNAMIC_TOPIC_CONFIG") for n, v in own.items()}
     held = None if before is None else HeldSettingsRecord(1, "a person", before, FOREVER)
     role = RoleRecord(Role.PROMOTED, 1, "f", 1)
-    assert Promoted(Topic("orders", UUID(int=2), {}), role, configs, held).retention_ms == kept
+    assert Promoted(TopicMetadata(0, UUID(int=2), {}, "orders"), role, configs, held).retention_ms == kept

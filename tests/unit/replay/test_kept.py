@@ -9,10 +9,9 @@ import pytest
 
 from drkit.errors import Refused
 from drkit.model import TopicPartition
-from drkit.replay.compare import Same, TailFlag
-from drkit.replay.kept import NotKept, refuse_other_way, refuse_repeats
+from drkit.replay.compare import HEADER, Origin, Same, TailFlag
+from drkit.replay.plan import NotKept, refuse_other_way, refuse_repeats
 from drkit.replay.progress import ReplayProgress
-from drkit.replay.records import HEADER, Origin
 from drkit.replay.tail import Export, Tail
 from drkit.wire import Record
 from tests.support.errors import coded

@@ -14,10 +14,9 @@ import pytest
 from drkit.errors import Refused
 from drkit.flow_state.codec.fields import Malformed
 from drkit.model import TopicPartition
-from drkit.replay.compare import ContentTally, KeptBefore, Same, TailFate, TailFlag, fate_of
-from drkit.replay.kept import kept_before, refuse_other_way, refuse_repeats
+from drkit.replay.compare import ContentTally, KeptBefore, Origin, Same, TailFate, TailFlag, fate_of
+from drkit.replay.plan import kept_before, refuse_other_way, refuse_repeats
 from drkit.replay.progress import ReplayBook, ReplayProgress
-from drkit.replay.records import Origin
 from drkit.replay.tail import Tail
 from drkit.wire import Record
 from tests.support.errors import coded

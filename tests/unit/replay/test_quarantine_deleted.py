@@ -10,14 +10,13 @@ from uuid import UUID
 import pytest
 
 from drkit.errors import Refused
-from drkit.kafka.topics import Topic
+from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition
-from drkit.replay import quarantine as module
+from drkit.replay import destination as module
 from drkit.replay.compare import Same, TailCounts
-from drkit.replay.destination import Destination, TopicCopy
+from drkit.replay.destination import MISSING, Destination, Quarantine, TopicCopy
 from drkit.replay.plan import PartitionPlan, begun_by
 from drkit.replay.progress import QuarantineRecord, ReplayProgress
-from drkit.replay.quarantine import MISSING, Quarantine
 from drkit.replay.run import _moved
 from tests.support.errors import coded
 
@@ -64,8 +63,8 @@ class Kafka:
         monkeypatch.setattr(module, "create_partitions", lambda _, totals: self.grow(totals))
         monkeypatch.setattr(module, "list_offsets", lambda *_: {AT: end})
 
-    def topics(self) -> dict[str, Topic]:
-        return {} if self.there is None else {NAME: Topic(NAME, self.there, {0: None})}  # type: ignore[dict-item]
+    def topics(self) -> dict[str, TopicMetadata]:
+        return {} if self.there is None else {NAME: TopicMetadata(0, self.there, {0: None}, NAME)}  # type: ignore[dict-item]
 
     def create(self) -> None:
         self.there = self.there or NEW

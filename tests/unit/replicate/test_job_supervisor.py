@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 import pytest
 
 from drkit.errors import ClusterUnreachable, ConfigError, Failed, NotAuthenticated, NotAuthorized, Refused
-from drkit.flow_state.lease.lost import LeaseLost, LeaseTaken
+from drkit.flow_state.lease.run_lease import LeaseLost, LeaseTaken
 from drkit.replicate.supervisor import LONGEST_PAUSE_SECONDS, Backoff, is_transient, supervise
 from tests.support.errors import made
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from drkit.copy_task.core.assignment import PartitionAssignment
 from drkit.flow_state.records import CutRecord, WrittenRecord
-from drkit.kafka.topics import Partition, Topic
+from drkit.kafka.requests import PartitionLeader, TopicMetadata
 from drkit.model import TopicPartition
 from drkit.offset_map.topic import bucket_of
 from drkit.replicate.planner import PlacedPartition, Rates, assign, placed_of
@@ -134,7 +134,7 @@ def test_rates_follow_what_is_measured_and_forget_what_is_gone():
 def test_a_topic_that_began_at_a_cut_is_leased_with_it() -> None:
     """The cut of an earlier topic of the same name counts no more."""
     ids = UUID(int=1), UUID(int=2)
-    topic = Topic("orders", ids[0], {p: Partition(3, (3,), (3,)) for p in range(2)})
+    topic = TopicMetadata(0, ids[0], {p: PartitionLeader(3, 0) for p in range(2)}, "orders")
     found = TopicSyncResult(
         copied={"orders": CopiedTopic(topic, "orders", str(ids[1]), compacted=False, max_message_bytes=1)}
     )
@@ -150,7 +150,7 @@ def test_a_topic_that_began_at_a_cut_is_leased_with_it() -> None:
 
 def test_what_was_emptied_and_what_is_copied_again_goes_with_the_lease() -> None:
     ids = UUID(int=1), UUID(int=2)
-    topic = Topic("orders", ids[0], {p: Partition(3, (3,), (3,)) for p in range(3)})
+    topic = TopicMetadata(0, ids[0], {p: PartitionLeader(3, 0) for p in range(3)}, "orders")
     found = TopicSyncResult(
         copied={"orders": CopiedTopic(topic, "orders", str(ids[1]), compacted=False, max_message_bytes=1)}
     )
@@ -167,7 +167,7 @@ def test_what_was_emptied_and_what_is_copied_again_goes_with_the_lease() -> None
 def test_what_somebody_else_wrote_since_a_turn_goes_with_the_lease() -> None:
     """Also of a partition that is younger than the turn; a topic that never turned has no such thing."""
     ids = UUID(int=1), UUID(int=2)
-    topic = Topic("orders", ids[0], {p: Partition(3, (3,), (3,)) for p in range(3)})
+    topic = TopicMetadata(0, ids[0], {p: PartitionLeader(3, 0) for p in range(3)}, "orders")
     found = TopicSyncResult(
         copied={"orders": CopiedTopic(topic, "orders", str(ids[1]), compacted=False, max_message_bytes=1)}
     )

@@ -8,9 +8,9 @@ from typing import Any, Self
 import pytest
 
 from drkit.config import FlowSettings, Settings
-from drkit.failover import return_watch
+from drkit.failover import watches as return_watch
 from drkit.failover.core.machine import FAILOVER, RETURN
-from drkit.failover.return_watch import ReturnWatch
+from drkit.failover.watches import ReturnWatch
 
 PAIR = Settings.model_validate({
     "clusters": {"p": {"bootstrap_servers": "p:9092"}, "s": {"bootstrap_servers": "s:9092"}},
@@ -68,5 +68,5 @@ def test_only_switched_topics_return_by_themselves(
     monkeypatch.setattr(return_watch, "switched", lambda *_: due)
     monkeypatch.setattr(return_watch, "FailoverService", desk)
     there, back = PAIR.flows
-    ReturnWatch(PAIR, there, back)._look()
+    ReturnWatch(PAIR, there, back).look()
     assert desk.said == said

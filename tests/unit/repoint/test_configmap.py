@@ -15,8 +15,7 @@ from drkit.endpoint import Endpoint, parse_endpoint
 from drkit.errors import ConfigError, DrkitError, Failed, NotAuthenticated, NotAuthorized
 from drkit.kafka.security.settings import Tls
 from drkit.repoint import Result, TryAgain, Way, adapters, tell_all
-from drkit.repoint.configmap import ConfigMap
-from drkit.repoint.kube_access import KubeAccess, find_access
+from drkit.repoint.configmap import ConfigMap, KubeAccess, find_access
 from tests.support.errors import coded, sentence
 from tests.support.repoint.api_server import ApiServer
 

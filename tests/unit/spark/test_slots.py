@@ -13,9 +13,8 @@ from drkit.copy_task.core.assignment import PartitionAssignment, TaskAssignment
 from drkit.errors import ConfigError
 from drkit.replicate.epochs import Epochs
 from drkit.replicate.planner import PlacedPartition, Rates
-from drkit.spark.cluster import SlotWatch
+from drkit.spark.cluster import NewWorkers, SlotWatch
 from drkit.spark.slots import UNLIMITED, Slots, SteadySlots
-from drkit.spark.worker_check import NewWorkers
 from drkit.spark.workshop import SharedSpark
 from tests.support.errors import made
 from tests.support.waiting import eventually

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from drkit.cli.screens.status_groups import ago, group_lines
+from drkit.cli.screens.status import ago, group_lines
 from drkit.config import FlowSettings
 from drkit.model import TopicPartition
 from drkit.offsets import Unavailable
@@ -27,8 +27,8 @@ from drkit.status.groups import (
     group_faults,
     worst_first,
 )
+from drkit.status.groups_look import not_stored_of, rounds_of
 from drkit.status.model import FlowStatus, Loss
-from drkit.status.rounds import not_stored_of, rounds_of
 from tests.support.stored import flow_state
 
 NOW = 1_700_000_000_000

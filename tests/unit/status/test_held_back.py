@@ -9,23 +9,22 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 import pytest
 
-from drkit.cli.screens.status_view import loss_text, view
+from drkit.cli.screens.status import loss_text, view
 from drkit.detect.reasons import FailoverFacts
 from drkit.detect.risk import Sighting, of_answering_source, of_silent_source
-from drkit.failover.checks.against import PreconditionInput
-from drkit.failover.checks.preconditions import GATES
+from drkit.failover.checks.preconditions import GATES, PreconditionInput
+from drkit.failover.checks.survey import ClusterIdentity
 from drkit.failover.core.request import RunRequest
 from drkit.failover.loss.count import Lost, held_of, is_drained
-from drkit.failover.loss.risk import held_text, held_total
 from drkit.flow_state.records import SourceSeenRecord
 from drkit.kafka.requests import ProducerState
-from drkit.kafka.transactions.open_transactions import Ongoing, OpenProducer, Owner
+from drkit.kafka.transactions import Ongoing, OpenProducer, Owner
 from drkit.model import TopicPartition
 from drkit.status.facts import ends_from, seen_record, status_of
 from drkit.status.faults import faults_of
 from drkit.status.lag.hanging import OpenTransaction, fault_text, hanging, open_transaction
 from drkit.status.lag.held_back import HeldInPartition, Holder, counted_held
-from drkit.status.lag.source import NOTHING_HELD, Ends, HeldBack
+from drkit.status.lag.source import NOTHING_HELD, Ends, HeldBack, held_text, held_total
 from drkit.status.lag.target import CopyPosition
 from drkit.status.model import Findings, FlowStatus, Runner
 from drkit.status.sums import loss_of, topics_of
@@ -286,7 +285,10 @@ def test_partitions_of_a_loss_add_up():
 
 def test_the_refusal_says_how_much_was_held_back():
     risk = of_silent_source(Sighting(NOW, NOW, NOW, dead_since_ms=NOW), 0, HeldBack(52, 50, NOW - 40_000))
-    survey: Any = type("Seen", (), {"risk": risk, "facts": FailoverFacts(risk, 30.0)})()
+    source, target = ClusterIdentity("a", None, "1"), ClusterIdentity("b", "2", "2")
+    known = {"risk": risk, "facts": FailoverFacts(risk, 30.0), "source_error": "nothing listens"}
+    known |= {"source": source, "target": target}
+    survey: Any = type("Seen", (), known)()
     [gate] = [g for g in GATES if g.name == "failover-data-loss"]
     scope: Any = None
     [refusal] = gate.check(PreconditionInput(survey, scope, RunRequest(), "a->b"))

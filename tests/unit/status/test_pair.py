@@ -83,8 +83,8 @@ def test_a_return_that_needs_a_word_about_clients_says_so(*, running: bool):
     """A replicator that runs waits for it, and a flow whose topics are all promoted holds no lease."""
     by_size = replace(OVER, by_size=frozenset({TOPIC}))
     assert only(by_size, back(running=running)).why == (
-        "its return has not begun, and does not begin by itself: the fence by size would be lifted, and how"
-        " clients are kept off p is to be said: drkit reprotect --flow 'p->s' --clients-cut \"HOW\""
+        "its return has not begun, and does not begin by itself: the fence by size would be lifted;"
+        " state how clients are kept away from p: drkit reprotect --flow 'p->s' --clients-cut \"HOW\""
     )
     [role] = promoted().values()
     told = replace(by_size, promoted={TOPIC: replace(role, clients_cut="listener closed")})

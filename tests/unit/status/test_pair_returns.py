@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from drkit.flow_state.kinds.source_seen import NotedEnds
+from drkit.flow_state.kinds.run import NotedEnds
 from drkit.flow_state.records import IncompleteRecord, SourceSeenRecord, UnreplayedRecord
 from drkit.flow_state.returns import never_noted
 from drkit.flow_state.state import FlowState

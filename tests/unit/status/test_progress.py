@@ -14,7 +14,7 @@ from drkit.flow_state.records import EventRecord
 from drkit.flow_state.state import StateChange
 from drkit.kafka.admin import Cluster
 from drkit.model import TopicPartition
-from drkit.replicate.task_events import TaskEvents
+from drkit.replicate.flow_run import TaskEvents
 from drkit.status.progress import Progress
 
 

@@ -18,15 +18,14 @@ from drkit.flow_state.state import FlowState
 from drkit.kafka.requests import PartitionLeader, TopicMetadata
 from drkit.model import TopicPartition
 from drkit.status.facts import ends_from, is_whole_note, noted_ends, returned_topics, seen_record
-from drkit.status.lag.earlier_ends import EarlierEnds
-from drkit.status.lag.source import Ends, UncopiedRange, UncopiedRecords
+from drkit.status.lag.source import EarlierEnds, Ends, UncopiedRange, UncopiedRecords
 from drkit.status.model import Findings, FlowStatus, Loss, PartitionStatus
 from drkit.status.pair.model import AlarmReason, PairAlarm, PairState, PairStatus, PairTopic
 from drkit.status.protection import not_protected
 from drkit.status.source_look import SourceLook, noted_look, partitions_of, unanswered_in
 from drkit.status.sums import copied_ms
 from drkit.watch import senses
-from drkit.watch.loss import loss_known
+from drkit.watch.senses import loss_known
 
 NOW, RPO = 1_000_000, 30.0
 AT = TopicPartition("orders", 0)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from drkit.flow_state.records import ConfigsRecord, DelayedSetting
-from drkit.topic_sync.delay import Delayed, still_delayed
-from drkit.topology.retention import Removal
+from drkit.topic_sync.change import Delayed, still_delayed
+from drkit.topology.topic_plan import Removal
 
 DAY = 86_400.0
 DAY_MS = 86_400_000

@@ -8,10 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from drkit.topology.acl_bounds import AclBounds, bounded_promotion
-from drkit.topology.acl_plan import TargetAcls, plan_acls
-from drkit.topology.acl_record import AclRecord
-from drkit.topology.acls import EVERYBODY, Acl
+from drkit.topology.acl_plan import AclBounds, TargetAcls, bounded_promotion, plan_acls
+from drkit.topology.acls import EVERYBODY, Acl, AclRecord
 from tests.support.topology.acl_samples import NOTHING, OWN, TX, US, acl, scope
 
 MALLORY = "User:mallory"

@@ -10,9 +10,8 @@ import pytest
 
 from drkit.topology import IdentityNaming, NameFilter
 from drkit.topology.acl_plan import AclPlan, AclStep, TargetAcls, plan_acls
-from drkit.topology.acl_record import AclRecord, promotion
 from drkit.topology.acl_scope import AclScope
-from drkit.topology.acls import Acl, meet
+from drkit.topology.acls import Acl, AclRecord, meet, promotion
 from tests.support.topology.acl_samples import NOTHING, OWN, TX, US, acl, scope
 
 

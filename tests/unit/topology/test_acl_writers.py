@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drkit.topology.acl_writers import ANY_CLIENT, UNKNOWN, writers
+from drkit.topology.acl_scope import ANY_CLIENT, UNKNOWN, writers
 from drkit.topology.acls import EVERYBODY, Acl
 from tests.support.topology.acl_samples import OWN, US, acl
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 import pytest
 
 from drkit.topology import Mm2Topics, is_internal_topic
-from drkit.topology.mm2_names import worker_group, worker_topic
+from drkit.topology.naming import worker_group, worker_topic
 
 ALIAS = st.from_regex(r"[a-z][a-z0-9-]{0,8}", fullmatch=True)
 

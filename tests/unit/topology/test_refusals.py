@@ -8,7 +8,7 @@ import pytest
 
 from drkit.errors import Refused
 from drkit.topology import IdentityNaming, Naming, PrefixNaming
-from drkit.topology.refusals import refused_names
+from drkit.topology.flows import refused_names
 
 PREFIX = PrefixNaming("primary")
 IDENTITY = IdentityNaming("primary")

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import pytest
 
-from drkit.topology.retention import Removal, inherited, keeps_less, removals
 from drkit.topology.topic_configs import Want
+from drkit.topology.topic_plan import Removal, inherited, keeps_less, removals
 from tests.support.examples import times
 from tests.support.topology.topic_configs import DEFAULT, FILE, Value
 

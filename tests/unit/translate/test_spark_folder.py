@@ -10,7 +10,7 @@ import pytest
 from drkit.errors import ConfigError, Failed, Refused
 from drkit.model import TopicPartition
 from drkit.offsets.spark_query import NewLog
-from drkit.translate.spark_folder import check_out, local_path, read_folder, write_folder
+from drkit.translate.spark_checkpoint import check_out, local_path, read_folder, write_folder
 from tests.support.errors import coded
 
 AT = TopicPartition("orders", 0)

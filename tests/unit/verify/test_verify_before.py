@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from drkit.offsets.alignment import Fingerprints
 from drkit.verify.before import Before, Trimmed, compare_before
-from drkit.verify.finding import Counts, DifferenceKind
+from drkit.verify.compare import Counts, DifferenceKind
 
 
 def records(contents: Iterable[int], begin: int = 0) -> Fingerprints:

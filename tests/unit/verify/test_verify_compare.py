@@ -7,8 +7,7 @@ import random
 
 import pytest
 
-from drkit.verify.compare import Comparison, ConsumedRecord, Rules, Segment, compare
-from drkit.verify.finding import Counts, DifferenceKind
+from drkit.verify.compare import Comparison, ConsumedRecord, Counts, DifferenceKind, Rules, Segment, compare
 
 T0 = 1_700_000_000_000
 

@@ -13,10 +13,18 @@ import pytest
 
 from drkit.model import TopicPartition
 from drkit.verify import compare as comparing
-from drkit.verify.compare import Comparison, ConsumedRecord, RecordLocator, Rules, Segment
-from drkit.verify.finding import Counts, Difference, DifferenceKind
-from drkit.verify.outlived import SourceAgain, TargetAgain, find_outlived
+from drkit.verify.compare import (
+    Comparison,
+    ConsumedRecord,
+    Counts,
+    Difference,
+    DifferenceKind,
+    RecordLocator,
+    Rules,
+    Segment,
+)
 from drkit.verify.ranges import PartitionView, Range, TakenOver, cut
+from drkit.verify.task import SourceAgain, TargetAgain, find_outlived
 from tests.support.examples import times
 
 Step = tuple[str, int]

@@ -13,8 +13,8 @@ from drkit.detect.risk import Sighting
 from drkit.detect.seen import Sight, SourceView
 from drkit.detect.verdict import Verdict, VerdictKind, judge
 from drkit.detect.votes import Tally
-from drkit.watch.announcer import Announcer, failover_command, in_words
-from drkit.watch.loss import LossKnown
+from drkit.watch.alerts import Announcer, failover_command, in_words
+from drkit.watch.senses import LossKnown
 
 UP = Verdict(VerdictKind.UP, Reason.WELL, (), "")
 SUSPECT = Verdict(VerdictKind.SUSPECT, Reason.UNCONFIRMED, (), "")
@@ -99,6 +99,7 @@ def test_what_a_chat_shows():
     lost = LOST._replace(evidence=("broker 0: nothing listens", "2.5 s would be lost"))
     assert in_words("a->b", lost, "drkit failover --all --flow 'a->b'").splitlines() == [
         "a->b: LOST", "- broker 0: nothing listens", "- 2.5 s would be lost",
+        "first: drkit failover --all --flow 'a->b' --dry-run",
         "next: drkit failover --all --flow 'a->b'", "how to decide: drkit explain night",
     ]  # fmt: skip
     paused = held(Reason.PAUSED)._replace(next="drkit watch resume")

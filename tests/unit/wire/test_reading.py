@@ -32,3 +32,12 @@ def test_what_others_wrote_and_what_was_aborted_can_be_left_in_or_out() -> None:
     everything = visible(LOG, 0)
     offsets = [r.offset for c in everything.chunks for r in records_in(c)]
     assert (offsets, everything.next_source) == ([*KEPT, *range(20, 25), *range(26, 30)], 30)
+
+
+def test_a_range_that_ends_in_a_gap_is_read_to_its_end() -> None:
+    """Compaction has removed what was before the end: the next batch shows that nothing is left there."""
+    data = log(batch(0, 10), batch(30, 5))
+    found = [visible(data, position, 20) for position in (0, 10, 15)]
+    assert [f.next_source for f in found] == [20, 20, 20]
+    assert [sum(c.count for c in f.chunks) for f in found] == [10, 0, 0]
+    assert visible(log(batch(0, 10)), 10, 20).next_source == 10, "the next answer may have more"

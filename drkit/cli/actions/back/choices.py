@@ -11,8 +11,7 @@ from pydantic import ByteSize, TypeAdapter, ValidationError
 from drkit.cli.questions import answered
 from drkit.counted import counted
 from drkit.errors import Usage
-from drkit.failover.core.choices import Disposition, Method
-from drkit.failover.core.request import RunRequest, option_of
+from drkit.failover.core.request import Disposition, Method, RunRequest, option_of
 from drkit.failover.returning.deciding import Undecided
 
 
@@ -101,10 +100,6 @@ def _by_topic(option: str, said: Iterable[str], kind: type[StrEnum], place: str)
                 example=next(iter(kind)),
             )
         if found.setdefault(topic, value) != value:
-            raise Usage(
-                "choice_contradicts",
-                where=place,
-                evidence=f"{topic}: {found[topic]} and {value}",
-                option=option,
-            )
+            evidence = f"{topic}: {found[topic]} and {value}"
+            raise Usage("choice_contradicts", where=place, evidence=evidence, option=option)
     return found

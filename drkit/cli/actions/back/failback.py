@@ -21,12 +21,20 @@ from drkit.config import FlowSettings, Settings
 from drkit.errors import ClusterUnreachable
 from drkit.failover.core.context import StepProgress
 from drkit.failover.core.request import RunRequest
-from drkit.failover.failback import COMMAND, Failback, FailbackOperator, FailbackOptions, StageReport
+from drkit.failover.failback import (
+    COMMAND,
+    Failback,
+    FailbackOperator,
+    FailbackOptions,
+    FailbackStage,
+    StageReport,
+    refuse_unknown,
+    ways_of,
+)
 from drkit.failover.proposal import Proposal, Rehearsal
-from drkit.failover.returning.waiting import died, pairs_of_flows
+from drkit.failover.returning.scope import died, pairs_of_flows
 from drkit.failover.service import FailoverService
-from drkit.failover.way_home import HomeStage, refuse_unknown, ways_of
-from drkit.next_command import completed
+from drkit.next_command import with_given_options
 
 
 class _Given(Decisions):
@@ -90,7 +98,7 @@ def _chosen_flow(settings: Settings, name: str | None) -> FlowSettings:
             found += [there] if died(settings, there) else []
     if len(found) == 1:
         return found[0]
-    return settings.one_flow(None, "not exactly one of them has lost its primary")
+    return settings.one_flow(None, "none of them, or more than one, lost its primary")
 
 
 class _Terminal(FailbackOperator):
@@ -115,9 +123,9 @@ class _Terminal(FailbackOperator):
         asking_to_switch(yes=self._yes, place=COMMAND)(proposal)
 
     def begin_return(
-        self, service: FailoverService, request: RunRequest, topics: tuple[str, ...], stage: HomeStage
+        self, service: FailoverService, request: RunRequest, topics: tuple[str, ...], stage: FailbackStage
     ) -> dict[str, Any]:
-        yes = self._yes or stage is HomeStage.TURN  # once clients are home there is nothing to confirm
+        yes = self._yes or stage is FailbackStage.TURN  # once clients are home there is nothing to confirm
         return begun(service, request, COMMAND, topics=topics, yes=yes)
 
     def resume_return(
@@ -135,7 +143,7 @@ def _show(found: Failback, flow: str, *, verbose: bool) -> None:
         return
     for number, done in enumerate(found.reports, start=1):
         # What one stage leaves to do, the next ones have done; the turn may be a replicator's.
-        is_over = done.stage is not HomeStage.TURN and (found.is_complete or number < len(found.reports))
+        is_over = done.stage is not FailbackStage.TURN and (found.is_complete or number < len(found.reports))
         report = _typed(done) | ({"next": []} if is_over else {})
         for part in shown_stage(done.stage, report, verbose=verbose):
             emit(part)
@@ -145,4 +153,4 @@ def _typed(done: StageReport) -> dict[str, Any]:
     """Return the report of a stage with commands that are complete."""
     given = session().given
     of_flow = given._replace(flow=done.flow if given.flow else "")
-    return done.report | {"next": [completed(line, of_flow) for line in done.report["next"]]}
+    return done.report | {"next": [with_given_options(line, of_flow) for line in done.report["next"]]}

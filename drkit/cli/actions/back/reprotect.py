@@ -2,37 +2,191 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, Unpack
 
 from drkit.cli.actions.back.choices import Decisions, decided_on_terminal, request_of, said_of
-from drkit.cli.actions.back.forgetting import forget_topics
-from drkit.cli.actions.back.holding import end_hold, held_still, hold_topics, with_hold
-from drkit.cli.actions.back.third import show_third
 from drkit.cli.actions.failover import reported
 from drkit.cli.configuration import configuration
 from drkit.cli.questions import ask, can_ask
 from drkit.cli.render import emit
 from drkit.cli.screens.failover import Progressing, rows_of
+from drkit.cli.screens.holding import show_held, show_put_back
 from drkit.cli.screens.outlook import show_outlook
 from drkit.cli.screens.reprotect import show_return, verdict_of_return
-from drkit.cli.session import session
+from drkit.cli.session import session, to_type
+from drkit.cli.talk import say
 from drkit.cli.waiting_flow import flow_that_waits, only_flow
 from drkit.config import FlowSettings, Settings
+from drkit.counted import counted, first_of
 from drkit.errors import Refused, Usage
+from drkit.failover.checks.run_opening import person
 from drkit.failover.core.machine import RETURN
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.reverse import state_of
+from drkit.failover.forgetting import OverTopic, forget, forgettable
 from drkit.failover.journal.file import folder_of
 from drkit.failover.journal.journal import NoRun
 from drkit.failover.journal.lost import explained
+from drkit.failover.loss.findings import CopyFate
 from drkit.failover.new_primary.costs import CopyRate
-from drkit.failover.new_primary.hold import held_now
+from drkit.failover.new_primary.hold import held_now, hold, put_back
 from drkit.failover.proposal import ConfirmReturn, ReturnProposal
 from drkit.failover.returning.deciding import Undecided
-from drkit.failover.returning.outlook import Outlook
+from drkit.failover.returning.return_plan import Outlook
 from drkit.failover.service import FailoverService
+from drkit.failover.third_cluster import NoFlow, ThirdCluster, failed_over, third_cluster
+from drkit.next_command import typed
+from drkit.visible import visible
+
+_FORGET: Final = f"{RETURN.command} --forget"
+
+
+def forget_topics(service: FailoverService, topics: Sequence[str], *, dry_run: bool, yes: bool) -> None:
+    """End the promotion of topics, and show it.
+
+    :raises DrkitError: a side has one of them, or a cluster does not answer
+    """
+    planned = forgettable(service, topics)
+    if dry_run or not planned:
+        _show(planned, service.flow, done=False)
+        return
+    if not yes:
+        for each in planned:
+            say(visible(each.in_words))
+        ask(f"Forget the promotion of {counted(len(planned), 'topic')}?", command=_FORGET)
+    _show(forget(service, topics, by=person()), service.flow, done=True)
+
+
+def _show(topics: Sequence[OverTopic], flow: FlowSettings, *, done: bool) -> None:
+    if session().as_json:
+        emit({"flow": flow.name, "forgotten": done, "topics": [t._asdict() for t in topics]})
+        return
+    for line in _lines(topics, flow, done=done):
+        emit(line)
+
+
+def _lines(topics: Sequence[OverTopic], flow: FlowSettings, *, done: bool) -> Iterator[str]:
+    if not topics:
+        yield f"nothing to forget: {flow.source} or {flow.target} has every promoted topic of {flow.name}"
+        return
+    number, back = counted(len(topics), "topic"), f"{flow.target}->{flow.source}"
+    yield (
+        f"the promotion of {number} is forgotten" if done else f"the promotion of {number} would be forgotten"
+    )
+    for each in topics:
+        anew = f"; {back} copies it as a new topic" if each.fate is CopyFate.RECREATED else ""
+        yield f"  {each.in_words}{anew}"
+
+
+_HOLD: Final = f"{RETURN.command} --hold"
+
+
+def hold_topics(
+    settings: Settings, flow: FlowSettings, topics: Sequence[str], *, dry_run: bool, yes: bool
+) -> None:
+    """Have the new primary keep everything of promoted topics, after a question.
+
+    :param flow: the flow that was failed over
+    :raises DrkitError: nothing was promoted, or the new primary does not answer, or refuses
+    """
+    planned = hold(settings, flow, topics, by=person(), effects=False)
+    changes = sum(bool(t.changes) for t in planned)
+    if dry_run or not changes:
+        show_held(planned, flow, done=False)
+        return
+    if not yes:
+        show_held(planned, flow, done=False, asks=True)
+        ask(f"Let {flow.target} keep everything of {counted(changes, 'topic')}?", command=_HOLD)
+    show_held(hold(settings, flow, topics, by=person()), flow, done=True)
+
+
+def end_hold(settings: Settings, service: FailoverService) -> None:
+    """Put back what is held, and show it; it may be repeated.
+
+    :raises Usage: a return is under way, which copies what is held
+    :raises DrkitError: the new primary does not answer, or refuses
+    """
+    run = service.under_way
+    if run is not None and run.table is RETURN:
+        evidence = f"run {run.run_id}: {run.state}"
+        raise Usage("failback_under_way", where=f"{_HOLD} --abort", evidence=evidence, command=RETURN.command)
+    show_put_back(put_back(settings, service.flow), service.flow)
+
+
+def held_still(settings: Settings, flow: FlowSettings) -> str:
+    """What is held, and the command that ends it; empty: nothing is.
+
+    :raises DrkitError: the new primary does not answer
+    """
+    held = held_now(settings, flow)
+    if not held:
+        return ""
+    end = RETURN.typed("--flow", flow.name, "--hold", "--abort")
+    return f"{flow.target} keeps everything of {counted(len(held), 'topic')} still; to end that: {end}"
+
+
+def with_hold(settings: Settings, flow: FlowSettings, report: dict[str, Any]) -> dict[str, Any]:
+    """The report of a return that was rolled back, with what is held still.
+
+    :raises DrkitError: the new primary does not answer
+    """
+    line = held_still(settings, flow)
+    return report | {"next": [*report["next"], line]} if line else report
+
+
+def show_third(settings: Settings, name: str | None, to: str) -> None:
+    """Check a flow to a third cluster, and say what it does and what to type.
+
+    :param name: the flow that was failed over; None: the only one that was
+    :raises NoFlow: there is no such flow; the table for the configuration was printed
+    :raises DrkitError: it is refused, or a cluster does not answer
+    """
+    there = settings.flow(name) if name is not None else failed_over(settings, to)
+    try:
+        found = third_cluster(settings, there, to)
+    except NoFlow as error:
+        if session().as_json:
+            emit({"flow": error.where, "toml": error.toml})
+        else:
+            say("add to the configuration:")
+            emit(error.toml)
+        raise
+    next_ = [to_type(line) for line in next_of(found, there.name)]
+    if session().as_json:
+        emit({**found.to_json(), "next": next_})
+        return
+    emit(shown(found, there.target, to))
+    for number, line in enumerate(next_, start=1):
+        emit(f"{number}. {line}")
+
+
+def shown(found: ThirdCluster, active: str, to: str) -> dict[str, str]:
+    """What a person reads of it."""
+    begin = "copying continues where it stopped" if found.continues else "copied from the start of each log"
+    groups = f"positions follow to {to}, exactly" if found.moves_groups else "do not move"
+    runs = f"copied by {found.copied_by}" if found.copied_by else "not copied yet: no replicator runs"
+    return {
+        "flow": found.flow,
+        "protects": f"{counted(len(found.topics), 'topic')} of {active}: {first_of(found.topics)}",
+        "records": begin,
+        "groups": groups,
+        "now": runs,
+    }
+
+
+def next_of(found: ThirdCluster, there: str) -> list[str]:
+    """What to type."""
+    start = [] if found.copied_by else [typed("drkit", "replicate", "--flow", found.flow)]
+    later = typed("drkit", "failover", "--flow", found.flow, "--all")
+    home = typed("drkit", "reprotect", "--flow", there, "--plan")
+    return [
+        *start,
+        f"{typed('drkit', 'status', '--flow', found.flow)}; a later failover: {later}",
+        f"the old primary was not asked, and stays as it is; its return: {home}",
+    ]
+
 
 _PLACE: Final = RETURN.command
 
@@ -177,10 +331,7 @@ def decided_with(
 
 
 def _check(given: _Given) -> None:
-    """Refuse options that contradict each other.
-
-    :raises Usage: some do
-    """
+    """Refuse options that contradict each other. Raises Usage if some do."""
     again = [f"--{name}" for name in ("resume", "abort") if given[name]]
     if wrong := _contradiction(given, again) or _not_with(given, again):
         raise Usage("options_conflict", where=_PLACE, conflict=wrong, place=_PLACE)
@@ -253,10 +404,7 @@ def _is_open(settings: Settings, there: FlowSettings, _back: FlowSettings) -> bo
 
 
 def _refuse_failover(service: FailoverService) -> None:
-    """Refuse to continue a failover under the name of a return.
-
-    :raises Usage: a failover is under way
-    """
+    """Refuse to continue a failover under the name of a return. Raises Usage if a failover is under way."""
     run = service.under_way
     if run is not None and run.table is not RETURN:
         raise Usage(

@@ -1,8 +1,9 @@
-"""``drkit drill``: run a drill, list drills, and show or check their reports."""
+"""``drkit drill``: run drills, now or when they are due, list them, and show or check their reports."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 import secrets
 from typing import Final, TypedDict, Unpack
@@ -12,29 +13,32 @@ from drkit.cli.actions.failover import show_rehearsal
 from drkit.cli.configuration import configuration
 from drkit.cli.questions import ask
 from drkit.cli.render import emit
-from drkit.cli.screens.drill import entry_row, report_data, report_lines, step_line
+from drkit.cli.screens.drill import due_line, entry_row, report_data, report_lines, step_line
 from drkit.cli.screens.failover import show_proposal
 from drkit.cli.session import session, to_type
 from drkit.cli.signals import until_signalled
 from drkit.cli.talk import say
-from drkit.config import Settings
-from drkit.config.tables.closest import suggestion
-from drkit.config.tables.drills import DrillKind
-from drkit.drill.entries.cleanup import clean_up
-from drkit.drill.entries.history import DrillHistory
+from drkit.config import Loaded, Settings
+from drkit.config.tables.drills import DrillKind, DrillSettings
+from drkit.config.tables.fields import suggestion
+from drkit.drill.entry import DrillEntry, ended_notice, not_run_notice
 from drkit.drill.evidence import SWITCHOVER
+from drkit.drill.history import DrillHistory, clean_up
 from drkit.drill.plan import DrillPlan, new_drill_id, plan_drill, plan_kind
-from drkit.drill.report.check import check_report
-from drkit.drill.report.model import DrillReport, read_report, report_schema
-from drkit.drill.report.page import render_page
-from drkit.drill.report.steps import DrillProgress
-from drkit.drill.runs.run_drill import DrillOptions, run_drill
-from drkit.drill.switchover.gate import rehearse_switchover
-from drkit.errors import Failed, Refused, Usage
+from drkit.drill.report import DrillReport, check_report, read_report, report_schema
+from drkit.drill.report_page import render_page
+from drkit.drill.run_drill import run_drill
+from drkit.drill.schedule import DrillScheduler, kubernetes_cronjob, next_times, systemd_units
+from drkit.drill.steps import DrillOptions, DrillProgress
+from drkit.drill.switchover import rehearse_switchover
+from drkit.errors import ConfigError, DrkitError, Failed, Refused, Usage
 from drkit.failover.proposal import Proposal
+from drkit.watch.alerts import Teller
 
 _OF_SWITCHOVER: Final = ("dry_run", "stay", "clients_cut")
 _CODES: Final = {PASS: 0, FAIL: Failed.exit_code}
+_SEND_SECONDS: Final = 10.0
+"""How long the end of the process waits for notices that are not sent yet."""
 
 
 def exit_code(verdict: str) -> int:
@@ -143,6 +147,22 @@ def report(drill_id: str | None, html: Path | None, check: Path | None, *, schem
             _show(found, known.report_path(drill_id), html)
 
 
+def schedule(scheduler: str | None, image: str, *, once: bool) -> int:
+    """Run ``drkit drill schedule``; return the exit code."""
+    loaded = configuration()
+    settings = loaded.settings
+    if not settings.drills:
+        raise ConfigError("no_drill_configured", where=str(loaded.path))
+    if scheduler is not None:
+        _print(loaded, scheduler, image)
+        return 0
+    teller = Teller(settings.watch)
+    try:
+        return _run_due(settings, teller, once=once)
+    finally:
+        teller.close(_SEND_SECONDS)
+
+
 def _show_switchover(settings: Settings, plan: DrillPlan, *, dry_run: bool) -> None:
     """Show what a switchover drill would do; ask unless it is a dry run.
 
@@ -180,10 +200,7 @@ def _plan(settings: Settings, name: str | None, kind: DrillKind | None, flow: st
 
 
 def _check(file: Path, drill_id: str | None) -> None:
-    """Check a report in a file.
-
-    :raises Failed: it was altered, or is not a report
-    """
+    """Check a report in a file. Raises Failed if it was altered, or is not a report."""
     if not file.is_file():
         raise Usage("file_missing", where=str(file))
     text = file.read_bytes()
@@ -239,3 +256,47 @@ def _show(report: DrillReport, path: Path, html: Path | None) -> None:
 def _write_page(report: DrillReport, html: Path | None) -> None:
     if html is not None:
         html.write_text(render_page(report), encoding="utf-8")
+
+
+def _run_due(settings: Settings, teller: Teller, *, once: bool) -> int:
+    history, stop, options = DrillHistory.of(settings), until_signalled(), session().given.options(flow=False)
+
+    def run(plan: DrillPlan, due: datetime) -> str:
+        report = run_drill(settings, plan, history, DrillOptions(due=due, stop=stop))
+        say(f"{plan.name}: {report.verdict}, report {plan.id}")
+        if report.verdict != PASS:
+            teller.tell(ended_notice(plan, report.verdict, report.reasons, options))
+        return report.verdict
+
+    def tell(drill: DrillSettings, entry: DrillEntry | DrkitError) -> None:
+        if isinstance(entry, DrkitError):
+            say(f"{drill.name}: {entry.in_short}")
+            return
+        say(f"{drill.name}: {entry.verdict}")
+        if notice := not_run_notice(entry, options):
+            teller.tell(notice)
+
+    drills = DrillScheduler(settings, history, run, tell=tell)
+    if once:
+        return max(map(exit_code, drills.run_due(stop)), default=0)
+    for drill in settings.drills:
+        say(due_line(drill, next_times(drill, drills.now(), 1)[0]))
+    drills.run_until(stop)
+    return 0
+
+
+def _print(loaded: Loaded, scheduler: str, image: str) -> None:
+    """Print the files of another scheduler."""
+    config = str(Path(loaded.path).absolute())
+    files: dict[str, str] = {}
+    for drill in loaded.settings.drills:
+        if scheduler == "systemd":
+            files |= systemd_units(drill, config)
+        else:
+            files[f"drkit-drill-{drill.name}.yaml"] = kubernetes_cronjob(drill, image)
+    if session().as_json:
+        emit(files)
+    elif scheduler == "systemd":
+        emit("\n".join(f"# {name}\n{text}" for name, text in files.items()))
+    else:
+        emit("---\n".join(files.values()))

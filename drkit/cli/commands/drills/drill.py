@@ -178,5 +178,5 @@ def schedule(**given: Any) -> int:
 
     Exit code with --once: 0 all passed or nothing was due, 1 one failed, 3 another verdict.
     """
-    code: int = work("drkit.cli.actions.drills.schedule").schedule(**given)
+    code: int = work("drkit.cli.actions.drills.drill").schedule(**given)
     return code

@@ -10,8 +10,8 @@ import pytest
 
 from drkit.errors import Refused
 from drkit.failover import pending_fences
-from drkit.failover.due_fences import DueFences
 from drkit.failover.fencing.methods import SIZE
+from drkit.failover.pending_fences import DueFences
 from drkit.flow_state.pending_fence import owe
 from drkit.flow_state.records import FenceAclsRecord, PendingFence
 from drkit.flow_state.topic import StateTopic

@@ -12,7 +12,7 @@ from drkit.errors import Refused
 from drkit.failover.core.context import StepProgress
 from drkit.failover.core.machine import RunState, StepName
 from drkit.failover.core.request import RunRequest
-from drkit.kafka.groups.members import listed_groups
+from drkit.kafka.groups.requests import listed_groups
 from drkit.local.cluster import LocalCluster
 from tests.support.errors import coded
 from tests.support.failback.staying import Staying

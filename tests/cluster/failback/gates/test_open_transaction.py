@@ -11,7 +11,7 @@ import pytest
 from drkit.config import ClusterSettings
 from drkit.errors import Refused
 from drkit.export.check import check_files, exported_records
-from drkit.export.hole import HoleKind
+from drkit.export.record import HoleKind
 from drkit.failover.core.context import StepProgress
 from drkit.failover.core.machine import RunState, StepName
 from drkit.failover.fencing import open_transactions

@@ -8,7 +8,7 @@ import pytest
 
 from drkit.clock import wall_ms
 from drkit.errors import Refused
-from drkit.failover.core.choices import Method
+from drkit.failover.core.request import Method
 from drkit.local.cluster import LocalCluster
 from drkit.mm2_topics.heartbeats import TOPIC
 from drkit.offsets.mm2_records import Heartbeat

@@ -8,7 +8,7 @@ import pytest
 
 from drkit.failover.core.machine import RETURN, RunState, StepName
 from drkit.failover.journal.entries import EntryKind
-from drkit.failover.journal.violations import violations
+from drkit.failover.journal.lost import violations
 from drkit.flow_state.records import CutRecord, FenceSizesRecord, GenerationRecord, ReturnRecord, RoleRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.model import TopicPartition

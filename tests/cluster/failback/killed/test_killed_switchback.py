@@ -12,7 +12,7 @@ import pytest
 
 from drkit.failover.core.machine import FAILOVER, RunState, StepName
 from drkit.failover.journal.entries import EntryKind
-from drkit.failover.journal.violations import violations
+from drkit.failover.journal.lost import violations
 from drkit.flow_state.records import RoleRecord
 from drkit.model import TopicPartition
 from tests.support.failback.pair import CUT, Pair

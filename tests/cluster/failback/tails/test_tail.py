@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from drkit.failover.core.machine import StepName
-from drkit.failover.hold_watch import HoldWatch
-from drkit.failover.journal.violations import violations
+from drkit.failover.journal.lost import violations
 from drkit.failover.new_primary.hold import HeldTopic
+from drkit.failover.watches import HoldWatch
 from drkit.flow_state.records import FenceSizesRecord, IncompleteRecord, ReturnRecord, TailRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster

@@ -20,7 +20,7 @@ from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.interpreter import Interpreter
 from drkit.failover.journal.entries import EntryKind, JournalEntry, RunLog
 from drkit.failover.journal.journal import Journal, RunLocked
-from drkit.kafka.permit import may_send
+from drkit.kafka.transport import may_send
 from tests.support.errors import made
 
 _S = StepName

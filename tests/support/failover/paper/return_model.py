@@ -15,7 +15,7 @@ from drkit.failover.core.stall import Stall
 from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.interpreter import Interpreter
 from drkit.failover.journal.entries import EntryKind, RunLog
-from drkit.kafka.permit import may_send
+from drkit.kafka.transport import may_send
 from tests.support.errors import made
 from tests.support.failover.paper.model import Killed, Memory, Paper
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from drkit.config import ClusterSettings
 from drkit.failover.core.machine import RunState
-from drkit.failover.journal.violations import violations
+from drkit.failover.journal.lost import violations
 from drkit.failover.report import report_of
 from drkit.flow_state.records import PendingFence, PendingLift, RoleRecord
 from drkit.model import TopicPartition

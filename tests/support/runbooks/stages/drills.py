@@ -7,9 +7,8 @@ import uuid
 
 from drkit.clock import wall_ms
 from drkit.config import Settings
-from drkit.drill.drill_state import DAY_MS
-from drkit.drill.entries.history import DrillHistory
-from drkit.drill.entry import SOURCE, TARGET, DrillEntry, MadeItem
+from drkit.drill.entry import DAY_MS, SOURCE, TARGET, DrillEntry, MadeItem
+from drkit.drill.history import DrillHistory
 from drkit.drill.plan import new_drill_id
 from drkit.flow_state.names import drill_group, drill_topic
 from drkit.kafka.groups.requests import Committed, Groups

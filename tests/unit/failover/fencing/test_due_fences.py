@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drkit.failover.due_fences import DueFences
+from drkit.failover.pending_fences import DueFences
 from drkit.flow_state.records import PendingFence, PendingLift
 
 

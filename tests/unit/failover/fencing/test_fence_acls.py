@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from drkit.failover.fencing.acls import fence_acls, refusing_own
+from drkit.failover.fencing.methods import fence_acls, refusing_own
 from drkit.failover.fencing.proof import Rights, Worth, worth
 from drkit.model import TopicPartition
 from drkit.topology.acls import ANY_HOST, EVERYBODY, Acl, AclOperation, PatternKind, Permission, ResourceKind

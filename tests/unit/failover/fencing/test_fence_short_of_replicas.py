@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from drkit.failover.fencing import writable
+from drkit.failover.fencing import proof as writable
 from drkit.failover.fencing.proof import _asked
 from drkit.kafka.codes import INVALID_RECORD, MESSAGE_TOO_LARGE, NOT_ENOUGH_REPLICAS
 from drkit.kafka.requests import ALL, PartitionLeader, TopicMetadata

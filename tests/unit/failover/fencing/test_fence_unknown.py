@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
+from drkit.failover import pending_fences as canary_answers
 from drkit.failover.core.request import RunRequest
-from drkit.failover.fencing import canary_answers
-from drkit.failover.fencing.proof import Proof
-from drkit.failover.fencing.writable import WRITABLE, code_name
+from drkit.failover.fencing.proof import WRITABLE, Proof, code_name
 from drkit.failover.steps.fence import FenceStep
 from drkit.model import TopicPartition
 from tests.support.errors import sentence

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from drkit.failover.due_fences import DueFences
-from drkit.failover.old_primary.left_open import off_record
+from drkit.failover.old_primary.fence import off_record
+from drkit.failover.pending_fences import DueFences
 from drkit.flow_state.records import ReturnRecord, Role, RoleRecord
 from drkit.flow_state.returns import still_away
 

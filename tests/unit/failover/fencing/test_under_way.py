@@ -8,7 +8,7 @@ from drkit.errors import Refused
 from drkit.failover.core.machine import FAILOVER, RETURN, StepName, Table
 from drkit.failover.journal.entries import EntryKind, JournalEntry, RunLog
 from drkit.failover.journal.journal import RunLocked
-from drkit.failover.under_way import refuse_held, refuse_owned
+from drkit.failover.runs import refuse_held, refuse_owned
 from tests.support.errors import coded, sentence
 
 

@@ -29,7 +29,7 @@ from drkit.failover.journal.entries import (
     parts_of,
     read_history,
 )
-from drkit.failover.journal.violations import violations
+from drkit.failover.journal.lost import violations
 from drkit.wire import Record, encode
 from tests.support.examples import times
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from itertools import count
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -22,12 +21,11 @@ def test_the_hint_resumes_the_run_that_is_under_way(table: Table, monkeypatch: p
     async def silent(*_: object) -> None:
         raise RawError("no broker was ready in time")
 
-    monkeypatch.setattr(topic, "metadata", silent)
-    cluster = cast(
-        "Any", SimpleNamespace(alias="standby", control=None, loop=asyncio, signatures=lambda _topic: None)
+    monkeypatch.setattr(topic, "_SECONDS", 0.01)
+    cluster: Any = SimpleNamespace(
+        alias="standby", control=None, loop=asyncio, connected=silent, signatures=lambda _topic: None
     )
-    clock = count(step=15)
-    journal = JournalTopic(cluster, "primary", "standby", clock=lambda: float(next(clock)))
+    journal = JournalTopic(cluster, "primary", "standby")
     body = {"holder": {"token": "t"}, "table": table.name}
     journal.history.take(JournalEntry("run", 0, "t", 1, EntryKind.RUN, None, "", 0, body))
     with pytest.raises(ClusterUnreachable) as error:

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from drkit.failover.loss.findings import Divergence, DivergenceState, PartitionDivergence
-from drkit.failover.loss.judging import Emptied, judged
+from drkit.failover.loss.findings import Divergence, DivergenceState, Emptied, PartitionDivergence, judged
 from drkit.status.lag.source import Ends
 
 offsets = st.integers(0, 50)

@@ -8,18 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
+from drkit.failover.loss.divergence import BeyondCounter
 from drkit.failover.loss.findings import (
     CommitKind,
     CopyFate,
     Divergence,
     DivergenceState,
+    EpochWord,
     OldCommit,
     PartitionDivergence,
+    epoch_word,
 )
-from drkit.failover.loss.judging import EpochWord, epoch_word
 from drkit.failover.loss.new_primary import Copy, copy_state, shortened
-from drkit.failover.loss.old_commits import BeyondCounter
-from drkit.kafka.reading.epochs import EpochEnd
+from drkit.kafka.reading.record_cursor import EpochEnd
 from drkit.kafka.requests import PartitionLeader, TopicMetadata
 from drkit.model import TopicPartition
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from drkit.failover.loss.pairing import Begin, MayLack, PairingResult, Side, compared, window_before
+from drkit.failover.loss.content import Begin, MayLack, PairingResult, Side, compared, window_before
 from drkit.offsets import SegmentMap
 from drkit.wire import Piece
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from drkit.failover.old_primary.copy_limit import Size, left_of, size_of, wait_for_copy
+from drkit.failover.old_primary.emptied import Size, left_of, size_of, wait_for_copy
 from drkit.failover.returning.begin import _smallest_first
 from drkit.model import TopicPartition
 from drkit.status.lag.source import Ends

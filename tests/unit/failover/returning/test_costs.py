@@ -8,7 +8,7 @@ import pytest
 
 from drkit.cli.screens.outlook import next_of, rate_note, row_of, show_outlook, whole_until
 from drkit.config import FlowSettings
-from drkit.failover.core.choices import Method
+from drkit.failover.core.request import Method
 from drkit.failover.new_primary.costs import (
     ESTIMATE_BYTES_PER_SECOND,
     CopyRate,
@@ -17,7 +17,7 @@ from drkit.failover.new_primary.costs import (
     chosen_cost,
     costs_of,
 )
-from drkit.failover.returning.outlook import Outlook, TopicOutlook
+from drkit.failover.returning.return_plan import Outlook, TopicOutlook
 from drkit.status.pair.model import DeltaBound
 
 MIB = 1 << 20

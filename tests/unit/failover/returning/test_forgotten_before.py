@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -59,12 +57,11 @@ def test_only_one_that_has_nothing_to_come_home_to(
         if record is not None:
             state.take(record.key(name).encode(), record.encode())
 
-    @contextmanager
-    def state_of(_settings: Any, flow: FlowSettings) -> Iterator[Any]:
+    def records_of(_settings: Any, flow: FlowSettings) -> FlowState:
         assert flow is BACK
-        yield SimpleNamespace(records=state, all=state.all)
+        return state
 
-    monkeypatch.setattr(forgetting, "state_of", state_of)
+    monkeypatch.setattr(forgetting, "records_of", records_of)
     context: Any = SimpleNamespace(settings=SimpleNamespace(flows=(FLOW, BACK)), flow=FLOW)
     found = forgetting._promoted_before(context, [OVER], {"orders": answers})
     assert found == ({"orders": BACK.name} if ends else {})

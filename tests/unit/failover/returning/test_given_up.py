@@ -12,9 +12,9 @@ from drkit.config import FlowSettings
 from drkit.errors import Refused
 from drkit.failover.core.request import RunRequest
 from drkit.failover.loss.findings import DivergenceState, PartitionDivergence
-from drkit.failover.old_primary.gone import Gone, Saved
+from drkit.failover.old_primary.lost_tail import Gone, Saved
+from drkit.failover.returning.compare import NeedsMethod
 from drkit.failover.returning.replays import left_notes, refuse_dispositions
-from drkit.failover.returning.tails import Unsound
 from drkit.flow_state.records import (
     IncompleteRecord,
     Role,
@@ -31,8 +31,8 @@ GIVEN_UP = UnreplayedRecord(
     "r1", 1, 12, MANIFEST, "ab", "replay", ended="given up", ended_ms=1_700_000_000_000,
     reason="ticket 4711", by="ann@ops1",
 )  # fmt: skip
-TAIL = Unsound(PartitionDivergence("t", 1, DivergenceState.DIVERGED, 50, 53, records=3), "diverged")
-EMPTIED = Unsound(TAIL.tail._replace(partition=0, records=0, emptied=12), "emptied")
+TAIL = NeedsMethod(PartitionDivergence("t", 1, DivergenceState.DIVERGED, 50, 53, records=3), "diverged")
+EMPTIED = NeedsMethod(TAIL.tail._replace(partition=0, records=0, emptied=12), "emptied")
 BY_NAME = {"t": "replay"}
 
 

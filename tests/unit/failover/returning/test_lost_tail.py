@@ -13,13 +13,11 @@ import pytest
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.loss.findings import DivergenceState, PartitionDivergence
-from drkit.failover.old_primary.gone import Gone, Saved, gone, uncovered
-from drkit.failover.old_primary.lost_tail import is_given_up
-from drkit.failover.returning.compare import _notes
+from drkit.failover.old_primary.lost_tail import Gone, Saved, gone, is_given_up, uncovered
+from drkit.failover.returning.compare import NeedsMethod, _notes, to_json
 from drkit.failover.returning.contact import _runs_again
 from drkit.failover.returning.deciding import undecided
-from drkit.failover.returning.last_look import not_whole
-from drkit.failover.returning.tails import Unsound, to_json
+from drkit.failover.returning.pre_delete_checks import not_whole
 from drkit.flow_state.records import IncompleteRecord, RoleRecord, SavedTailRecord, UnreplayedRecord
 from drkit.model import TopicPartition
 
@@ -144,7 +142,7 @@ def context_of(tail: PartitionDivergence, *exports: Saved, **request: Any) -> An
         UnreplayedRecord: {},
         IncompleteRecord: {},
     }
-    compared = {"unsound": to_json([Unsound(tail, "diverged")]), "ids": {"t": str(ID)}}
+    compared = {"unsound": to_json([NeedsMethod(tail, "diverged")]), "ids": {"t": str(ID)}}
     return SimpleNamespace(
         run_id="r9",
         named_topics=(),
@@ -159,12 +157,12 @@ def context_of(tail: PartitionDivergence, *exports: Saved, **request: Any) -> An
 
 
 def test_an_export_needs_a_decision_like_a_tail() -> None:
-    error = undecided(context_of(ALL_GONE, saved()), [Unsound(ALL_GONE, "diverged")], {})
+    error = undecided(context_of(ALL_GONE, saved()), [NeedsMethod(ALL_GONE, "diverged")], {})
     assert error is not None
     assert error.topics == {"t": 12}
     assert "/r1-5a" in error.evidence
     said = context_of(ALL_GONE, saved(), dispositions={"*": "replay"})
-    assert undecided(said, [Unsound(ALL_GONE, "diverged")], {}) is None
+    assert undecided(said, [NeedsMethod(ALL_GONE, "diverged")], {}) is None
 
 
 @pytest.mark.parametrize("tail", [ALL_GONE, PART_GONE])
@@ -182,7 +180,7 @@ def test_what_no_export_has_is_given_up_by_name(
     tail: PartitionDivergence, request_: dict[str, Any], *, enough: bool
 ) -> None:
     context = context_of(tail, **request_)
-    error = undecided(context, [Unsound(tail, "diverged")], {})
+    error = undecided(context, [NeedsMethod(tail, "diverged")], {})
     assert (error is None) is enough is is_given_up(context.request, "t")
     if error is not None:
         assert f"{tail.removed} offsets are gone, and in no export" in error.evidence
@@ -191,7 +189,7 @@ def test_what_no_export_has_is_given_up_by_name(
 
 def test_the_comparison_says_what_retention_has_removed() -> None:
     context: Any = SimpleNamespace(flow=SimpleNamespace(source="p"))
-    told = "; ".join(_notes(context, {}, [Unsound(PART_GONE, "diverged")]))
+    told = "; ".join(_notes(context, {}, [NeedsMethod(PART_GONE, "diverged")]))
     assert "the retention of p has removed some: t-0: 7 offsets" in told
 
 

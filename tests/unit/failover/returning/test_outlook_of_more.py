@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from drkit.failover.core.choices import Method
+from drkit.failover.core.request import Method
 from drkit.failover.loss.findings import DivergenceState, PartitionDivergence
-from drkit.failover.returning import outlook
-from drkit.failover.returning.tails import Unsound
+from drkit.failover.returning import return_plan as outlook
+from drkit.failover.returning.compare import NeedsMethod
 from drkit.flow_state.records import RoleRecord
 from drkit.model import TopicPartition
 from drkit.status.lag.source import Ends
@@ -22,7 +22,7 @@ def test_a_partition_that_the_new_primary_lacks_is_not_emptied(
 ) -> None:
     more = PartitionDivergence("t", 2, DivergenceState.MORE, 0, 4, records=4)
     tail = PartitionDivergence("t", 1, DivergenceState.DIVERGED, 5, 9, records=4)
-    wrong = [Unsound(x, "") for x in (more, *[tail] * diverged)]
+    wrong = [NeedsMethod(x, "") for x in (more, *[tail] * diverged)]
     monkeypatch.setattr(outlook, "cuts_of", lambda _: {})
     monkeypatch.setattr(outlook, "left_notes", lambda *_: [])
     monkeypatch.setattr(outlook, "methods_of", lambda *_: {u.at: Method.REBUILD for u in wrong})

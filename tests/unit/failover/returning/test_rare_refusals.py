@@ -11,18 +11,17 @@ import pytest
 
 from drkit.errors import Failed, Refused
 from drkit.export.check import check_files
-from drkit.export.hole import Hole, HoleKind
-from drkit.failover.core.choices import Method
+from drkit.export.record import Hole, HoleKind
 from drkit.failover.core.context import Scope
 from drkit.failover.core.machine import StepName
-from drkit.failover.core.request import RunRequest
+from drkit.failover.core.request import Method, RunRequest
 from drkit.failover.emptying.empty import not_empty
 from drkit.failover.loss.findings import DivergenceState, PartitionDivergence
-from drkit.failover.old_primary import guard
+from drkit.failover.old_primary import fence as guard
 from drkit.failover.old_primary.emptied import refuse_risen
-from drkit.failover.returning import keep_gates
+from drkit.failover.returning import gates as keep_gates
+from drkit.failover.returning.compare import NeedsMethod
 from drkit.failover.returning.deciding import DecideStep
-from drkit.failover.returning.tails import Unsound
 from drkit.flow_state.records import FenceAclsRecord
 from drkit.kafka.admin import Cluster
 from drkit.model import TopicPartition
@@ -82,7 +81,7 @@ def test_a_second_tail_is_not_kept_before_the_copy_has_passed_the_first(
     context = returning(
         state=SimpleNamespace(get=lambda *_: None), known=SimpleNamespace(pair=lambda *at: at)
     )
-    ask = lambda: keep_gates.refuse_keep(context, {AT: Unsound(tail, "")}, {AT: Method.KEEP})  # noqa: E731
+    ask = lambda: keep_gates.refuse_keep(context, {AT: NeedsMethod(tail, "")}, {AT: Method.KEEP})  # noqa: E731
     if not is_refused:
         ask()
         return

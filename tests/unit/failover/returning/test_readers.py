@@ -11,7 +11,7 @@ import pytest
 from drkit.errors import ClusterUnreachable, NotAuthorized, Refused
 from drkit.failover.old_primary import readers as module
 from drkit.failover.old_primary.readers import Readers, planned_eviction, refuse_readers
-from drkit.failover.returning.last_look import LastLook
+from drkit.failover.returning.pre_delete_checks import PreDeleteChecks
 from drkit.kafka.codes import GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED
 from drkit.kafka.groups.asking import NO_ANSWER, Answered
 from drkit.kafka.groups.member import Member, Reads
@@ -42,9 +42,10 @@ class Brokers:
         def by(found: Any) -> Any:
             return lambda groups, **_: answer({g: found for g in groups if found is not None})
 
-        asked = SimpleNamespace(listed=lambda: answer(listed), describe=by(told), committed=by(committed))
+        asked = SimpleNamespace(
+            listed=lambda: answer(listed), describe=by(told), describe_share=by(told), committed=by(committed)
+        )
         monkeypatch.setattr(module, "Groups", lambda _: asked)
-        monkeypatch.setattr(module, "describe_share_groups", lambda _, groups: by(told)(groups))
         accepts = SimpleNamespace(accepts=lambda name: name.startswith("shop-"))
         monkeypatch.setattr(module, "reverse_flow", lambda _: SimpleNamespace(group_filter=accepts))
         self.context: Any = SimpleNamespace(
@@ -133,5 +134,5 @@ def test_an_old_primary_that_is_away_has_not_been_looked_at() -> None:
         source_error="gone",
     )
     with pytest.raises(ClusterUnreachable) as caught:
-        LastLook(context).unread({"orders"})
+        PreDeleteChecks(context).unread({"orders"})
     assert "drkit reprotect --resume" in caught.value.hint

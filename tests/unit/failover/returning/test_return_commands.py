@@ -16,7 +16,6 @@ from drkit.cli.commands.back.reprotect import reprotect
 from drkit.cli.commands.failover import failover
 from drkit.config import FlowSettings
 from drkit.errors import Refused
-from drkit.failover.core.choices import Disposition, Method
 from drkit.failover.core.commands import (
     NOTHING,
     UNTIL_EXPORT,
@@ -27,28 +26,27 @@ from drkit.failover.core.commands import (
     return_command,
 )
 from drkit.failover.core.machine import FAILOVER, RETURN, StepName, Table
-from drkit.failover.core.request import RunRequest, option_of
+from drkit.failover.core.request import Disposition, Method, RunRequest, option_of
 from drkit.failover.fencing.methods import ACL, SIZE
 from drkit.failover.loss.findings import DivergenceState, PartitionDivergence
-from drkit.failover.old_primary import late_fence
-from drkit.failover.old_primary.late_fence import nothing_keeps_off
+from drkit.failover.old_primary import fence as late_fence
+from drkit.failover.old_primary.fence import nothing_keeps_off
 from drkit.failover.returning import contact, deciding, gates, replays, scope
+from drkit.failover.returning.compare import NeedsMethod, to_json
 from drkit.failover.returning.deciding import undecided
 from drkit.failover.returning.exporting import ExportStep
-from drkit.failover.returning.tails import Unsound, to_json
 from drkit.kafka.access.acls import NoAuthorizer
 from drkit.model import TopicPartition
 from drkit.next_command import WHY, Placeholder
-from drkit.replay.compare import TailFlag
-from drkit.replay.kept import NotKept, refuse_repeats
-from drkit.replay.records import Origin
+from drkit.replay.compare import Origin, TailFlag
+from drkit.replay.plan import NotKept, refuse_repeats
 from drkit.replay.tail import Tail
 from tests.support.cli.parsed import parsed
 from tests.support.errors import coded
 
 FLOW = FlowSettings(source="p", target="s", topics=(".*",))
 AT = TopicPartition("t", 0)
-TAIL = Unsound(PartitionDivergence("t", 0, DivergenceState.DIVERGED, 5, 9, records=4), "diverged")
+TAIL = NeedsMethod(PartitionDivergence("t", 0, DivergenceState.DIVERGED, 5, 9, records=4), "diverged")
 BEGIN = "drkit reprotect --flow 'p->s'"
 CUT, PLACE = "the listener's port is closed", "/saved here"
 CLIENTS_CUT, EXPORT_TO = shlex.join(["--clients-cut", CUT]), shlex.join(["--export-to", PLACE])
@@ -211,7 +209,7 @@ def test_a_choice_that_is_typed_as_printed_is_refused_and_decides_nothing(held_b
 
 def test_replicas_that_lag_do_not_cost_the_options(monkeypatch: pytest.MonkeyPatch) -> None:
     partition = SimpleNamespace(in_sync=[1], replicas=[1, 2])
-    topics = {"t": SimpleNamespace(partitions={0: partition})}
+    topics = {"t": SimpleNamespace(leaders={0: partition})}
     monkeypatch.setattr(gates, "describe_topics", lambda *_: topics)
     said = RunRequest(clients_cut=CUT, export_to=PLACE, dispositions={"t": "discard"}, reason="why")
     with pytest.raises(Refused, check=coded("replicas_out_of_sync")) as caught:

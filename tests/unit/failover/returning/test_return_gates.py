@@ -13,13 +13,12 @@ import pytest
 
 from drkit.config import FlowSettings
 from drkit.errors import Refused
-from drkit.failover.core.choices import Method
 from drkit.failover.core.context import Scope
-from drkit.failover.core.request import RunRequest
+from drkit.failover.core.request import Method, RunRequest
 from drkit.failover.loss.findings import CopyFate, DivergenceState, PartitionDivergence
+from drkit.failover.returning.compare import NeedsMethod, method_of, of_json, to_json, why_unsound
 from drkit.failover.returning.exporting import refuse_lacking
 from drkit.failover.returning.gates import refuse_methods
-from drkit.failover.returning.tails import Unsound, method_of, of_json, to_json, why_unsound
 from drkit.flow_state.records import IncompleteRecord
 from drkit.model import TopicPartition
 from tests.support.errors import coded
@@ -63,7 +62,7 @@ def refusal(
     at = TopicPartition("t", 0)
     why = why_unsound(tail, proven=False, copied_back=None)
     with pytest.raises(Refused) as caught:
-        refuse_methods(context, [Unsound(tail, why)], {at: method, **more})
+        refuse_methods(context, [NeedsMethod(tail, why)], {at: method, **more})
     return caught.value
 
 
@@ -95,7 +94,7 @@ def test_a_copy_that_lost_records_is_not_trimmed() -> None:
 
 
 def test_an_export_with_fewer_records_than_were_compared_is_refused() -> None:
-    wrong = [Unsound(DIVERGED, "it has a tail"), Unsound(DIVERGED._replace(partition=1), "it, too")]
+    wrong = [NeedsMethod(DIVERGED, "it has a tail"), NeedsMethod(DIVERGED._replace(partition=1), "it, too")]
 
     def exported(*records: int) -> Any:
         there = [SimpleNamespace(topic="t", partition=p, records=n) for p, n in enumerate(records)]
@@ -189,8 +188,8 @@ tails = st.builds(
 )  # fmt: skip
 
 
-@given(st.lists(st.builds(Unsound, tails, st.text(max_size=9)), max_size=4))
-def test_what_was_found_is_read_from_the_journal_as_it_was_written(found: list[Unsound]) -> None:
+@given(st.lists(st.builds(NeedsMethod, tails, st.text(max_size=9)), max_size=4))
+def test_what_was_found_is_read_from_the_journal_as_it_was_written(found: list[NeedsMethod]) -> None:
     plain = json.loads(json.dumps(to_json(found)))
     assert of_json(plain) == found
     later = [{**entry, "of a later version": 1} for entry in plain]

@@ -7,7 +7,7 @@ import pytest
 from drkit.failover import interpreter
 from drkit.failover.core.machine import RETURN, RunState, StepName
 from drkit.failover.journal.entries import EntryKind
-from drkit.failover.journal.violations import violations
+from drkit.failover.journal.lost import violations
 from tests.support.errors import sentence
 from tests.support.failover.paper.return_model import RETURN_STEPS, ReturnPlay, ReturnWorld
 

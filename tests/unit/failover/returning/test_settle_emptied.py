@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from drkit.failover.core.machine import StepName
-from drkit.failover.emptying import durable
-from drkit.failover.emptying.durable import Wait, settle_emptied, wait_now
-from drkit.failover.emptying.standing import EMPTIED
+from drkit.failover.emptying import standing as durable
+from drkit.failover.emptying.standing import EMPTIED, Wait, settle_emptied, wait_now
 from drkit.model import TopicPartition
 
 INTERVAL = 66.0

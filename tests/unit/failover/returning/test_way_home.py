@@ -9,10 +9,11 @@ import pytest
 
 from drkit.config import FlowSettings
 from drkit.errors import ClusterUnreachable, Refused
-from drkit.failover import service, way_home
+from drkit.failover import failback as way_home
+from drkit.failover import service
+from drkit.failover.failback import FlowPair, going_home, not_in_step, nothing_to_do, refuse_uncut
 from drkit.failover.fencing.methods import ACL, SIZE
 from drkit.failover.service import FailoverService
-from drkit.failover.way_home import Ways, going_home, not_in_step, nothing_to_do, refuse_uncut
 from drkit.status.pair.model import PairState, PairTopic
 from tests.support.errors import coded, made
 
@@ -34,7 +35,7 @@ PAIR = (
     ],
 )
 def test_only_named_topics_are_looked_at(named: tuple[str, ...], going: set[str], left: set[str]):
-    ways = Ways(THERE, BACK, frozenset(named))
+    ways = FlowPair(THERE, BACK, frozenset(named))
     mine = going_home(PAIR, ways)
     assert {t.topic for t in mine} == going
     assert {t.topic for t in not_in_step(mine, BACK)} == left
@@ -43,8 +44,8 @@ def test_only_named_topics_are_looked_at(named: tuple[str, ...], going: set[str]
 
 
 def test_what_is_said_of_named_topics_is_of_these_alone():
-    assert nothing_to_do(Ways(THERE, BACK)).evidence.startswith("no topic is active on b")
-    said = nothing_to_do(Ways(THERE, BACK, frozenset({"orders", "audit"})))
+    assert nothing_to_do(FlowPair(THERE, BACK)).evidence.startswith("no topic is active on b")
+    said = nothing_to_do(FlowPair(THERE, BACK, frozenset({"orders", "audit"})))
     assert said.evidence.startswith("none of audit, orders is active on b")
 
 
@@ -85,12 +86,12 @@ def test_clients_do_not_move_home_where_the_turn_after_it_would_be_refused(
     monkeypatch.setattr(way_home, "FailoverService", lambda *_: Opened(by_size))
     settings: Any = None
     if not refused:
-        refuse_uncut(settings, Ways(THERE, BACK, frozenset(named)), cut)
+        refuse_uncut(settings, FlowPair(THERE, BACK, frozenset(named)), cut)
         return
     with pytest.raises(Refused, check=coded("switchover_fence_refuses_drkit")) as caught:
-        refuse_uncut(settings, Ways(THERE, BACK, frozenset(named)), cut)
+        refuse_uncut(settings, FlowPair(THERE, BACK, frozenset(named)), cut)
     assert caught.value.where == f"b: {refused}"
-    assert 'then say how: --clients-cut "HOW"; or' in caught.value.hint
+    assert 'then state how: --clients-cut "HOW"; or' in caught.value.hint
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,467 @@
+"""The history of drills: entries on the target of each flow and on this machine, reports on this machine.
+
+An entry that the target could not take is written there when the next drill begins. The cleanup of a drill
+deletes what its entry names and nothing else, topics by their ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+import shutil
+from typing import Final, TypeVar
+from uuid import UUID
+
+from pydantic import ValidationError
+from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
+
+from drkit.atomic_file import replace_file
+from drkit.chaos.verdict import PASS
+from drkit.clock import monotonic, wall_ms
+from drkit.config import ClusterSettings, FlowSettings, Settings
+from drkit.config.tables.drills import DrillSettings
+from drkit.config.tables.fields import suggestion
+from drkit.drill.entry import SOURCE, TARGET, UNFINISHED, DrillEntry, MadeItem
+from drkit.drill.judge import ABORTED
+from drkit.drill.plan import drill_folder
+from drkit.drill.report import DrillReport, read_report
+from drkit.errors import DrkitError, Failed, Refused, Usage, error_text
+from drkit.flow_state.creation import ensure_compacted
+from drkit.flow_state.names import drill_transactional_id, drills_topic
+from drkit.kafka.access.acls import NoAuthorizer, delete_acls, list_acls
+from drkit.kafka.admin import Cluster
+from drkit.kafka.clients import QUIET, KafkaException, Producer, confluent_config
+from drkit.kafka.codes import error_name
+from drkit.kafka.groups.requests import Groups
+from drkit.kafka.raw import RawCluster, ask_once
+from drkit.kafka.reading.signed_log import SignedLog
+from drkit.kafka.requests import delete_topics_by_id
+from drkit.kafka.topics import describe_topics
+from drkit.local.file_lock import locked_alone
+from drkit.topology.acls import ResourceKind
+from drkit.wire import Record
+
+REPORT: Final = "report.json"
+_ENTRIES: Final = "entries"
+_WRITE_SECONDS: Final = 30.0
+_ASK_AGAIN_SECONDS: Final = 60.0
+_MEMBERS_SECONDS: Final = 60.0
+"""Members of a killed client keep a group from being deleted until their session ends."""
+_LOOK_SECONDS: Final = 0.5
+T = TypeVar("T")
+
+
+class DrillTopic:
+    """The compacted topic with the entries of a flow's drills on its target, so that any machine knows them.
+
+    :param source: alias of production's source
+    """
+
+    def __init__(self, target: ClusterSettings, source: str) -> None:
+        self.name = drills_topic(source, target.alias)
+        self._transactional_id = drill_transactional_id(source, target.alias)
+        self._target = target
+        self._exists = False
+        self._entries: dict[bytes, DrillEntry] = {}
+        self._log = SignedLog(target, self.name, self._take)
+
+    @cached_property
+    def _cluster(self) -> Cluster:
+        return Cluster.connect(self._target)
+
+    def load(self) -> list[DrillEntry]:
+        """Return the entries; a record that is not one of a drill is left out.
+
+        :raises DrkitError: the topic cannot be read
+        """
+        if not self._exists and self.name not in describe_topics(self._cluster, [self.name]):
+            return []
+        self._entries.clear()
+        self._log.restart()
+        try:
+            self._log.load()
+        finally:
+            self._log.close()
+        return list(self._entries.values())
+
+    def _take(self, record: Record, why: str) -> None:
+        if record.key is None or why:
+            return
+        entry = _entry(record.value or b"")
+        if entry is not None and entry.key.encode() == record.key:
+            self._entries[record.key] = entry
+        else:
+            self._entries.pop(record.key, None)
+
+    def put(self, *entries: DrillEntry) -> None:
+        """Write entries, durably; the topic is created when it is missing.
+
+        :raises DrkitError: one was not accepted
+        """
+        self._ensure()
+        self._log.append(*map(_record, entries))
+
+    def begin(self, entry: DrillEntry) -> None:
+        """Write the entry of a drill that begins, if no other drill of the flow is under way.
+
+        The transactional id fences another machine that begins one at the same time.
+
+        :raises Refused: another drill is under way, or its due time has an entry
+        :raises DrkitError: the topic cannot be read or written
+        """
+        self._ensure()
+        own = {"transactional.id": self._transactional_id}
+        producer = Producer({**confluent_config(self._target), **own, "log_level": 0}, logger=QUIET)
+        try:
+            producer.init_transactions(_WRITE_SECONDS)
+            _refuse_beside(self.load(), entry)
+            producer.begin_transaction()
+            key, value = _record(entry)
+            headers = self._log.signatures.text_headers(key, value)
+            producer.produce(self.name, value, key, partition=0, headers=headers)
+            producer.commit_transaction(_WRITE_SECONDS)
+        except KafkaException as error:
+            seen = str(error.args[0])
+            raise Failed("own_topic_unwritable", where=self._log.where, evidence=seen) from error
+
+    def _ensure(self) -> None:
+        if not self._exists:
+            ensure_compacted(self._cluster, self.name)
+            self._exists = True
+
+
+def _record(entry: DrillEntry) -> tuple[bytes, bytes]:
+    return entry.key.encode(), entry.model_dump_json().encode()
+
+
+def _refuse_beside(entries: Iterable[DrillEntry], entry: DrillEntry) -> None:
+    for other in entries:
+        if other.id and other.id != entry.id and other.is_running(wall_ms()):
+            seen = f"drill {other.id} by {other.runs_as}"
+            raise Refused("drill_under_way", where=entry.flow, evidence=seen)
+        if entry.due_ms is not None and (other.name, other.due_ms) == (entry.name, entry.due_ms):
+            seen = f"drill {other.key}: {other.verdict}"
+            raise Refused("drill_due_time_taken", where=entry.name, evidence=seen)
+
+
+class DrillHistory:
+    """The drills of a configuration.
+
+    :param folder: of this machine, with entries and reports
+    :param topics: by the name of the flow
+    """
+
+    def __init__(self, folder: Path, topics: Mapping[str, DrillTopic] | None = None) -> None:
+        self.folder = folder
+        self._topics = topics or {}
+        self._silent: dict[str, tuple[float, DrkitError]] = {}
+        self.unread: dict[str, str] = {}
+        """Flow → why its topic was not read at the last look."""
+
+    @classmethod
+    def of(cls, settings: Settings) -> DrillHistory:
+        """Return the history of a configuration."""
+        flows = settings.flows
+        topics = {flow.name: DrillTopic(settings.sides(flow)[1], flow.source) for flow in flows}
+        return cls(drill_folder(settings, "any").parent, topics)
+
+    def lock(self) -> AbstractContextManager[None]:
+        """Hold the history: one drill runs at a time on this machine.
+
+        :raises Refused: another process runs a drill
+        """
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return locked_alone(self.folder / ".lock", "drill_lock_held")
+
+    # -- read ---------------------------------------------------------------------------------------
+
+    def entries(self, name: str | None = None) -> list[DrillEntry]:
+        """Return the drills and the due times without one, the oldest first.
+
+        :param name: of the only drill to return; None: all
+        """
+        entries = self._local()
+        self.unread.clear()
+        for flow in self._topics:
+            try:
+                entries += self._ask(flow, DrillTopic.load)
+            except DrkitError as error:
+                self.unread[flow] = error.in_short
+        found = (entry for entry in newest_entries(entries).values() if name in {None, entry.name})
+        return sorted(found, key=lambda entry: (entry.began_ms, entry.key))
+
+    def owing(self, flow: str) -> list[DrillEntry]:
+        """Return the drills of a flow that owe their cleanup. Raises Failed if its topic cannot be read."""
+        entries = self.entries()
+        if flow in self.unread:
+            raise Failed("drills_unknown", where=flow, evidence=self.unread[flow])
+        return [entry for entry in entries if entry.cleanup_owed and entry.flow == flow]
+
+    def last_due(self, name: str, now: datetime) -> datetime | None:
+        """Return the latest due time of a drill that has an entry, None without one.
+
+        A later one than now was written by a clock that was wrong.
+        """
+        times = (entry.due_ms for entry in self.entries(name) if entry.due_ms is not None)
+        due = [time for time in times if time <= now.timestamp() * 1000]
+        return datetime.fromtimestamp(max(due) / 1000, UTC) if due else None
+
+    def last_hash(self, name: str) -> str:
+        """Return the hash of the last report of a drill, empty without one."""
+        return next((entry.hash for entry in reversed(self.entries(name)) if entry.hash), "")
+
+    def last_pass(self, name: str) -> DrillReport | None:
+        """Return the report of the last drill of a name that passed; None: this machine has none."""
+        for entry in reversed(self.entries(name)):
+            if entry.verdict == PASS and entry.id:
+                try:
+                    return self.report_of(entry)
+                except DrkitError:
+                    continue  # of another machine, or of another drkit
+        return None
+
+    def report_path(self, drill_id: str) -> Path:
+        """Return the file of a report."""
+        return self.folder / drill_id / REPORT
+
+    def entry(self, drill_id: str, entries: Iterable[DrillEntry] | None = None) -> DrillEntry:
+        """Return the entry of a drill that was run.
+
+        :param entries: those of the history; None: they are read
+        :raises Usage: no drill has this id
+        """
+        found = {entry.id: entry for entry in (self.entries() if entries is None else entries) if entry.id}
+        if drill_id not in found:
+            raise Usage(
+                "drill_id_unknown",
+                where=str(self.folder),
+                drill_id=drill_id,
+                suggestion=suggestion(drill_id, found),
+            )
+        return found[drill_id]
+
+    def report_of(self, entry: DrillEntry) -> DrillReport:
+        """Return the report of a drill.
+
+        :raises Failed: it has no report on this machine, or its file is not one
+        """
+        path = self.report_path(entry.id)
+        if not path.exists():
+            host = "" if entry.holder is None else f", it ran on {entry.holder.host}"
+            seen = f"its verdict is {entry.verdict}{host}"
+            raise Failed("drill_report_elsewhere", where=entry.id, evidence=seen)
+        return read_report(path.read_bytes())
+
+    def report_before(self, report: DrillReport, entries: Iterable[DrillEntry]) -> DrillReport | None:
+        """Return the report whose hash a report has as `previous`, None if it is not in this folder."""
+        of_hash = (e for e in entries if e.hash and e.hash == report.previous)
+        found = next((e for e in of_hash if self.report_path(e.id).exists()), None)
+        return None if found is None else self.report_of(found)
+
+    # -- write --------------------------------------------------------------------------------------
+
+    def begin(self, entry: DrillEntry) -> None:
+        """Write the entry of a drill that begins, and those that the target of its flow lacks.
+
+        :raises Refused: another drill of the flow is under way, or the due time has an entry
+        """
+        begun = _stamped(entry)
+        try:
+            self._ask(entry.flow, lambda topic: topic.begin(begun))
+        except DrkitError as error:
+            if isinstance(error, Refused):
+                raise
+            # It may be the target that is lost.
+        with _on_disk(begun):
+            (self.folder / entry.id).mkdir(mode=0o700)
+        self._write_here(begun)
+        mine = [local for local in self._local() if local.flow == entry.flow]
+        with suppress(DrkitError):  # the next drill tries again
+            there = newest_entries(self._ask(entry.flow, DrillTopic.load))
+            lacking = [e for e in mine if e.key not in there or there[e.key].written_ms < e.written_ms]
+            if lacking:
+                self._ask(entry.flow, lambda topic: topic.put(*lacking))
+
+    def put(self, entry: DrillEntry, *, everywhere: bool = False) -> None:
+        """Write an entry.
+
+        :param everywhere: it must be on the target, too
+        :raises Failed: it is not on this machine
+        :raises DrkitError: it is not on the target
+        """
+        written = _stamped(entry)
+        self._write_here(written)
+        with suppress(*() if everywhere else (DrkitError,)):
+            self._ask(written.flow, lambda topic: topic.put(written))
+
+    def _write_here(self, entry: DrillEntry) -> None:
+        folder = self.folder / _ENTRIES
+        with _on_disk(entry):
+            folder.mkdir(mode=0o700, exist_ok=True)
+            replace_file(folder / f"{entry.key}.json", entry.model_dump_json().encode())
+
+    def end(self, report: DrillReport, seconds: float) -> None:
+        """Write the report of a drill, then the end of its entry; of one that passed nothing else is kept."""
+        entry = newest_entries(self._local())[report.id]
+        with _on_disk(entry):
+            replace_file(self.report_path(report.id), report.to_json().encode())
+        end = {"verdict": report.verdict, "seconds": round(seconds, 3), "hash": report.self_hash}
+        self.put(entry.model_copy(update=end))
+        others = (path for path in (self.folder / report.id).iterdir() if path.name != REPORT)
+        for path in others if report.verdict == PASS else ():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    def record_not_run(
+        self, drill: DrillSettings, flow: str, due: tuple[datetime, datetime], verdict: str
+    ) -> DrillEntry:
+        """Write the entry of due times at which a drill was not run, and return it.
+
+        :param due: the first and the last of them
+        """
+        first, last = (round(time.timestamp() * 1000) for time in due)
+        entry = DrillEntry(
+            name=drill.name, kind=drill.kind, flow=flow, verdict=verdict, began_ms=first, due_ms=last
+        )
+        self.put(entry)
+        return entry
+
+    # -- the machine and the targets -----------------------------------------------------------------
+
+    def _local(self) -> list[DrillEntry]:
+        try:
+            texts = [path.read_bytes() for path in (self.folder / _ENTRIES).glob("*.json")]
+        except PermissionError:  # the folder of another user, whose entries are on the target
+            return []
+        return [entry for entry in map(_entry, texts) if entry is not None]
+
+    def _ask(self, flow: str, question: Callable[[DrillTopic], T]) -> T:
+        """Ask the topic of a flow; one that did not answer is asked again after a while only.
+
+        :raises DrkitError: it does not answer
+        """
+        if flow not in self._topics:
+            raise DrkitError("drill_flow_missing", where=flow)
+        asked, error = self._silent.get(flow, (-_ASK_AGAIN_SECONDS, None))
+        if error is not None and monotonic() - asked < _ASK_AGAIN_SECONDS:
+            raise error
+        try:
+            return question(self._topics[flow])
+        except DrkitError as silence:
+            if not isinstance(silence, Refused):
+                self._silent[flow] = monotonic(), silence
+            raise
+
+
+def newest_entries(entries: Iterable[DrillEntry]) -> dict[str, DrillEntry]:
+    """Return the newest version of each entry by its key."""
+    return {entry.key: entry for entry in sorted(entries, key=lambda entry: entry.written_ms)}
+
+
+def _stamped(entry: DrillEntry) -> DrillEntry:
+    return entry.model_copy(update={"written_ms": wall_ms()})
+
+
+def _entry(text: bytes) -> DrillEntry | None:
+    try:
+        return DrillEntry.model_validate_json(text)
+    except ValidationError:
+        return None  # another program may have written it
+
+
+@contextmanager
+def _on_disk(entry: DrillEntry) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        code = "drill_cleanup_unrecorded" if entry.cleanup_owed else "drill_history_unwritable"
+        where = str(error.filename or entry.key)
+        raise Failed(code, where=where, evidence=error_text(error), flow=entry.flow) from error
+
+
+def clean_up(settings: Settings, flow: FlowSettings, history: DrillHistory) -> dict[str, list[str]]:
+    """Delete what is left of drills that owe their cleanup, from their entries alone.
+
+    :param settings: of production
+    :param flow: of production
+    :returns: drill id → what could not be deleted, with the reason; empty lists: nothing is left
+    :raises Refused: a drill is running
+    :raises DrkitError: the entries cannot be read or written
+    """
+    owing = history.owing(flow.name)
+    for entry in owing:
+        if entry.is_running(wall_ms()):
+            raise Refused("drill_running", where=f"drill {entry.id}", evidence=entry.runs_as)
+    cleaned = {}
+    for entry in owing:
+        cleaned[entry.id] = delete_made(settings, flow, entry.made)
+        if not cleaned[entry.id]:
+            is_dead = entry.verdict == UNFINISHED
+            end = {"verdict": ABORTED, "reason": "its process was killed"} if is_dead else {}
+            history.put(entry.model_copy(update={"cleanup_owed": False} | end), everywhere=True)
+    return cleaned
+
+
+def delete_made(settings: Settings, flow: FlowSettings, made: Iterable[MadeItem]) -> list[str]:
+    """Delete what a drill made, and return what could not be deleted, with the reasons."""
+    problems: list[str] = []
+    for side, cluster in zip((SOURCE, TARGET), settings.sides(flow), strict=True):
+        items = [item for item in made if item.side == side]
+        topics = [item for item in items if item.kind == "topic"]
+        try:
+            problems += _delete_groups(cluster, [item.name for item in items if item.kind == "group"])
+            problems += _delete_acls(cluster, topics)
+            problems += _delete_topics(cluster, topics)
+        except DrkitError as error:
+            problems.append(f"{cluster.alias}: {error.in_short}")
+    return problems
+
+
+def topic_ids(settings: ClusterSettings, names: Iterable[str]) -> dict[str, str]:
+    """Return the ids of the topics that exist."""
+    found = describe_topics(Cluster.connect(settings), names)
+    return {name: str(topic.topic_id) for name, topic in found.items()}
+
+
+def _delete_topics(cluster: ClusterSettings, items: list[MadeItem]) -> list[str]:
+    # A topic that was never seen had not existed when the entry named it. Names of drills are reserved, so
+    # the one that has the name now is the drill's.
+    present = topic_ids(cluster, [item.name for item in items])
+    ours = {
+        UUID(present[item.name]): item.name
+        for item in items
+        if item.name in present and item.topic_id in {"", present[item.name]}
+    }
+
+    async def delete(raw: RawCluster) -> dict[UUID, int]:
+        return await delete_topics_by_id(raw, ours)
+
+    answers = ask_once(cluster, "drill", delete, what="delete the topics of a drill") if ours else {}
+    return [f"topic {ours[i]} on {cluster.alias}: {error_name(code)}" for i, code in answers.items() if code]
+
+
+def _delete_groups(cluster: ClusterSettings, names: list[str]) -> list[str]:
+    def delete() -> dict[str, int]:
+        answers = ask_once(cluster, "drill", lambda raw: Groups(raw).delete(names), what="delete groups")
+        return {name: code for name, code in answers.items() if code}
+
+    patient = Retrying(
+        retry=retry_if_result(bool),
+        stop=stop_after_delay(_MEMBERS_SECONDS),
+        wait=wait_fixed(_LOOK_SECONDS),
+        retry_error_callback=lambda state: state.outcome.result() if state.outcome else {},
+    )
+    return [f"group {name} on {cluster.alias}: {error_name(code)}" for name, code in patient(delete).items()]
+
+
+def _delete_acls(cluster: ClusterSettings, items: list[MadeItem]) -> list[str]:
+    # A fence has made them: those on exactly a topic of the entry.
+    names = {item.name for item in items}
+    try:
+        acls = [a for a in list_acls(cluster).acls if a.resource is ResourceKind.TOPIC and a.name in names]
+    except NoAuthorizer:
+        return []
+    refused = delete_acls(cluster, acls) if acls else {}
+    return [f"ACL {acl} on {cluster.alias}: {error.in_short}" for acl, error in refused.items()]

@@ -1,0 +1,111 @@
+"""The state of drills for processes that show it: read rarely, and never at the cost of their own work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import Future
+import threading
+from typing import Final, Protocol
+
+from drkit.clock import Millis, Seconds, monotonic, wall_ms
+from drkit.config import FlowSettings, Settings
+from drkit.drill.entry import DrillEntry, DrillState, drill_states
+from drkit.drill.history import DrillHistory, DrillTopic, newest_entries
+from drkit.drill.plan import drill_folder
+from drkit.errors import DrkitError
+from drkit.monitoring.metrics import OVERDUE, OWED, PASSED, VERDICT, Sample
+from drkit.time_limit import begun
+
+_READ_SECONDS: Final = 60.0
+
+
+class EntryTopic(Protocol):
+    """Where the entries of a flow are on its target."""
+
+    def load(self) -> list[DrillEntry]:
+        """Return the entries."""
+
+
+class DrillMonitor:
+    """The configured drills of some flows, as their histories were when last read.
+
+    What was read stays known while a target is silent; ages are counted on.
+
+    :param topics: by the name of the flow
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        flows: Iterable[FlowSettings],
+        topics: Callable[[FlowSettings], EntryTopic] | None = None,
+        *,
+        wall: Millis = wall_ms,
+        clock: Seconds = monotonic,
+    ) -> None:
+        def on_target(flow: FlowSettings) -> EntryTopic:
+            return DrillTopic(settings.sides(flow)[1], flow.source)
+
+        named = {flow.name: flow for flow in flows}
+        self._settings, self._wall, self._clock = settings, wall, clock
+        self.drills = [d for d in settings.drills if settings.one_flow(d.flow).name in named]
+        wanted = dict.fromkeys(settings.one_flow(drill.flow).name for drill in self.drills)
+        self._topics = {name: (topics or on_target)(named[name]) for name in wanted}
+        self._local = DrillHistory(drill_folder(settings, "any").parent)
+        self._entries: dict[str, DrillEntry] = {}
+        self._read: set[str] = set()
+        self.unread: dict[str, str] = dict.fromkeys(wanted, "not read yet")
+        """Flow → why the last look did not read its history."""
+        self._began = float("-inf")
+        self._looking: Future[None] | None = None
+        self._lock = threading.Lock()
+
+    def look(self, flows: Collection[str] | None = None) -> None:
+        """Read the histories; a flow whose history cannot be read is in `unread`.
+
+        :param flows: those to read; None: all
+        """
+        self._began = self._clock()
+        self._take(self._local.entries())
+        for name, topic in self._topics.items():
+            if flows is None or name in flows:
+                try:
+                    self._take(topic.load())
+                except DrkitError as error:
+                    self.unread[name] = error.in_short
+                else:
+                    self.unread.pop(name, None)
+                    self._read.add(name)
+
+    def begin_look(self) -> None:
+        """Begin to read the histories in a thread, once a minute at most."""
+        with self._lock:
+            is_busy = self._looking is not None and not self._looking.done()
+            if not is_busy and self._clock() - self._began >= _READ_SECONDS:
+                self._began = self._clock()
+                self._looking = begun(self.look)
+
+    def states(self) -> list[DrillState]:
+        """Return the states of drills whose history was read."""
+        read, entries = set(self._read), [*self._entries.values()]
+        states = drill_states(self._settings, self.drills, entries, self._wall())
+        return [state for state in states if state.flow in read]
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield the metrics of the drills, and see to it that they are read again."""
+        self.begin_look()
+        owed: dict[tuple[str, ...], bool] = {}
+        for state in self.states():
+            flow = self._settings.flow(state.flow)
+            drill, passed = (flow.source, flow.target, state.name, state.kind), state.last_pass_ms
+            owed[drill] = bool(state.owing)
+            if not state.is_configured:
+                continue
+            yield PASSED, drill, None if passed is None else passed / 1000
+            if state.last_verdict:
+                yield VERDICT, (*drill, state.last_verdict), 1
+            yield OVERDUE, drill, state.is_overdue
+        yield from ((OWED, drill, is_owed) for drill, is_owed in owed.items())
+
+    def _take(self, entries: Iterable[DrillEntry]) -> None:
+        self._entries = newest_entries([*self._entries.values(), *entries])

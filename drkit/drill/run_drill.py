@@ -1,0 +1,220 @@
+"""Run a drill: collect its evidence, judge it, and keep its report.
+
+What is collected for `readiness` and `translation` is asked for only: a dry run of the failover, the state
+of the pair, positions and records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import replace
+from typing import Final
+
+from drkit.config import FlowSettings, Settings
+from drkit.counted import counted
+from drkit.drill.bubble import run_bubble
+from drkit.drill.entry import DrillEntry
+from drkit.drill.evidence import (
+    BUBBLE,
+    READINESS,
+    SWITCHOVER,
+    TRANSLATION,
+    DrillEvidence,
+    ReadinessFacts,
+    SeenRefusal,
+    VerdictLimits,
+)
+from drkit.drill.history import DrillHistory
+from drkit.drill.inventory import drift
+from drkit.drill.judge import ABORTED, REFUSED, DrillVerdict
+from drkit.drill.plan import DrillPlan
+from drkit.drill.positions import WAIT_SECONDS, collect_positions
+from drkit.drill.report import DrillReport, PlanReport, ScopeReport, StepReport, TimelineEntry, build_report
+from drkit.drill.steps import CollectedEvidence, DrillOptions, DrillRun
+from drkit.drill.switchover import run_switchover
+from drkit.errors import DrkitError, Refused
+from drkit.failover.core.request import RunRequest
+from drkit.failover.service import FailoverService
+from drkit.flow_state.copied_topics import known_of, promoted_of
+from drkit.flow_state.processes import this_process
+from drkit.flow_state.topic import StateTopic
+from drkit.status.groups import GroupsSeen, group_faults
+from drkit.status.model import FlowStatus
+from drkit.status.pair.model import PairState
+from drkit.status.paired import PairedCollector
+from drkit.time_limit import begun
+
+_POLL_SECONDS: Final = 0.1
+
+
+def run_drill(
+    settings: Settings, plan: DrillPlan, history: DrillHistory, options: DrillOptions
+) -> DrillReport:
+    """Run a drill and return its report, which is in its history by then. The caller holds the lock.
+
+    An error of a cluster ends the drill as ``aborted``, a refusal as ``refused``. Both leave a report.
+    """
+    flow, began_ms, began = settings.flow(plan.flow), options.wall(), options.clock()
+    previous = history.last_hash(plan.name)
+    entry = DrillEntry.of(plan, began_ms, options.due, this_process())
+    history.begin(entry)
+
+    def finish(found: CollectedEvidence) -> DrillReport:
+        seconds, steps = options.clock() - began, found.steps
+        if not steps:
+            outcome = found.outcome if found.ended is None else found.ended.word
+            steps = (StepReport(name="collect", seconds=round(seconds, 3), outcome=outcome),)
+            options.progress.ended(steps[0])
+        covered = {"topics": found.topics, "partitions": found.partitions, "groups": found.groups}
+        times = ((0.0, "the drill begins"), (seconds, "the evidence is collected"))
+        report = build_report(
+            plan.kind,
+            _planned(plan),
+            found.evidence,
+            found.ended,
+            id=plan.id,
+            scope=ScopeReport(flow=flow.name, source=flow.source, target=flow.target, **covered),
+            timeline=tuple(TimelineEntry(at_ms=began_ms + round(s * 1000), what=text) for s, text in times),
+            steps=steps,
+            drift=_drift(found.evidence, history.last_pass(plan.name)),
+            previous=previous,
+        )
+        judged = options.clock() - began
+        options.progress.ended(StepReport(name="judge", seconds=judged - seconds, outcome=report.verdict))
+        history.end(report, judged)
+        return report
+
+    def failed(word: str, reason: str) -> DrillReport:
+        return finish(CollectedEvidence(ended=DrillVerdict(word, (reason,))))
+
+    try:
+        collected = _COLLECTORS[plan.kind](DrillRun(settings, flow, plan, history, entry, options))
+    except DrkitError as error:
+        return failed(REFUSED if isinstance(error, Refused) else ABORTED, error.in_full)
+    except BaseException as error:
+        failed(ABORTED, f"interrupted: {type(error).__name__}")
+        raise
+    return finish(collected)
+
+
+def _drift(evidence: DrillEvidence, last: DrillReport | None) -> tuple[str, ...]:
+    """Return what changed since the last drill that passed; nothing where a scope is unknown."""
+    now = evidence.bubble and evidence.bubble.scope
+    before = last and last.evidence.bubble and last.evidence.bubble.scope
+    return tuple(drift(before, now)) if before and now else ()
+
+
+def _planned(plan: DrillPlan) -> PlanReport:
+    objectives = VerdictLimits(
+        rto_seconds=plan.objectives.rto_seconds, rpo_seconds=plan.objectives.rpo_seconds
+    )
+    limits = {name: float(value) for name, value in plan.limits.model_dump().items()}
+    return PlanReport(name=plan.name, cut=plan.cut, objectives=objectives, limits=limits)
+
+
+def _in_time(collect: Callable[[DrillRun], CollectedEvidence]) -> Callable[[DrillRun], CollectedEvidence]:
+    """Return a collector that ends with an error when it takes too long, or is to stop."""
+
+    def collect_in_time(run: DrillRun) -> CollectedEvidence:
+        name, seconds, options = run.plan.name, run.plan.limits.seconds, run.options
+        work = begun(lambda: collect(run))
+        deadline = options.clock() + seconds
+        while not work.done():
+            if options.stop.wait(_POLL_SECONDS):
+                raise DrkitError("process_stopped", where=name)
+            if options.clock() >= deadline:
+                raise DrkitError("drill_time_limit", where=name, evidence=f"limits.seconds = {seconds:g}")
+        return work.result()
+
+    return collect_in_time
+
+
+def _collect_translation(run: DrillRun) -> CollectedEvidence:
+    limits = run.plan.limits
+    found = collect_positions(
+        run.settings,
+        run.flow,
+        bytes_per_second=limits.bytes_per_second,
+        wait_seconds=min(WAIT_SECONDS, limits.seconds),
+    )
+    partitions = {(row.topic, row.partition) for row in found.evidence if row.topic}
+    return CollectedEvidence(
+        DrillEvidence(found.evidence),
+        topics=len({topic for topic, _ in partitions}),
+        partitions=len(partitions),
+        groups=found.groups,
+        outcome=f"{counted(len(found.evidence), 'position')} of {counted(found.groups, 'group')}",
+    )
+
+
+def _collect_readiness(run: DrillRun) -> CollectedEvidence:
+    facts, topics = collect_readiness(run.settings, run.flow), 0
+    # Names of topics are read from the target's state alone; a target that is silent is in the facts.
+    try:
+        with StateTopic(run.settings.sides(run.flow)[1], run.flow.source) as state:
+            state.load()
+            topics = len(known_of(state.records).without(promoted_of(state.records)).topics)
+    except DrkitError as error:
+        facts = replace(facts, unknown=(*facts.unknown, f"the copied topics: {error.in_short}"))
+    outcome = f"{counted(topics, 'topic')} and {counted(facts.groups, 'group')}"
+    return CollectedEvidence(DrillEvidence(readiness=facts), topics, groups=facts.groups, outcome=outcome)
+
+
+_COLLECTORS: Final[Mapping[str, Callable[[DrillRun], CollectedEvidence]]] = {
+    READINESS: _in_time(_collect_readiness),
+    TRANSLATION: _in_time(_collect_translation),
+    BUBBLE: run_bubble,
+    SWITCHOVER: run_switchover,
+}
+
+
+def collect_readiness(settings: Settings, flow: FlowSettings) -> ReadinessFacts:
+    """Return the facts on which a failover of a whole flow would be decided now.
+
+    A question that gets no answer is part of the facts, never an error.
+    """
+    with closing(PairedCollector(settings, flow)) as collector:
+        facts = _from_status(collector.look())
+    try:
+        with FailoverService(settings, flow) as service:
+            rehearsal = service.rehearse((), RunRequest())
+    except Refused as error:
+        return replace(facts, refusals=(SeenRefusal("", "", error.in_full),))
+    except DrkitError as error:
+        return replace(facts, unknown=(*facts.unknown, error.in_full))
+    risk = rehearsal.survey.risk
+    return replace(
+        facts,
+        refusals=tuple(SeenRefusal(g, f"runbooks/{g}.md", e.in_full) for g, e in rehearsal.refusals),
+        loss_seconds=risk.seconds,
+        loss_records=risk.records,
+        loss_basis=risk.basis,
+    )
+
+
+def _from_status(status: FlowStatus) -> ReadinessFacts:
+    pair, seen = status.pair, status.groups
+    unknown = [] if pair is None else list(pair.unknown)
+    if not (status.source_answers and status.target_answers):
+        silent = status.target if status.source_answers else status.source
+        unknown.append(f"{silent} does not answer")
+    if seen is not None and seen.error:
+        unknown.append(f"the positions of groups are unknown: {seen.error}")
+    reason = "its state was not read" if pair is None else pair.why
+    if pair is not None and pair.parts:  # the first topics are in the worst state
+        reason = f"{pair.parts[0].topics[0].topic}: {pair.parts[0].why}"
+    return ReadinessFacts(
+        PairState.UNKNOWN if pair is None else pair.state,
+        reason,
+        groups=0 if seen is None else len(seen.groups),
+        not_ready=() if seen is None else _not_ready(seen),
+        loss_basis="the failover was not rehearsed",
+        unknown=tuple(unknown),
+    )
+
+
+def _not_ready(seen: GroupsSeen) -> tuple[tuple[str, str], ...]:
+    """Return the groups that do not become ready by themselves; all of them where checkpoints are stale."""
+    stale = [text for code, text in group_faults(seen) if code == "checkpoints_stale"]
+    return tuple((g.group, stale[0] if stale else g.reason) for g in seen.groups if stale or g.faulty)

@@ -1,0 +1,397 @@
+"""The stage of a bubble on production's clusters: topics, replicator and clients with reserved names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+import json
+import signal
+import time
+from typing import Any, ClassVar, Final, Self
+
+from drkit.chaos.checks import IN_ORDER
+from drkit.chaos.history import (
+    PRIMARY,
+    STANDBY,
+    Acked,
+    Consumed,
+    JournalEntered,
+    Read,
+    ScenarioHistory,
+)
+from drkit.chaos.processes import Child, CommandResult, JournalPosition
+from drkit.chaos.stage import ClientStage
+from drkit.chaos.verdict import judge
+from drkit.clock import monotonic, wall_ms
+from drkit.config import ClusterSettings, FlowSettings, Settings
+from drkit.drill.entry import SOURCE, TARGET, MadeItem
+from drkit.drill.plan import DrillPlan
+from drkit.errors import Failed
+from drkit.failover.core.machine import StepName
+from drkit.failover.core.request import RunRequest
+from drkit.failover.fencing.own_writers import Writer, fence
+from drkit.flow_state.names import (
+    drill_group,
+    drill_topic,
+    fence_topic,
+    journal_topic,
+    offset_map_topic,
+    state_topic,
+    watch_topic,
+)
+from drkit.kafka.admin import Cluster
+from drkit.kafka.clients import KafkaError, Message, Producer, confluent_config
+from drkit.kafka.groups.requests import Groups
+from drkit.kafka.raw import RawCluster, ask_once
+from drkit.kafka.requests import describe_producers, metadata
+from drkit.kafka.topics import TopicPlan, create_topics
+from drkit.model import TopicPartition
+from drkit.repoint.file import EndpointFile, endpoint_of
+from drkit.verify.reading import RangeReader
+
+PARTITIONS: Final = 2
+_DAY_MS: Final = "86400000"
+_THREE_YEARS_MS: Final = 3 * 365 * 86_400_000
+_LARGE: Final = 900_000
+"""Bytes of the largest record; Kafka's default limit is a megabyte."""
+_CODECS: Final = ("gzip", "snappy", "lz4", "zstd")
+_SEND_SECONDS: Final = 30.0
+_FIRST_RECORDS: Final = 20
+_STEADY_SECONDS: Final = 90.0
+_FOLLOW_SECONDS: Final = 60.0
+_PAUSE_SECONDS: Final = 0.1
+_CONSUMER_PROTOCOL: Final = {"group_protocol": "consumer"}
+_NOWHERE: Final = "127.0.0.1:1"
+_REPOINTED: Final = JournalPosition("result", StepName.REPOINT, "")
+WRITER: Final = "writer"
+FOLLOWER: Final = "follower"
+_CONTROL: Final = "put in by a control"
+_CONTROL_SECONDS: Final = 15.0
+
+
+class DrillAborted(Failed):
+    """The drill ended before its verdict, to leave production alone."""
+
+
+@dataclass
+class BubbleStage(ClientStage):
+    """What a bubble makes and runs; use it in a ``with``.
+
+    :param settings: those of the bubble
+    """
+
+    WHERE: ClassVar[str] = "drill"
+
+    settings: Settings = field(kw_only=True)
+    plan: DrillPlan = field(kw_only=True)
+    abort_reason: str = field(default="", init=False)
+    """Empty: the drill continues."""
+    failover: Child | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        topic, group = partial(drill_topic, self.plan.id), partial(drill_group, self.plan.id)
+        orders, payments, ledger = map(topic, ("orders", "payments", "ledger"))
+        self.topics = orders, payments, ledger
+        self.live_group, self.live_topic = group("reader"), orders
+        self.members: dict[str, dict[str, str]] = {
+            self.live_group: {},
+            group("static"): {"group_instance_id": "static-1"},
+            group("kip848"): _CONSUMER_PROTOCOL,
+        }
+        """Groups at work, and the properties of their one member."""
+        self.idle_groups = {group("start"): (orders, 0), group("middle"): (payments, 5)}
+        """Groups without members: a topic and the offset of the next record."""
+        self.groups = (*self.members, *self.idle_groups)
+
+    def __enter__(self) -> Self:
+        self.parent.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.parent.__exit__()
+        self.recorder.close()
+
+    @property
+    def flow(self) -> FlowSettings:
+        """The bubble's flow."""
+        return self.settings.flows[0]
+
+    @property
+    def flows(self) -> Mapping[str, FlowSettings]:
+        """The bubble's flow, by the cluster from which it copies."""
+        return {PRIMARY: self.flow}
+
+    def cluster(self, name: str) -> ClusterSettings:
+        """Return a cluster's settings."""
+        return self.settings.cluster(self.flow.source if name == PRIMARY else self.flow.target)
+
+    def application(self, cluster: str) -> dict[str, Any]:
+        """Return the properties of a client; drkit's own, unless the plan has others."""
+        return confluent_config(self.cluster(cluster).with_client(self.plan.client))
+
+    def choose_groups(self) -> None:
+        """Leave out the group of the consumer protocol (KIP-848) where it cannot be rehearsed.
+
+        :raises DrkitError: a cluster does not answer
+        """
+        sides = map(self.cluster, (PRIMARY, STANDBY))
+        is_known = all(
+            ask_once(
+                each, self.WHERE, lambda raw: Groups(raw).knows_consumer_groups(), what="ask for protocols"
+            )
+            for each in sides
+        )
+        # A member of it that was killed keeps its group for 45 s.
+        if not is_known or self.plan.cut == "lost":
+            self.members = {g: member for g, member in self.members.items() if member != _CONSUMER_PROTOCOL}
+            self.groups = (*self.members, *self.idle_groups)
+
+    def made(self) -> tuple[MadeItem, ...]:
+        """Return all that the bubble makes, or that its failover does."""
+        flow = self.flow
+        both = watch_topic(flow.source, flow.target)
+        there = (
+            state_topic(flow.source),
+            offset_map_topic(flow.source),
+            journal_topic(flow.source),
+            flow.mm2_topics.checkpoints(flow.source),
+            both,
+        )
+        on_source = (*self.topics, fence_topic(flow.source, flow.target), both)
+        sides = ((SOURCE, on_source), (TARGET, (*self.topics, *there)))
+        topics = [MadeItem(side, "topic", name) for side, names in sides for name in names]
+        groups = [MadeItem(side, "group", name) for side in (SOURCE, TARGET) for name in self.groups]
+        return (*topics, *groups)
+
+    # -- the end of everything ----------------------------------------------------------------------
+
+    def abort(self, reason: str) -> None:
+        """Kill every process of the bubble; its own thread then raises :class:`DrillAborted`."""
+        self.abort_reason = self.abort_reason or reason
+        for child in self.children():
+            child.signal(signal.SIGKILL)
+
+    def children(self) -> list[Child]:
+        """Return the processes of the bubble."""
+        failover = () if self.failover is None else (self.failover,)
+        return [*self.clients.values(), *self.replicators.values(), *failover]
+
+    def is_aborted(self) -> bool:
+        """Return whether the drill was aborted. It is when others killed one of its processes."""
+        named = {**self.clients, **self.replicators}
+        killed = [name for name, child in named.items() if not self.abort_reason and child.was_killed()]
+        if killed or not (self.abort_reason or self.parent.is_alive()):
+            self.abort(f"a process of the drill was killed: {killed[0] if killed else 'the parent of all'}")
+        return bool(self.abort_reason)
+
+    def check_aborted(self) -> None:
+        """Raise :class:`DrillAborted` if the drill was aborted."""
+        if self.is_aborted():
+            self.abort("")  # a process may have started since
+            raise DrillAborted("drill_aborted", where=f"drill {self.plan.id}", reason=self.abort_reason)
+
+    def wait_for(self, is_true: Callable[[], bool], what: str, seconds: float = _STEADY_SECONDS) -> None:
+        """Wait until a condition is true; see :meth:`ClientStage.wait_for`.
+
+        :raises DrillAborted: the drill was aborted meanwhile
+        """
+
+        def is_over() -> bool:
+            return self.is_aborted() or is_true()
+
+        super().wait_for(is_over, what, seconds)
+        self.check_aborted()
+
+    # -- its steps ----------------------------------------------------------------------------------
+
+    def create_topics(self) -> None:
+        """Create the topics on the source, and write the first records.
+
+        :raises DrkitError: a topic or a record is refused
+        """
+        cluster = Cluster.connect(self.cluster(PRIMARY))
+        EndpointFile(self.endpoint_file).tell(
+            endpoint_of(self.cluster(PRIMARY), term=0, cluster_id=cluster.cluster_id)
+        )
+        *plain, ledger = self.topics
+        plans = [TopicPlan(topic, PARTITIONS, configs={"retention.ms": _DAY_MS}) for topic in plain]
+        # Retention by time would delete the old records at once.
+        plans.append(TopicPlan(ledger, PARTITIONS, configs={"cleanup.policy": "compact"}))
+        for failure in create_topics(cluster, plans).values():
+            raise failure
+        for number, codec in enumerate(_CODECS):
+            self._seed(codec, "x" * _LARGE if number == 0 else "")
+
+    def _seed(self, codec: str, filler: str) -> None:
+        """Write records that are hard on purpose: old, large, without a key, of each codec."""
+        old, orders, ledger = wall_ms() - _THREE_YEARS_MS, self.topics[0], self.topics[-1]
+        records: list[dict[str, Any]] = [
+            {"topic": ledger, "partition": n % PARTITIONS, "timestamp": old + n, "key": name, "value": name}
+            for n, name in enumerate(f"seed {codec} {n}" for n in range(5))
+        ]
+        records.append({"topic": orders, "partition": 0, "value": f"seed {codec} {filler}"})
+        properties = {**self.application(PRIMARY), "compression.type": codec}
+        for message in _write(properties, records, "drill_records_refused", self.cluster(PRIMARY).alias):
+            place = message.topic() or "", message.partition() or 0, message.offset() or 0
+            self.recorder.record(Acked(PRIMARY, *place, (message.value() or b"").decode()))
+
+    def start(self) -> None:
+        """Start the replicator and the clients, and commit the positions of the groups without members."""
+        orders, payments, _ = self.topics
+        source = self.cluster(PRIMARY)
+        direct = {"cluster": PRIMARY, "bootstrap": source.bootstrap_servers}
+        self.start_client(WRITER, "writer", **direct, topics=[orders, payments])
+        # Kafka cannot delete transactional ids: the alias is the same for all drills.
+        self.start_client(f"{self.flow.source}.payments", "transactional writer", **direct, topics=[payments])
+        self.start_followers()
+        self.wait_acked(_FIRST_RECORDS)
+        for group, (topic, offset) in self.idle_groups.items():
+            self.commit(PRIMARY, group, {TopicPartition(topic, p): offset for p in range(PARTITIONS)})
+        log = self.folder / "replicator.log"
+        self.replicators[self.flow.name] = self.parent.start_replicator(self.plain_settings(), "", log)
+
+    def start_followers(self, writer: str = FOLLOWER) -> None:
+        """Start the clients that follow the endpoint file.
+
+        :param writer: name of the one that writes; values are unique by it
+        """
+        ids = {Cluster.connect(self.cluster(name)).cluster_id: name for name in (PRIMARY, STANDBY)}
+        following = {"endpoint": str(self.endpoint_file), "clusters": ids, "topics": [self.live_topic]}
+        self.start_client(writer, "following writer", **following)
+        for group, member in self.members.items():
+            self.start_client(group, "following consumer", **following, group=group, **member)
+
+    def plain_settings(self, **clusters: ClusterSettings) -> dict[str, Any]:
+        """Return the bubble's settings as plain data.
+
+        :param clusters: by alias, instead of those of the settings
+        """
+        changed = self.settings.model_copy(update={"clusters": {**self.settings.clusters, **clusters}})
+        return dict(json.loads(changed.model_dump_json()))
+
+    def wait_steady(self) -> None:
+        """Wait until all is copied, and the standby has a position of every group in each partition."""
+        self.wait_pair(self.settings, self.flow)
+
+        def are_synced() -> bool:
+            return all(len(self.committed(STANDBY, group)) == PARTITIONS for group in self.groups)
+
+        self.wait_for(are_synced, "positions of all groups on the target")
+
+    def lose_source(self) -> None:
+        """Kill the replicator and the clients, and lead the flow's source to a port where nothing listens.
+
+        The clusters live, so what a lost one does to clients is not rehearsed.
+        """
+        for child in (*self.replicators.values(), *self.clients.values()):
+            child.signal(signal.SIGKILL)
+            time.sleep(_PAUSE_SECONDS)  # the clients outlive the replicator: what they write now is lost
+        self.clients.clear()
+        self.replicators.clear()
+        self.is_source_lost = True
+
+    def fail_over(self, request: RunRequest) -> CommandResult:
+        """Run the failover in a process of its own, and record each entry of its journal.
+
+        :raises DrillAborted: the drill was aborted meanwhile
+        """
+        source = self.cluster(PRIMARY)
+        if self.is_source_lost:
+            source = source.model_copy(update={"bootstrap_servers": _NOWHERE})
+        settings, log = self.plain_settings(**{source.alias: source}), self.folder / "failover.log"
+        child = self.failover = self.parent.start_failover(
+            settings, log, groups=[], request=request.to_json()
+        )
+        self.check_aborted()
+        while (entry := child.next_entry()) is not None:
+            self.recorder.record(JournalEntered(child.table, child.run, entry.step, entry.kind, entry.effect))
+            if self.is_source_lost and entry == _REPOINTED:
+                self.start_followers(f"{FOLLOWER} 2")
+            child.proceed()
+        result = child.result or CommandResult((), None)
+        if result.code is None:
+            self.abort("a process of the drill was killed: the failover")
+        self.check_aborted()
+        return result
+
+    def wait_followed(self) -> None:
+        """Wait until each client that follows the endpoint file has worked on the target."""
+
+        def have_followed() -> bool:
+            events = self.history().events
+            at_work = {e.by for e in events if isinstance(e, Acked | Consumed) and e.cluster == STANDBY}
+            return at_work > self.members.keys()
+
+        self.wait_for(have_followed, "the first good operation of each client on the target", _FOLLOW_SECONDS)
+
+
+def live_controls(stage: ClientStage) -> dict[str, bool]:
+    """Try each defect after the history was checked; return by its name whether it is refused or found.
+
+    :raises DrkitError: the target does not answer
+    """
+    return {
+        "an append in an older epoch": are_older_epochs_refused(stage),
+        "a foreign record in the copy": is_foreign_record_named(stage),
+    }
+
+
+def are_older_epochs_refused(stage: ClientStage) -> bool:
+    """Append in the epoch before that of each fenced producer; return whether all are refused.
+
+    False also when no producer has an older epoch: then nothing was tried.
+
+    :raises DrkitError: the target does not answer
+    """
+
+    async def ask(raw: RawCluster) -> bool:
+        leaders: dict[int, list[TopicPartition]] = {}
+        for topic, found in (await metadata(raw, stage.topics)).items():
+            for number, leader in found.leaders.items():
+                leaders.setdefault(leader.node, []).append(TopicPartition(topic, number))
+        writers: dict[TopicPartition, tuple[Writer, ...]] = {}
+        for node, partitions in leaders.items():
+            for tp, (_, producers) in (await describe_producers(raw, node, partitions)).items():
+                fenced = tuple(Writer(i, state.epoch) for i, state in producers.items() if state.epoch)
+                writers |= {tp: fenced} if fenced else {}
+        progress = await fence(raw, writers, monotonic() + _CONTROL_SECONDS, effects=False)
+        return bool(progress.proven) and not progress.waiting
+
+    return ask_once(stage.cluster(STANDBY), stage.WHERE, ask, what="append in an older epoch")
+
+
+def is_foreign_record_named(stage: ClientStage) -> bool:
+    """Write a record that no client of the drill wrote; return whether the check of the copy names it.
+
+    :raises DrkitError: the target refuses the record, or does not answer
+    """
+    tp = TopicPartition(stage.topics[0], 0)
+    record = {"topic": tp.topic, "partition": tp.partition, "key": _CONTROL, "value": _CONTROL}
+    [message] = _write(stage.application(STANDBY), [record], "drill_control_refused", str(tp))
+    offset = message.offset() or 0
+    with closing(RangeReader(stage.cluster(STANDBY))) as reader:
+        reads = [
+            Read(STANDBY, *tp, found.offset, (found.value or b"").decode(errors="replace"))
+            for found in reader.read(tp, offset, offset + 1)
+        ]
+    history = ScenarioHistory((*stage.history().events, *reads))
+    checks = [each for each in judge(history, []).checked if each.name == IN_ORDER]
+    return any(_CONTROL in offence for each in checks for offence in each.offences)
+
+
+def _write(
+    properties: Mapping[str, Any], records: Sequence[dict[str, Any]], code: str, where: str
+) -> list[Message]:
+    """Write records and return them as acknowledged; raise the error of the code if one is not."""
+    answers: list[tuple[KafkaError | None, Message]] = []
+    producer = Producer({**properties, "log_level": 0})
+    for record in records:
+        producer.produce(**record, on_delivery=lambda *answer: answers.append(answer))
+    producer.flush(_SEND_SECONDS)
+    errors = [error for error, _ in answers if error is not None]
+    if errors or len(answers) < len(records):
+        raise Failed(code, where=where, evidence=str(errors[0] if errors else "no answer"))
+    return [message for _, message in answers]

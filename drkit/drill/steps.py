@@ -1,0 +1,115 @@
+"""Steps of a drill: what they work with, how they run, and what they return."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import datetime
+import threading
+from typing import Final, NamedTuple
+
+from drkit.clock import Millis, Seconds, monotonic, wall_ms
+from drkit.config import FlowSettings, Settings
+from drkit.drill.entry import DrillEntry
+from drkit.drill.evidence import DrillEvidence
+from drkit.drill.history import DrillHistory
+from drkit.drill.judge import DrillVerdict
+from drkit.drill.plan import DrillPlan
+from drkit.drill.report import StepReport
+from drkit.errors import DrkitError, Failed, Refused, error_text
+from drkit.status.pair.model import PairState
+from drkit.status.paired import PairedCollector
+
+Step = Callable[[], str]
+"""Does its work, and returns the outcome in words; its name is that of the step."""
+
+
+class DrillProgress(NamedTuple):
+    """Receives the progress of a drill."""
+
+    begun: Callable[[str], None] = lambda _: None
+    """Called with the name of each step at its begin."""
+    ended: Callable[[StepReport], None] = lambda _: None
+
+
+SILENT: Final = DrillProgress()
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrillOptions:
+    """The surroundings of a drill."""
+
+    due: datetime | None = None
+    """The due time of its schedule; None: a person started it."""
+    progress: DrillProgress = SILENT
+    stop: threading.Event = field(default_factory=threading.Event)
+    """Ends the drill early when it is set."""
+    clock: Seconds = monotonic
+    wall: Millis = wall_ms
+
+
+@dataclass(frozen=True)
+class DrillRun:
+    """A drill that runs, and production as its settings have it."""
+
+    settings: Settings
+    flow: FlowSettings
+    plan: DrillPlan
+    history: DrillHistory
+    entry: DrillEntry
+    options: DrillOptions
+
+
+class CollectedEvidence(NamedTuple):
+    """The evidence of a drill, and how much of the flow it covers."""
+
+    evidence: DrillEvidence = DrillEvidence()
+    topics: int = 0
+    partitions: int = 0
+    groups: int = 0
+    outcome: str = ""
+    steps: tuple[StepReport, ...] = ()
+    """Empty: it had one step."""
+    ended: DrillVerdict | None = None
+    """Its verdict if it did not run to its end; None: the evidence is judged."""
+
+
+class DrillSteps:
+    """The steps of a drill."""
+
+    def __init__(self, progress: DrillProgress) -> None:
+        self._progress = progress
+        self.ended: list[StepReport] = []
+        """The steps that ended, also by an error."""
+
+    def run(self, step: Step) -> None:
+        """Run a step.
+
+        :raises DrkitError: that of the step
+        :raises Failed: the operating system refused something, as a full disk does
+        """
+        name, began, outcome = step.__name__.upper(), monotonic(), "interrupted"
+        self._progress.begun(name)
+        try:
+            outcome = step()
+        except DrkitError as error:
+            outcome = error.in_short
+            raise
+        except OSError as error:
+            outcome = error_text(error)
+            where = str(error.filename or name)
+            raise Failed("drill_step_refused", where=where, evidence=outcome) from error
+        finally:
+            self.ended.append(StepReport(name=name, seconds=round(monotonic() - began, 3), outcome=outcome))
+            self._progress.ended(self.ended[-1])
+
+
+def refuse_unprotected(settings: Settings, flow: FlowSettings) -> None:
+    """Refuse a drill while the copy of production is not complete. Raises Refused."""
+    with closing(PairedCollector(settings, flow, groups=False)) as collector:
+        pair = collector.look().pair
+    if pair is None or pair.state is not PairState.PROTECTED:
+        parts = () if pair is None else pair.parts
+        evidence = f"{parts[0].state}: {parts[0].why}" if parts else "unknown"
+        raise Refused("not_protected", where=flow.name, evidence=evidence, flow=flow.name)

@@ -1,0 +1,231 @@
+"""Watch production in threads beside a drill: its journal, what it would lose now, what its groups commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from contextlib import closing, suppress
+from functools import partial
+from statistics import median
+import threading
+from typing import Final, Self
+
+from drkit.clock import monotonic
+from drkit.config import ClusterSettings, FlowSettings, Settings
+from drkit.drill.evidence import GroupCommit, ProductionLoss
+from drkit.errors import DrkitError
+from drkit.failover.journal.topic import JournalTopic
+from drkit.kafka.groups.requests import Committed, Groups, failure
+from drkit.kafka.raw import RawCluster, RawError, connections
+from drkit.model import TopicPartition
+from drkit.offsets.group_guard import OffsetMark
+from drkit.status.look import StatusCollector
+
+_JOIN_SECONDS: Final = 5.0
+_JOURNAL_SECONDS, _LOSS_SECONDS, _COMMIT_SECONDS = 1.0, 2.0, 0.5
+"""How often each watch looks."""
+_SILENT_SECONDS: Final = 10.0
+_BEHIND_LOOKS: Final = 3
+"""One look falls into the middle of a turn of the copy."""
+_Offsets = dict[tuple[str, TopicPartition], Committed]
+
+
+class WatchThreads:
+    """Work in threads, each until `stop` is set; use it in a ``with``. Watches only read.
+
+    Nothing waits longer than a few seconds for them: a call to a dead cluster takes its time.
+    """
+
+    def __init__(self, *work: Callable[[], None]) -> None:
+        self.stop = threading.Event()
+        self._threads = [threading.Thread(target=each, daemon=True) for each in work]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop.set()
+        for thread in self._threads:
+            thread.join(_JOIN_SECONDS)
+
+
+class ProductionWatch(WatchThreads):
+    """Reads production's journal each second: a run that begins there ends the drill.
+
+    :param settings: of production, as is `flow`
+    :param seconds: longest duration of the drill
+    :param abort: called once with the reason when the drill must end
+    :param ended: an event that ends the drill when it is set
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        flow: FlowSettings,
+        seconds: float,
+        abort: Callable[[str], None],
+        ended: threading.Event,
+    ) -> None:
+        super().__init__(self._watch)
+        self._target = settings.cluster(flow.target).with_client(flow.target_admin)
+        self._flow, self._seconds, self._abort = flow, seconds, abort
+        self._ended, self._wake, self._looked = ended, threading.Event(), threading.Condition()
+        self._looks = 0
+        """Number of times that the journal was read."""
+        self._is_over = False
+        self.has_run = False
+        """Whether a run of production began during the drill."""
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        self.refresh()  # a run that begins after this is noticed
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop.set()
+        self._wake.set()
+        super().__exit__(*error)
+
+    def refresh(self) -> None:
+        """Return when the journal was read again, from after this call, or does not answer."""
+        with self._looked:
+            wanted = self._looks + 2  # the next one may have begun before
+            while self._looks < wanted and not self._is_over:
+                self._wake.set()
+                if not self._looked.wait(_SILENT_SECONDS):
+                    return
+
+    def _watch(self) -> None:
+        try:
+            with connections("drill", self._target) as (raw,):
+                self._watch_journal(raw, JournalTopic(raw, self._flow.source, self._flow.target))
+        finally:
+            with self._looked:
+                self._is_over = True
+                self._looked.notify_all()
+
+    def _watch_journal(self, raw: RawCluster, journal: JournalTopic) -> None:
+        began = answered = monotonic()
+        known: set[str] | None = None
+        new: list[str] = []
+        error: Exception | None = None
+        while not self.stop.is_set():
+            now = monotonic()
+            try:
+                raw.loop.run(_read, raw, journal)
+            except (DrkitError, RawError) as silence:
+                error = silence
+            else:
+                answered, runs = now, set(journal.history.runs)
+                known = runs if known is None else known
+                new = sorted(runs - known)
+                self.has_run = bool(new)
+            reasons = (
+                (self.has_run, f"production failover {''.join(new[:1])} began"),
+                (now - answered > _SILENT_SECONDS, f"production's journal cannot be read: {error}"),
+                (self._ended.is_set(), "the process was asked to end"),
+                (now - began > self._seconds, f"the drill exceeds its limit of {self._seconds:g} s"),
+            )
+            if reason := next((text for is_so, text in reasons if is_so), ""):
+                self._abort(reason)
+                return
+            with self._looked:
+                self._looks += answered == now
+                self._looked.notify_all()
+            self._wake.wait(_JOURNAL_SECONDS)
+            self._wake.clear()
+
+
+async def _read(raw: RawCluster, journal: JournalTopic) -> None:
+    await raw.connected()
+    if await journal.exists():
+        await journal.read()
+
+
+class ProductionLossSampler(WatchThreads):
+    """Samples what production would lose now, and ends the drill when its copies fall behind.
+
+    :param settings: of production, as is `flow`
+    :param limit: records by which the loss may grow
+    :param abort: called with the reason when the drill must end
+    """
+
+    def __init__(
+        self, settings: Settings, flow: FlowSettings, limit: int, abort: Callable[[str], None]
+    ) -> None:
+        super().__init__(self._sample)
+        self._settings, self._flow, self._limit, self._abort = settings, flow, limit, abort
+        self._records: list[int] = []
+        self._seconds: list[float] = []
+        self._unknown = 0
+
+    def found(self) -> ProductionLoss | None:
+        """Return the samples in short; None: there is none."""
+        if not self._records:
+            return None
+        oldest, middle = (round(f(self._seconds), 3) if self._seconds else None for f in (max, median))
+        return ProductionLoss(len(self._records), self._unknown, max(self._records), oldest, middle)
+
+    def _sample(self) -> None:
+        behind = 0
+        with closing(StatusCollector(self._settings, self._flow, groups=False)) as collector:
+            while behind < _BEHIND_LOOKS and not self.stop.wait(_LOSS_SECONDS):
+                loss = collector.look().loss
+                if loss.records is None:
+                    self._unknown += 1
+                    continue
+                self._records.append(loss.records)
+                if loss.seconds is not None:
+                    self._seconds.append(loss.seconds)
+                is_behind = loss.records > self._records[0] + self._limit
+                behind = behind + 1 if is_behind else 0
+        if behind == _BEHIND_LOOKS:
+            grown = f"from {self._records[0]:,} to {self._records[-1]:,} records"
+            self._abort(f"production would lose more, {grown}; limits.production_lag = {self._limit:,}")
+
+
+class CommitWatch(WatchThreads):
+    """Reads the committed offsets of some groups, in a thread for each cluster.
+
+    Offsets that drkit itself writes are not commits of the group.
+
+    :param clusters: of the pair
+    :param groups: names of groups
+    :param topics: names of topics on both clusters; others are not looked at
+    """
+
+    def __init__(
+        self, clusters: Sequence[ClusterSettings], groups: Collection[str], topics: Collection[str]
+    ) -> None:
+        super().__init__(*(partial(self._watch, cluster) for cluster in clusters))
+        self._groups, self._topics = sorted(groups), frozenset(topics)
+        self._commits: list[GroupCommit] = []
+
+    @property
+    def commits(self) -> list[GroupCommit]:
+        """The commits that were seen, in no order."""
+        return list(self._commits)
+
+    def _watch(self, cluster: ClusterSettings) -> None:
+        known: _Offsets | None = None
+        with connections("drill", cluster) as (raw,):
+            while not self.stop.is_set():
+                # A cluster, or a group, without an answer is asked again.
+                with suppress(DrkitError, RawError):
+                    offsets: _Offsets = raw.loop.run(self._read, raw)
+                    new = offsets.items() - (offsets if known is None else known).items()
+                    own = {group for (group, _), offset in new if OffsetMark.of(offset.metadata) is None}
+                    now = monotonic()
+                    self._commits += [GroupCommit(now, cluster.alias, group) for group in sorted(own)]
+                    known = offsets
+                self.stop.wait(_COMMIT_SECONDS)
+
+    async def _read(self, raw: RawCluster) -> _Offsets:
+        await raw.connected()
+        found: _Offsets = {}
+        for group, answer in (await Groups(raw).committed(self._groups)).items():
+            if answer.value is None:
+                raise failure(answer.error, f"read the offsets of the group {group}", raw.alias)
+            found |= {(group, tp): o for tp, o in answer.value.items() if tp.topic in self._topics}
+        return found

@@ -1,0 +1,463 @@
+"""`drkit control adopt`: sign what a pair of clusters wrote without a control key, or with an older one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from drkit.clock import wall_ms
+from drkit.config import FlowSettings, Settings
+from drkit.control_key import NO_MAC, ControlKeys, LogPlace, Signatures, SignedTopic, key_of, read_mac
+from drkit.errors import ClusterUnreachable, ConfigError, Failed, Refused
+from drkit.flow_state.creation import kept_tombstones
+from drkit.flow_state.lease.watch import replicator_of
+from drkit.flow_state.names import ADOPTED, BEGUN, DONE, adopting_transactional_id
+from drkit.flow_state.records import ControlKeyRecord, kind_of
+from drkit.flow_state.state import FlowState
+from drkit.kafka.admin import Cluster
+from drkit.kafka.clients import QUIET, KafkaError, KafkaException, Message, Producer, confluent_config
+from drkit.kafka.raw import EventLoop, RawCluster
+from drkit.kafka.reading.log_tail import LARGE_BYTES, LogTail
+from drkit.kafka.topics import alter_topic_configs, describe_topics, list_offsets
+from drkit.model import TopicPartition
+from drkit.offset_map import bucket
+from drkit.offset_map.bucket import adopted_at
+from drkit.wire import Record
+
+LOGS: Final = frozenset({SignedTopic.JOURNAL, SignedTopic.FENCES})
+"""Topics in which later records do not replace earlier ones."""
+
+_NOTES: Final = frozenset({"pause", "automatic"})
+"""Notes that are valid until a person withdraws them; the others are published repeatedly."""
+
+
+class Sign(StrEnum):
+    """The signature of a record."""
+
+    CURRENT = "signed"
+    PREVIOUS = "signed with an older key"
+    NONE = "without a MAC"
+    WRONG = "with a wrong MAC"
+
+
+class ReadRecord(NamedTuple):
+    """A record from one of drkit's topics."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    sign: Sign
+    order: int = 0
+    """The order in its MAC, or 0 for a MAC without one."""
+
+
+@dataclass
+class TopicRecords:
+    """All records of one of drkit's topics."""
+
+    name: str
+    where: str
+    """Alias of its cluster."""
+    kind: SignedTopic
+    records: list[ReadRecord] = field(default_factory=list)
+    ends: dict[int, int] = field(default_factory=dict)
+    """End offset of each partition when the topic was read."""
+    hidden: int | None = None
+    """First offset of a record with a valid MAC whose transaction is open; None: there is none."""
+    unreachable: str = ""
+    """Why it was not read: its cluster, the source, does not answer."""
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of records by sign."""
+        return {sign.value: n for sign in Sign if (n := sum(r.sign is sign for r in self.records))}
+
+    def is_needed(self, record: ReadRecord) -> bool:
+        """Whether drkit will read such a record."""
+        key = (record.key or b"").decode(errors="replace")
+        if self.kind is SignedTopic.STATE:
+            return kind_of(key) is not None
+        if self.kind is SignedTopic.MAP:
+            return record.key != bucket.ADOPTED
+        return self.kind is not SignedTopic.NOTES or key in _NOTES
+
+    def newest(self, *, unsigned: bool) -> list[ReadRecord]:
+        """Return the valid record of every key, in the order of the offsets.
+
+        A record with a MAC wins over later ones without, and over copies of earlier records.
+
+        :param unsigned: for a key without any MAC, use the newest record
+        """
+        found: dict[tuple[int, bytes | None], ReadRecord] = {}
+        for record in filter(self.is_needed, self.records):
+            at = record.partition, record.key
+            before = found.get(at)
+            if is_valid(record):
+                wins = before is None or record.order >= before.order  # lower in a copy
+            else:
+                wins = unsigned and (before is None or not is_valid(before))
+            if wins:
+                found[at] = record
+        return sorted(found.values(), key=lambda r: (r.partition, r.offset))
+
+    def foreign(self) -> list[ReadRecord]:
+        """Return the newest record of every key that has no record with a valid MAC."""
+        return [r for r in self.newest(unsigned=True) if not is_valid(r)]
+
+    def is_signed(self) -> bool:
+        """Whether the newest needed record of every key has a MAC of the current control key."""
+        last: dict[tuple[int, bytes | None], ReadRecord] = {}
+        for record in filter(self.is_needed, self.records):
+            before = last.get((record.partition, record.key))
+            if before is None or not is_valid(record) or record.order >= before.order:
+                last[record.partition, record.key] = record
+        return all(r.sign is Sign.CURRENT for r in last.values())
+
+
+def is_valid(record: ReadRecord) -> bool:
+    """Whether a record has the MAC of an accepted control key."""
+    return record.sign in {Sign.CURRENT, Sign.PREVIOUS}
+
+
+def log_entries(topic: TopicRecords, *, unsigned: bool) -> list[ReadRecord]:
+    """Return the entries of a log to sign, in order; empty when all valid ones have the current key.
+
+    Entries without a MAC are adopted only the first time, before the log has entries with a MAC or the marks
+    of an adoption.
+    """
+    marks: list[ReadRecord] = []
+    entries: list[ReadRecord] = []  # since the last adoption that ended began: all that count are there
+    begun = 0
+    for record in topic.records:
+        if record.key != ADOPTED:
+            entries.append(record)
+        elif is_valid(record):
+            marks.append(record)
+            if record.value == BEGUN:
+                begun = len(entries)
+            else:
+                del entries[:begun]
+                begun = 0
+    unfinished = bool(marks) and marks[-1].value == BEGUN
+    valid = [r for r in entries if is_valid(r)]
+    if unsigned and (unfinished or not (valid or marks)):
+        return entries
+    return valid if unfinished or any(r.sign is not Sign.CURRENT for r in valid) else []
+
+
+def only_foreign(topic: TopicRecords) -> bool:
+    """Whether a log has records, but none with a valid MAC: its reader refuses such a log."""
+    return bool(topic.records) and not any(map(is_valid, topic.records))
+
+
+def refuse_running(flow: FlowSettings, topics: Iterable[TopicRecords]) -> None:
+    """Refuse while the flow runs: the records that were read would replace newer ones.
+
+    :raises Refused: a replicator runs
+    """
+    state = FlowState()
+    for record in (r for t in topics if t.kind is SignedTopic.STATE for r in t.newest(unsigned=True)):
+        state.take(record.key or b"", record.value)
+    replicator = replicator_of(state, wall_ms())
+    if replicator is not None and replicator.alive:
+        raise Refused(
+            "adopt_flow_running",
+            where=f"flow {flow.name}: host {replicator.host}, process {replicator.process}",
+            evidence=f"it renewed its lease {replicator.age_seconds:.1f} s ago",
+        )
+
+
+def refuse_loss(topics: Iterable[TopicRecords]) -> None:
+    """Refuse to delete records without a MAC if no record has one: that would delete all of drkit's state.
+
+    :raises Refused: no record of the flow's state was written with this key
+    """
+    state = [t for t in topics if t.kind is SignedTopic.STATE]
+    if not any(is_valid(r) for t in state for r in t.records):
+        raise Refused(
+            "adopt_nothing_signed",
+            where=", ".join(f"{t.name} on {t.where}" for t in state),
+            evidence=", ".join(f"{n} {sign}" for t in state for sign, n in t.counts().items())
+            or "no records",
+        )
+
+
+def refuse_change(topic: TopicRecords, ends: Mapping[int, int]) -> None:
+    """Refuse to sign a topic that has changed: the records that were read would replace newer ones.
+
+    :param ends: current end offsets of the topic's partitions
+    :raises Refused: they differ from those at the time of the read
+    """
+    if topic.ends != ends:
+        evidence = f"it ended at {topic.ends or 'none'}, now at {dict(ends) or 'none'}"
+        raise Refused("adopt_state_changing", where=f"{topic.name} on {topic.where}", evidence=evidence)
+
+
+_SECONDS: Final = 120.0
+_READ_SECONDS: Final = 60.0
+_SHOWN: Final = 20
+_WITH_TOMBSTONES: Final = frozenset(SignedTopic) - LOGS - {SignedTopic.MAP}
+Written = tuple[int, bytes | None, bytes | None]
+"""Partition, key and value of a record to sign."""
+
+
+@dataclass
+class FlowRecords:
+    """All topics of a flow."""
+
+    flow: FlowSettings
+    keys: ControlKeys
+    topics: list[TopicRecords]
+    clusters: dict[str, Cluster]
+    """Clusters by alias."""
+
+    @property
+    def adopted(self) -> bool:
+        """Whether an adoption was done before: then records without a MAC were written by others."""
+        marker = ControlKeyRecord.key().encode()
+        state = [t for t in self.topics if t.kind is SignedTopic.STATE]
+        return any(r.key == marker for t in state for r in t.records)
+
+    @property
+    def lacks_mac(self) -> bool:
+        """Whether some key that drkit needs has no record with a valid MAC."""
+        return any(log_entries(t, unsigned=True) if t.kind in LOGS else t.foreign() for t in self.topics)
+
+    def to_json(self) -> list[dict[str, object]]:
+        """Return the topics as plain data, for the decision."""
+        return [
+            {"cluster": t.where, "topic": t.name, "unreachable": t.unreachable}
+            if t.unreachable
+            else {"cluster": t.where, "topic": t.name, **t.counts(), "not signed": _shown(t)}
+            for t in self.topics
+        ]
+
+
+def _shown(topic: TopicRecords) -> str:
+    if topic.kind in LOGS | {SignedTopic.MAP}:
+        return str(len(topic.foreign()))
+    keys = [(r.key or b"").decode(errors="backslashreplace")[:80] for r in topic.foreign()]
+    more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
+    return (", ".join(keys[:_SHOWN]) + more) or "none"
+
+
+def look(settings: Settings, flow: FlowSettings) -> FlowRecords:
+    """Return the records of all topics of a flow.
+
+    :raises ConfigError: there is no control key
+    :raises DrkitError: a cluster does not answer
+    """
+    keys = settings.control.keys
+    if keys is None:
+        raise ConfigError("no_control_key", where="control.key_file is not set")
+    found = FlowRecords(flow, keys, [], {})
+    source, target = settings.sides(flow)
+    for kind in SignedTopic:
+        here = [source if kind is SignedTopic.FENCES else target]
+        if kind is SignedTopic.NOTES and (third := settings.watch.third) is not None:
+            here.append(settings.cluster(third))
+        for cluster in here:
+            topic = TopicRecords(kind.of(flow.source, flow.target), cluster.alias, kind)
+            found.topics.append(topic)
+            try:
+                found.clusters[cluster.alias] = Cluster.connect(cluster)
+                _read(topic, found.clusters[cluster.alias], keys)
+            except ClusterUnreachable as error:
+                if cluster is not source:
+                    raise
+                topic.unreachable = error.evidence  # after a failover it may be gone for ever
+    return found
+
+
+def sign_all(found: FlowRecords, *, unsigned: bool, discard: bool = False) -> dict[str, int]:
+    """Sign the valid records with the current control key; return the number of records by topic.
+
+    :param unsigned: adopt records without a MAC if their key has no record with one
+    :param discard: delete such records instead
+    :raises Refused: another process has written to a topic since it was read
+    :raises DrkitError: an open transaction hides a record of drkit's, or a topic refuses the records
+    """
+    written: dict[str, int] = {}
+    # The state topic has the marker, so it is last: everything else is signed by then.
+    for topic in sorted(found.topics, key=lambda t: t.kind is SignedTopic.STATE):
+        if topic.unreachable:
+            continue
+        cluster = found.clusters[topic.where]
+        if not describe_topics(cluster, [topic.name]):
+            continue
+        if topic.kind is SignedTopic.NOTES:
+            # Observers may continue, so the notes are read again with those written since.
+            _read(topic, cluster, found.keys)
+        elif topic.hidden is None:
+            refuse_change(topic, _ends(topic, cluster))
+        if topic.hidden is not None:
+            evidence = f"an open transaction hides the record at offset {topic.hidden}"
+            where = f"{topic.name} on {topic.where}"
+            raise Failed("own_topic_hidden", where=where, evidence=evidence, alias=topic.where)
+        _keep_tombstones(topic, cluster)
+        records = _to_write(topic, found, unsigned=unsigned, discard=discard)
+        if records:
+            _write(topic, cluster, found.flow, found.keys, records)
+        written[f"{topic.name} on {topic.where}"] = len(records)
+    return written
+
+
+def _keep_tombstones(topic: TopicRecords, cluster: Cluster) -> None:
+    """Keep tombstones, as in a new topic. Raises DrkitError."""
+    if topic.kind in _WITH_TOMBSTONES:
+        changes = {topic.name: kept_tombstones(cluster.settings)}
+        for error in alter_topic_configs(cluster, changes).values():
+            raise error
+
+
+def _to_write(topic: TopicRecords, found: FlowRecords, *, unsigned: bool, discard: bool) -> list[Written]:
+    if topic.kind in LOGS:
+        entries = [(0, r.key, r.value) for r in log_entries(topic, unsigned=unsigned)]
+        marked = entries or (discard and only_foreign(topic))
+        return [(0, ADOPTED, BEGUN), *entries, (0, ADOPTED, DONE)] if marked else []
+    records = [(r.partition, r.key, r.value) for r in topic.newest(unsigned=unsigned)]
+    records = [] if topic.is_signed() else records
+    if topic.kind is SignedTopic.MAP:
+        # Earlier records may have a valid MAC too: the marks prevent reading them twice.
+        marks = [(p, *adopted_at(topic.ends[p])) for p in sorted({r[0] for r in records})]
+        records = [*marks, *records]
+    if discard:
+        records += [(r.partition, r.key, None) for r in topic.foreign()]
+    if topic.kind is SignedTopic.STATE and (unsigned or not found.adopted):
+        marker = ControlKeyRecord(wall_ms(), found.keys.current.fingerprint)
+        records.append((0, marker.key().encode(), marker.encode()))
+    return records
+
+
+def _read(topic: TopicRecords, cluster: Cluster, keys: ControlKeys) -> None:
+    """Read a topic from its first record to its end. Raises DrkitError."""
+    topic.records, topic.ends, topic.hidden = [], {}, None
+    described = describe_topics(cluster, [topic.name]).get(topic.name)
+    place = LogPlace(topic.name, cluster.cluster_id)
+    with closing(EventLoop()) as loop, closing(RawCluster(loop, cluster.settings, "adopt")) as raw:
+        for partition in described.leaders if described is not None else ():
+
+            def read(record: Record, partition: int = partition) -> ReadRecord:
+                return _read_record(place, keys, partition, record)
+
+            tail = LogTail(
+                raw,
+                TopicPartition(topic.name, partition),
+                lambda record: topic.records.append(read(record)),
+                may_count=lambda record: is_valid(read(record)),
+                unpacked_bytes=LARGE_BYTES,
+            )
+            topic.ends[partition] = tail.read(_READ_SECONDS).replicated
+            if tail.undecided and topic.hidden is None:
+                topic.hidden = tail.undecided[0].offset
+
+
+def _ends(topic: TopicRecords, cluster: Cluster) -> dict[int, int]:
+    """Return end offsets by partition; empty: there is no such topic."""
+    described = describe_topics(cluster, [topic.name]).get(topic.name)
+    if described is None:
+        return {}
+    at = [TopicPartition(topic.name, p) for p in described.leaders]
+    return {a.partition: e for a, e in list_offsets(cluster, at, "latest", committed=False).items()}
+
+
+def _read_record(place: LogPlace, keys: ControlKeys, partition: int, record: Record) -> ReadRecord:
+    key, value, headers = record.key, record.value, record.headers
+    order = read_mac(keys, place, key, value, headers)
+    if isinstance(order, str):
+        sign, order = (Sign.NONE if order == NO_MAC else Sign.WRONG), 0
+    else:
+        sign = Sign.CURRENT if key_of(headers) == keys.current.fingerprint else Sign.PREVIOUS
+    return ReadRecord(partition, record.offset, key, value, sign, order or 0)
+
+
+@dataclass
+class Delivered:
+    """The delivery results of the brokers."""
+
+    failed: list[KafkaError] = field(default_factory=list)
+    first: dict[int, int] = field(default_factory=dict)
+    """Partition → offset of the first record."""
+
+    def take(self, error: KafkaError | None, message: Message) -> None:
+        """Add the result of one record."""
+        if error is not None:
+            self.failed.append(error)
+        else:
+            self.first.setdefault(message.partition() or 0, message.offset() or 0)
+
+
+def _write(
+    topic: TopicRecords, cluster: Cluster, flow: FlowSettings, keys: ControlKeys, records: Iterable[Written]
+) -> None:
+    """Sign and write records in order.
+
+    :raises Refused: another process wrote to the topic after it was read
+    :raises Failed: the records were not accepted
+    """
+    config: dict[str, str | int | bool] = {
+        **confluent_config(cluster.settings),
+        "enable.idempotence": True,
+        "allow.auto.create.topics": False,
+        "log_level": 0,
+    }
+    if is_whole := topic.kind not in LOGS:
+        config["transactional.id"] = adopting_transactional_id(flow.source, flow.target)
+        config["transaction.timeout.ms"] = int(_SECONDS * 1000)
+    producer, told = Producer(config, logger=QUIET), Delivered()
+    newest = max((r.order for r in topic.records), default=0)
+    signatures = Signatures(keys, topic.name, lambda: cluster.cluster_id, newest=newest)
+    try:
+        if is_whole:
+            producer.init_transactions(_SECONDS)
+            producer.begin_transaction()
+        for partition, key, value in records:
+            headers = signatures.text_headers(key, value)
+            _produce(
+                producer=producer,
+                told=told,
+                name=topic.name,
+                value=value,
+                key=key,
+                partition=partition,
+                headers=headers,
+            )
+        if producer.flush(_SECONDS):
+            told.failed.append(KafkaError(KafkaError._MSG_TIMED_OUT))  # noqa: SLF001  the constant's only name
+        if is_whole and not told.failed:
+            _refuse_between(topic, told, producer)
+            producer.commit_transaction(_SECONDS)
+    except KafkaException as error:
+        told.failed.append(error.args[0])
+    if told.failed:
+        raise Failed("signing_failed", where=f"{topic.name} on {topic.where}", evidence=told.failed[0].str())
+
+
+def _refuse_between(topic: TopicRecords, told: Delivered, producer: Producer) -> None:
+    """Refuse if another process wrote to the topic after the read, except for notes.
+
+    :raises Refused: another process wrote; the transaction is aborted
+    """
+    if topic.kind is SignedTopic.NOTES:
+        return
+    try:
+        refuse_change(topic, topic.ends | told.first)
+    except Refused:
+        producer.abort_transaction(_SECONDS)
+        raise
+
+
+def _produce(
+    producer: Producer, told: Delivered, name: str, value: bytes | None, key: bytes | None, partition: int,
+    headers: dict[str, str | bytes | None] | None,
+) -> None:  # fmt: skip
+    while True:
+        try:
+            producer.produce(name, value, key, partition=partition, headers=headers, on_delivery=told.take)
+        except BufferError:
+            producer.poll(0.1)
+        else:
+            return

@@ -1,0 +1,104 @@
+"""Records of another client on the standby since a failback: a switchover waits for a person's decision."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Protocol
+
+from drkit.counted import counted, first_of
+from drkit.errors import Refused
+from drkit.failover.core.context import Context
+from drkit.failover.loss.positions import ScopePositions
+from drkit.flow_state.copied_topics import written_of
+from drkit.flow_state.producer_ids import on_record
+from drkit.flow_state.records import CutRecord, GenerationRecord
+from drkit.flow_state.state import FlowState
+from drkit.kafka.requests import metadata
+from drkit.model import TopicPartition
+from drkit.offsets.resolution import Foreign
+from drkit.offsets.translation import PartitionPosition
+from drkit.status.facts import copied_of
+from drkit.status.lag.source import ends_of
+from drkit.status.lag.target import CopyPosition
+
+
+def places_of(context: Context) -> dict[TopicPartition, CopyPosition]:
+    """Return the copied positions of the scope, by source partition. Raises RawError or Failed."""
+    known, cuts = context.known, context.state.all(CutRecord)
+    copied = [
+        copied_of(name, entry, cuts.get(name))
+        for name, entry in context.state.all(GenerationRecord).items()
+        if name in context.scope.topics
+    ]
+    side = context.kept.side_of(context.target, context.flow.source)
+    found: dict[TopicPartition, CopyPosition] = context.run(side.places, copied, known.producers.own)
+    return found
+
+
+class Placed(Protocol):
+    """What is known of a copy at one moment."""
+
+    @property
+    def foreign(self) -> tuple[Foreign, ...]:
+        """Batches of others that the map does not know yet."""
+
+
+def written(context: Context, places: Mapping[TopicPartition, Placed]) -> dict[TopicPartition, str]:
+    """Return the partitions of the scope to which another client wrote since a turn → what is known of it.
+
+    What a copy task has found is on record. The log is read as well: no task looks at an idle partition
+    between two epochs. A transaction that is open may be aborted, and counts until then.
+
+    :param places: of the partitions, by their names on the source
+    """
+    own, turned = frozenset(on_record(context.state.records)), {at.topic for at in context.known.cuts}
+    out = {}
+    for at, place in places.items():
+        theirs = [f for f in place.foreign if f.producer_id not in own]
+        if at.topic in turned and theirs:
+            out[at] = _text(theirs[0].base, theirs[0].producer_id)
+    return out | stopped(context.state.records, context.scope.topics)
+
+
+def refusal(flow: str, target: str, found: Mapping[TopicPartition, str]) -> Refused:
+    """Return the refusal of a switchover to a cluster that has such records."""
+    return Refused(
+        "foreign_writes",
+        where=f"{flow}: {target}",
+        evidence=first_of(f"{at} {why}" for at, why in sorted(found.items())),
+        partitions=counted(len(found), "partition", "has"),
+    )
+
+
+def stopped(state: FlowState, topics: Collection[str] = ()) -> dict[TopicPartition, str]:
+    """Return the partitions behind whose copy a flow has stopped, as is on record → what is known of it.
+
+    :param state: of the flow
+    :param topics: only these, by their names on its source; empty: all
+    """
+    seen = written_of(state).items()
+    return {at: _text(r.offset, r.producer_id) for at, r in seen if not topics or at.topic in topics}
+
+
+def refuse_written(context: Context, places: ScopePositions) -> None:
+    """Refuse to open a standby to which another client wrote since a failback. Raises Refused."""
+    known = {at: place for at, place in places.items() if isinstance(place, PartitionPosition)}
+    found = written(context, known)
+    if not found and _is_undecided(context):
+        # Those positions end at the last stable offset: a transaction that is open there may still commit.
+        found = written(context, places_of(context))
+    if found:
+        raise refusal(context.flow.name, context.flow.target, found)
+
+
+def _is_undecided(context: Context) -> bool:
+    turned = {at.topic for at in context.known.cuts} & context.scope.topics.keys()
+    if not turned:
+        return False
+    topics = context.run(metadata, context.target, sorted(context.scope.topics[t] for t in turned))
+    ends = context.run(ends_of, context.target, topics, topics)
+    return any(e.held_offsets for e in ends.values())
+
+
+def _text(offset: int, producer_id: int) -> str:
+    return f"at {offset}" + (f" by producer id {producer_id}" if producer_id >= 0 else "")

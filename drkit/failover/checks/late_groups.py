@@ -1,0 +1,79 @@
+"""Changes after SNAPSHOT or TRANSLATE: new groups, topics without a copy, records that groups reprocess."""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+from drkit.failover.checks.out_of_scope import look_outside
+from drkit.failover.checks.survey import positions_of
+from drkit.failover.core.context import Context, asked_now
+from drkit.failover.core.machine import StepName
+from drkit.failover.groups.offsets import Positions, committed_on_source, partition_of
+from drkit.kafka.raw import RawCluster
+from drkit.model import TopicPartition
+
+
+class Late(TypedDict):
+    """Evidence of TRANSLATE."""
+
+    groups: list[str]
+    """Groups of the flow that are not in the scope but move too."""
+    remaining: dict[str, str]
+    """Groups that read a moved topic and do not move → why."""
+    not_copied: dict[str, str]
+
+
+def look_late(context: Context, source: RawCluster | None) -> Late:
+    """Return what is new since SNAPSHOT. Raises RawError: the source stopped answering."""
+    if source is None:
+        # The checkpoints may contain a group that no longer exists on the source: it is named, not moved.
+        positions, _ = positions_of(context, None)
+        why = "known from the last checkpoints alone, which have set its position on the target"
+        new = look_outside(context, None, positions).late
+        return Late(groups=[], remaining=dict.fromkeys(new, why), not_copied={})
+    now = look_outside(context, source, {})
+    before: dict[str, Any] = context.result(StepName.SNAPSHOT).get("outside", {})
+    return Late(
+        groups=list(now.late),
+        remaining={g: why for g, why in now.groups.items() if g not in before.get("groups", {})},
+        not_copied={t: why for t, why in now.not_copied.items() if t not in before.get("not_copied", {})},
+    )
+
+
+def too_late(context: Context) -> dict[str, str]:
+    """Return groups that first committed in a moved topic after TRANSLATE → why they have no position."""
+    translated = context.result(StepName.TRANSLATE)
+    now: tuple[str, ...] = asked_now(context, lambda source: look_outside(context, source, {}).late, ())
+    placed = {*translated.get("positions", {}), *translated.get("late", {}).get("groups", ())}
+    why = "it first committed there after TRANSLATE, and has no position here; drkit translate shows it"
+    return {group: why for group in now if group not in placed}
+
+
+def late_notes(late: Late) -> list[str]:
+    """Return sentences for the report."""
+    return [
+        *(f"group {g} committed here after SNAPSHOT, and moves too" for g in late["groups"]),
+        *(f"group {g} reads topics that move, and remains: {why}" for g, why in late["remaining"].items()),
+        *(f"topic {topic} remains: {why}" for topic, why in late["not_copied"].items()),
+    ]
+
+
+def repeated(context: Context) -> dict[str, int]:
+    """Return group → offsets committed on the old primary since TRANSLATE; empty if it does not answer."""
+    placed = context.result(StepName.TRANSLATE).get("positions", {})
+    source_names = {target: name for name, target in context.scope.topics.items()}
+    now: Positions = asked_now(
+        context,
+        lambda source: context.run(committed_on_source, source, context.flow, context.known, sorted(placed)),
+        {},
+    )
+    found: dict[str, int] = {}
+    for group, partitions in placed.items():
+        known = {
+            TopicPartition(source_names[at.topic], at.partition): place[0]
+            for at, place in ((partition_of(text), place) for text, place in partitions.items())
+        }
+        moved = (s.offset - known[at] for at, s in now.get(group, {}).items() if at in known)
+        if number := sum(max(0, n) for n in moved):
+            found[group] = number
+    return found

@@ -1,0 +1,105 @@
+"""What a run records when it begins: its term, above all known ones, and who decided, with the votes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+import getpass
+from pathlib import Path
+import socket
+from typing import Any, Final
+
+from drkit.detect.noticeboard import read_notes
+from drkit.detect.speakers import Speakers
+from drkit.detect.votes import Vote
+from drkit.errors import DrkitError
+from drkit.failover.core.context import Context
+from drkit.failover.journal.entries import JournalEntry
+from drkit.failover.journal.topic import JournalTopic
+from drkit.kafka.raw import RawCluster, RawError
+from drkit.repoint import adapters, ask_all
+from drkit.status.facts import term_of
+
+_CANNOT_BE_ASKED: Final = frozenset({"webhook", "command", "print"})
+"""Kinds of repoint ways that accept an endpoint but cannot be queried for the current one."""
+
+
+def least_term(context: Context, folder: Path) -> int:
+    """Return a term above all known ones out of this journal, also in the files of `folder`."""
+    known = term_of(context.state.records)
+    asked = ask_all(adapters(context.settings.failover.repoint))
+    sent = max((a.endpoint.term for a in asked if a.endpoint is not None), default=0)
+    return 1 + max(known, _opposite(context), sent, _of_files(folder))
+
+
+def refused_later(context: Context) -> str:
+    """Return a sentence on receivers that may refuse this run's term after OPEN; empty: none known."""
+    ways = sorted({w.kind for w in context.settings.failover.repoint} & _CANNOT_BE_ASKED)
+    if context.term != 1 or not ways:
+        return ""
+    return (
+        f"this is the first term that is known: receivers by {', '.join(ways)} cannot be asked, and refuse it"
+        " if an earlier failover, whose journal is lost, told them a newer one"
+    )
+
+
+def _of_files(folder: Path) -> int:
+    terms = [0]
+    for path in folder.glob("*.jsonl"):
+        try:
+            with path.open(encoding="utf-8") as file:
+                terms.append(JournalEntry.from_json(file.readline()).term)
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # not a journal, or a truncated one
+    return max(terms)
+
+
+def _opposite(context: Context) -> int:
+    """Return the last term of failovers in the other direction; their journal is on the current source."""
+    source = context.source()
+    if source is None:
+        return 0
+    topic = JournalTopic(source, context.flow.target, context.flow.source)
+    try:
+        found: int = context.run(_read, topic, source)
+    except (DrkitError, RawError):
+        return 0
+    return found
+
+
+async def _read(topic: JournalTopic, _source: RawCluster) -> int:
+    if not await topic.exists():
+        return 0
+    await topic.read()
+    return topic.history.term
+
+
+_OLD_MS: Final = 300_000
+"""A vote older than this does not count for this failover."""
+
+
+def decided(context: Context, told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the decision for the journal.
+
+    :param told: the decision of `drkit watch`, with votes and evidence; empty for a person's command: then
+        the person decides, and the votes are the latest that the observers published
+    :raises DrkitError: the observers' topic cannot be read
+    """
+    if told:
+        return dict(told)
+    now = context.wall()
+    notes = read_notes(context.target_admin(), context.flow, Speakers.of(context.settings))
+    found = [note.body for note in notes.all(Vote)]
+    return {
+        "by": person(),
+        "mode": "by hand",
+        "votes": [v.to_json() for v in found if now - v.at_ms < _OLD_MS],
+    }
+
+
+def person() -> str:
+    """Return who runs this process: user and host."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container whose user has no name
+        user = "somebody"
+    return f"{user} on {socket.gethostname()}"

@@ -1,0 +1,219 @@
+"""Consumer groups on both sides: committed offsets read, written, restored; members seen and removed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from drkit.checkpoints.other_groups import is_consumer
+from drkit.config import FlowSettings
+from drkit.errors import Failed
+from drkit.failover.core.context import Context
+from drkit.failover.core.machine import FAILOVER, StepName
+from drkit.flow_state.copied_topics import CopiedTopics
+from drkit.flow_state.records import CheckpointsRecord
+from drkit.flow_state.state import FlowState
+from drkit.kafka.groups.requests import Committed, Groups, Offsets, failure, leave_groups
+from drkit.kafka.raw import RawCluster
+from drkit.mm2_topics.checkpoint_topic import Checkpoints
+from drkit.model import TopicPartition
+from drkit.offsets.group_guard import OffsetMark, StoredOffset
+
+FROM_SOURCE: Final = "source"
+FROM_CHECKPOINTS: Final = "checkpoints"
+Positions = dict[str, dict[TopicPartition, StoredOffset]]
+"""Group → source partition → committed offset."""
+
+
+class TargetGroup(NamedTuple):
+    """A group on the target."""
+
+    state: str
+    members: tuple[str, ...]
+    """Its members, in words."""
+    stored: dict[TopicPartition, StoredOffset]
+    """Committed offsets by target partition."""
+
+    def own_work(self, source: str, topics: Collection[str]) -> list[TopicPartition]:
+        """Return the partitions of these target topics in which the group committed by itself."""
+        return sorted(
+            at
+            for at, s in self.stored.items()
+            if at.topic in topics and (s.mark is None or s.mark.source != source)
+        )
+
+
+async def committed_on_source(
+    source: RawCluster, flow: FlowSettings, known: CopiedTopics, groups: Collection[str] | None = None
+) -> Positions:
+    """Return the committed offsets of the flow's groups in copied topics.
+
+    :param groups: the only groups to ask about, all of them consumer groups; None: all groups
+    :raises DrkitError: the source refuses the offsets of some group
+    :raises RawError: the source stopped answering
+    """
+    asked = Groups(source)
+    if groups is None:
+        groups = [g for g, x in (await asked.listed()).items() if is_consumer(x)]
+    names = sorted(filter(flow.group_filter.accepts, groups))
+    out: Positions = {}
+    for group, answer in (await asked.committed(names)).items():
+        if answer.value is None:
+            raise failure(answer.error, f"read the offsets of the group {group}", source.alias)
+        mine = {at: StoredOffset(*c) for at, c in answer.value.items() if at.topic in known.topics}
+        if mine:
+            out[group] = mine
+    return out
+
+
+def checkpoints_age(state: FlowState, now_ms: int) -> float | None:
+    """Return the seconds since a round of checkpoints last ended well; None: unknown.
+
+    A round that failed may have written nothing of some groups, so its time says nothing.
+    """
+    last = state.get(CheckpointsRecord)
+    return last.age_seconds(now_ms) if last is not None else None
+
+
+def checkpointed(
+    checkpoints: Checkpoints, flow: FlowSettings, known: CopiedTopics, marks: Positions
+) -> Positions:
+    """Return the groups' committed offsets as recorded on the target: checkpoints, else drkit's marks."""
+    names, accepted = known.upstream, flow.group_filter.accepts
+    out: Positions = {g: dict(p) for g, p in marks.items() if accepted(g)}
+    for group in filter(accepted, checkpoints):
+        for at, seen in checkpoints[group].items():
+            if at.topic in names:
+                place = TopicPartition(names[at.topic], at.partition)
+                out.setdefault(group, {})[place] = StoredOffset(seen.upstream)
+    return out
+
+
+async def marked(
+    target: RawCluster, flow: FlowSettings, known: CopiedTopics, groups: Collection[str] | None = None
+) -> Positions:
+    """Return source offsets by the marks in the committed offsets of groups (None: all) on the target."""
+    asked, names = Groups(target), known.upstream
+    if groups is None:
+        groups = await asked.listed()
+    wanted = sorted(filter(flow.group_filter.accepts, groups))
+    out: Positions = {}
+    for group, answer in (await asked.committed(wanted)).items():
+        for at, offset in (answer.value or {}).items():
+            mark = OffsetMark.of(offset.metadata)
+            if mark is not None and mark.source == flow.source and at.topic in names:
+                place = TopicPartition(names[at.topic], at.partition)
+                out.setdefault(group, {})[place] = StoredOffset(mark.upstream)
+    return out
+
+
+async def on_target(target: RawCluster, groups: Iterable[str]) -> dict[str, TargetGroup]:
+    """Return state, members and offsets of groups on the target. Raises DrkitError: it refuses."""
+    names = list(groups)
+    asked = Groups(target)
+    described, committed = await asked.describe(names), await asked.committed(names)
+    out = {}
+    for group in names:
+        state, offsets = described[group], committed[group]
+        if state.value is None or offsets.value is None:
+            code = state.error or offsets.error
+            raise failure(code, f"ask about the group {group}", target.alias)
+        members = tuple(
+            f"{'static member ' + m.instance if m.instance is not None else m.client or m.id} on {m.host}"
+            for m in state.value.members
+        )
+        out[group] = TargetGroup(state.value.state, members, stored_of(offsets.value))
+    return out
+
+
+def stored_of(offsets: Offsets) -> dict[TopicPartition, StoredOffset]:
+    """Return offsets in the form that the guard uses."""
+    return {at: StoredOffset(*c) for at, c in offsets.items()}
+
+
+def positions_to_json(positions: Mapping[str, Mapping[TopicPartition, StoredOffset]]) -> dict[str, Any]:
+    """Return positions as plain data, for the journal."""
+    return {g: {str(at): [s.offset, s.metadata] for at, s in p.items()} for g, p in positions.items()}
+
+
+def positions_from_json(raw: Mapping[str, Mapping[str, Any]]) -> Positions:
+    """Return positions from the journal's data."""
+    return {g: {partition_of(at): StoredOffset(*s) for at, s in p.items()} for g, p in raw.items()}
+
+
+def partition_of(text: str) -> TopicPartition:
+    """Return the partition with this name, such as ``topic-0``."""
+    topic, _, number = text.rpartition("-")
+    return TopicPartition(topic, int(number))
+
+
+Writes = dict[str, dict[TopicPartition, StoredOffset]]
+"""Group → partition → the offset to write."""
+
+
+async def write(cluster: RawCluster, writes: Writes) -> dict[str, dict[TopicPartition, str]]:
+    """Write and read back; return the offsets that were not stored, with the reason."""
+    groups = Groups(cluster)
+    wanted = {g: {at: Committed(*s) for at, s in p.items()} for g, p in writes.items()}
+    answers = await groups.alter(wanted)
+    stored = await groups.committed(wanted)
+    failed: dict[str, dict[TopicPartition, str]] = {}
+    for group, offsets in wanted.items():
+        codes, kept = answers[group].value or {}, stored[group].value or {}
+        for at, offset in offsets.items():
+            if code := codes.get(at, answers[group].error):
+                failed.setdefault(group, {})[at] = f"Kafka error code {code}"
+            elif kept.get(at) != offset:
+                failed.setdefault(group, {})[at] = f"read back: {kept.get(at)}"
+    return failed
+
+
+async def restore(
+    cluster: RawCluster, source: str, before: Mapping[str, Mapping[str, list[Any] | None]]
+) -> int:
+    """Restore earlier offsets where drkit's, marked with `source`, are still stored; return how many."""
+    groups = Groups(cluster)
+    committed = await groups.committed(before)
+    back: dict[str, dict[TopicPartition, Committed]] = {}
+    number = 0
+    for group, partitions in before.items():
+        gone = []
+        for text, value in partitions.items():
+            at = partition_of(text)
+            now = (committed[group].value or {}).get(at)
+            mark = StoredOffset(*now).mark if now is not None else None
+            if mark is None or mark.source != source:
+                continue  # the group has committed since
+            if value is None:
+                gone.append(at)
+            else:
+                back.setdefault(group, {})[at] = Committed(*value)
+        if gone:
+            await groups.delete_offsets(group, gone)
+            number += len(gone)
+    await groups.alter(back)
+    return number + sum(map(len, back.values()))
+
+
+_SHOWN: Final = 5
+
+
+def evict_members(
+    context: Context,
+    step: StepName,
+    cluster: RawCluster,
+    groups: Iterable[str],
+    command: object = FAILOVER.resume,
+) -> None:
+    """Remove every member of some groups; `command` follows then. Raises Failed: not removed."""
+    found = context.run(on_target, cluster, list(groups))
+    full = {g: t.members for g, t in found.items() if t.members}
+    if not full:
+        return
+    members: dict[str, Any] = {g: list(m) for g, m in full.items()}
+    with context.effect(step, f"evict members from {min(full)}", members=members) as outcome:
+        failed: dict[str, str] = context.run(leave_groups, cluster, list(full))
+        outcome["failed"] = failed
+    if failed:
+        evidence = "; ".join(f"{g}: {why}" for g, why in sorted(failed.items())[:_SHOWN])
+        raise Failed("members_not_removed", where=cluster.alias, evidence=evidence, command=command)

@@ -1,0 +1,328 @@
+"""The fence of an old primary after its failover: applied at first contact, missing, or turned into a guard.
+
+The guard is the fence by ACL of a passive side: clients may not write there, drkit may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final, NamedTuple
+
+from drkit.counted import first_of
+from drkit.errors import ClusterUnreachable, DrkitError, Failed, NotAuthorized, Refused
+from drkit.failover.core.commands import retry_command
+from drkit.failover.core.context import Context
+from drkit.failover.core.machine import StepName
+from drkit.failover.core.request import RunRequest
+from drkit.failover.core.reverse import Reverse, reverse, reverse_state
+from drkit.failover.core.step import StepResult
+from drkit.failover.fencing.choosing import Wish
+from drkit.failover.fencing.methods import (
+    ACL,
+    SIZE,
+    FenceMethod,
+    SizeFence,
+    fence_acls,
+    put_or_delete,
+    recorded_acls,
+    recorded_sizes,
+    refusing_own,
+)
+from drkit.failover.fencing.proof import BY_ACL, Proof, prove, unproven
+from drkit.failover.fencing.source_record import aborted_runs
+from drkit.failover.steps.fence import FenceStep
+from drkit.flow_state.records import (
+    FenceAclsRecord,
+    GuardAclsRecord,
+    PendingFence,
+    PendingLift,
+    ReturnRecord,
+    RoleRecord,
+)
+from drkit.flow_state.returns import still_away
+from drkit.kafka.access.acls import NoAuthorizer, create_acls, delete_acls, is_open, list_acls, own_principals
+from drkit.kafka.access.permissions import CLUSTER_NAME, Need, Resource, missing
+from drkit.kafka.admin import Cluster
+from drkit.next_command import HOW
+from drkit.status.pair.facts import FENCED_HERE
+from drkit.topology.acls import Acl, AclOperation, to_json
+
+_REPLACED: Final = "size replaced"
+_NO_AUTHORIZER: Final = "it has no authorizer"
+BY_COMMAND: Final = "drkit fence pay"
+"""What applies a pending fence without a return."""
+
+
+class LateFence(FenceStep):
+    """The step FENCE after the end of a failover. It never calls the site's stop hook for a silent source.
+
+    :param step: under whose name its effects are journalled
+    """
+
+    def __init__(self, step: StepName = StepName.FENCE) -> None:
+        self.name = step
+        self._replaced: list[str] = []
+
+    def run(self, context: Context) -> StepResult:
+        self._replaced = []
+        done = super().run(context)
+        if not self._replaced:
+            return done
+        note = f"max.message.bytes is as before: an ACL fences {first_of(self._replaced)} now"
+        return StepResult(done.evidence, (*done.notes, note))
+
+    def replaces(self, context: Context) -> frozenset[str]:
+        """Return the topics that :meth:`run` converts from size fence to ACL fence. Raises Refused."""
+        if not (standing := fenced_sizes(context)):
+            return frozenset()
+        method = self.method(context)
+        return frozenset(standing) if method is not None and method.name == ACL else frozenset()
+
+    def by_size(self, context: Context) -> frozenset[str]:
+        """Return the topics that :meth:`run` would fence by size. Raises Refused: as :meth:`run`."""
+        topics = context.scope.topics
+        method = self.method(context) if topics else None
+        if method is None or method.name != SIZE:
+            return frozenset()
+        return frozenset(method.details(topics)["sizes"])
+
+    def _wish(self, context: Context) -> Wish:
+        """A return copies through the fence and can wait; what is paid outside one is needed now."""
+        how = context.settings.failover.fence
+        return Wish(how.means, how.canary, self.name is StepName.FENCE, self._command(context))
+
+    def _proven(self, context: Context, method: FenceMethod | None, seconds: float) -> Proof:
+        """The proof; a size that drkit has put up earlier goes where the ACLs alone are seen to refuse.
+
+        It may be of a moment in which drkit could not list the ACLs, and it refuses drkit's records, too.
+        """
+        proof, sizes = super()._proven(context, method, seconds), fenced_sizes(context)
+        if method is None or method.name != ACL or not sizes or not proof.is_whole:
+            return proof
+        canary, topics = context.settings.failover.fence.canary, context.scope.topics
+        if not prove(context.source_settings, canary, topics, seconds, context.clock, BY_ACL).is_whole:
+            return proof
+        size = SizeFence(context.source_settings, context.state)
+        with context.effect(self.name, _REPLACED, sizes=sizes) as outcome:
+            size.remove({"sizes": sizes})
+            outcome["lifted"] = sorted(sizes)
+        proof = super()._proven(context, method, seconds)
+        if not proof.is_whole:
+            size.apply({"sizes": sizes})
+            return proof
+        self._replaced = sorted(sizes)
+        return proof
+
+    def _command(self, context: Context) -> str:
+        return BY_COMMAND if self.name is StepName.FENCE else str(retry_command(context))
+
+    def _silent(self, context: Context) -> StepResult:
+        raise not_answering(context, self._command(context))
+
+    def _unproven(self, context: Context, proof: Proof) -> StepResult:
+        if proof.is_unknown:
+            raise not_answering(context, self._command(context), proof.places)
+        raise unproven(proof, context.flow.source, self._command(context))
+
+
+def fenced_sizes(context: Context) -> dict[str, str | None]:
+    """Topics of the scope that drkit has fenced by size, with what was set before."""
+    return {t: v for t, v in recorded_sizes(context.state).items() if t in context.scope.topics}
+
+
+def not_answering(context: Context, command: object, evidence: str = "") -> ClusterUnreachable:
+    """Return the error of a silent old primary; `command` follows, `evidence`: what was asked."""
+    return ClusterUnreachable(
+        "old_primary_unreachable",
+        where=context.flow.source,
+        evidence=evidence or context.source_error,
+        hint=f"bring it back, or keep its listeners closed, then: {command}",
+    )
+
+
+def nothing_keeps_off(context: Context, by_size: Collection[str]) -> Refused:
+    """Return the error of a failback whose fence by size of some topics has to be lifted for the copy."""
+    cut, seen = "cut clients off by other means (listener, DNS, network), then say how", _authorizer(context)
+    if seen != _NO_AUTHORIZER:
+        cut = (
+            "let drkit's principal DESCRIBE and ALTER the cluster, and ACLs hold for the canary (means"
+            f" and canary in [failover.fence]), then: {retry_command(context)}; or {cut}"
+        )
+    return Refused(
+        "late_fence_refuses_drkit",
+        where=f"{context.flow.source}: {first_of(by_size)}",
+        evidence=f"{seen}; its fence, {SIZE} = 0, has to be lifted for the copy",
+        cut=cut,
+        command=retry_command(context, RunRequest(clients_cut=HOW)),
+    )
+
+
+def _authorizer(context: Context) -> str:
+    try:
+        list_acls(context.source_settings)
+    except NoAuthorizer:
+        return _NO_AUTHORIZER
+    except NotAuthorized:
+        return "it has an authorizer, whose ACLs drkit may not list"
+    return "it has an authorizer, but no ACL was proven to fence it"
+
+
+def left_open(context: Context, fenced_by: Mapping[str, str]) -> list[str]:
+    """Return the promoted source topics that take writes though their fence is on no record, sorted.
+
+    Not those that are copied back since: the flow in the other direction has to write there. Not those of a
+    run that was aborted at the source: clients write there.
+
+    :param fenced_by: run → how its step FENCE ended
+    :raises DrkitError: the source does not tell
+    """
+    state = context.state
+    roles = state.records.readable(RoleRecord)
+    pending = [r for r in (state.get(PendingFence), state.get(PendingLift)) if r is not None]
+    accounted = {*recorded_sizes(state), *(a.name for a in recorded_acls(state))}
+    accounted |= {topic for record in pending for topic in record.topics}
+    copies = {topic: known[0] for topic, known in context.known.topics.items()}
+    wanted = off_record({t: r for t, r in roles.items() if t not in accounted}, copies, fenced_by)
+    if not wanted:
+        return []
+    returned = reverse_state(context).all(ReturnRecord)
+    found = still_away(wanted, copies, returned)
+    if not found or context.source() is None:
+        return []
+    proof = prove(context.source_settings, context.settings.failover.fence.canary, sorted(found))
+    takes = {at.topic for at in proof.taking}
+    ended = aborted_runs(context) if takes else frozenset()
+    return sorted(t for t in takes if found[t].run_id not in ended)
+
+
+def off_record(
+    roles: Mapping[str, RoleRecord], copies: Mapping[str, str], fenced_by: Mapping[str, str]
+) -> dict[str, RoleRecord]:
+    """Those topics without a fence on record that a failover has promoted and fenced. Pure.
+
+    :param roles: of the topics without a fence on record
+    :param copies: source topic → its copy
+    :param fenced_by: run → how its step FENCE ended
+    """
+    return {
+        topic: role
+        for topic, role in roles.items()
+        if role.is_promoted and topic in copies and fenced_by.get(role.run_id, "") in FENCED_HERE
+    }
+
+
+GUARD: Final = "guard"
+
+
+class _Change(NamedTuple):
+    """What turns the fence of some topics into their guard."""
+
+    fence: frozenset[Acl]
+    """On record in the flow's state."""
+    guard: frozenset[Acl]
+    """On record in that of the reverse flow, of other topics, or of a try before."""
+    wanted: frozenset[Acl]
+    created: frozenset[Acl]
+    deleted: frozenset[Acl]
+    """The fence's ACLs that the guard has not; they may be gone already."""
+
+
+def refuse_unguarded(context: Context, back: Reverse, topics: Collection[str]) -> None:
+    """Refuse topics whose guard could not be put up. Changes nothing. Raises Refused or DrkitError."""
+    change = _change(context, back, topics)
+    if change is None or not (change.created or change.deleted):
+        return
+    alter = Need(Resource.CLUSTER, CLUSTER_NAME, AclOperation.ALTER, "make the fence its guard")
+    if missing(context.source_settings, [alter]):
+        raise _no_right(context, alter.operation)
+
+
+def keep_guard(context: Context, back: Reverse, topics: Collection[str], effect: str) -> None:
+    """Give drkit back its right to write under the fence, and record the fence as the reverse flow's guard.
+
+    The switchover back lifts it there. Nothing happens where the fence is not one of ACLs.
+
+    :param effect: its name in the journal
+    :raises Refused: the fence would refuse drkit itself, whose principal is not known; or it is hidden
+    :raises DrkitError: the old primary does not answer, or refuses
+    """
+    change = _change(context, back, topics)
+    if change is None:
+        return
+    settings, fence, wanted = context.source_settings, change.fence, change.wanted
+    with context.effect(StepName.BEGIN, effect, guard=to_json(wanted), fence=to_json(fence)) as outcome:
+        # On record before it differs from the fence, so that the switchover back lifts all that may exist.
+        _record(back, change.guard | fence | wanted)
+        _judge(context, create_acls(settings, sorted(change.created)))
+        _judge(context, delete_acls(settings, sorted(change.deleted)))
+        _record(back, (change.guard - fence) | wanted)
+        left = recorded_acls(context.state) - fence
+        put_or_delete(context.state, FenceAclsRecord(left), needed=bool(left))
+        outcome["guard"] = len(wanted)
+
+
+def _change(context: Context, back: Reverse, topics: Collection[str]) -> _Change | None:
+    """What is to be changed; None: no ACL fences these topics."""
+    fence = frozenset(a for a in recorded_acls(context.state) if a.name in topics)
+    if not fence:
+        return None
+    settings = context.source_settings
+    _, writer = context.settings.task_sides(back.flow)
+    try:
+        existing = list_acls(settings).acls
+    except NotAuthorized as error:
+        raise _no_right(context, AclOperation.DESCRIBE) from error
+    own = own_principals(settings, writer)
+    known = back.state.get(GuardAclsRecord)
+    guard = known.acls if known is not None else frozenset()
+    others = existing - fence - guard
+    wanted = fence_acls(
+        topics, others, is_open=bool(is_open(Cluster.connect(settings))), own=own, spare_own=True
+    )
+    if not own or refusing_own(wanted, own):
+        raise Refused(
+            "fence_refuses_drkit",
+            where=settings.alias,
+            evidence="drkit's principal there is not known"
+            if not own
+            else first_of(str(a) for a in refusing_own(wanted, own)),
+            alias=settings.alias,
+        )
+    wanted = frozenset(wanted - others)
+    return _Change(fence, guard, wanted, wanted - existing, fence - wanted)
+
+
+def _no_right(context: Context, operation: AclOperation) -> Refused:
+    evidence = f"drkit's principal has no {operation.name} on the cluster"
+    return Refused("guard_not_authorized", where=context.flow.source, evidence=evidence)
+
+
+def fence_again(context: Context, topics: Collection[str]) -> list[str]:
+    """Record the guard of topics that do not return as the fence of the flow again; returns these topics.
+
+    A run that dies while the fence becomes the guard leaves both. Repeated, it changes nothing.
+
+    :raises DrkitError: the old primary does not answer, or refuses
+    """
+    with reverse(context) as back:
+        known = back.state.get(GuardAclsRecord)
+        mine = frozenset(a for a in known.acls if a.name in topics) if known is not None else frozenset()
+        if known is None or not mine:
+            return []
+        # On record twice rather than not at all.
+        context.state.put(FenceAclsRecord(recorded_acls(context.state) | mine))
+        _judge(context, create_acls(context.source_settings, sorted(mine)))
+        _record(back, known.acls - mine)
+    return sorted({a.name for a in mine})
+
+
+def _record(back: Reverse, acls: frozenset[Acl]) -> None:
+    known = back.state.get(GuardAclsRecord)
+    if known is None or known.acls != acls:
+        back.state.put(GuardAclsRecord(acls))
+
+
+def _judge(context: Context, refused: dict[Acl, DrkitError]) -> None:
+    if refused:
+        evidence = first_of(f"{acl}: {error.evidence}" for acl, error in refused.items())
+        raise Failed("guard_failed", where=context.flow.source, evidence=evidence)

@@ -1,0 +1,165 @@
+"""REPLAY and DONE: exported records are appended to the new primary if that was decided; who copies it.
+
+REPLAY killed anywhere and repeated appends each record once: the progress is in the transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from functools import partial
+from typing import Any, Final
+
+from drkit.config import FlowSettings
+from drkit.counted import counted, first_of
+from drkit.failover.checks.run_opening import person
+from drkit.failover.core.context import Context
+from drkit.failover.core.machine import RETURN, StepName
+from drkit.failover.core.request import Disposition
+from drkit.failover.core.reverse import reverse
+from drkit.failover.core.step import Step, StepEffect, StepResult
+from drkit.failover.old_primary.lost_tail import Saved, forget_saved, to_append
+from drkit.failover.returning.begin import LIFT
+from drkit.failover.returning.deciding import decided
+from drkit.failover.returning.replays import of_own_export, planned_replay, tell_replay
+from drkit.failover.returning.scope import promoted
+from drkit.flow_state.lease.watch import replicator_of
+from drkit.flow_state.records import ReturnRecord
+from drkit.flow_state.returns import still_away
+from drkit.flow_state.unreplayed import UnreplayedEnd
+from drkit.kafka.transactions import hanging
+from drkit.replay.run import note_replayed
+from drkit.replay.writer import Results
+
+_APPENDS: Final = (Disposition.REPLAY, Disposition.QUARANTINE)
+_ENDS: Final = {
+    Disposition.REPLAY: UnreplayedEnd.REPLAYED, Disposition.QUARANTINE: UnreplayedEnd.QUARANTINED,
+}  # fmt: skip
+
+
+class ReplayStep(Step):
+    """See the module."""
+
+    name = StepName.REPLAY
+
+    def plan(self, context: Context) -> list[StepEffect]:
+        return [
+            StepEffect(f"append exported records of {topic}", context.flow.target, str(disposition))
+            for disposition in _APPENDS
+            for topic in of_own_export(context, _topics(context, disposition))
+        ]
+
+    def run(self, context: Context) -> StepResult:
+        evidence: dict[str, Any] = {}
+        notes: list[str] = []
+        for disposition in _APPENDS:
+            for each in to_append(context, disposition):
+                evidence[f"{disposition} {each.name}"] = found = self._append_earlier(
+                    context, disposition, each
+                )
+                notes += _notes(f"{disposition} of {each.topic} from {each.record.manifest}", found)
+            if topics := of_own_export(context, _topics(context, disposition)):
+                evidence[disposition] = found = self._append(context, disposition, topics)
+                notes += _notes(disposition, found)
+        return StepResult(evidence, tuple(notes))
+
+    def undo(self, context: Context) -> StepResult:
+        """What was appended stays."""
+        if not context.effects(self.name):
+            return StepResult()
+        note = f"exported records that were appended to {context.flow.target} stay there"
+        return StepResult({"pending": note}, (note,))
+
+    def _append(self, context: Context, disposition: Disposition, topics: Collection[str]) -> dict[str, Any]:
+        with (
+            context.effect(self.name, disposition.value, topics=sorted(topics)) as outcome,
+            planned_replay(context, disposition, topics) as (replayer, plan),
+        ):
+            outcome.update(_numbers(replayer.run(plan, partial(tell_replay, context, self.name))))
+        return dict(outcome)
+
+    def _append_earlier(self, context: Context, disposition: Disposition, each: Saved) -> dict[str, Any]:
+        with (
+            context.effect(self.name, f"{disposition} {each.name}", manifest=each.record.manifest) as outcome,
+            planned_replay(context, disposition, [each.topic], earlier=each) as (replayer, plan),
+        ):
+            done = replayer.run(plan, partial(tell_replay, context, self.name))
+            note_replayed(context.state, plan.export, done, _ENDS[disposition], person(), context.wall)
+            outcome.update(_numbers(done))
+        return dict(outcome)
+
+
+def _topics(context: Context, disposition: Disposition) -> list[str]:
+    """Topics whose records are appended now; a tail that was kept was appended in BEGIN."""
+    return sorted(t for t, d in decided(context).items() if d.disposition is disposition and not d.keeps)
+
+
+def _numbers(done: Results) -> dict[str, dict[str, int]]:
+    return {
+        str(at): {"appended": r.appended, "already": r.already, "kept back": r.skipped_changed_keys}
+        for at, r in sorted(done.items())
+    }
+
+
+def _notes(disposition: str, found: dict[str, dict[str, int]]) -> list[str]:
+    appended, already, kept = (
+        sum(r[what] for r in found.values()) for what in ("appended", "already", "kept back")
+    )
+    notes = [f"{disposition}: {counted(appended, 'record')} appended, {already} were there already"]
+    if kept:
+        notes.append(f"{counted(kept, 'record')} left out: clients have written newer values of their keys")
+    return notes
+
+
+class ProtectedStep(Step):
+    """See the module."""
+
+    name = StepName.DONE
+
+    def plan(self, context: Context) -> list[StepEffect]:
+        return [StepEffect("say who copies", f"{context.flow.target}->{context.flow.source}")]
+
+    def run(self, context: Context) -> StepResult:
+        forget_saved(context)
+        with reverse(context) as back:
+            runner = replicator_of(back.state.records, context.wall())
+            done = back.state.all(ReturnRecord)
+        host = runner.host if runner is not None and runner.alive else ""
+        others = {t: role for t, role in promoted(context).items() if t not in context.scope.topics}
+        copies = {topic: known[0] for topic, known in context.known.topics.items()}
+        left = list(still_away(others, copies, done))
+        lines = [*copied_by(context.flow, context.scope.topics.values(), host, left), *self._hanging(context)]
+        return StepResult({"next": lines, "copied_by": host}, tuple(lines))
+
+    def _hanging(self, context: Context) -> list[str]:
+        """What is to be done before a switchover back, where the fence was one by size."""
+        source = context.source()
+        lifted = any(name.startswith(LIFT) for name in context.effects(StepName.BEGIN))
+        if not lifted or source is None:
+            return []
+        found: dict[str, int] = context.run(hanging, source, context.scope.topics, context.wall())
+        if not found:
+            return []
+        brokers = ", ".join(map(str, sorted(set(found.values()))))
+        what = f"before a switchover back restart broker {brokers} of {context.flow.source}"
+        return [f"{what}: the fence refused markers of {first_of(sorted(found))}"]
+
+
+def copied_by(flow: FlowSettings, topics: Iterable[str], host: str, left: Sequence[str]) -> list[str]:
+    """What protects the new primary after a return. Pure.
+
+    :param flow: the flow that was failed over
+    :param topics: those that have returned, by their names on the new primary
+    :param host: where a replicator of the flow back lives; empty: none does
+    :param left: promoted topics that have not returned, by their names on the old primary
+    """
+    back = f"{flow.target}->{flow.source}"
+    if host:
+        some = first_of(sorted(topics))
+        line = f"{back} on {host} copies {some}: protected once drkit status says PROTECTED of them"
+    else:
+        line = f"{flow.target} is not protected until it is copied: drkit replicate --flow '{back}'"
+    if not left:
+        return [line]
+    some, it = counted(len(left), "other topic", "has"), "it" if len(left) == 1 else "them"
+    what = f"{some} not returned, and nothing copies {it} ({first_of(sorted(left))})"
+    return [line, f"{what}: {RETURN.typed('--flow', flow.name)}"]

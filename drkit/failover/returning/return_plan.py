@@ -1,0 +1,277 @@
+"""What a failback would copy, keep and give up, topic by topic; also while the old primary is away."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+from drkit.errors import DrkitError, Refused
+from drkit.failover.core.context import Context
+from drkit.failover.core.request import Method
+from drkit.failover.loss.findings import DivergenceState
+from drkit.failover.new_primary.costs import (
+    CopyRate,
+    MethodCost,
+    PartitionSize,
+    chosen_cost,
+    costs_of,
+    rate_of,
+)
+from drkit.failover.old_primary.lost_tail import Gone, gone_of, is_given_up
+from drkit.failover.returning.compare import CompareStep, NeedsMethod, cuts_of
+from drkit.failover.returning.contact import clients_cut, ends_now, fenced_by_size
+from drkit.failover.returning.deciding import allowed, methods_of, undecided, unsound_of
+from drkit.failover.returning.gates import early_groups, late_groups, refuse_lagging_replicas
+from drkit.failover.returning.replays import left_notes
+from drkit.flow_state.records import HeldSettingsRecord, RoleRecord
+from drkit.kafka.raw import RawError
+from drkit.kafka.requests import metadata
+from drkit.model import TopicPartition
+from drkit.status.lag.source import Ends
+from drkit.status.pair.delta import PartitionDelta, bound_of
+from drkit.status.pair.model import DeltaBound
+from drkit.status.pair.reading import DeltaLook, retention_of, volumes
+
+
+@dataclass(frozen=True)
+class TopicOutlook:
+    """One topic of the old primary. Numbers of offsets are upper bounds of records."""
+
+    topic: str
+    promoted_ms: int
+    planned: bool
+    partitions: int
+    delta: int
+    """Offsets that clients wrote on the new primary since: what every method copies."""
+    whole: int
+    """Offsets that the new primary has: what a rebuilt topic copies."""
+    found: Mapping[str, int] = field(default_factory=dict)
+    """Class → partitions; empty: the old primary does not answer."""
+    only_old: int | None = None
+    """Records that only the old primary has; None: unknown until it answers."""
+    only_old_bytes: int | None = None
+    removed: int | None = None
+    """Offsets of such records that its retention has removed."""
+    exported: int = 0
+    """Such records that it has no more and an earlier export has: nothing is decided about them."""
+    gone: str = ""
+    """What it has no more, and where that is; empty: nothing."""
+    left: tuple[str, ...] = ()
+    """What earlier returns have left in exports, and what was given up of it."""
+    methods: Mapping[str, int] = field(default_factory=dict)
+    """Method → partitions, as chosen or by default."""
+    copies: int | None = None
+    """Offsets that these methods copy."""
+    emptied: int = 0
+    gives_up: str = ""
+    """What the old primary loses with these methods."""
+    early_groups: tuple[str, ...] = ()
+    """Groups that the method trim would leave without a position."""
+    appended: int = 0
+    """Records of kept tails that are appended to the new primary."""
+    late_groups: tuple[str, ...] = ()
+    """Groups that the method keep leaves without a position until they have read the appended tail."""
+    unknown: str = ""
+    """Why the old primary could not be compared; empty: it was."""
+    costs: Mapping[str, MethodCost] = field(default_factory=dict)
+    """Method → what it would send if it were walked for all partitions."""
+    chosen: MethodCost | None = None
+    """What these methods send; None: unknown until it answers."""
+    bound: DeltaBound | None = None
+    """Until when the new primary keeps the delta whole; None: it has none of the topic."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The outlook as plain data."""
+        found = asdict(replace(self, costs={}, chosen=None, bound=None))
+        found["costs"] = {name: cost._asdict() for name, cost in self.costs.items()}
+        found["chosen"] = None if self.chosen is None else self.chosen._asdict()
+        found["bound"] = None if self.bound is None else self.bound._asdict()
+        return found
+
+
+class Missing(NamedTuple):
+    """What a person has to say, besides what was said, before the return is taken."""
+
+    dispositions: tuple[str, ...] = ()
+    histories: tuple[str, ...] = ()
+    """Topics of which records are gone, and in no export: they are given up by name."""
+    export_to: bool = False
+    """There are records to export, and no place for them."""
+    reason: bool = False
+    clients_cut: str = ""
+    """Why it has to be said how clients are kept off the old primary; empty: it need not."""
+    undecided: str = ""
+    """The evidence with which the return would be refused; empty: nothing is undecided."""
+
+
+class Outlook(NamedTuple):
+    """What a return would do."""
+
+    topics: list[TopicOutlook]
+    rate: CopyRate
+    """By which seconds are computed."""
+    missing: Missing = Missing()
+    refused: tuple[str, ...] = ()
+    """Why the return would not begin as it was asked for."""
+    saves: bool = True
+    """Whether one that is decided later would begin all the same."""
+
+
+def outlook(context: Context) -> Outlook:
+    """Return what a failback of the scope would do. Changes nothing. Raises DrkitError: no answer."""
+    context.state.load()
+    names = list(context.scope.topics.values())
+    ends: dict[TopicPartition, Ends] = context.run(ends_now, context.target, names)[0]
+    sizes, bounds, rate = _sizes(context, ends), _bounds(context), rate_of(context)
+    wrong, why = _looked_at(context)
+    lost = gone_of(context, (u.tail for u in wrong)) if wrong is not None else {}
+    found = []
+    for name in sorted(context.scope.topics):
+        topic = _of(context, name, ends, wrong, why, lost.get(name))
+        mine = {at.partition: size for at, size in sizes.items() if at.topic == name}
+        topic = replace(topic, costs=costs_of(mine.values(), rate), bound=bounds.get(name))
+        if wrong is not None:
+            methods = {at.partition: m for at, m in methods_of(context, wrong).items() if at.topic == name}
+            topic = replace(topic, chosen=chosen_cost(mine, methods, rate))
+        found.append(topic)
+    if wrong is None:
+        return Outlook(found, rate)
+    return Outlook(found, rate, *_asked(context, wrong, lost))
+
+
+def _asked(
+    context: Context, wrong: Sequence[NeedsMethod], lost: Mapping[str, Gone]
+) -> tuple[Missing, tuple[str, ...], bool]:
+    """What is missing of what the return needs, why it would be refused besides, and whether it saves."""
+    refused: list[str] = []
+    by_size: list[str] = []
+    cut, methods = "", methods_of(context, wrong)
+    with _noted(context, refused):
+        by_size = fenced_by_size(context)
+    try:
+        clients_cut(context, by_size)
+    except Refused as error:
+        cut = f"{error.what}: {error.evidence}"
+    with _noted(context, refused):
+        allowed(context, wrong)
+    saves = not refused
+    with _noted(context, refused):
+        refuse_lagging_replicas(context, {at.topic for at, m in methods.items() if m.empties})
+    said, open_ = context.request, undecided(context, wrong, methods)
+    missing = Missing(
+        tuple(sorted(open_.topics)) if open_ is not None else (),
+        tuple(t for t, g in sorted(lost.items()) if g.lost and not is_given_up(said, t)),
+        export_to=any(u.has_tail for u in wrong) and not said.export_to,
+        reason=open_ is not None and open_.needs_reason,
+        clients_cut=cut,
+        undecided=open_.evidence if open_ is not None else "",
+    )
+    return missing, tuple(refused), saves
+
+
+@contextmanager
+def _noted(context: Context, refused: list[str]) -> Iterator[None]:
+    """Add the error that a look raises to a list: the plan shows what it can."""
+    try:
+        yield
+    except RawError as error:
+        refused.append(f"{context.flow.source} stopped answering: {error!r}")
+    except DrkitError as error:
+        refused.append("; ".join(filter(None, (f"{error.what}: {error.evidence}", error.hint))))
+
+
+def _sizes(context: Context, ends: Mapping[TopicPartition, Ends]) -> dict[TopicPartition, PartitionSize]:
+    topics = context.run(metadata, context.target, sorted({at.topic for at in ends}))
+    bytes_of: dict[TopicPartition, int] = context.run(volumes, context.target, topics)
+    names, cuts = {target: name for name, target in context.scope.topics.items()}, cuts_of(context)
+    found = {}
+    for at, e in ends.items():
+        mine = TopicPartition(names[at.topic], at.partition)
+        delta = PartitionDelta(cuts.get(mine, e.start), e.start, e.end, size=bytes_of.get(at))
+        found[mine] = PartitionSize(delta.size, delta.bytes)
+    return found
+
+
+def _bounds(context: Context) -> dict[str, DeltaBound]:
+    """Until when the new primary keeps the delta, by names on the old one; as `drkit status` says it."""
+    roles, held = context.state.all(RoleRecord), context.state.all(HeldSettingsRecord)
+    by_target = {target: roles[name] for name, target in context.scope.topics.items()}
+    settings = retention_of(context.target_settings, by_target)
+    look = partial(DeltaLook().partitions, sizes=True)
+    parts: dict[str, list[PartitionDelta]] = context.run(look, context.target, by_target)
+    return {
+        name: bound_of(settings[target], parts[target], roles[name].at_ms, context.wall(), held.get(name))
+        for name, target in context.scope.topics.items()
+        if target in settings and target in parts
+    }
+
+
+def _looked_at(context: Context) -> tuple[list[NeedsMethod] | None, str]:
+    if context.source() is None:
+        return None, f"{context.flow.source} does not answer: {context.source_error}"
+    try:
+        CompareStep().plan(context)
+        return unsound_of(context), ""
+    except RawError as error:
+        return None, f"{context.flow.source} stopped answering: {error!r}"
+    except DrkitError as error:
+        return None, f"{error.what}: {error.evidence}"
+
+
+def _of(
+    context: Context, name: str, ends: Mapping[TopicPartition, Ends], wrong: list[NeedsMethod] | None,
+    why: str, lost: Gone | None,
+) -> TopicOutlook:  # fmt: skip
+    role, cuts = context.state.all(RoleRecord)[name], cuts_of(context)
+    target = context.scope.topics[name]
+    mine = {at.partition: e for at, e in ends.items() if at.topic == target}
+    delta = {p: max(0, e.end - cuts.get(TopicPartition(name, p), e.start)) for p, e in mine.items()}
+    whole = {p: e.end - e.start for p, e in mine.items()}
+    base = TopicOutlook(
+        name, role.at_ms, bool(role.planned), len(mine), sum(delta.values()), sum(whole.values()), unknown=why
+    )
+    if wrong is None:
+        return base
+    tails = [u for u in wrong if u.at.topic == name]
+    methods = {at.partition: m for at, m in methods_of(context, wrong).items() if at.topic == name}
+    refuses = {u.at.partition for u in tails if u.tail.found is DivergenceState.MORE}
+    clean = len(mine.keys() - {u.at.partition for u in tails})
+    kinds = Counter(u.tail.found.value for u in tails) + Counter(clean=clean)
+    copies = sum(whole[p] if methods.get(p) is Method.REBUILD else n for p, n in delta.items())
+    trimmed = {TopicPartition(name, p) for p, m in methods.items() if m is Method.TRIM}
+    kept = {TopicPartition(name, p) for p, m in methods.items() if m is Method.KEEP}
+    by_method = Counter(methods.get(p, Method.DELTA).value for p in mine)
+    return replace(
+        base,
+        found=dict(kinds),
+        only_old=sum(u.tail.records for u in tails),
+        only_old_bytes=sum(u.tail.bytes for u in tails),
+        removed=sum(u.tail.removed for u in tails),
+        exported=lost.records if lost is not None else 0,
+        gone=lost.in_words if lost is not None else "",
+        left=tuple(left_notes(context, [name])) if lost is None or not lost.exported else (),
+        methods=dict(by_method),
+        copies=copies,
+        emptied=sum(m.empties for p, m in methods.items() if p not in refuses),
+        gives_up=_given_up(
+            [u for u in tails if u.at not in kept and u.at.partition not in refuses], lost, trimmed
+        ),
+        early_groups=tuple(early_groups(context, trimmed)) if trimmed else (),
+        appended=sum(u.tail.records for u in tails if u.at in kept),
+        late_groups=tuple(late_groups(context, kept)) if kept else (),
+    )
+
+
+def _given_up(tails: Iterable[NeedsMethod], lost: Gone | None, trimmed: Iterable[TopicPartition]) -> str:
+    said = []
+    if sum(u.tail.records for u in tails):
+        said.append("the records that only it has, unless they are replayed; they are exported first")
+    if lost is not None and lost.lost:
+        said.append(f"up to {lost.offsets_lost} more that it has no more, and that no export has")
+    if any(True for _ in trimmed):
+        said.append("what is older than the failover, in trimmed partitions")
+    return "; ".join(said)

@@ -1,0 +1,332 @@
+"""REPOINT, VERIFY and DONE: clients are sent to the new primary, it is checked, next steps are named.
+
+DONE never advises to copy back by hand: the reverse flow leaves out what was promoted until a failback has
+begun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+import uuid
+
+from drkit.counted import counted, first_of
+from drkit.detect.canary import TOPIC, ensure_canary, placed, probe_write
+from drkit.detect.seen import ProbeOutcome
+from drkit.endpoint import Endpoint
+from drkit.errors import Failed, Refused
+from drkit.failover.checks.late_groups import repeated, too_late
+from drkit.failover.core.context import Context, StepProgress
+from drkit.failover.core.machine import StepName
+from drkit.failover.core.step import Step, StepEffect, StepResult
+from drkit.failover.fencing.methods import SIZE
+from drkit.failover.fencing.proof import WRITABLE, code_name, write_codes
+from drkit.failover.groups.offsets import TargetGroup, on_target, partition_of
+from drkit.flow_state.returns import to_reprotect
+from drkit.kafka.codes import TOPIC_AUTHORIZATION_FAILED
+from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.requests import describe_cluster, metadata
+from drkit.repoint import RepointOutcome, Result, adapters, endpoint_of, tell_all
+
+
+class RepointStep(Step):
+    """See the module."""
+
+    name = StepName.REPOINT
+
+    def plan(self, context: Context) -> list[StepEffect]:
+        endpoint, ways = _endpoint(context), _ways(context)
+        text = f"publish {endpoint.cluster} ({endpoint.bootstrap_servers}), term {endpoint.term}"
+        renamed = ", ".join(f"{a} is called {b} there" for a, b in _renamed(context).items())
+        return [StepEffect(text, way.adapter.name, renamed) for way in ways] or [
+            StepEffect("no client endpoint configured", _no_way(context), "move clients by other means")
+        ]
+
+    def run(self, context: Context) -> StepResult:
+        endpoint, ways = _endpoint(context), _ways(context)
+        if not ways:
+            note = f"no client was repointed: {_no_way(context)}; move the clients by other means"
+            return StepResult({"endpoint": endpoint.as_dict(), "ways": []}, (note, *_names(context)))
+
+        def on_outcome(outcome: RepointOutcome) -> None:
+            context.tell(
+                StepProgress(self.name, f"{outcome.name}: {outcome.result}", {"tries": outcome.tries})
+            )
+
+        with context.effect(self.name, "tell", endpoint=endpoint.as_dict()) as told:
+            outcomes = tell_all(ways, endpoint, on_outcome=on_outcome, clock=context.clock)
+            told["ways"] = [
+                {
+                    "name": o.name,
+                    "result": o.result.value,
+                    "tries": o.tries,
+                    "seconds": o.seconds,
+                    "error": _said(o),
+                }
+                for o in outcomes
+            ]
+        _judge(outcomes)
+        notes = [f"{o.name} repointed ({o.result})" for o in outcomes]
+        return StepResult({"endpoint": endpoint.as_dict(), "ways": told["ways"]}, (*notes, *_names(context)))
+
+
+def _ways(context: Context) -> Any:
+    scope = context.scope
+    late = context.result(StepName.TRANSLATE).get("positions", {})  # with groups that came after SNAPSHOT
+    return adapters(
+        context.settings.failover.repoint,
+        None if scope.whole_flow else {*scope.groups, *late},
+        scope.topics,
+        say=lambda line: context.tell(StepProgress(StepName.REPOINT, line)),
+    )
+
+
+def _no_way(context: Context) -> str:
+    is_empty = not context.settings.failover.repoint
+    return "failover.repoint is empty" if is_empty else "no way of failover.repoint is for what moves"
+
+
+def _endpoint(context: Context) -> Endpoint:
+    """Return the endpoint with every copied topic: clients that moved earlier may read the same file."""
+    flow = context.flow
+    context.state.load()
+    known = {t: target for t, (target, *_) in context.known.topics.items() if not flow.is_heartbeats(t)}
+    return endpoint_of(
+        context.settings.cluster(context.flow.target),
+        term=context.term,
+        cluster_id=context.run(describe_cluster, context.target).cluster_id,
+        topics={**known, **context.scope.topics},
+    )
+
+
+def _renamed(context: Context) -> dict[str, str]:
+    return {a: b for a, b in context.scope.topics.items() if a != b}
+
+
+def _names(context: Context) -> tuple[str, ...]:
+    return tuple(f"topic {a} is called {b} on {context.flow.target}" for a, b in _renamed(context).items())
+
+
+def _said(outcome: RepointOutcome) -> str:
+    error = outcome.error
+    return "" if error is None else f"{error.what} ({error.evidence})" if error.evidence else error.what
+
+
+def _judge(outcomes: list[RepointOutcome]) -> None:
+    open_ = [o for o in outcomes if not o.result.is_done]
+    if not open_:
+        return
+    named = "; ".join(f"{o.name}: {_said(o) or o.result}" for o in open_)
+    refused = [o for o in open_ if o.result is Result.REFUSED]
+    if refused:
+        error = refused[0].error
+        raise Refused(
+            "newer_term",
+            where=", ".join(o.name for o in refused),
+            evidence=error.evidence if error is not None else named,
+            count=len(refused),
+            total=len(outcomes),
+        )
+    raise Failed(
+        "repoint_failed",
+        where=", ".join(o.name for o in open_),
+        evidence=named,
+        count=len(open_),
+        total=len(outcomes),
+    )
+
+
+_PAUSE_SECONDS: Final = 0.5
+_CANARY_PAUSE_SECONDS: Final = 0.05
+_TELL_SECONDS: Final = 2.0
+_CANARY_MS: Final = 5000
+_CANARY_SECONDS: Final = 10.0
+_SHOWN: Final = 5
+_WORKS: Final = "works"
+
+
+class VerifyStep(Step):
+    """See the module."""
+
+    name = StepName.VERIFY
+
+    def plan(self, context: Context) -> list[StepEffect]:
+        target, seconds = context.flow.target, context.settings.failover.verify_seconds
+        groups = len(context.scope.groups)
+        topics = counted(len(context.scope.topics), "topic")
+        return [
+            StepEffect("write and read a canary on every broker", f"{target}: {TOPIC}"),
+            StepEffect(f"check that every partition of {topics} accepts records", target),
+            StepEffect(
+                f"wait up to {seconds:g} s for {counted(groups, 'group')} to have members and move", target
+            ),
+        ]
+
+    def run(self, context: Context) -> StepResult:
+        brokers = self._canaries(context)
+        closed = _partitions(context)
+        groups = self._groups(context)
+        waiting = {g: why for g, why in groups.items() if why != _WORKS}
+        notes = [f"a canary was written and read on {counted(brokers, 'broker')} of {context.flow.target}"]
+        if closed:
+            notes.append(
+                f"{counted(len(closed), 'partition', 'refuses')} drkit itself, which is fenced there"
+            )
+        notes.append(f"{len(groups) - len(waiting)} of {len(groups)} groups are at work")
+        notes += [f"{g}: {why}" for g, why in sorted(waiting.items())]
+        again = repeated(context)
+        notes += [
+            f"{g} still read {context.flow.source} after its position was taken:"
+            f" it reprocesses up to {counted(n, 'record')}"
+            for g, n in sorted(again.items())
+        ]
+        left = too_late(context)
+        notes += [f"group {g} remains on {context.flow.source}: {why}" for g, why in sorted(left.items())]
+        evidence = {"brokers": brokers, "groups": groups, "refuse_drkit": closed, "repeats": again}
+        evidence["too_late"] = left
+        return StepResult(evidence, tuple(notes))
+
+    def _canaries(self, context: Context) -> int:
+        with context.effect(self.name, "canary", topic=TOPIC) as outcome:
+            context.forget_admin()  # a broker may be gone since the run began
+            ensure_canary(context.target_admin())
+            deadline = context.clock() + _CANARY_SECONDS
+            while True:
+                sung: dict[int, str] = context.run(_sing_everywhere, context.target)
+                ill = {n: why for n, why in sung.items() if why}
+                if (sung and not ill) or context.clock() > deadline:
+                    break
+                # The leaders of the canary's topic are new, or move.
+                context.pause(_CANARY_PAUSE_SECONDS)
+            outcome["ill"] = {str(n): why for n, why in ill.items()}
+        if ill or not sung:
+            raise Failed(
+                "record_not_kept",
+                where=", ".join(f"{context.flow.target}, broker {n}" for n in ill) or context.flow.target,
+                evidence="; ".join(dict.fromkeys(ill.values())) or f"{TOPIC} has no leaders",
+            )
+        return len(sung)
+
+    def _groups(self, context: Context) -> dict[str, str]:
+        committed = context.result(StepName.COMMIT_OFFSETS)
+        names = [*committed.get("groups", ()), *committed.get("kept", ())]
+        deadline = context.clock() + context.settings.failover.verify_seconds
+        told = float("-inf")
+        while True:
+            groups: dict[str, TargetGroup] = context.run(on_target, context.target, names)
+            found = {g: _at_work(context, g, t) for g, t in groups.items()}
+            waiting = [g for g, why in found.items() if why != _WORKS]
+            if not waiting or context.clock() > deadline:
+                return found
+            if context.clock() - told > _TELL_SECONDS:
+                told = context.clock()
+                text = f"{len(found) - len(waiting)} of {len(found)} groups have active members yet"
+                context.tell(StepProgress(self.name, text, {"first": min(waiting)}))
+            left = max(0.0, deadline - context.clock())
+            context.pause(min(_PAUSE_SECONDS, left))
+
+
+def _partitions(context: Context) -> list[str]:
+    codes = context.run(write_codes, context.target, context.scope.topics.values())
+    bad = {at: c for at, c in codes.items() if c not in {WRITABLE, TOPIC_AUTHORIZATION_FAILED}}
+    if bad:
+        evidence = "; ".join(f"{at}: {code_name(c)}" for at, c in sorted(bad.items())[:_SHOWN])
+        raise Failed("new_primary_refuses", where=context.flow.target, evidence=evidence)
+    return [str(at) for at, c in sorted(codes.items()) if c == TOPIC_AUTHORIZATION_FAILED]
+
+
+async def _sing_everywhere(target: RawCluster) -> dict[int, str]:
+    """Return broker → why its canary failed; empty text when it did not."""
+    topic = (await metadata(target, [TOPIC]))[TOPIC]
+    leaders = {p: leader.node for p, leader in topic.leaders.items()}
+    out: dict[int, str] = {}
+    for broker in sorted({n for n in leaders.values() if n >= 0}):
+        place = placed(topic.topic_id, leaders, broker)
+        if place is None:
+            continue
+        try:
+            sung = await probe_write(target, broker, place, uuid.uuid4().bytes, _CANARY_MS)
+        except RawError as error:
+            out[broker] = f"no answer ({type(error).__name__})"
+            continue
+        out[broker] = "" if sung.outcome is ProbeOutcome.WORKS else sung.evidence or sung.outcome.value
+    return out
+
+
+def _at_work(context: Context, group: str, found: TargetGroup) -> str:
+    if not found.members:
+        return "no members yet"
+    translated = context.result(StepName.TRANSLATE)
+    mine: Mapping[str, list[Any]] = translated["positions"].get(group, {})
+    left = 0
+    for target, (_, downstream, *_mark) in mine.items():
+        stored = found.stored.get(partition_of(target))
+        if stored is not None and stored.offset != downstream:
+            return _WORKS
+        left += max(0, translated["ends"][target] - downstream)
+    return f"{counted(len(found.members), 'member')}, has not committed yet" if left else _WORKS
+
+
+class DoneStep(Step):
+    """See the module."""
+
+    name = StepName.DONE
+
+    def plan(self, context: Context) -> list[StepEffect]:
+        return [
+            StepEffect("report what to do next", context.flow.target, line) for line in next_steps(context)
+        ]
+
+    def run(self, context: Context) -> StepResult:
+        lines = next_steps(context)
+        return StepResult({"next": lines, "protected": False}, tuple(lines))
+
+
+def next_steps(context: Context) -> list[str]:
+    """Return what a person has to do, the most urgent first."""
+    flow = context.flow
+    lines = []
+    fence = context.result(StepName.FENCE)
+    if fence and not fence.get("proven"):
+        why = fence.get("debt") or "its fence is not proven"
+        lines.append(
+            f"{flow.source} may take writes ({why}): keep its listeners closed until it is fenced;"
+            " drkit watch does that at the first contact, or: drkit fence pay"
+        )
+    if context.request.planned:
+        return lines + _after_switchover(context)
+    # The old primary may hold records that were not copied; they would come before new records there.
+    if not context.result(StepName.TRANSLATE).get("loss", {}).get("exact", True):
+        lines.append(
+            f"when {flow.source} answers again: drkit divergence says what it has that was not copied"
+        )
+    lines.append(
+        f"{flow.target} is not protected: nothing copies from it, and a flow back leaves these topics out."
+        f" Keep {flow.source} fenced; as soon as it answers: {to_reprotect(flow.source, flow.target)}"
+    )
+    return lines
+
+
+def _after_switchover(context: Context) -> list[str]:
+    """The old primary is fenced and holds nothing of its own: it becomes the standby."""
+    flow = context.flow
+    reverse = f"{flow.target}->{flow.source}"
+    begin = f"drkit replicate --flow '{reverse}' begins by itself where it runs; else"
+    turn = to_reprotect(flow.source, flow.target)
+    if context.result(StepName.FENCE).get("how") == SIZE and not context.request.clients_cut:
+        begin = f"the return does not begin by itself: say how clients are kept off {flow.source}"
+        turn = f'{turn} --clients-cut "HOW"'
+    back = next((f for f in context.settings.flows if f.name == reverse), None)
+    left = [] if back is None else sorted(t for t in context.scope.topics.values() if not back.copies(t))
+    if back is None:
+        table = f'[[flows]] source = "{flow.target}", target = "{flow.source}"'
+        begin = f"add the flow back to the configuration ({table}), then"
+    return [
+        f"{flow.target} is not protected: nothing copies from it until the reverse replication runs",
+        f"{begin}: {turn}, then: drkit replicate --flow '{reverse}'",
+        *(
+            [f"topics or topics_exclude of {reverse} leave out {first_of(left)}: nothing copies them"]
+            if left
+            else ()
+        ),
+    ]

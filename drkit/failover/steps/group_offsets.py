@@ -1,0 +1,367 @@
+"""TRANSLATE and COMMIT_OFFSETS: the exact target offset of each group and partition, proven, then committed.
+
+The table that guards checkpoint rounds decides on each commit too (`drkit.offsets.group_guard`). A group with
+members, or one that committed on the target by itself, is not moved without request. Offsets are within the
+log, and are read back.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from drkit.counted import counted, verb
+from drkit.errors import Failed, Refused
+from drkit.failover.checks.late_groups import late_notes, look_late
+from drkit.failover.checks.survey import positions_of
+from drkit.failover.core.context import Context, StepProgress, asked
+from drkit.failover.core.machine import StepName
+from drkit.failover.core.step import Step, StepEffect, StepResult
+from drkit.failover.groups.offsets import (
+    TargetGroup,
+    Writes,
+    evict_members,
+    on_target,
+    partition_of,
+    restore,
+    write,
+)
+from drkit.failover.groups.waits import settle
+from drkit.failover.loss.count import evidence_of, frontiers_of, held_of, known_records, lost_partitions
+from drkit.failover.loss.positions import ScopePositions, scope_positions
+from drkit.failover.loss.silent import silent_risk
+from drkit.flow_state.returns import begun_by_turn
+from drkit.kafka.raw import RawCluster
+from drkit.model import TopicPartition
+from drkit.next_command import translate_group
+from drkit.offsets import Unavailable
+from drkit.offsets.group_guard import Case, GuardVerdict, StoredOffset, judge, to_write
+from drkit.offsets.translation import Exact, PartitionPosition
+
+_SHOWN: Final = 5
+_NO_PARTITION: Final = Unavailable("the target has no such partition")
+
+
+class TranslateStep(Step):
+    """See the module."""
+
+    name = StepName.TRANSLATE
+
+    def plan(self, context: Context) -> list[StepEffect]:
+        """Current values; the copy continues until FREEZE."""
+        found = self._translated(context, context.source(), act=False)
+        where = f"{context.flow.source} → {context.flow.target}"
+        exact = [
+            StepEffect(f"group {group}: {_in_short(partitions)}", where, "as of now")
+            for group, partitions in sorted(found["positions"].items())
+        ]
+        unavailable = [
+            StepEffect(f"group {group}: no exact position in {at}", where, why)
+            for group, partitions in sorted(found["unavailable"].items())
+            for at, why in sorted(partitions.items())
+        ]
+        return exact + unavailable
+
+    def run(self, context: Context) -> StepResult:
+        found = asked(context, lambda source: self._translated(context, source, act=True))
+        if found["unavailable"] and not context.request.accept_data_loss:
+            first, why = next(iter(found["unavailable"].items()))
+            raise Refused(
+                "no_exact_position",
+                where=f"{context.flow.name}: {', '.join(sorted(found['unavailable'])[:_SHOWN])}",
+                evidence=f"group {first}, {': '.join(next(iter(why.items())))}",
+                groups=counted(len(found["unavailable"]), "group"),
+                translate_group=translate_group(first),
+            )
+        number = sum(map(len, found["positions"].values()))
+        groups = counted(len(found["positions"]), "group")
+        notes = [f"{counted(number, 'position')} of {groups} {verb(number, 'is')} exact"]
+        return StepResult(
+            found, (*notes, *found["settled"], *late_notes(found["late"]), found["loss"]["statement"])
+        )
+
+    def _translated(self, context: Context, source: RawCluster | None, *, act: bool) -> dict[str, Any]:
+        late = look_late(context, source)
+        groups = sorted({*context.scope.groups, *late["groups"]})
+        settled = settle(context, source, groups) if source is not None and act else []
+        committed, origin = positions_of(context, source, groups)
+        # The source's ends are read after the groups: else one that commits meanwhile would be past them.
+        places = scope_positions(context, source, final=True)
+        names = context.scope.topics
+        positions: dict[str, dict[str, list[Any]]] = {}
+        unavailable: dict[str, dict[str, str]] = {}
+        for group in groups:
+            for at, stored in sorted(committed.get(group, {}).items()):
+                if at.topic not in names:
+                    continue
+                target = str(TopicPartition(names[at.topic], at.partition))
+                place = places.get(at, _NO_PARTITION)
+                answer = place if isinstance(place, Unavailable) else place.forward(stored.offset)
+                if isinstance(answer, Unavailable):
+                    unavailable.setdefault(group, {})[target] = answer.reason
+                else:
+                    mark = [stored.metadata] if stored.mark is not None else []
+                    positions.setdefault(group, {})[target] = [stored.offset, answer.offset, *mark]
+        lost = lost_partitions(context, places, source)
+        risk = silent_risk(context, known_records(lost), held_of(lost)) if source is None else None
+        fenced = bool(context.result(StepName.FENCE).get("proven"))
+        return {
+            "positions": positions,
+            "unavailable": unavailable,
+            "positions_from": origin,
+            "late": late,
+            "settled": settled,
+            "frontiers": frontiers_of(places),
+            **_bounds(context, places),
+            "loss": evidence_of(context, lost, risk, fenced=fenced),
+        }
+
+    def prove(self, context: Context) -> StepResult:
+        """Each position translates back to its source offset."""
+        found = context.result(StepName.TRANSLATE)
+        places = scope_positions(context, None, final=True)
+        back = {target: source for source, target in context.scope.topics.items()}
+        proven = 0
+        for group, partitions in found.get("positions", {}).items():
+            for target, (upstream, downstream, *_) in partitions.items():
+                at = partition_of(target)
+                source = TopicPartition(back.get(at.topic, ""), at.partition)
+                place = places.get(source, _NO_PARTITION)
+                _leads_back(place, upstream, downstream, f"group {group}, {target}")
+                proven += 1
+        return StepResult({"proven": proven})
+
+
+def _bounds(context: Context, places: ScopePositions) -> dict[str, dict[str, int]]:
+    names = context.scope.topics
+    known = {
+        str(TopicPartition(names[at.topic], at.partition)): p
+        for at, p in sorted(places.items())
+        if isinstance(p, PartitionPosition)
+    }
+    return {
+        "starts": {at: p.start for at, p in known.items()},
+        "ends": {at: p.end for at, p in known.items()},
+    }
+
+
+def _leads_back(place: PartitionPosition | Unavailable, upstream: int, downstream: int, where: str) -> None:
+    """Check that a target offset and its source offset point to the same first record.
+
+    The first target record at or after `downstream` is the copy of the first copied record at or after
+    `upstream`.
+    """
+    if isinstance(place, PartitionPosition):
+        if not len(place.segments) and downstream == place.end:
+            return  # no record was copied, so none can be translated back
+        back = place.backward(downstream)
+        if isinstance(back, Exact):
+            again = place.forward(back.offset)
+            beyond = place.frontier is not None and upstream > place.frontier
+            if (
+                isinstance(again, Exact)
+                and again.offset == downstream
+                and (beyond or back.offset >= upstream)
+            ):
+                return
+    raise Failed(
+        "translation_not_reversible",
+        where=where,
+        evidence=f"{upstream} → {downstream} → "
+        f"{back if isinstance(place, PartitionPosition) else place.reason}",
+    )
+
+
+def _in_short(partitions: Mapping[str, list[Any]]) -> str:
+    shown = [f"{at} {p[0]} → {p[1]}" for at, p in sorted(partitions.items())[:_SHOWN]]
+    more = len(partitions) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+
+
+_AT_ONCE: Final = 250
+_NEVER_MS: Final = 1 << 62
+_FINE: Final = frozenset({GuardVerdict.UNCHANGED, GuardVerdict.ECHO})
+
+
+class CommitOffsetsStep(Step):
+    """See the module."""
+
+    name = StepName.COMMIT_OFFSETS
+
+    def plan(self, context: Context) -> list[StepEffect]:
+        target_groups = context.run(on_target, context.target, context.scope.groups)
+        effects = []
+        for group, found in sorted(target_groups.items()):
+            kept = sum(s.mark is not None for s in found.stored.values())
+            why = f"{counted(kept, 'position')} by drkit already {verb(kept, 'exists')}"
+            if found.members:
+                why = f"{counted(len(found.members), 'member')}: {', '.join(found.members[:_SHOWN])}"
+            effects.append(StepEffect(f"commit offsets for {group}", context.flow.target, why))
+        return effects
+
+    def run(self, context: Context) -> StepResult:
+        positions = context.result(StepName.TRANSLATE)["positions"]
+        groups = sorted(positions)
+        if context.request.evict_members:
+            evict_members(context, self.name, context.target, groups)
+        target_groups: dict[str, TargetGroup] = context.run(on_target, context.target, groups)
+        verdicts, writes = _decided(context, target_groups)
+        names = sorted(writes)
+        for i in range(0, len(names), _AT_ONCE):
+            part = {g: writes[g] for g in names[i : i + _AT_ONCE]}
+            before = {g: _before(target_groups[g], part[g]) for g in part}
+            with context.effect(self.name, f"groups from {min(part)}", before=before) as outcome:
+                failed: dict[str, dict[TopicPartition, str]] = context.run(write, context.target, part)
+                outcome["failed"] = {g: [str(at) for at in p] for g, p in failed.items()}
+            if failed:
+                some = [
+                    f"group {g}, {at}: {why}"
+                    for g, p in sorted(failed.items())
+                    for at, why in sorted(p.items())
+                ]
+                raise Failed(
+                    "positions_not_stored", where=context.flow.target, evidence="; ".join(some[:_SHOWN])
+                )
+            context.tell(
+                StepProgress(self.name, f"{counted(len(part), 'group')} committed", {"last": max(part)})
+            )
+        by_verdict = Counter(v.name for p in verdicts.values() for v in p.values())
+        kept = sorted(g for g, p in verdicts.items() if GuardVerdict.MOVED in p.values())
+        moved = [g for g in groups if g not in kept]
+        notes = [f"offsets of {counted(len(moved), 'group')} committed on {context.flow.target}"]
+        notes += [f"{g} has worked on the target and stays where it is there" for g in kept]
+        return StepResult({"groups": moved, "kept": kept, "verdicts": dict(by_verdict)}, tuple(notes))
+
+    def prove(self, context: Context) -> StepResult:
+        """The target stores the translated offsets."""
+        positions = context.result(StepName.TRANSLATE)["positions"]
+        target_groups: dict[str, TargetGroup] = context.run(on_target, context.target, sorted(positions))
+        topics = set(context.scope.topics.values())
+        read_back, wrong = 0, []
+        for group, partitions in positions.items():
+            found = target_groups[group]
+            if _own_work(context, found, partitions, topics):
+                continue  # the group committed by itself, so its offsets were not written
+            for target, (upstream, downstream, *mark) in partitions.items():
+                stored = found.stored.get(partition_of(target))
+                came_from = StoredOffset(upstream, mark[0]).mark if mark else None
+                least = came_from.upstream if came_from is not None else downstream
+                if stored is not None and (stored.offset == downstream or (mark and stored.offset >= least)):
+                    read_back += 1
+                else:
+                    is_there = stored.offset if stored is not None else None
+                    wrong.append(f"group {group}, {target}: {is_there}, not {downstream}")
+        if wrong:
+            raise Failed("positions_differ", where=context.flow.target, evidence="; ".join(wrong[:_SHOWN]))
+        return StepResult({"read_back": read_back})
+
+    def undo(self, context: Context) -> StepResult:
+        """Restores earlier offsets, if no group has committed."""
+        restored = 0
+        for name, told in context.effects(self.name).items():
+            before = told["intent"].get("before")
+            if before is None:
+                continue  # an eviction: members rejoin by themselves
+            restored += context.run(restore, context.target, context.flow.source, before)
+            context.tell(StepProgress(self.name, f"{name}: rolled back"))
+        return StepResult({"restored": restored})
+
+
+def _decided(
+    context: Context, target_groups: Mapping[str, TargetGroup]
+) -> tuple[dict[str, dict[TopicPartition, GuardVerdict]], Writes]:
+    topics = set(context.scope.topics.values())
+    verdicts: dict[str, dict[TopicPartition, GuardVerdict]] = {}
+    writes: Writes = {}
+    for group, found in target_groups.items():
+        positions = context.result(StepName.TRANSLATE)["positions"][group]
+        worked = bool(_own_work(context, found, positions, topics))
+        may_keep = context.request.keep_positions and not _is_in_return(context, group)
+        for at, case in _cases(context, group, found, worked=worked):
+            verdict = judge(case)
+            verdicts.setdefault(group, {})[at] = verdict
+            if verdict.is_write:
+                writes.setdefault(group, {})[at] = to_write(case)
+            elif not (verdict in _FINE or (verdict is GuardVerdict.MOVED and may_keep)):
+                raise _refusal(context, group, at, verdict, found)
+    return verdicts, writes
+
+
+def _before(group: TargetGroup, wanted: Iterable[TopicPartition]) -> dict[str, list[Any] | None]:
+    found = {at: group.stored.get(at) for at in wanted}
+    return {str(at): None if s is None else [s.offset, s.metadata] for at, s in found.items()}
+
+
+def _own_work(
+    context: Context, found: TargetGroup, positions: Mapping[str, Any], topics: Collection[str]
+) -> list[TopicPartition]:
+    """Partitions in which the group committed on the target by itself, after it had left for the source."""
+    echoes = {partition_of(target) for target, (_, _, *mark) in positions.items() if mark}
+    return [at for at in found.own_work(context.flow.source, topics) if at not in echoes]
+
+
+def _cases(
+    context: Context, group: str, found: TargetGroup, *, worked: bool
+) -> Iterator[tuple[TopicPartition, Case]]:
+    translated, now, known = context.result(StepName.TRANSLATE), context.wall(), context.known
+    for target, (upstream, downstream, *mark) in translated["positions"][group].items():
+        at = partition_of(target)
+        own = found.stored.get(at)
+        copied = TopicPartition(known.upstream.get(at.topic, ""), at.partition)
+        case = Case(
+            source=context.flow.source,
+            on_source=StoredOffset(upstream, mark[0] if mark else ""),
+            position=Exact(downstream),
+            state=found.state,
+            on_target=own,
+            worked=worked,
+            start=translated["starts"][target],
+            end=translated["ends"][target],
+            promoted=False,
+            now_ms=now,
+            refresh_ms=_NEVER_MS,
+            is_void=known.is_void(copied, own.offset if own is not None else None),
+        )
+        yield at, case
+
+
+def _is_in_return(context: Context, group: str) -> bool:
+    topics = {partition_of(at).topic for at in context.result(StepName.TRANSLATE)["positions"][group]}
+    return not topics.isdisjoint(begun_by_turn(context.state.records))
+
+
+def _refusal(
+    context: Context, group: str, at: TopicPartition, verdict: GuardVerdict, found: TargetGroup
+) -> Refused | Failed:
+    where = f"group {group} on {context.flow.target}, {at}"
+    stored = f"at {found.stored[at].offset}" if at in found.stored else "in another partition"
+    if verdict is GuardVerdict.LIVE:
+        return Refused(
+            "members_on_target",
+            where=where,
+            evidence=", ".join(found.members[:_SHOWN]) or f"state {found.state}",
+            hint="stop these consumers, then: drkit failover --resume; or remove them: drkit"
+            " failover --resume --evict-members",
+            group=group,
+        )
+    if verdict is GuardVerdict.MOVED and _is_in_return(context, group):
+        hint = (
+            "stop that consumer, delete these offsets on the target, then: drkit failover --resume; left"
+            " where it is, the group would repeat or skip records"
+        )
+        return Refused("group_on_old_side", where=where, evidence=stored, hint=hint, group=group)
+    if verdict is GuardVerdict.MOVED:
+        hint = (
+            "delete these offsets on the target, then: drkit failover --resume; or leave the group where it"
+            " is: drkit failover --resume --keep-positions"
+        )
+        return Refused("group_worked_on_target", where=where, evidence=stored, hint=hint, group=group)
+    return Failed(
+        "position_not_written",
+        where=where,
+        evidence=f"state {found.state}, {found.stored.get(at)}",
+        group=group,
+        verdict=verdict.value,
+        translate_group=translate_group(group),
+    )

@@ -1,0 +1,155 @@
+"""What the process that copies from a new primary does by itself: begin a failback, and end a hold.
+
+A switchover leaves nothing on the old primary that was not copied, so there is nothing to decide, and its
+failback begins soon after. The failback of a primary that was given up is never begun here. The new
+primary's settings are put back as soon as another cluster protects it, as `drkit failback` does before it
+switches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from contextlib import closing
+import threading
+from typing import ClassVar
+
+from drkit import observe
+from drkit.config import FlowSettings, Settings
+from drkit.errors import DrkitError
+from drkit.failover.core.machine import RETURN
+from drkit.failover.core.request import RunRequest
+from drkit.failover.journal.journal import RunLocked
+from drkit.failover.new_primary.hold import HeldTopic, held_now, put_back
+from drkit.failover.returning.scope import pairs_of_flows, switched
+from drkit.failover.service import FailoverService
+from drkit.kafka.raw import RawError
+from drkit.status.pair.model import PairState, PairTopic
+from drkit.status.paired import PairedCollector
+
+
+def watch_returns(settings: Settings, flows: Collection[FlowSettings], stop: threading.Event) -> None:
+    """Start a thread for each of the flows, copied by this process, that has an opposite one."""
+    _start(ReturnWatch, "returns to {0.target}", settings, flows, stop)
+
+
+def watch_holds(settings: Settings, flows: Collection[FlowSettings], stop: threading.Event) -> None:
+    """Start a thread for each of the flows, copied by this process, that has an opposite one."""
+    _start(HoldWatch, "holds of {0.name}", settings, flows, stop)
+
+
+def _start(
+    kind: type[_Watch], name: str, settings: Settings, flows: Collection[FlowSettings], stop: threading.Event
+) -> None:
+    for there, back in pairs_of_flows(settings):
+        if back in flows:
+            watch = kind(settings, there, back)
+            threading.Thread(target=watch.run, args=(stop,), name=name.format(back), daemon=True).start()
+
+
+class _Watch:
+    """Look at one pair until told to stop; nothing that goes wrong ends this.
+
+    :param there: the flow whose failover has promoted topics
+    :param back: the flow in the other direction, which this process copies
+    """
+
+    pause_seconds: ClassVar[float]
+    again_seconds: ClassVar[float]
+    """After an error."""
+
+    def __init__(self, settings: Settings, there: FlowSettings, back: FlowSettings) -> None:
+        self._settings, self._there, self._back = settings, there, back
+        self._told = ""
+
+    def run(self, stop: threading.Event) -> None:
+        """Look until `stop` is set, and report each new error once."""
+        pause = self.pause_seconds
+        while not stop.wait(pause):
+            pause = self.again_seconds
+            try:
+                self.look()
+                pause = self.pause_seconds
+            except RunLocked:
+                pause = self.pause_seconds  # a failover is under way, or another process's failback
+            except DrkitError as error:
+                if (text := f"{error.what} {error.evidence}") != self._told:
+                    self._told = text
+                    self._report(error)
+            except RawError:
+                continue  # the flow's own copy reports that a cluster does not answer
+
+    def look(self) -> object:
+        """Do what is pending. Raises DrkitError: a cluster does not answer, or refuses."""
+        raise NotImplementedError
+
+    def _report(self, error: DrkitError) -> None:
+        raise NotImplementedError
+
+
+class ReturnWatch(_Watch):
+    """Looks for topics that a switchover has promoted, and begins their failback."""
+
+    pause_seconds = 2.0
+    again_seconds = 5.0  # members of groups leave, brokers come back
+
+    def look(self) -> None:
+        """Begin a failback where one is pending, or continue one that its process has left."""
+        due = switched(self._settings, self._there, self._back)
+        if not due:
+            return
+        with FailoverService(self._settings, self._there) as service:
+            run = service.under_way
+            if run is None:
+                report = service.begin_return(RunRequest(), topics=due)
+            elif run.table is RETURN and set(run.opening["scope"]["topics"]) <= set(due):
+                report = service.resume(RunRequest())  # refused where its process still works on it
+            else:
+                return
+        self._told = ""
+        observe.event("return_begun", flow=self._back.name, run=report["run"], topics=len(report["topics"]))
+
+    def _report(self, error: DrkitError) -> None:
+        observe.event("return_waits", level="warning", flow=self._back.name, reason=error.what,
+                      where=error.where, evidence=error.evidence, hint=error.hint)  # fmt: skip
+
+
+class HoldWatch(_Watch):
+    """Looks for holds of a pair whose topics are protected, and puts the settings back."""
+
+    pause_seconds = again_seconds = 30.0
+
+    def look(self) -> list[HeldTopic]:
+        """Put back what is not needed any more; return it. Raises DrkitError: a cluster does not answer."""
+        found = []
+        for flow in (self._there, self._back):
+            if not held_now(self._settings, flow):
+                continue
+            with closing(PairedCollector(self._settings, flow, groups=False)) as collector:
+                pair = collector.look().pair
+            if pair is not None:
+                found += put_back_protected(self._settings, flow, pair.topics)
+        return found
+
+    def _report(self, error: DrkitError) -> None:
+        observe.error(error, flow=self._back.name)
+
+
+def put_back_protected(
+    settings: Settings, flow: FlowSettings, topics: Iterable[PairTopic]
+) -> list[HeldTopic]:
+    """Put the settings of those topics back that are protected, with a lag that is known.
+
+    :param flow: the flow that was failed over, by which the pair was looked at
+    :raises DrkitError: the new primary does not answer, or refuses
+    """
+    safe = [t.topic for t in topics if t.state is PairState.PROTECTED and t.records is not None]
+    found = put_back(settings, flow, safe)
+    for topic in found:
+        observe.event(
+            "hold_ended",
+            flow=flow.name,
+            topic=topic.topic,
+            settings=dict(topic.after),
+            changed=dict(topic.changed),
+        )
+    return found

@@ -1,0 +1,412 @@
+"""Take over from MirrorMaker 2: find where it stopped, and begin the copy there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+import json
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from drkit import observe
+from drkit.clock import monotonic
+from drkit.config import FlowSettings
+from drkit.counted import counted
+from drkit.errors import Refused
+from drkit.flow_state.copied_topics import CopiedPartition, map_id_of
+from drkit.flow_state.names import offset_map_topic
+from drkit.flow_state.producer_ids import ProducerIds
+from drkit.flow_state.records import TakenOverPartition, TakeoverRecord
+from drkit.flow_state.topic import StateTopic
+from drkit.kafka.admin import Cluster
+from drkit.kafka.clients import TIMESTAMP_LOG_APPEND_TIME, Message
+from drkit.kafka.groups.requests import group_members
+from drkit.kafka.raw import ask_once, connections
+from drkit.kafka.reading.log_reader import all_headers, read_partitions
+from drkit.kafka.topics import describe_topics, list_offsets
+from drkit.model import TopicPartition
+from drkit.offset_map.beginning import begin_partitions
+from drkit.offset_map.bucket import parts
+from drkit.offset_map.reading import load
+from drkit.offset_map.topic import bucket_of, new_nonce
+from drkit.offsets import History, Intent, MapRecord, PartitionMap, SegmentMap
+from drkit.offsets.alignment import Aligned, Fingerprints, NotAligned, align, fingerprint
+from drkit.offsets.map_record import Mode
+from drkit.offsets.segments import UNKNOWN
+from drkit.topic_sync.rules import CopiedTopic, TopicSyncResult
+
+_LEAVES_SECONDS: Final = 15.0
+"""A killed worker is a member until its session ends: 10 s by default (Connect's session.timeout.ms)."""
+_PAUSE_SECONDS: Final = 0.5
+SETTING: Final = "takeover_from_mm2"
+
+
+def offsets_topic(source: str) -> str:
+    """The topic on the target in which MM2 keeps its source offsets (dedicated mode)."""
+    return f"mm2-offsets.{source}.internal"
+
+
+def parse(key: bytes | None, value: bytes | None) -> tuple[str, TopicPartition, int | None] | None:
+    """One record of that topic: cluster, source partition, last copied offset (None: reset).
+
+    None for a record that is not progress of a MirrorSourceConnector. The order of keys within its key
+    is not fixed.
+    """
+    try:
+        _, place = json.loads(key or b"null")
+        at = TopicPartition(str(place["topic"]), int(place["partition"]))
+        return str(place["cluster"]), at, None if value is None else int(json.loads(value)["offset"])
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def stored_offsets(target: Cluster, flow: FlowSettings) -> dict[TopicPartition, int] | None:
+    """Source partition → the last offset that MM2 is sure to have copied; None without such a topic.
+
+    :raises Failed: the topic cannot be read
+    """
+    name = offsets_topic(flow.source)
+    topic = describe_topics(target, [name]).get(name)
+    if topic is None:
+        return None
+    newest: dict[TopicPartition, tuple[int, int | None]] = {}
+
+    def take(message: Message) -> None:
+        found = parse(message.key(), message.value())
+        if found is None or found[0] != flow.source:
+            return
+        when = message.timestamp()[1]
+        # The same partition with its JSON keys in another order is in another partition of this topic.
+        if found[1] not in newest or newest[found[1]][0] <= when:
+            newest[found[1]] = (when, found[2])
+
+    starts = {TopicPartition(name, p): 0 for p in topic.leaders}
+    read_partitions(target.settings, starts, take)
+    return {at: offset for at, (_, offset) in newest.items() if offset is not None}
+
+
+def refuse_living(
+    target: Cluster,
+    flow: FlowSettings,
+    pause: Callable[[float], bool],
+    patience_seconds: float = _LEAVES_SECONDS,
+) -> None:
+    """Refuse while a worker of MM2 for this flow is a member of its group on the target.
+
+    :param pause: waits some seconds; True gives up
+    :raises Refused: a worker is a member, and stays
+    :raises DrkitError: the group's coordinator does not answer, or refuses
+    """
+    group = f"{flow.source}-mm2"
+    deadline = monotonic() + patience_seconds
+    while members := group_members(target.settings, [group])[group]:
+        if monotonic() > deadline:
+            raise Refused(
+                "mm2_running",
+                where=f"group {group} on {target.alias}",
+                evidence=f"{counted(len(members), 'member')},"
+                f" at {', '.join(sorted({m.host for m in members}))}",
+                flow=flow.name,
+            )
+        if pause(_PAUSE_SECONDS):
+            return
+
+
+CONTEXT: Final = 10_000
+"""Offsets before the stored one that are compared too: group offsets there are exact from the start."""
+_BEYOND: Final = 10_000
+"""Records after a possible alignment in which another one is searched."""
+_MOST: Final = 10_000_000
+"""Most records of the source that are read, 16 bytes of memory each."""
+
+Side = tuple[Cluster, TopicPartition]
+
+
+class Compared(NamedTuple):
+    """Where MM2 stopped."""
+
+    place: Aligned
+    whole: bool
+    """All records on the target were found on the source."""
+    committed: bool
+    """MM2 left out records of aborted transactions; by default it does not (isolation.level)."""
+
+    @property
+    def agreed(self) -> int:
+        """Number of records that both sides have up to that alignment."""
+        return sum(n for _, _, n in self.place.segments)
+
+
+class _Last(NamedTuple):
+    """The end of the target's log."""
+
+    records: Fingerprints
+    from_start: bool
+    broker_times: bool
+    """Timestamps are the target brokers' own, so they say nothing of the source."""
+
+
+def compare(source: Side, target: Side, bounds: tuple[int, int], stored: int | None) -> Compared | NotAligned:
+    """Find the source offset up to which a partition was copied.
+
+    :param bounds: the target's first offset and its last stable offset
+    :param stored: the last source offset that MM2 is sure to have copied
+    :raises DrkitError: a cluster does not answer
+    """
+    answer = _compare(source, target, bounds, stored, committed=True)
+    if isinstance(answer, Compared) and answer.whole:
+        return answer
+    other = _compare(source, target, bounds, stored, committed=False)
+    if isinstance(other, Compared) and (isinstance(answer, NotAligned) or other.agreed > answer.agreed):
+        return other
+    return answer
+
+
+def _compare(
+    source: Side, target: Side, bounds: tuple[int, int], stored: int | None, *, committed: bool
+) -> Compared | NotAligned:
+    last = _read_target(target, bounds, CONTEXT)
+    begin = list_offsets(source[0], [source[1]], "earliest")[source[1]]
+    begin = begin if stored is None else max(begin, stored + 1 - CONTEXT)
+    read = _read_source(source, begin, stored, last, committed=committed)
+    floor = -1 if stored is None else stored
+    behind = sum(1 for offset in read.offsets if offset > floor)
+    if behind > len(last.records) and not last.from_start:
+        # Markers of transactions take offsets too: at most one for every record.
+        last = _read_target(target, bounds, 2 * behind + CONTEXT)
+    answer = align(read, last.records, stored)
+    if isinstance(answer, NotAligned):
+        return answer
+    found = Compared(answer, whole=False, committed=committed)
+    return found._replace(whole=last.from_start and found.agreed == len(last.records))
+
+
+def _read_target(target: Side, bounds: tuple[int, int], offsets: int) -> _Last:
+    start, end = bounds
+    begin = max(start, end - offsets)
+    with_times, without, broker_times = Fingerprints(), Fingerprints(), False
+
+    def take(message: Message) -> bool:
+        nonlocal broker_times
+        offset = message.offset() or 0
+        if offset < end:
+            broker_times = message.timestamp()[0] == TIMESTAMP_LOG_APPEND_TIME
+            with_times.add(offset, content(message, times=True))
+            without.add(offset, content(message, times=False))
+        return offset >= end - 1
+
+    if begin < end:
+        read_partitions(target[0].settings, {target[1]: begin}, take)
+    return _Last(without if broker_times else with_times, begin == start, broker_times)
+
+
+def _read_source(
+    source: Side, begin: int, stored: int | None, last: _Last, *, committed: bool
+) -> Fingerprints:
+    """Read from `begin` to the end, or until a while after the target's last record was found."""
+    found = Fingerprints()
+    wanted = last.records.hashes[-1] if len(last.records) else None
+    left = _MOST
+
+    def take(message: Message) -> bool:
+        nonlocal left
+        offset, seen = message.offset() or 0, content(message, times=not last.broker_times)
+        found.add(offset, seen)
+        left -= 1
+        if seen == wanted and offset >= (stored or 0):
+            left = min(left, _BEYOND)
+        return left <= 0
+
+    read_partitions(source[0].settings, {source[1]: begin}, take, committed=committed)
+    return found
+
+
+def content(message: Message, *, times: bool) -> int:
+    """A hash of what a consumer sees of a record."""
+    time = message.timestamp()[1] if times else None
+    return fingerprint(message.key(), message.value(), all_headers(message), time)
+
+
+_SHOWN: Final = 5
+_LEAVE: Final = "leave it out (topics_exclude), or delete its copy on the target to copy it from the start"
+
+
+class _Place(NamedTuple):
+    """A partition to take over."""
+
+    topic: CopiedTopic
+    source: TopicPartition
+    target: TopicPartition
+
+
+class _Seed(NamedTuple):
+    """What the offset map is to say of a partition."""
+
+    place: _Place
+    stored: int | None
+    end: int
+    found: Aligned
+    whole: bool
+    """The segments cover everything on the target."""
+    committed: bool
+    """MM2 left out records of aborted transactions."""
+
+
+class Takeover:
+    """The takeover of one flow.
+
+    :param ids: of the flow; its live id begins at sequence 0 in every partition taken over
+    """
+
+    def __init__(
+        self, source: Cluster, target: Cluster, flow: FlowSettings, state: StateTopic, ids: ProducerIds
+    ) -> None:
+        self._source = source
+        self._target = target
+        self._flow = flow
+        self._state = state
+        self._ids = ids
+        self._stored: dict[TopicPartition, int] | None = None
+
+    def begin(self, pause: Callable[[float], bool]) -> None:
+        """Check that MM2 is gone, and read how far it copied.
+
+        :raises Refused: one of its workers is alive
+        :raises DrkitError: the target does not answer
+        """
+        refuse_living(self._target, self._flow, pause)
+        self._stored = stored_offsets(self._target, self._flow)
+
+    def take(self, found: TopicSyncResult) -> None:
+        """Write where copying continues for every topic that was not looked at before.
+
+        The first time, all topics or none are taken over: MM2 could still continue. Later, a new topic that
+        cannot be taken over is left out of `found`.
+
+        :raises Refused: the position of a partition cannot be proven
+        """
+        new = {n: t for n, t in found.copied.items() if self._known(n) != _ids_of(t)}
+        if not new:
+            return
+        first = not self._state.all(TakeoverRecord)
+        seeds, refused = self._look(new)
+        if refused and first:
+            raise self._refusal([reason for reasons in refused.values() for reason in reasons])
+        for name, reasons in refused.items():
+            del found.copied[name]
+            found.left_out[name] = f"not taken over from MirrorMaker 2: {reasons[0]}: {_LEAVE}"
+            observe.event("takeover_refused", level="warning", flow=self._flow.name, topic=name,
+                          reason=reasons[0], hint=_LEAVE)  # fmt: skip
+        self._write([s for s in seeds if s.place.source.topic not in refused])
+        for name, topic in new.items():
+            if name not in refused:
+                self._remember(name, topic, [s for s in seeds if s.place.source.topic == name])
+
+    def _look(self, new: dict[str, CopiedTopic]) -> tuple[list[_Seed], dict[str, list[str]]]:
+        seeds: list[_Seed] = []
+        refused: dict[str, list[str]] = {}
+        maps = self._maps(new)
+        for place in (p for topic in new.values() for p in _places(topic)):
+            known = maps[place.source]
+            if known.tail is not None or known.pending:
+                continue  # drkit has copied here before
+            answer = self._seed(place)
+            if isinstance(answer, NotAligned):
+                refused.setdefault(place.source.topic, []).append(f"{place.target}: {answer.reason}")
+            elif answer is not None:
+                seeds.append(answer)
+        return seeds, refused
+
+    def _known(self, name: str) -> tuple[UUID, UUID] | None:
+        known = self._state.get(TakeoverRecord, name)
+        return None if known is None else (known.source_id, known.target_id)
+
+    def _maps(self, topics: dict[str, CopiedTopic]) -> dict[TopicPartition, PartitionMap]:
+        places = [p for t in topics.values() for p in _places(t)]
+        name, numbers = offset_map_topic(self._flow.source), {self._bucket(p) for p in places}
+        with connections("takeover", self._target.settings) as (cluster,):
+            buckets = load(cluster.loop, cluster, name, numbers)
+        return {p.source: buckets[self._bucket(p)].of(*_ids_of(p.topic), p.source.partition) for p in places}
+
+    def _bucket(self, place: _Place) -> int:
+        return bucket_of(*place.source, self._flow.buckets)
+
+    def _seed(self, place: _Place) -> _Seed | NotAligned | None:
+        """Where copying continues, or why that is unknown; None: from the start, nothing was copied."""
+        stored = None if self._stored is None else self._stored.get(place.source)
+        start = list_offsets(self._target, [place.target], "earliest")[place.target]
+        end = list_offsets(self._target, [place.target], "latest", committed=True)[place.target]
+        if end == 0 and stored is None:
+            return None
+        if end == 0:
+            return NotAligned(f"it is empty, but MirrorMaker 2 says it copied up to source offset {stored}")
+        found: Compared | NotAligned = compare(
+            (self._source, place.source), (self._target, place.target), (start, end), stored
+        )
+        if isinstance(found, NotAligned):
+            return found
+        if not found.committed:
+            observe.event("takeover_of_aborted_records", level="warning", flow=self._flow.name,
+                          topic=place.target.topic, partition=place.target.partition)  # fmt: skip
+        return _Seed(place, stored, end, *found)
+
+    def _write(self, seeds: list[_Seed]) -> None:
+        """Write the result into the map."""
+        if not seeds:
+            return
+        wanted = {
+            CopiedPartition(*s.place[1:], *_ids_of(s.place.topic)): partial(self._records, s) for s in seeds
+        }
+        map_id = map_id_of(self._state.records)
+        write = partial(begin_partitions, flow=self._flow, wanted=wanted, map_id=map_id)
+        ask_once(self._target.settings, "takeover", write, what="write the offsets of a takeover")
+
+    def _records(self, seed: _Seed, _state: PartitionMap, _reign: int) -> list[MapRecord]:
+        """Map records of the part already copied, and of the position to continue from."""
+        segments = seed.found.segments
+        if not seed.whole:
+            segments = ((0, 0, UNKNOWN), *segments)
+        copied_end = segments[-1][1] + segments[-1][2] if segments and segments[-1][2] > 0 else seed.end
+        begins = Intent(
+            mode=Mode.REPAIR,
+            nonce=new_nonce(),
+            history=History(*self._ids.current),
+            base_sequence=0,
+            downstream=seed.end,
+            previous_end=copied_end,
+            leader_epoch=-1,
+            runs=((seed.found.next_source, 0),),
+        )
+        return [*(parts(SegmentMap.of(segments), seed.end) if segments else ()), begins]
+
+    def _remember(self, name: str, topic: CopiedTopic, seeds: list[_Seed]) -> None:
+        partitions = {
+            s.place.source.partition: TakenOverPartition(
+                s.stored, s.found.next_source, s.end, s.found.behind, s.committed
+            )
+            for s in seeds
+        }
+        self._state.put(TakeoverRecord(*_ids_of(topic), partitions), name)
+        if seeds:
+            observe.event("taken_over", flow=self._flow.name, topic=name, partitions=len(seeds),
+                          found_behind=sum(s.found.behind for s in seeds))  # fmt: skip
+
+    def _refusal(self, reasons: list[str]) -> Refused:
+        more = f" (and {len(reasons) - _SHOWN} more)" if len(reasons) > _SHOWN else ""
+        missing = "" if self._stored is not None else (
+            f"; {offsets_topic(self._flow.source)} does not exist there"
+        )  # fmt: skip
+        evidence = "; ".join(reasons[:_SHOWN]) + more + missing
+        return Refused("takeover_refused", where=self._target.alias, evidence=evidence, flow=self._flow.name)
+
+
+def _places(topic: CopiedTopic) -> list[_Place]:
+    name = topic.source.name
+    return [
+        _Place(topic, TopicPartition(name, p), TopicPartition(topic.target_name, p))
+        for p in sorted(topic.source.leaders)
+    ]
+
+
+def _ids_of(topic: CopiedTopic) -> tuple[UUID, UUID]:
+    return topic.source.topic_id, UUID(topic.target_id)
