@@ -12,13 +12,12 @@ import pytest
 
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError
-from drkit.flow_state import topic
 from drkit.flow_state.creation import ensure_state_topic
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.records import Role, RoleRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.reading import log_tail
+from drkit.kafka.reading import log_tail, signed_log
 from drkit.kafka.topics import describe_topics
 from drkit.local.cluster import LocalCluster
 from tests.support.shared_clusters import own_cluster
@@ -59,8 +58,8 @@ def test_a_read_after_an_acknowledgement_has_the_record(
         state.put(RoleRecord(Role.FROZEN, 1, "run", 1), "orders")
         state.load()
     leader = three.broker(_leader(settings, flow))
+    monkeypatch.setattr(signed_log, "_WRITE_SECONDS", 3.0)
     leader.freeze()
-    monkeypatch.setattr(topic, "_WRITE_SECONDS", 3.0)
     try:
         eventually(lambda: _is_written(settings, flow), seconds=60, what="a write to another leader")
         with ThreadPoolExecutor(READERS) as pool:
