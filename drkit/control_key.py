@@ -24,7 +24,7 @@ LEAST_BYTES: Final = 32
 LEAST_DIFFERENT: Final = 8
 """Minimum number of different bytes in the key material: 32 zeros are no key."""
 WHO_WRITES: Final = "find out who writes there besides drkit, and deny it"
-"""What to do about records that drkit has not written."""
+"""The hint about records of other clients."""
 NO_MAC: Final = "it has no MAC"
 NO_KEY: Final = "it has a MAC, and this configuration names no control key"
 REPLAYED: Final = "it is a copy of an earlier record of this key"
@@ -57,7 +57,7 @@ NOT_MIRRORED: Final = "mm2-"
 
 
 class SignedTopic(StrEnum):
-    """Beginnings of the names of all topics whose records carry a MAC; of others none is signed or verified.
+    """Prefixes of the names of all topics whose records carry a MAC; drkit signs and verifies no others.
 
     `drkit control adopt` signs each of them again when the key changes.
     """
@@ -71,7 +71,7 @@ class SignedTopic(StrEnum):
     DRILLS = "drkit-drills"
 
     def of(self, source: str, target: str = "") -> str:
-        """Name of the topic of a flow, by the aliases of its clusters."""
+        """Return the name of the topic of a flow, by the aliases of its clusters."""
         by_source = self in {SignedTopic.STATE, SignedTopic.MAP, SignedTopic.JOURNAL}
         return f"{self}.{source}.internal" if by_source else f"{self}.{source}.{target}.internal"
 

@@ -14,7 +14,7 @@ from drkit.control_key import NO_MAC, ControlKeys, LogPlace, Signatures, SignedT
 from drkit.errors import ClusterUnreachable, ConfigError, Failed, Refused
 from drkit.flow_state.creation import kept_tombstones
 from drkit.flow_state.lease.watch import replicator_of
-from drkit.flow_state.names import ADOPTED, BEGUN, DONE, adopting_transactional_id
+from drkit.flow_state.names import ADOPTED, BEGUN, DONE, adopting_transactional_id, name_of
 from drkit.flow_state.records import ControlKeyRecord, kind_of
 from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
@@ -260,7 +260,7 @@ def look(settings: Settings, flow: FlowSettings) -> FlowRecords:
         if kind is SignedTopic.NOTES and (third := settings.watch.third) is not None:
             here.append(settings.cluster(third))
         for cluster in here:
-            topic = TopicRecords(kind.of(flow.source, flow.target), cluster.alias, kind)
+            topic = TopicRecords(name_of(kind, flow.source, flow.target), cluster.alias, kind)
             found.topics.append(topic)
             try:
                 found.clusters[cluster.alias] = Cluster.connect(cluster)

@@ -1,4 +1,4 @@
-"""Read what the state on the target says of copied and frozen topics; the source is not asked."""
+"""Read which topics are copied and frozen from the state on the target; the source is not asked."""
 
 from __future__ import annotations
 
@@ -294,7 +294,7 @@ class FrozenTopics:
         self._flow, self._ids, self._frozen = flow, ids, _decided(state)
 
     def changed(self, state: FlowState) -> bool:
-        """Whether other topics may be copied than at the last call.
+        """Return whether other topics may be copied than at the last call.
 
         :raises Failed: the producer of this attempt was fenced; the next attempt has the new one
         """

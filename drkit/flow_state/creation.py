@@ -122,10 +122,10 @@ class Written(Protocol):
     followed: dict[str, list[bytes | None]]
 
     def load(self) -> None:
-        """See there."""
+        """Read the topic to its end."""
 
     def write(self, key: str, value: bytes | None) -> None:
-        """See there."""
+        """Write a record, or a tombstone for None."""
 
 
 def restore(state: Written, key: str) -> bool:

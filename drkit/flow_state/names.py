@@ -16,19 +16,19 @@ CANARY_TOPIC: Final = "drkit-canary.internal"
 ADOPTED: Final = b"adopted"
 """Key of the two records in a log that enclose all entries signed by `drkit control adopt`."""
 BEGUN: Final = b"begun"
-"""Value of the first of them."""
+"""Value of the first one."""
 DONE: Final = b"done"
-"""Value of the second."""
+"""Value of the second one."""
 
 
-def _name(topic: SignedTopic, source: str, target: str = "") -> str:
+def name_of(topic: SignedTopic, source: str, target: str = "") -> str:
     """Return the name of a topic of drkit's, which MirrorMaker 2 never copies if it is a drill's."""
     return (NOT_MIRRORED if is_drill_alias(source) else "") + topic.of(source, target)
 
 
 def state_topic(source: str) -> str:
     """Topic on the target with the state of the flow from this source."""
-    return _name(SignedTopic.STATE, source)
+    return name_of(SignedTopic.STATE, source)
 
 
 def source_of_state_topic(name: str) -> str | None:
@@ -66,32 +66,32 @@ def is_of_drill(drill_id: str, name: str) -> bool:
 
 def drills_topic(source: str, target: str) -> str:
     """Return the topic on the target with the records of a flow's drills."""
-    return _name(SignedTopic.DRILLS, source, target)
+    return name_of(SignedTopic.DRILLS, source, target)
 
 
 def offset_map_topic(source: str) -> str:
     """Topic on the target with the offset map of the flow from this source."""
-    return _name(SignedTopic.MAP, source)
+    return name_of(SignedTopic.MAP, source)
 
 
 def journal_topic(source: str) -> str:
     """Topic on the target with the journal of failovers from this source."""
-    return _name(SignedTopic.JOURNAL, source)
+    return name_of(SignedTopic.JOURNAL, source)
 
 
 def fence_topic(source: str, target: str) -> str:
     """Topic on the source with what the planned runs of a flow have fenced there, and how they ended."""
-    return _name(SignedTopic.FENCES, source, target)
+    return name_of(SignedTopic.FENCES, source, target)
 
 
 def watch_topic(source: str, target: str) -> str:
     """Topic with the notes of the observers and fence agents of a flow."""
-    return _name(SignedTopic.NOTES, source, target)
+    return name_of(SignedTopic.NOTES, source, target)
 
 
 def replay_topic(source: str, target: str) -> str:
     """Topic on the target with what replays of the source's tails have done there."""
-    return _name(SignedTopic.REPLAYS, source, target)
+    return name_of(SignedTopic.REPLAYS, source, target)
 
 
 def quarantine_topic(topic: str, term: int) -> str:

@@ -79,7 +79,7 @@ def kind_of(key: str) -> tuple[type[StateRecord], str] | None:
 
 
 def decoded(kind: type[StateRecord], name: str, value: bytes) -> StateRecord:
-    """The record of a kind in these bytes. Raises Malformed if this drkit has not written it."""
+    """Return the record of a kind in these bytes. Raises Malformed if drkit did not write it so."""
     try:
         kind.check_name(name)
     except Malformed as error:

@@ -30,7 +30,7 @@ HOW_TO_ADOPT: Final = (
 
 
 class Dropped:
-    """What one reader of a topic has passed over.
+    """Records that one reader of a topic passed over.
 
     :param where: the topic and its cluster
     """
@@ -72,20 +72,20 @@ class NewestRecords(Generic[T]):
         self._is_damaged = is_damaged
         self._late: deque[T] = deque(maxlen=_KEPT)
 
-    def put(self, key: bytes | None, found: T) -> None:
+    def put(self, key: bytes | None, record: T) -> None:
         """Take one record of the topic."""
         if key == _SEEN:
-            self._late.append(found)
+            self._late.append(record)
         else:
-            self._take(found)
+            self._take(record)
 
     def flush(self) -> None:
-        """The end of the topic is reached."""
+        """Pass on the notes that wait, at the end of the topic."""
         if self._late:
             self._take(self._late[-1])
         if len(self._late) > 1 and self._is_damaged(SourceSeenRecord.KEY):
-            for found in self._late:
-                self._take(found)
+            for record in self._late:
+                self._take(record)
         self._late.clear()
 
 

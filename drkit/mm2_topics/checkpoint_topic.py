@@ -97,9 +97,9 @@ class CheckpointTail:
             self._decode(group)
         return {group: self._newest[group] for group in groups if group in self._newest}
 
-    def _pass_over(self, offset: int, why: str) -> None:
+    def _pass_over(self, offset: int, reason: str) -> None:
         self.unreadable += 1
-        self.first_unreadable = self.first_unreadable or f"the one at offset {offset}: {why}"
+        self.first_unreadable = self.first_unreadable or f"the one at offset {offset}: {reason}"
 
     def _take(self, record: Record) -> None:
         if record.key is None:
@@ -116,12 +116,13 @@ class CheckpointTail:
     def _decode(self, group: str) -> None:
         for key, record in self._fresh.pop(group, {}).items():
             try:
-                found = Checkpoint.decode(key, record.value or b"")
+                checkpoint = Checkpoint.decode(key, record.value or b"")
             except ValueError as error:
                 self._pass_over(record.offset, str(error))
                 continue
-            seen = CheckpointSeen(found.upstream, found.downstream, record.timestamp)
-            self._newest.setdefault(group, {})[TopicPartition(found.topic, found.partition)] = seen
+            seen = CheckpointSeen(checkpoint.upstream, checkpoint.downstream, record.timestamp)
+            tp = TopicPartition(checkpoint.topic, checkpoint.partition)
+            self._newest.setdefault(group, {})[tp] = seen
 
     def _forget(self, group: str, key: bytes, offset: int) -> None:
         self._decode(group)

@@ -1,8 +1,8 @@
 """Types of JSON values: each accepts what drkit writes, and refuses the rest as :class:`Malformed`. Pure.
 
 Any client with write access to a drkit topic can send any bytes. A value of another type is therefore a named
-error, never a default and never a later crash. pydantic reads the structure; what a single value may be is
-said here, because its own types convert: they take `"5"` and `true` for integers.
+error, never a default and never a later crash. pydantic reads the structure; single values are checked
+here, because its own types convert: they take `"5"` and `true` for integers.
 """
 
 from __future__ import annotations
@@ -158,10 +158,10 @@ def _in_chunks(value: Any, read: Callable[[Any], dict[Any, Any]]) -> dict[Any, A
     """Read an object of wrong values only up to the first ones: pydantic keeps an error for each."""
     if type(value) is not dict or len(value) <= _CHUNK:
         return read(value)
-    found, entries = dict[Any, Any](), iter(value.items())
+    mapping, entries = dict[Any, Any](), iter(value.items())
     while chunk := dict(islice(entries, _CHUNK)):
-        found |= read(chunk)
-    return found
+        mapping |= read(chunk)
+    return mapping
 
 
 def _write_mapping(value: Any, write: SerializerFunctionWrapHandler) -> Any:
@@ -203,7 +203,7 @@ Map = Annotated[Mapping[K, T], WrapValidator(_in_chunks), WrapSerializer(_write_
 ByPartition = Annotated[Mapping[TopicPartition, T], BeforeValidator(_from_pairs)]
 """Read from pairs: the names in a JSON object are texts."""
 Omitted = Annotated[T | None, Field(exclude_if=lambda value: value is None)]
-"""None is left out of the JSON object."""
+"""Left out of the JSON object if it is None."""
 Given = Annotated[Omitted[T], BeforeValidator(_not_null)]
 """An object, or None where it is missing; null is refused."""
 

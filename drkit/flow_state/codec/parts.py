@@ -27,7 +27,7 @@ class Parts:
         self._of = ""
 
     def take(self, raw: Any) -> str | None:
-        """Return the text of the entry that a part completes; None: parts are missing. Raises Malformed."""
+        """Return the text that a part completes, or None if parts are missing. Raises Malformed."""
         part = _Part.of(raw)
         if part.part == 0:
             self._texts, self._of = [], part.part_of

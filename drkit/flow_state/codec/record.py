@@ -1,4 +1,4 @@
-"""JSON objects as frozen dataclasses: the types of their fields say what is accepted. Pure."""
+"""JSON objects as frozen dataclasses: the types of their fields decide what is accepted. Pure."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Body:
     @classmethod
     def of(cls, raw: Any) -> Self:
         """Return the object in JSON data. Raises Malformed."""
-        found: Self = read_as(_adapter(cls), raw)
-        return found
+        body: Self = read_as(_adapter(cls), raw)
+        return body
 
     @classmethod
     def decode(cls, value: bytes) -> Self:
@@ -47,7 +47,7 @@ class Body:
 
 
 class TaskData:
-    """What travels as JSON between the driver and Spark's tasks; its fields are read by their types alone."""
+    """Data sent as JSON between the driver and Spark's tasks; fields are read by their types alone."""
 
     __slots__ = ()
     __pydantic_config__: ClassVar = ConfigDict(ser_json_inf_nan="constants")
@@ -59,8 +59,8 @@ class TaskData:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Return what :meth:`to_json` wrote."""
-        found: Self = _adapter(cls).validate_json(text)
-        return found
+        data: Self = _adapter(cls).validate_json(text)
+        return data
 
 
 class StateRecord(Body):
@@ -118,9 +118,9 @@ class PartitionRecord(StateRecord):
 
 
 def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
-    if (found := _ADAPTERS.get(kind)) is None:
-        found = _ADAPTERS[kind] = TypeAdapter(kind)
-    return found
+    if (adapter := _ADAPTERS.get(kind)) is None:
+        adapter = _ADAPTERS[kind] = TypeAdapter(kind)
+    return adapter
 
 
 def read_as(adapter: TypeAdapter[T], raw: Any) -> T:
@@ -147,10 +147,10 @@ def parsed(value: bytes, most: int = MOST_BYTES) -> dict[str, Any]:
 def _in_words(error: ValidationError) -> str:
     """Return the first error, after the names of the fields that lead to it."""
     first = error.errors(include_url=False)[0]
-    place, context = list(first["loc"]), first.get("ctx", {})
+    path, context = list(first["loc"]), first.get("ctx", {})
     match first["type"]:
         case "missing" | "missing_argument":
-            reason = f"{place.pop()} is missing"
+            reason = f"{path.pop()} is missing"
         case "unexpected_keyword_argument":
             reason = "this drkit does not know the field"
         case "value_error":
@@ -161,9 +161,9 @@ def _in_words(error: ValidationError) -> str:
             reason = f"at most {context['max_length']} entries were expected, it has {len(first['input'])}"
         case kind:
             reason = str(wrong(_EXPECTED.get(kind, kind), first["input"]))
-    if place[-1:] == [_KEY]:
-        place[-2:] = ["a key"]
-    return "".join(f"[{at}]: " if isinstance(at, int) else f"{at[:80]}: " for at in place) + reason
+    if path[-1:] == [_KEY]:
+        path[-2:] = ["a key"]
+    return "".join(f"[{step}]: " if isinstance(step, int) else f"{step[:80]}: " for step in path) + reason
 
 
 def _no_constant(constant: str) -> NoReturn:

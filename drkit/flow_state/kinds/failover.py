@@ -25,7 +25,7 @@ from drkit.flow_state.codec.record import Body, StateRecord
 from drkit.topology.acls import Acl, AclRecord, from_json, to_json
 
 Sizes = Map[TopicName, Annotated[str, checked(text(32))] | None]
-"""Topic → its ``max.message.bytes`` before a fence; None: it had none of its own."""
+"""Topic → its ``max.message.bytes`` before a fence, or None for the default of the brokers."""
 _SHOWN: Final = 3
 
 
@@ -164,8 +164,8 @@ class AclsRecord(StateRecord):
     @classmethod
     def of(cls, raw: Any) -> Self:
         """Return the record; its parts are among its own fields."""
-        found = _AclPlan.of(raw)
-        return cls(AclRecord(found.made, found.held, found.left_out, found.guard))
+        plan = _AclPlan.of(raw)
+        return cls(AclRecord(plan.made, plan.held, plan.left_out, plan.guard))
 
     def to_json(self) -> dict[str, Any]:
         """Return the parts of the plan."""

@@ -311,7 +311,7 @@ class NotedEnds(NamedTuple):
     """None: it was not checked."""
 
     def to_json(self) -> list[Any]:
-        """As JSON data: only as many values as are known."""
+        """Return the values up to the last one that is known."""
         if self.high_watermark is None:
             return [self.start, self.end]
         held = [] if self.held is None else [list(self.held)]
@@ -348,7 +348,7 @@ class SourceSeenRecord(StateRecord):
         Field(alias="topics"),
     ]
     copied_ms: Omitted[Timestamp] = None
-    """Everything older was copied then; None: not known, or written by a release that did not note it."""
+    """Everything older was copied then; None if unknown, or from a release that did not note it."""
     returns: Omitted[Map[Name, Count]] = None
     """Run of a turn → number of topics that were copied since it; None: written by a release that did not
     note it. Their names would make the note of a large flow too large for a record."""
@@ -356,10 +356,10 @@ class SourceSeenRecord(StateRecord):
     """`copied_ms` of the topics that were furthest behind, a limited number; None: written by a release that
     did not note it, or a leader was away."""
     rest_ms: Omitted[Timestamp] = None
-    """`copied_ms` of all topics that are not among `late`; None: not known."""
+    """`copied_ms` of all topics that are not among `late`, or None if unknown."""
 
     def copied_of(self, topics: Collection[str]) -> int | None:
-        """Time before which everything in some topics was copied; None: not known.
+        """Return the time before which everything in some topics was copied, or None if unknown.
 
         Of a topic that is not in the note the time of the whole flow counts, which no other exceeds.
         """

@@ -1,4 +1,4 @@
-"""What a flow keeps of a turn: where copying began, who wrote there, what only an old primary had. Pure."""
+"""Records of a turn: where copying began, other writers, and records that only an old primary had. Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _export_run: Final = text(100, least=1)
 
 @dataclass(frozen=True, slots=True)
 class TailRecord(TopicRecord):
-    """What became of the records that only the old primary had, when it came home."""
+    """The outcome of the records that only the old primary had, after its failback."""
 
     KEY: ClassVar[str] = "tail/"
 
@@ -43,7 +43,7 @@ class TailRecord(TopicRecord):
     spans: _Spans
     """By partition: the offsets of these records on the old primary, half open."""
     manifest: Omitted[Prose] = None
-    """Where the manifest of their export is; None: there were none."""
+    """Location of the manifest of their export, or None if there were none."""
     sha256: Omitted[Name] = None
     """Of that manifest."""
     disposition: Omitted[Name] = None
@@ -92,7 +92,7 @@ class UnreplayedRecord(StateRecord):
     disposition: Name
     """What was decided."""
     ended: Omitted[Name] = None
-    """What became of them; None: nothing yet."""
+    """Their outcome, or None if it is open."""
     ended_ms: Omitted[Count] = None
     reason: Omitted[Prose] = None
     """Why they were given up."""
@@ -118,7 +118,7 @@ class UnreplayedRecord(StateRecord):
 
 @dataclass(frozen=True, slots=True)
 class SavedTailRecord(StateRecord):
-    """What one verified export has of one topic: records that only the old primary had then.
+    """The records of one topic in one verified export: only the old primary had them then.
 
     Never replaced: another export has a record of its own. The old primary may lose the records later.
     """
@@ -147,7 +147,7 @@ class SavedTailRecord(StateRecord):
         UnreplayedRecord.check_name(name)
 
     def has_all_of(self, other: SavedTailRecord) -> bool:
-        """Whether every record of another export of the same topic is in this one, too."""
+        """Return whether every record of another export of the same topic is in this one, too."""
         return (self.term, self.topic_id) == (other.term, other.topic_id) and all(
             p in self.spans
             and self.spans[p][0] <= first

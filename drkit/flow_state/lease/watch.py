@@ -1,4 +1,4 @@
-"""Who holds a flow's lease, who waits for it, and whether they seem alive."""
+"""Report the holder of a flow's lease and its standbys, and whether they seem alive."""
 
 from __future__ import annotations
 

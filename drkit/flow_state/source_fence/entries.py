@@ -52,7 +52,7 @@ class FenceEntry(Body):
     """Of the source."""
     method: Prose = ""
     sizes: Sizes = field(default_factory=dict[str, str | None])
-    """Topic → its ``max.message.bytes`` before the fence; None: it had none of its own."""
+    """Topic → its ``max.message.bytes`` before the fence, or None for the default of the brokers."""
     acls: Acls = frozenset()
     """The ACLs of the fence."""
     why: Prose = ""

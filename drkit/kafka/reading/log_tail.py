@@ -64,7 +64,7 @@ LARGE_BYTES: Final = 32 << 20
 
 
 class LogEnds(NamedTuple):
-    """Where a log ends."""
+    """The ends of a log."""
 
     replicated: int
     """The high watermark: all that was acknowledged is before it."""
@@ -102,7 +102,8 @@ class LogTail:
         unpacked_bytes: int = SMALL_BYTES,
     ) -> None:
         self._on, self._at = on, at
-        self._cluster = on if isinstance(on, RawCluster) else None
+        self._own: RawCluster | None = None
+        """The connections of this reader, if it was given settings; made with the first question."""
         self.topic_id = UUID(int=0)
         """Id of the topic, or zero before the first answer."""
         self._replicas: tuple[int, ...] = ()
@@ -134,17 +135,18 @@ class LogTail:
     @property
     def cluster_id(self) -> str:
         """Id of the cluster that answered last; empty before the first answer."""
-        if self._cluster is not None and self._cluster.cluster_id:
-            self._answered = self._cluster.cluster_id
+        cluster = self._on if isinstance(self._on, RawCluster) else self._own
+        if cluster is not None and cluster.cluster_id:
+            self._answered = cluster.cluster_id
         return self._answered
 
     def close(self) -> None:
         """Let go of the connections; a later question makes new ones."""
         self._answered = self.cluster_id
-        if self._cluster is not None and self._cluster is not self._on:
-            self._cluster.close()
-            self._cluster.loop.close()
-            self._cluster = None
+        if self._own is not None:
+            self._own.close()
+            self._own.loop.close()
+            self._own = None
 
     def skip_to_last(self, records: int, seconds: float) -> None:
         """Begin to read at most this many offsets before the end. Raises as :meth:`read` does."""
@@ -162,7 +164,7 @@ class LogTail:
         return ends
 
     async def to_end(self, cluster: RawCluster) -> LogEnds:
-        """See :meth:`read`; for :meth:`patiently`."""
+        """Take the records up to the end, as :meth:`read` does; for :meth:`patiently`."""
         leader = await self._leader(cluster)
         ends = await self._ends_of(cluster, leader)
         if ends.replicated < self.next_offset:
@@ -187,7 +189,7 @@ class LogTail:
         return ended
 
     async def look(self, cluster: RawCluster, wait_ms: int = 0) -> bool:
-        """See :meth:`poll`; for :meth:`patiently`."""
+        """Take the records that there are, as :meth:`poll` does; for :meth:`patiently`."""
         return await self.on_leader(cluster, lambda node: self._look(cluster, node, wait_ms))
 
     async def on_leader(self, cluster: RawCluster, ask: Callable[[int], Awaitable[T]]) -> T:
@@ -300,23 +302,28 @@ class LogTail:
             self._pass_over(header.base_offset, error.reason)
             return []
 
-    # -- the end, and who tells it ---------------------------------------------------------------
+    # -- the end of the log ----------------------------------------------------------------------
 
     def exists(self, seconds: float) -> bool:
         """Return whether the topic exists. Raises as :meth:`read` does."""
-        found: bool = self._run(self.is_there, seconds)
-        return found
+        is_there: bool = self._run(self.is_there, seconds)
+        return is_there
 
     async def is_there(self, cluster: RawCluster) -> bool:
         """Return whether the topic exists; for :meth:`patiently`."""
-        found = (await metadata(cluster, [self._at.topic]))[self._at.topic]
-        return found.error not in codes.NO_SUCH_TOPIC
+        topic = (await metadata(cluster, [self._at.topic]))[self._at.topic]
+        return topic.error not in codes.NO_SUCH_TOPIC
 
     def _run(self, ask: Callable[[RawCluster], Awaitable[Any]], seconds: float) -> Any:
-        if not isinstance(self._on, RawCluster) and self._cluster is None:
-            self._cluster = RawCluster(EventLoop(), self._on, "log")
-        assert self._cluster is not None  # noqa: S101  one of the two
-        return self._cluster.loop.run(self.patiently, self._cluster, ask, seconds)
+        cluster = self._connections()
+        return cluster.loop.run(self.patiently, cluster, ask, seconds)
+
+    def _connections(self) -> RawCluster:
+        if isinstance(self._on, RawCluster):
+            return self._on
+        if self._own is None:
+            self._own = RawCluster(EventLoop(), self._on, "log")
+        return self._own
 
     async def patiently(
         self, cluster: RawCluster, ask: Callable[[RawCluster], Awaitable[T]], seconds: float
@@ -336,7 +343,7 @@ class LogTail:
         return await self._ends_of(cluster, await self._leader(cluster))
 
     async def _ends_of(self, cluster: RawCluster, leader: PartitionLeader) -> LogEnds:
-        found = []
+        ends = []
         for committed in (False, True):
             answer = await list_offsets(
                 cluster, leader.node, {self._at: LATEST}, committed=committed,
@@ -345,10 +352,10 @@ class LogTail:
             code = answer[self._at].error
             if code in codes.NOT_AUTHORIZED:
                 raise self._refused(code)
-            if code:  # also where it has not heard yet that it leads
+            if code:  # also if it does not know yet that it leads
                 raise NoAnswerYet(codes.error_name(code))
-            found.append(answer[self._at].offset)
-        return LogEnds(*found)
+            ends.append(answer[self._at].offset)
+        return LogEnds(*ends)
 
     async def _leader(self, cluster: RawCluster) -> PartitionLeader:
         known = [] if self._replicas else [await self._view(cluster, None)]
@@ -375,26 +382,26 @@ class LogTail:
             raise NoAnswerYet(f"{answered} of {counted(replicas, 'replica')} answer")
 
     async def _views(self, cluster: RawCluster, replicas: tuple[int, ...]) -> list[PartitionLeader]:
-        """What most of some brokers say; fewer where the others do not answer."""
-        found: list[PartitionLeader] = []
+        """Return the answers of most replicas, or of fewer if the others do not answer."""
+        views: list[PartitionLeader] = []
         missing, enough = set(replicas), Future()
 
         async def ask(node: int) -> None:
             try:
-                found.append(await self._view(cluster, node))
+                views.append(await self._view(cluster, node))
             except (RawError, DrkitError, NoAnswerYet):  # the others may answer
                 return
             finally:
                 missing.discard(node)
                 few = self._few_since is not None and monotonic() - self._few_since > _FEW_SECONDS
-                wanted = 0 if few else len(replicas) // 2
-                if not enough.is_done and (not missing or len(found) > wanted):
+                minority = 0 if few else len(replicas) // 2
+                if not enough.is_done and (not missing or len(views) > minority):
                     enough.success(None)
 
         for node in replicas:
             cluster.loop.spawn(ask, node)
         await enough
-        return list(found)
+        return list(views)
 
     async def _view(self, cluster: RawCluster, node: int | None) -> PartitionLeader:
         topic = (await metadata(cluster, [self._at.topic], node, timeout_ms=_ONE_MS))[self._at.topic]
@@ -418,8 +425,8 @@ class LogTail:
             evidence=codes.error_name(code),
         )
 
-    def _unknown(self, why: Exception) -> Failed:
-        evidence = why.evidence if isinstance(why, ClusterUnreachable) else str(why) or repr(why)
+    def _unknown(self, error: Exception) -> Failed:
+        evidence = error.evidence if isinstance(error, ClusterUnreachable) else str(error) or repr(error)
         return Failed("log_end_unknown", where=f"{self._at} on {self._on.alias}", evidence=evidence)
 
 

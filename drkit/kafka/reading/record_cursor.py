@@ -11,7 +11,7 @@ from kafka.protocol.consumer.offsets import OffsetForLeaderEpochRequest
 from drkit.errors import Failed
 from drkit.kafka.codes import error_name
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.requests import TopicMetadata, aborted_in, fetch_one, leader_of
+from drkit.kafka.requests import TopicMetadata, aborted_in, ask_leaders, fetch_one, grouped
 from drkit.model import TopicPartition
 from drkit.wire import Record, Transformed, records_in, split, visible
 
@@ -118,10 +118,10 @@ class RecordCursor:
         return FetchedRange(position, found, answer)
 
     def _enough(self) -> int:
-        """How much to ask for: what the rest of the range has, by the last answer.
+        """Return the number of bytes to ask for: those of the rest of the range, by the last answer.
 
-        The log goes on behind the range, and an answer is filled up to its limit. A compacted log may be
-        sparse first and dense then: after an answer that was too small the next one is not.
+        The log continues behind the range, and an answer is filled up to its limit. A compacted log may be
+        sparse first and dense then: after an answer that was too small the next one is large enough.
         """
         left = self._end - self.position
         if self._density is None or left > _NEAR:
@@ -171,41 +171,30 @@ class EpochEnd(NamedTuple):
 
 
 async def epoch_ends(
-    cluster: RawCluster, topics: Mapping[str, TopicMetadata], wanted: Mapping[TopicPartition, int]
+    cluster: RawCluster, topics: Mapping[str, TopicMetadata], epochs: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, EpochEnd]:
-    """Where leader epochs end, one request per broker; what has no answer is left out.
+    """Return the ends of leader epochs; partitions without an answer are left out.
 
-    :param wanted: partition → leader epoch
+    :param epochs: partition → leader epoch
     :raises RawError: a broker does not answer
     """
-    by_node: dict[int, dict[TopicPartition, int]] = {}
-    for at, epoch in wanted.items():
-        by_node.setdefault(leader_of(topics, at), {})[at] = epoch
-    asked = [(node, some) for node, some in by_node.items() if node >= 0]
-    out: dict[TopicPartition, EpochEnd] = {}
-    for found in await cluster.loop.together(lambda each: _ask(cluster, *each), asked):
-        out |= found
-    return out
-
-
-async def _ask(
-    cluster: RawCluster, node: int, wanted: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, EpochEnd]:
     topic_of = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
-    by_topic: dict[str, list[Any]] = {}
-    for (topic, partition), epoch in wanted.items():
-        by_topic.setdefault(topic, []).append(
-            topic_of.OffsetForLeaderPartition(
-                partition=partition, current_leader_epoch=_ANY_EPOCH, leader_epoch=epoch
-            )
+
+    def row(topic: str, number: int) -> Any:
+        return topic_of.OffsetForLeaderPartition(
+            partition=number,
+            current_leader_epoch=_ANY_EPOCH,
+            leader_epoch=epochs[TopicPartition(topic, number)],
         )
-    request = OffsetForLeaderEpochRequest(
-        replica_id=_CONSUMER, topics=[topic_of(topic=t, partitions=p) for t, p in by_topic.items()]
-    )
-    answer = await cluster.send(request, node)
-    return {
-        TopicPartition(topic.topic, p.partition): EpochEnd(p.leader_epoch, p.end_offset)
-        for topic in answer.topics
-        for p in topic.partitions
-        if not p.error_code
-    }
+
+    async def ask(node: int, some: list[TopicPartition]) -> dict[TopicPartition, EpochEnd]:
+        rows = [topic_of(topic=t, partitions=[row(t, n) for n in numbers]) for t, numbers in grouped(some)]
+        answer = await cluster.send(OffsetForLeaderEpochRequest(replica_id=_CONSUMER, topics=rows), node)
+        return {
+            TopicPartition(topic.topic, p.partition): EpochEnd(p.leader_epoch, p.end_offset)
+            for topic in answer.topics
+            for p in topic.partitions
+            if not p.error_code
+        }
+
+    return await ask_leaders(cluster, topics, epochs, ask)
