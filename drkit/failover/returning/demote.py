@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from drkit.checkpoints.other_groups import is_consumer
 from drkit.counted import counted, first_of
 from drkit.errors import Failed
 from drkit.failover.core.context import Context, StepProgress
@@ -22,6 +21,7 @@ from drkit.failover.core.reverse import Reverse, reverse
 from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.groups.offsets import (
     Writes,
+    committed_in,
     partition_of,
     positions_from_json,
     positions_to_json,
@@ -35,8 +35,7 @@ from drkit.failover.returning.deciding import decided
 from drkit.failover.returning.scope import not_returned
 from drkit.flow_state.producer_ids import own_ids, renew_live_id
 from drkit.flow_state.records import ProducerIdsRecord, PromotionRecord, RoleRecord
-from drkit.kafka.groups.requests import Groups, failure
-from drkit.kafka.raw import RawCluster, ask_once
+from drkit.kafka.raw import ask_once
 from drkit.kafka.transactions import new_producer_id
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import OffsetMark, StoredOffset
@@ -158,26 +157,17 @@ class DemoteStep(Step):
 
     def _positions(self, context: Context, back: Reverse) -> dict[str, Any]:
         places = scope_positions(context, context.source())
-        void, cuts = _without_places(context), cuts_of(context)
-
-        async def stored(cluster: RawCluster) -> dict[str, dict[Any, StoredOffset]]:
-            asked = Groups(cluster)
-            accepts = back.flow.group_filter.accepts
-            names = [g for g, x in (await asked.listed()).items() if is_consumer(x) and accepts(g)]
-            found: dict[str, dict[Any, StoredOffset]] = {}
-            for group, answer in (await asked.committed(sorted(names))).items():
-                if answer.value is None:  # without a mark its position would be taken for a new commit
-                    raise failure(answer.error, f"read the offsets of the group {group}", cluster.alias)
-                mine = ((at, o) for at, o in answer.value.items() if at.topic in context.scope.topics)
-                found[group] = {at: StoredOffset(*o) for at, o in mine}
-            return found
-
-        now = context.wall()
+        void, cuts, now = _without_places(context), cuts_of(context), context.wall()
+        # All groups, or an error: a position without a mark would be taken for a new commit.
+        committed = ask_once(
+            back.target, "return", lambda c: committed_in(c, back.flow, context.scope.topics),
+            what="read positions",
+        )  # fmt: skip
         wanted: Writes = {}
         before: Writes = {}
         kept: dict[str, dict[str, int]] = {}
         left = []
-        for group, offsets in ask_once(back.target, "return", stored, what="read positions").items():
+        for group, offsets in committed.items():
             for at, offset in offsets.items():
                 mark, place = offset.mark, places.get(at)
                 if mark is not None and mark.source == back.flow.source:

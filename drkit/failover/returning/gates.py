@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from drkit.checkpoints.other_groups import is_consumer
 from drkit.counted import counted, first_of
 from drkit.errors import Failed, Refused
 from drkit.export.check import check_files
@@ -19,6 +18,7 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.request import EVERY_TOPIC, Disposition, Method, RunRequest, choice_for
 from drkit.failover.core.reverse import reverse_flow
+from drkit.failover.groups.offsets import Positions, committed_in
 from drkit.failover.loss.findings import CopyFate, DivergenceState
 from drkit.failover.loss.log_cursor import first_record
 from drkit.failover.loss.new_primary import emptied_before
@@ -29,8 +29,6 @@ from drkit.failover.returning.compare import NeedsMethod, cuts_of
 from drkit.failover.returning.scope import pairs
 from drkit.flow_state.records import IncompleteRecord
 from drkit.kafka.admin import Cluster
-from drkit.kafka.groups.requests import Groups, failure
-from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import EARLIEST, listed, metadata
 from drkit.kafka.topics import describe_topics, topic_configs
 from drkit.model import TopicPartition
@@ -243,8 +241,7 @@ def early_groups(context: Context, trimmed: Iterable[TopicPartition]) -> list[st
 def _early(context: Context, trimmed: set[TopicPartition]) -> dict[GroupAt, str]:
     cuts = cuts_of(context)
     names = {context.scope.topics[at.topic]: at.topic for at in trimmed}
-    found: list[GroupAt] = context.run(positions_at, context, context.target, names)
-    early = (g for g in found if g.at in trimmed and g.offset < cuts[g.at])
+    early = (g for g in _positions_in(context, names) if g.at in trimmed and g.offset < cuts[g.at])
     return {g: f"{g.group} at {g.offset} of {g.target}, clients began at {cuts[g.at]}" for g in early}
 
 
@@ -255,10 +252,10 @@ def late_groups(context: Context, kept: Iterable[TopicPartition]) -> list[str]:
 
     :raises DrkitError: the new primary does not answer
     """
-    cuts, some = cuts_of(context), set(kept)
-    names = {context.scope.topics[at.topic]: at.topic for at in some}
-    found: list[GroupAt] = context.run(positions_at, context, context.target, names)
-    return [f"{g.group} at {g.offset} of {g.target}" for g in found if g.at in some and g.offset > cuts[g.at]]
+    cuts, partitions = cuts_of(context), set(kept)
+    names = {context.scope.topics[at.topic]: at.topic for at in partitions}
+    late = (g for g in _positions_in(context, names) if g.at in partitions and g.offset > cuts[g.at])
+    return [f"{g.group} at {g.offset} of {g.target}" for g in late]
 
 
 class GroupAt(NamedTuple):
@@ -270,24 +267,17 @@ class GroupAt(NamedTuple):
     offset: int
 
 
-async def positions_at(context: Context, target: RawCluster, names: Mapping[str, str]) -> list[GroupAt]:
-    """The committed offsets of all groups that the reverse flow translates, in some topics.
+def _positions_in(context: Context, names: Mapping[str, str]) -> list[GroupAt]:
+    """Return the committed offsets of all groups that the reverse flow translates, in some topics.
 
     :param names: topic of the new primary → of the old one
-    :raises DrkitError: the new primary does not answer
     """
-    asked = Groups(target)
-    accepts = reverse_flow(context).group_filter.accepts
-    groups = sorted(g for g, x in (await asked.listed()).items() if is_consumer(x) and accepts(g))
-    found = []
-    for group, answer in (await asked.committed(groups)).items():
-        if answer.value is None:
-            raise failure(answer.error, f"read the offsets of the group {group}", target.alias)
-        for at, offset in sorted(answer.value.items()):
-            if at.topic in names:
-                here = TopicPartition(names[at.topic], at.partition)
-                found.append(GroupAt(group, at, here, offset.offset))
-    return found
+    committed: Positions = context.run(committed_in, context.target, reverse_flow(context), names)
+    return [
+        GroupAt(group, target, TopicPartition(names[target.topic], target.partition), stored.offset)
+        for group, offsets in committed.items()
+        for target, stored in sorted(offsets.items())
+    ]
 
 
 def refuse_lost_history(context: Context, found: Iterable[NeedsMethod], methods: Methods) -> None:

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
-from drkit.checkpoints.other_groups import is_consumer
 from drkit.counted import first_of
 from drkit.errors import Failed, Refused
 from drkit.export.check import hash_topic, listed_manifest
@@ -17,6 +16,7 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.request import Disposition, Method, RunRequest
 from drkit.failover.core.reverse import reverse_flow
+from drkit.failover.groups.offsets import Positions, committed_in
 from drkit.failover.old_primary.altered import of_own, way_out
 from drkit.failover.old_primary.fence import not_answering
 from drkit.failover.old_primary.readers import refuse_readers
@@ -26,10 +26,7 @@ from drkit.failover.returning.exporting import tails_of
 from drkit.failover.returning.gates import refuse_lagging_replicas, refuse_lost_history
 from drkit.failover.returning.scope import pairs
 from drkit.flow_state.records import TailRecord
-from drkit.kafka.groups.requests import Groups, failure
-from drkit.kafka.raw import RawCluster
 from drkit.model import TopicPartition
-from drkit.offsets.group_guard import StoredOffset
 from drkit.status.lag.source import Ends
 
 _ABORT: Final = f"begin again: {RETURN.abort}"
@@ -155,7 +152,7 @@ class PreDeleteChecks:
         context = self._context
         context.state.load()
         self.unread((topic,))
-        context.run(_refuse_commits, context, context.source(), topic)
+        _refuse_commits(context, topic)
         self.saved(topic)
         refuse_lagging_replicas(context, (topic,))
         refuse_lost_history(context, tails_of(context), methods)
@@ -206,24 +203,20 @@ def not_covered(tails: Collection[NeedsMethod], manifest: Manifest) -> list[str]
     ]
 
 
-async def _refuse_commits(context: Context, source: RawCluster, topic: str) -> None:
+def _refuse_commits(context: Context, topic: str) -> None:
     """Refuse commits of a group since DEMOTE: a consumer still works there."""
-    asked, accepts = Groups(source), reverse_flow(context).group_filter.accepts
-    names = sorted(g for g, x in (await asked.listed()).items() if is_consumer(x) and accepts(g))
+    committed: Positions = context.run(committed_in, context.source(), reverse_flow(context), {topic})
     kept: Mapping[str, Mapping[str, Any]] = context.result(StepName.DEMOTE).get("kept", {})
-    found = []
-    for group, answer in (await asked.committed(names)).items():
-        if answer.value is None:
-            raise failure(answer.error, f"read the offsets of the group {group}", source.alias)
-        for at, offset in sorted(answer.value.items()):
-            mark = StoredOffset(*offset).mark
-            if at.topic != topic or (mark is not None and mark.source == context.flow.target):
-                continue
-            if kept.get(group, {}).get(str(at)) != offset.offset:
-                found.append(f"{group} committed {offset.offset} of {at}")
-    if found:
+    commits = [
+        f"{group} committed {stored.offset} of {tp}"
+        for group, offsets in committed.items()
+        for tp, stored in sorted(offsets.items())
+        if (stored.mark is None or stored.mark.source != context.flow.target)
+        and kept.get(group, {}).get(str(tp)) != stored.offset
+    ]
+    if commits:
         raise Refused(
-            "group_committed_on_old", where=context.flow.source, evidence=first_of(found), abort=_ABORT
+            "group_committed_on_old", where=context.flow.source, evidence=first_of(commits), abort=_ABORT
         )
 
 
