@@ -25,7 +25,7 @@ from drkit.failover.old_primary.lost_tail import Gone, gone_of, is_given_up
 from drkit.failover.returning.compare import CompareStep, NeedsMethod, cuts_of
 from drkit.failover.returning.contact import clients_cut, ends_now, fenced_by_size
 from drkit.failover.returning.deciding import allowed, methods_of, undecided, unsound_of
-from drkit.failover.returning.gates import early_groups, late_groups, refuse_lagging_replicas
+from drkit.failover.returning.gates import Methods, early_groups, late_groups, refuse_lagging_replicas
 from drkit.failover.returning.replays import left_notes
 from drkit.flow_state.records import HeldSettingsRecord, RoleRecord
 from drkit.kafka.raw import RawError
@@ -127,29 +127,30 @@ def outlook(context: Context) -> Outlook:
     names = list(context.scope.topics.values())
     ends: dict[TopicPartition, Ends] = context.run(ends_now, context.target, names)[0]
     sizes, bounds, rate = _sizes(context, ends), _bounds(context), rate_of(context)
-    wrong, why = _looked_at(context)
+    wrong, reason = _looked_at(context)
     lost = gone_of(context, (u.tail for u in wrong)) if wrong is not None else {}
-    found = []
+    methods = methods_of(context, wrong) if wrong is not None else {}
+    topics = []
     for name in sorted(context.scope.topics):
-        topic = _of(context, name, ends, wrong, why, lost.get(name))
-        mine = {at.partition: size for at, size in sizes.items() if at.topic == name}
-        topic = replace(topic, costs=costs_of(mine.values(), rate), bound=bounds.get(name))
+        chosen = {tp.partition: m for tp, m in methods.items() if tp.topic == name}
+        topic = _of(context, name, ends, wrong, reason, lost.get(name), chosen)
+        own = {tp.partition: size for tp, size in sizes.items() if tp.topic == name}
+        topic = replace(topic, costs=costs_of(own.values(), rate), bound=bounds.get(name))
         if wrong is not None:
-            methods = {at.partition: m for at, m in methods_of(context, wrong).items() if at.topic == name}
-            topic = replace(topic, chosen=chosen_cost(mine, methods, rate))
-        found.append(topic)
+            topic = replace(topic, chosen=chosen_cost(own, chosen, rate))
+        topics.append(topic)
     if wrong is None:
-        return Outlook(found, rate)
-    return Outlook(found, rate, *_asked(context, wrong, lost))
+        return Outlook(topics, rate)
+    return Outlook(topics, rate, *_asked(context, wrong, lost, methods))
 
 
 def _asked(
-    context: Context, wrong: Sequence[NeedsMethod], lost: Mapping[str, Gone]
+    context: Context, wrong: Sequence[NeedsMethod], lost: Mapping[str, Gone], methods: Methods
 ) -> tuple[Missing, tuple[str, ...], bool]:
     """What is missing of what the return needs, why it would be refused besides, and whether it saves."""
     refused: list[str] = []
     by_size: list[str] = []
-    cut, methods = "", methods_of(context, wrong)
+    cut = ""
     with _noted(context, refused):
         by_size = fenced_by_size(context)
     try:
@@ -224,7 +225,7 @@ def _looked_at(context: Context) -> tuple[list[NeedsMethod] | None, str]:
 
 def _of(
     context: Context, name: str, ends: Mapping[TopicPartition, Ends], wrong: list[NeedsMethod] | None,
-    why: str, lost: Gone | None,
+    reason: str, lost: Gone | None, methods: Mapping[int, Method],
 ) -> TopicOutlook:  # fmt: skip
     role, cuts = context.state.all(RoleRecord)[name], cuts_of(context)
     target = context.scope.topics[name]
@@ -232,12 +233,17 @@ def _of(
     delta = {p: max(0, e.end - cuts.get(TopicPartition(name, p), e.start)) for p, e in mine.items()}
     whole = {p: e.end - e.start for p, e in mine.items()}
     base = TopicOutlook(
-        name, role.at_ms, bool(role.planned), len(mine), sum(delta.values()), sum(whole.values()), unknown=why
+        name,
+        role.at_ms,
+        bool(role.planned),
+        len(mine),
+        sum(delta.values()),
+        sum(whole.values()),
+        unknown=reason,
     )
     if wrong is None:
         return base
     tails = [u for u in wrong if u.at.topic == name]
-    methods = {at.partition: m for at, m in methods_of(context, wrong).items() if at.topic == name}
     refuses = {u.at.partition for u in tails if u.tail.found is DivergenceState.MORE}
     clean = len(mine.keys() - {u.at.partition for u in tails})
     kinds = Counter(u.tail.found.value for u in tails) + Counter(clean=clean)
