@@ -123,16 +123,17 @@ def wait_now(context: Context) -> Wait:
 def planned_wait(context: Context) -> list[StepEffect]:
     """Return what :func:`settle_emptied` would do. Raises DrkitError: the cluster does not answer."""
     wait, target = wait_now(context), context.flow.target
-    back = came_back(context) if wait.partitions else {}
-    found = [
-        StepEffect(f"empty {at} again", target, f"brokers have brought back what is from {start} on")
-        for at, start in back.items()
+    risen = came_back(context) if wait.partitions else {}
+    effects = [
+        StepEffect(f"empty {tp} again", target, f"brokers have brought back what is from {start} on")
+        for tp, start in risen.items()
     ]
-    if back or wait.seconds:
-        wait = wait._replace(seconds=_seconds(context) if back else wait.seconds)
+    if risen:
+        wait = wait._replace(seconds=_seconds(context))
+    if wait.seconds:
         why = "a broker killed before it brings back deleted records"
-        found.append(StepEffect(wait.in_words(target), target, why))
-    return found
+        effects.append(StepEffect(wait.in_words(target), target, why))
+    return effects
 
 
 def settle_emptied(context: Context, step: StepName) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.old_primary.lost_tail import Saved, forget_saved, to_append
 from drkit.failover.returning.begin import LIFT
 from drkit.failover.returning.deciding import decided
-from drkit.failover.returning.replays import of_own_export, planned_replay, tell_replay
+from drkit.failover.returning.replays import APPENDS, of_own_export, planned_replay, tell_replay
 from drkit.failover.returning.scope import promoted
 from drkit.flow_state.lease.watch import replicator_of
 from drkit.flow_state.records import ReturnRecord
@@ -30,7 +30,6 @@ from drkit.kafka.transactions import hanging
 from drkit.replay.run import note_replayed
 from drkit.replay.writer import Results
 
-_APPENDS: Final = (Disposition.REPLAY, Disposition.QUARANTINE)
 _ENDS: Final = {
     Disposition.REPLAY: UnreplayedEnd.REPLAYED, Disposition.QUARANTINE: UnreplayedEnd.QUARANTINED,
 }  # fmt: skip
@@ -44,14 +43,14 @@ class ReplayStep(Step):
     def plan(self, context: Context) -> list[StepEffect]:
         return [
             StepEffect(f"append exported records of {topic}", context.flow.target, str(disposition))
-            for disposition in _APPENDS
+            for disposition in APPENDS
             for topic in of_own_export(context, _topics(context, disposition))
         ]
 
     def run(self, context: Context) -> StepResult:
         evidence: dict[str, Any] = {}
         notes: list[str] = []
-        for disposition in _APPENDS:
+        for disposition in APPENDS:
             for each in to_append(context, disposition):
                 evidence[f"{disposition} {each.name}"] = found = self._append_earlier(
                     context, disposition, each

@@ -32,13 +32,12 @@ from drkit.failover.old_primary.fence import GUARD, fence_again, keep_guard, ref
 from drkit.failover.old_primary.hold import hold_again, release
 from drkit.failover.returning.contact import clients_cut, ends_now, fenced_by_size
 from drkit.failover.returning.deciding import decided
-from drkit.failover.returning.gates import refuse_compacted
+from drkit.failover.returning.gates import Methods, refuse_compacted
 from drkit.failover.returning.pre_delete_checks import PreDeleteChecks
 from drkit.failover.returning.replays import note_unreplayed
 from drkit.failover.returning.scope import not_returned, pairs
 from drkit.failover.returning.seeds import (
     AppendedTail,
-    Methods,
     append_kept,
     refuse_removed,
     roll_back_kept_tails,

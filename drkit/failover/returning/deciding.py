@@ -27,10 +27,15 @@ from drkit.failover.old_primary.lost_tail import (
 )
 from drkit.failover.returning.compare import NeedsMethod, method_of, of_json
 from drkit.failover.returning.exporting import EXPORT
-from drkit.failover.returning.gates import refuse_keep_of_gone, refuse_lagging_replicas, refuse_methods
+from drkit.failover.returning.gates import (
+    Methods,
+    refuse_keep_of_gone,
+    refuse_lagging_replicas,
+    refuse_methods,
+)
 from drkit.failover.returning.replays import is_left, left_notes, refuse_dispositions, refuse_replays
 from drkit.failover.returning.scope import not_returned, pairs
-from drkit.failover.returning.seeds import Methods, refuse_removed
+from drkit.failover.returning.seeds import refuse_removed
 from drkit.flow_state.records import TailRecord
 from drkit.model import TopicPartition
 
@@ -195,9 +200,7 @@ def allowed(context: Context, found: Sequence[NeedsMethod]) -> tuple[Methods, di
     return methods, lost
 
 
-def undecided(
-    context: Context, found: Iterable[NeedsMethod], methods: Mapping[TopicPartition, Method]
-) -> Undecided | None:
+def undecided(context: Context, found: Iterable[NeedsMethod], methods: Methods) -> Undecided | None:
     """The decisions that are missing before anything is destroyed; None: none."""
     tails: dict[str, int] = {}
     found = list(found)
@@ -250,9 +253,8 @@ def decided(context: Context) -> dict[str, TopicDecision]:
 
 
 def _chosen(
-    context: Context, found: Iterable[NeedsMethod], methods: Mapping[TopicPartition, Method],
-    lost: Mapping[str, Gone],
-) -> dict[str, dict[str, Any]]:  # fmt: skip
+    context: Context, found: Iterable[NeedsMethod], methods: Methods, lost: Mapping[str, Gone]
+) -> dict[str, dict[str, Any]]:
     exported = {t for t, g in lost.items() if g.exported}
     with_tail = {u.at.topic for u in found if u.has_tail} | exported
     chosen: dict[str, dict[str, Any]] = {}

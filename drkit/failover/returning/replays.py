@@ -15,7 +15,7 @@ from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import Disposition, Method, RunRequest, choice_for
 from drkit.failover.loss.findings import DivergenceState
 from drkit.failover.old_primary.altered import of_earlier, of_own, way_out
-from drkit.failover.old_primary.emptied import effect_of
+from drkit.failover.old_primary.emptied import is_emptied
 from drkit.failover.old_primary.lost_tail import Gone, Saved, decided_earlier, given_up_of
 from drkit.failover.returning.compare import NeedsMethod
 from drkit.failover.returning.exporting import EXPORT, tails_of
@@ -29,7 +29,7 @@ from drkit.replay.progress import ReplayProgress
 from drkit.replay.run import Replayer, ReplayRequest
 from drkit.replay.tail import export_at
 
-_APPENDS: Final = (Disposition.REPLAY, Disposition.QUARANTINE)
+APPENDS: Final = (Disposition.REPLAY, Disposition.QUARANTINE)
 
 
 def of_own_export(context: Context, topics: Collection[str]) -> list[str]:
@@ -114,7 +114,7 @@ def refuse_dispositions(context: Context, found: Sequence[NeedsMethod], lost: Ma
         raise Refused(
             "replay_recreated", where=context.flow.source, evidence=first_of(wrong), command=command
         )
-    asked = {t: said for t, said in dispositions.items() if said in _APPENDS}
+    asked = {t: said for t, said in dispositions.items() if said in APPENDS}
     others = {u.at.topic for u in with_tail} | {t for t, g in lost.items() if g.exported}
     for topic in sorted((asked.keys() & context.scope.topics.keys()) - others):
         if ended := given_up_of(context, topic):
@@ -154,7 +154,7 @@ def refuse_replays(
     """
     kept = [t for t, d in chosen.items() if Method.KEEP in d["methods"].values()]
     notes: list[str] = []
-    for disposition in _APPENDS:
+    for disposition in APPENDS:
         topics = [t for t, d in chosen.items() if d["disposition"] == disposition and t not in kept]
         earlier = [s for t in topics if t in lost for s in lost[t].exported]
         for each in earlier:
@@ -205,16 +205,16 @@ def note_unreplayed(context: Context) -> list[str]:
     :returns: what is left to do, by command
     :raises DrkitError: the state cannot be written
     """
-    emptied, replayed, found = context.effects(StepName.BEGIN), context.effects(StepName.REPLAY), []
+    replayed, commands = context.effects(StepName.REPLAY), []
     chosen: dict[str, dict[str, str]] = context.result(StepName.DECIDE).get("topics", {})
     own = of_own_export(context, chosen)
-    for disposition in _APPENDS:
+    for disposition in APPENDS:
         if (replayed.get(disposition.value) or {}).get("result") is not None:
             continue
         names = [
             t
             for t, d in sorted(chosen.items())
-            if d["disposition"] == disposition and effect_of(t) in emptied and t in own
+            if d["disposition"] == disposition and is_emptied(context, t) and t in own
         ]
         exported = context.result(StepName.EXPORT)
         for topic in names:
@@ -231,8 +231,8 @@ def note_unreplayed(context: Context) -> list[str]:
                 )
                 context.state.put(record, name)
         if names:
-            found.append(to_replay(exported["manifest"], exported["sha256"], names, disposition))
-    return found
+            commands.append(to_replay(exported["manifest"], exported["sha256"], names, disposition))
+    return commands
 
 
 def to_replay(manifest: str, sha256: str, topics: Collection[str], disposition: str = "") -> str:

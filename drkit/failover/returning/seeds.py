@@ -23,6 +23,7 @@ from drkit.failover.loss.log_cursor import first_record
 from drkit.failover.loss.positions import positions_of
 from drkit.failover.returning.compare import cuts_of
 from drkit.failover.returning.exporting import EXPORT
+from drkit.failover.returning.gates import Methods
 from drkit.failover.returning.replays import planned_replay, tell_replay
 from drkit.failover.returning.scope import pairs, turned, unplanned
 from drkit.flow_state.copied_topics import CopiedPartition
@@ -78,9 +79,7 @@ def append_kept(context: Context, topic: str) -> dict[TopicPartition, AppendedTa
     return found
 
 
-def roll_back_kept_tails(
-    context: Context, decided: Mapping[TopicPartition, Method], topics: Collection[str]
-) -> list[str]:
+def roll_back_kept_tails(context: Context, decided: Methods, topics: Collection[str]) -> list[str]:
     """Let others append what is left of the tails that were to be kept; what was appended stays.
 
     :param decided: partition of the old primary → its method
@@ -103,7 +102,6 @@ def roll_back_kept_tails(
     return [note]
 
 
-Methods = Mapping[TopicPartition, Method]
 _KNOWN_SECONDS: Final = 20.0
 _NONE_KEPT: Final[Mapping[TopicPartition, AppendedTail]] = {}
 

@@ -18,6 +18,7 @@ from drkit.errors import Failed, Refused
 from drkit.failover.checks.late_groups import repeated, too_late
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
+from drkit.failover.core.reverse import opposite_flow
 from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.fencing.methods import SIZE
 from drkit.failover.fencing.proof import WRITABLE, code_name, write_codes
@@ -316,7 +317,7 @@ def _after_switchover(context: Context) -> list[str]:
     if context.result(StepName.FENCE).get("how") == SIZE and not context.request.clients_cut:
         begin = f"the return does not begin by itself: say how clients are kept off {flow.source}"
         turn = f'{turn} --clients-cut "HOW"'
-    back = next((f for f in context.settings.flows if f.name == reverse), None)
+    back = opposite_flow(context.settings, flow)
     left = [] if back is None else sorted(t for t in context.scope.topics.values() if not back.copies(t))
     if back is None:
         table = f'[[flows]] source = "{flow.target}", target = "{flow.source}"'

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from drkit.counted import counted, verb
+from drkit.counted import counted, first_of, verb
 from drkit.errors import Failed, Refused
 from drkit.failover.checks.late_groups import late_notes, look_late
 from drkit.failover.checks.survey import positions_of
@@ -53,7 +53,11 @@ class TranslateStep(Step):
         found = self._translated(context, context.source(), act=False)
         where = f"{context.flow.source} → {context.flow.target}"
         exact = [
-            StepEffect(f"group {group}: {_in_short(partitions)}", where, "as of now")
+            StepEffect(
+                f"group {group}: {first_of(f'{tp} {p[0]} → {p[1]}' for tp, p in sorted(partitions.items()))}",
+                where,
+                "as of now",
+            )
             for group, partitions in sorted(found["positions"].items())
         ]
         unavailable = [
@@ -171,12 +175,6 @@ def _leads_back(place: PartitionPosition | Unavailable, upstream: int, downstrea
         evidence=f"{upstream} → {downstream} → "
         f"{back if isinstance(place, PartitionPosition) else place.reason}",
     )
-
-
-def _in_short(partitions: Mapping[str, list[Any]]) -> str:
-    shown = [f"{at} {p[0]} → {p[1]}" for at, p in sorted(partitions.items())[:_SHOWN]]
-    more = len(partitions) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
 
 _AT_ONCE: Final = 250

@@ -212,17 +212,18 @@ def _promote(context: Context) -> None:
     for name, target in context.scope.topics.items():
         known = state.get(RoleRecord, name)
         if known is None or not known.is_promoted or known.run_id != context.run_id:
-            frontiers = _of_topic(translated.get("frontiers", {}), name)
-            ends = _of_topic(translated.get("ends", {}), target)
-            term, run_id = context.term, context.run_id
-            role = RoleRecord(Role.PROMOTED, term, run_id, context.wall(), frontiers, ends)
-            leaders = sorted(topics[target].leaders.items())
-            role = replace(
-                role, epochs={p: leader.epoch if leader.node >= 0 else None for p, leader in leaders}
+            planned, leaders = context.request.planned, sorted(topics[target].leaders.items())
+            role = RoleRecord(
+                Role.PROMOTED,
+                context.term,
+                context.run_id,
+                context.wall(),
+                frontiers=_of_topic(translated.get("frontiers", {}), name),
+                ends=_of_topic(translated.get("ends", {}), target),
+                planned=planned or None,
+                clients_cut=(context.request.clients_cut or None) if planned else None,
+                epochs={p: leader.epoch if leader.node >= 0 else None for p, leader in leaders},
             )
-            if context.request.planned:
-                cut = context.request.clients_cut or None
-                role = replace(role, planned=True, clients_cut=cut)
             changes.append((name, role))
             configs = state.get(ConfigsRecord, name)
             if configs is not None and configs.delayed:
