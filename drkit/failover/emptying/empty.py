@@ -52,12 +52,12 @@ async def not_empty(cluster: RawCluster, wanted: Mapping[TopicPartition, int]) -
     """
     if not wanted:
         return {}
-    topics = await metadata(cluster, sorted({at.topic for at in wanted}))
+    topics = await metadata(cluster, sorted({tp.topic for tp in wanted}))
     starts = await listed(cluster, topics, wanted, EARLIEST)
     if silent := wanted.keys() - starts.keys():
-        evidence = first_of(f"{at}: its leader does not answer" for at in sorted(silent))
+        evidence = first_of(f"{tp}: its leader does not answer" for tp in sorted(silent))
         raise Failed("emptied_starts_unknown", where=cluster.alias, evidence=evidence)
-    return {at: starts[at] for at, offset in sorted(wanted.items()) if starts[at] < offset}
+    return {tp: starts[tp] for tp, offset in sorted(wanted.items()) if starts[tp] < offset}
 
 
 async def empty(cluster: RawCluster, wanted: Mapping[TopicPartition, int]) -> None:
@@ -74,24 +74,24 @@ async def empty(cluster: RawCluster, wanted: Mapping[TopicPartition, int]) -> No
     """
     began = boottime()
     while True:
-        topics = await metadata(cluster, sorted({at.topic for at in wanted}))
+        topics = await metadata(cluster, sorted({tp.topic for tp in wanted}))
         starts = await listed(cluster, topics, wanted, EARLIEST)
-        left = {at: offset for at, offset in wanted.items() if starts.get(at, _UNKNOWN) < offset}
-        if not left:
+        remaining = {tp: offset for tp, offset in wanted.items() if starts.get(tp, _UNKNOWN) < offset}
+        if not remaining:
             return
-        answers = await delete_records(cluster, topics, left)
-        failed = {at: answer for at, answer in answers.items() if answer.error}
+        answers = await delete_records(cluster, topics, remaining)
+        failed = {tp: answer for tp, answer in answers.items() if answer.error}
         waited = boottime() - began
         final = _REFUSED if waited < _POLICY_SECONDS else _HINTS.keys()
-        if refused := {at: a for at, a in failed.items() if a.error in final}:
+        if refused := {tp: a for tp, a in failed.items() if a.error in final}:
             raise Refused(
                 "empty_refused",
                 where=cluster.alias,
-                evidence=first_of(_told(at, wanted[at], answer) for at, answer in sorted(refused.items())),
+                evidence=first_of(_told(tp, wanted[tp], answer) for tp, answer in sorted(refused.items())),
                 hint=_HINTS[refused[min(refused)].error],
             )
         if waited > _PATIENCE_SECONDS:
-            evidence = first_of(_told(at, wanted[at], answers.get(at)) for at in sorted(left))
+            evidence = first_of(_told(tp, wanted[tp], answers.get(tp)) for tp in sorted(remaining))
             raise Failed("not_emptied", where=cluster.alias, evidence=evidence)
         if failed:
             await cluster.loop.sleep(_PAUSE_SECONDS)
@@ -104,10 +104,10 @@ def compact_only(admin: Cluster, topics: Iterable[str]) -> Settings:
 
     :raises DrkitError: the cluster does not answer
     """
-    found = topic_configs(admin, sorted(set(topics)))
+    configs = topic_configs(admin, sorted(set(topics)))
     return {
         topic: {name: values[name].value if values[name].is_set_on_topic else None for name in _WHILE_EMPTIED}
-        for topic, values in found.items()
+        for topic, values in configs.items()
         if values[_POLICY].value == _COMPACT
     }
 
@@ -122,13 +122,13 @@ def put_back(admin: Cluster, before: Settings) -> None:
     _alter(admin, before)
 
 
-def _alter(admin: Cluster, wanted: Settings) -> None:
-    failed = alter_topic_configs(admin, {topic: dict(values) for topic, values in wanted.items()})
+def _alter(admin: Cluster, settings: Settings) -> None:
+    failed = alter_topic_configs(admin, {topic: dict(values) for topic, values in settings.items()})
     if failed:
         silent: list[DrkitError] = [e for e in failed.values() if isinstance(e, ClusterUnreachable)]
         raise (silent or [failed[t] for t in sorted(failed)])[0]
 
 
-def _told(at: TopicPartition, offset: int, answer: Deleted | None) -> str:
-    why = "it still begins earlier" if answer is None or not answer.error else codes.error_name(answer.error)
-    return f"{at} up to {offset}: {why}"
+def _told(tp: TopicPartition, offset: int, answer: Deleted | None) -> str:
+    error = answer.error if answer is not None else 0
+    return f"{tp} up to {offset}: {codes.error_name(error) if error else 'it still begins earlier'}"

@@ -27,16 +27,16 @@ def emptied_in(context: Context) -> dict[TopicPartition, int]:
     """Partitions of the scope's copies that were emptied, and up to which offset."""
     topics = context.scope.topics
     return {
-        TopicPartition(topics[at.topic], at.partition): offset
-        for at, offset in context.known.emptied.items()
-        if at.topic in topics
+        TopicPartition(topics[tp.topic], tp.partition): offset
+        for tp, offset in context.known.emptied.items()
+        if tp.topic in topics
     }
 
 
 def came_back(context: Context) -> dict[TopicPartition, int]:
     """Return emptied partitions that begin before their offset, and where. Raises Failed or RawError."""
-    found: dict[TopicPartition, int] = context.run(not_empty, context.target, emptied_in(context))
-    return found
+    starts: dict[TopicPartition, int] = context.run(not_empty, context.target, emptied_in(context))
+    return starts
 
 
 def empty_again(context: Context, step: StepName) -> tuple[str, ...]:
@@ -47,25 +47,25 @@ def empty_again(context: Context, step: StepName) -> tuple[str, ...]:
     :raises DrkitError: it refuses settings, or does not do it in time
     :raises RawError: it does not answer
     """
-    wanted, found = emptied_in(context), came_back(context)
+    offsets, risen = emptied_in(context), came_back(context)
     begun = context.effects(step).get(EMPTIED)
     # Noted by an earlier process, they are the topics' own; what there is now may be only for the moment.
     before = begun["intent"]["settings"] if begun is not None and begun["result"] is None else {}
-    if not found and not before:
+    if not risen and not before:
         return ()
     admin = context.target_admin()
-    before = {**compact_only(admin, {at.topic for at in found}), **before}
-    starts = {str(at): [start, wanted[at]] for at, start in found.items()}
+    before = {**compact_only(admin, {tp.topic for tp in risen}), **before}
+    starts = {str(tp): [start, offsets[tp]] for tp, start in risen.items()}
     with context.effect(step, EMPTIED, partitions=starts, settings=before) as outcome:
         allow_deletion(admin, before)
-        context.run(empty, context.target, {at: wanted[at] for at in found})
+        context.run(empty, context.target, {tp: offsets[tp] for tp in risen})
         put_back(admin, before)
-        outcome["emptied"] = len(found)
-    if not found:
+        outcome["emptied"] = len(risen)
+    if not risen:
         return ()
-    some = counted(len(found), "partition")
+    number = counted(len(risen), "partition")
     return (
-        f"emptied again: {some} of {context.flow.target} had come back with records from before the turn",
+        f"emptied again: {number} of {context.flow.target} had come back with records from before the turn",
     )
 
 
@@ -78,8 +78,8 @@ def put_back_interrupted(context: Context, step: StepName) -> None:
 
 def prove_empty(context: Context) -> None:
     """Refuse to continue while deleted records are back. Raises Failed: some are; RawError: no answer."""
-    if found := came_back(context):
-        evidence = first_of(f"{at} at {start}" for at, start in found.items())
+    if risen := came_back(context):
+        evidence = first_of(f"{tp} at {start}" for tp, start in risen.items())
         raise Failed("emptied_records_back", where=context.flow.target, evidence=evidence)
 
 
@@ -103,8 +103,8 @@ class Wait(NamedTuple):
 
     def in_words(self, where: str) -> str:
         """What it waits for."""
-        some = counted(self.partitions, "emptied partition")
-        return f"wait {self.seconds:.0f} s until {where} has on disk that {some} begin later"
+        partitions = counted(self.partitions, "emptied partition")
+        return f"wait {self.seconds:.0f} s until {where} has on disk that {partitions} begin later"
 
 
 def wait_now(context: Context) -> Wait:
@@ -112,7 +112,7 @@ def wait_now(context: Context) -> Wait:
     emptied = emptied_in(context)
     if not emptied or not context.request.planned:
         return Wait(0, 0.0)
-    records = (context.state.get(ReturnRecord, topic) for topic in {at.topic for at in context.known.emptied})
+    records = (context.state.get(ReturnRecord, topic) for topic in {tp.topic for tp in context.known.emptied})
     at_ms = max((r.at_ms for r in records if r is not None), default=0)
     # Another host may have written the time. Unless it was long ago by any clock, how long is unknown.
     seconds = _seconds(context)
@@ -131,8 +131,8 @@ def planned_wait(context: Context) -> list[StepEffect]:
     if risen:
         wait = wait._replace(seconds=_seconds(context))
     if wait.seconds:
-        why = "a broker killed before it brings back deleted records"
-        effects.append(StepEffect(wait.in_words(target), target, why))
+        reason = "a broker killed before it brings back deleted records"
+        effects.append(StepEffect(wait.in_words(target), target, reason))
     return effects
 
 
@@ -152,27 +152,27 @@ def settle_emptied(context: Context, step: StepName) -> tuple[str, ...]:
     if EMPTIED in context.effects(step):
         # By this process or by one that ended in its wait: how long ago is unknown.
         wait = wait._replace(seconds=_seconds(context))
-    told = float("-inf")
+    reported = float("-inf")
     until = context.clock() + wait.seconds
-    while (left := until - context.clock()) > 0:
-        if context.clock() >= told + _TELL_SECONDS:
-            told = context.clock()
-            context.tell(StepProgress(step, wait._replace(seconds=left).in_words(context.flow.target)))
-        context.pause(min(left, _PAUSE_SECONDS))
-        if left <= _PAUSE_SECONDS and (more := empty_again(context, step)):
+    while (remaining := until - context.clock()) > 0:
+        if context.clock() >= reported + _TELL_SECONDS:
+            reported = context.clock()
+            context.tell(StepProgress(step, wait._replace(seconds=remaining).in_words(context.flow.target)))
+        context.pause(min(remaining, _PAUSE_SECONDS))
+        if remaining <= _PAUSE_SECONDS and (more := empty_again(context, step)):
             # Brokers were killed while this waited: it begins again.
             notes, until = [*notes, *more], context.clock() + _seconds(context)
     if wait.seconds:
-        some = counted(wait.partitions, "emptied partition")
-        notes.append(f"{context.flow.target} has on disk where {some} begin")
+        partitions = counted(wait.partitions, "emptied partition")
+        notes.append(f"{context.flow.target} has on disk where {partitions} begin")
     return tuple(notes)
 
 
 def _seconds(context: Context) -> float:
     admin = context.target_admin()
     try:
-        found = [broker_config(admin, broker.id)[_INTERVAL].value for broker in admin.brokers]
+        values = [broker_config(admin, broker.id)[_INTERVAL].value for broker in admin.brokers]
     except DrkitError:  # drkit may not read it, or a broker is away: Kafka's default
-        found = []
-    longest = max((int(value) / 1_000 for value in found if value), default=_DEFAULT_SECONDS)
+        values = []
+    longest = max((int(value) / 1_000 for value in values if value), default=_DEFAULT_SECONDS)
     return longest + max(_WRITES_SECONDS, _WRITES_SHARE * longest)

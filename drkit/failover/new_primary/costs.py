@@ -57,20 +57,21 @@ class PartitionSize(NamedTuple):
 def rate_of(context: Context) -> CopyRate:
     """Return the rate of the reverse flow, of the flow, or an estimate. Raises DrkitError: no answer."""
     try:
-        back = records_of(context.settings, reverse_flow(context)).readable(SpeedRecord).get("")
+        reverse_speed = records_of(context.settings, reverse_flow(context)).readable(SpeedRecord).get("")
     except (DrkitError, RawError):
-        back = None  # the old primary is away, and its state with it
-    there = context.state.records.readable(SpeedRecord).get("")
-    for flow, found in ((f"{context.flow.target}->{context.flow.source}", back), (context.flow.name, there)):
-        if found is not None and found.bytes_per_second > 0:
-            return CopyRate(found.bytes_per_second, flow, found.at_ms)
+        reverse_speed = None  # the old primary is away, and its state with it
+    flow_speed = context.state.records.readable(SpeedRecord).get("")
+    name = f"{context.flow.target}->{context.flow.source}"
+    for flow, speed in ((name, reverse_speed), (context.flow.name, flow_speed)):
+        if speed is not None and speed.bytes_per_second > 0:
+            return CopyRate(speed.bytes_per_second, flow, speed.at_ms)
     return CopyRate(ESTIMATE_BYTES_PER_SECOND)
 
 
 def costs_of(sizes: Iterable[PartitionSize], rate: CopyRate) -> dict[str, MethodCost]:
     """What each method would send of a topic, were it walked for all of its partitions. Pure."""
-    found = list(sizes)
-    since, whole = _sum(s.since for s in found), _sum(s.whole for s in found)
+    partitions = list(sizes)
+    since, whole = _sum(s.since for s in partitions), _sum(s.whole for s in partitions)
     return {m.value: cost(whole if m is Method.REBUILD else since, rate) for m in Method}
 
 

@@ -50,15 +50,15 @@ class PutBack(NamedTuple):
 def to_hold(configs: Mapping[str, Setting], known: HeldSettingsRecord | None, by: str, now_ms: int) -> Held:
     """Return what keeps everything of a topic, by its settings and the record of an earlier hold."""
     active = known if known is not None and known.ended_ms is None else None
-    wanted = keeping_all(configs)
+    keeping = keeping_all(configs)
     of_hold = active.held if active is not None else {}
     before: dict[str, str | None] = {}
     held: dict[str, str] = {}
-    for name in sorted({*wanted, *of_hold}):
-        own, value = own_value(configs, name), wanted.get(name, of_hold.get(name, ""))
+    for name in sorted({*keeping, *of_hold}):
+        own, value = own_value(configs, name), keeping.get(name, of_hold.get(name, ""))
         if active is not None and own == of_hold.get(name):
             before[name], held[name] = active.before.get(name), value
-        elif name in wanted and own != value:
+        elif name in keeping and own != value:
             before[name], held[name] = own, value
     changes = {n: v for n, v in held.items() if own_value(configs, n) != v}
     changed = _changed(configs, active) if active is not None else {}
@@ -152,20 +152,20 @@ def put_back(
     """
     with state_of(settings, flow) as state:
         active = _active(state.records) if state is not None else {}
-        mine = {n: r for n, r in active.items() if topics is None or n in topics}
-        if state is None or not mine:
+        records = {n: r for n, r in active.items() if topics is None or n in topics}
+        if state is None or not records:
             return []
         copies = state.all(GenerationRecord)
-        names = {n: copies[n].target if n in copies else n for n in mine}
+        names = {n: copies[n].target if n in copies else n for n in records}
         cluster = _new_primary(settings, flow)
         configs = topic_configs(cluster, names.values())
-        plans = {n: to_put_back(configs.get(names[n]), r, clock()) for n, r in mine.items()}
+        plans = {n: to_put_back(configs.get(names[n]), r, clock()) for n, r in records.items()}
         refused = alter_topic_configs(cluster, {names[n]: p.changes for n, p in plans.items() if p.changes})
         # On record after that: a broker may still show the held values, and no one has set them as their own.
         state.put_all((n, p.record) for n, p in plans.items() if names[n] not in refused)
         _judge(flow, refused, "put back")
     return [
-        HeldTopic(names[n], {s: mine[n].held[s] for s in p.changes}, p.changes, p.changed, p.changes)
+        HeldTopic(names[n], {s: records[n].held[s] for s in p.changes}, p.changes, p.changed, p.changes)
         for n, p in sorted(plans.items())
     ]
 
@@ -178,17 +178,17 @@ def _promoted(flow: FlowSettings, state: StateTopic | None, topics: Collection[s
     """The promoted topics: their names on the old primary → on the new one."""
     roles = state.all(RoleRecord) if state is not None else {}
     copies = state.all(GenerationRecord) if state is not None else {}
-    found = {n: copies[n].target for n, role in roles.items() if role.is_promoted and n in copies}
-    if not found or not found.keys() >= set(topics):
-        others = sorted(set(topics) - found.keys())
+    names = {n: copies[n].target for n, role in roles.items() if role.is_promoted and n in copies}
+    if not names or not names.keys() >= set(topics):
+        others = sorted(set(topics) - names.keys())
         raise Refused(
             "hold_not_promoted",
             where=f"flow {flow.name}",
             evidence=f"not promoted: {first_of(others)}"
-            if found
+            if names
             else f"no failover has promoted a topic on {flow.target}",
         )
-    return {n: t for n, t in found.items() if not topics or n in topics}
+    return {n: t for n, t in names.items() if not topics or n in topics}
 
 
 def _new_primary(settings: Settings, flow: FlowSettings) -> Cluster:

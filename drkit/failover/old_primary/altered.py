@@ -77,18 +77,18 @@ def of_new(context: Context) -> str:
 
 def only_copy(state: FlowState, flow: FlowSettings, manifest: str) -> str:
     """Return the way out of an export on record as the only copy of records; empty: it is not. Pure."""
-    left = [each for each in unreplayed(state) if each.record.manifest == manifest]
+    unfinished = [each for each in unreplayed(state) if each.record.manifest == manifest]
     emptied = [
         topic for topic, tail in sorted(state.all(TailRecord).items())
         if tail.manifest == manifest and state.get(IncompleteRecord, topic) is not None
     ]  # fmt: skip
-    if not (left or emptied):
+    if not (unfinished or emptied):
         return ""
-    if left:
-        given_up = to_give_up(manifest, *(each.topic for each in left))
+    if unfinished:
+        given_up = to_give_up(manifest, *(each.topic for each in unfinished))
     else:
         given_up = str(return_command(flow.name, (), _discarded(emptied)))
-    names = first_of(sorted({*(each.topic for each in left), *emptied}))
+    names = first_of(sorted({*(each.topic for each in unfinished), *emptied}))
     return (
         f"{flow.source} has these records no more ({names}), so the export is the only copy:"
         f" {_put_back(manifest)}; without a copy of it give them up by name: {given_up}"

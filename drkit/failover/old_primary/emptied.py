@@ -52,11 +52,11 @@ def empty_topic(context: Context, topic: str, up_to: Mapping[int, int]) -> None:
     before = known["intent"]["settings"] if known is not None else compact_only(admin, [topic])
     source = context.source()
     assert source is not None  # noqa: S101  the earlier look has asked it
-    wanted = {TopicPartition(topic, p): offset for p, offset in up_to.items()}
+    offsets = {TopicPartition(topic, p): offset for p, offset in up_to.items()}
     details: dict[str, Any] = {"up_to": {str(p): o for p, o in up_to.items()}, "settings": before}
     with context.effect(StepName.BEGIN, effect_of(topic), **details) as outcome:
         allow_deletion(admin, before)
-        context.run(empty, source, wanted)
+        context.run(empty, source, offsets)
         put_back(admin, before)
         outcome["emptied"] = sorted(details["up_to"])
 
@@ -71,7 +71,7 @@ def refuse_risen(context: Context, up_to: Mapping[TopicPartition, int]) -> None:
         raise Failed(
             "deleted_records_back",
             where=context.flow.source,
-            evidence=", ".join(f"{at} begins at {start}, not {up_to[at]}" for at, start in risen.items()),
+            evidence=", ".join(f"{tp} begins at {start}, not {up_to[tp]}" for tp, start in risen.items()),
             command=RETURN.command,
         )
 
@@ -123,14 +123,14 @@ def wait_for_copy(context: Context, back: FlowSettings, topic: str, before: Coll
         return
     names = context.scope.topics
     sizes = _sizes(context, [names[t] for t in (topic, *before)])
-    mine = sum(size.bytes for at, size in sizes.items() if at.topic == names[topic])
+    own_bytes = sum(size.bytes for tp, size in sizes.items() if tp.topic == names[topic])
     with closing(StatusCollector(context.settings, back, groups=False)) as collector:
         least, since = None, context.clock()
         while True:
             began = context.clock()
             left = left_of(collector.look().partitions, [names[t] for t in before], sizes)
             total = sum(left.values())
-            if not total or total + mine <= limit:
+            if not total or total + own_bytes <= limit:
                 return
             if least is None or total < least:
                 least, since = total, context.clock()
@@ -143,8 +143,8 @@ def wait_for_copy(context: Context, back: FlowSettings, topic: str, before: Coll
                     copy=typed("drkit", "replicate", "--flow", back.name),
                     command=RETURN.command,
                 )
-            told = f"{topic} waits: {size_text(total)} of {first_of(left)} are on {back.source} alone"
-            context.tell(StepProgress(StepName.BEGIN, told, {"bytes": total, "limit": limit}))
+            text = f"{topic} waits: {size_text(total)} of {first_of(left)} are on {back.source} alone"
+            context.tell(StepProgress(StepName.BEGIN, text, {"bytes": total, "limit": limit}))
             # A look at many partitions takes of the link that copies. Each pause keeps the lock.
             for _ in range(min(_MOST_PAUSES, 1 + round(context.clock() - began))):
                 context.pause(_PAUSE_SECONDS)
@@ -155,8 +155,8 @@ def _sizes(context: Context, topics: Collection[str]) -> dict[TopicPartition, Si
     volume = context.run(volumes, context.target, known)
     ends = context.run(ends_of, context.target, known, sorted(topics))
     return {
-        at: size_of(ends.get(at), volume.get(at), context.request.copy_limit)
-        for at in (TopicPartition(name, number) for name, topic in known.items() for number in topic.leaders)
+        tp: size_of(ends.get(tp), volume.get(tp), context.request.copy_limit)
+        for tp in (TopicPartition(name, number) for name, topic in known.items() for number in topic.leaders)
     }
 
 
@@ -174,13 +174,13 @@ def left_of(
 
     Where the records that wait are counted, but not read, the average of their partition stands for them.
     """
-    found = {at: size.bytes for at, size in sizes.items() if at.topic in topics}
+    bytes_of = {tp: size.bytes for tp, size in sizes.items() if tp.topic in topics}
     for p in partitions:
-        at = TopicPartition(p.topic, p.partition)
+        tp = TopicPartition(p.topic, p.partition)
         if p.topic in topics and p.records is not None:
-            size = sizes.get(at, Size(0, 0))
-            found[at] = p.bytes if p.bytes is not None else size.of(p.records)
-    by_topic = {name: sum(size for at, size in found.items() if at.topic == name) for name in topics}
+            size = sizes.get(tp, Size(0, 0))
+            bytes_of[tp] = p.bytes if p.bytes is not None else size.of(p.records)
+    by_topic = {name: sum(size for tp, size in bytes_of.items() if tp.topic == name) for name in topics}
     return {name: size for name, size in by_topic.items() if size}
 
 

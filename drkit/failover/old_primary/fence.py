@@ -142,8 +142,9 @@ def not_answering(context: Context, command: object, evidence: str = "") -> Clus
 
 def nothing_keeps_off(context: Context, by_size: Collection[str]) -> Refused:
     """Return the error of a failback whose fence by size of some topics has to be lifted for the copy."""
-    cut, seen = "cut clients off by other means (listener, DNS, network), then say how", _authorizer(context)
-    if seen != _NO_AUTHORIZER:
+    cut = "cut clients off by other means (listener, DNS, network), then say how"
+    authorizer = _authorizer(context)
+    if authorizer != _NO_AUTHORIZER:
         cut = (
             "let drkit's principal DESCRIBE and ALTER the cluster, and ACLs hold for the canary (means"
             f" and canary in [failover.fence]), then: {retry_command(context)}; or {cut}"
@@ -151,7 +152,7 @@ def nothing_keeps_off(context: Context, by_size: Collection[str]) -> Refused:
     return Refused(
         "late_fence_refuses_drkit",
         where=f"{context.flow.source}: {first_of(by_size)}",
-        evidence=f"{seen}; its fence, {SIZE} = 0, has to be lifted for the copy",
+        evidence=f"{authorizer}; its fence, {SIZE} = 0, has to be lifted for the copy",
         cut=cut,
         command=retry_command(context, RunRequest(clients_cut=HOW)),
     )
@@ -182,17 +183,17 @@ def left_open(context: Context, fenced_by: Mapping[str, str]) -> list[str]:
     accounted = {*recorded_sizes(state), *(a.name for a in recorded_acls(state))}
     accounted |= {topic for record in pending for topic in record.topics}
     copies = {topic: known[0] for topic, known in context.known.topics.items()}
-    wanted = off_record({t: r for t, r in roles.items() if t not in accounted}, copies, fenced_by)
-    if not wanted:
+    unrecorded = off_record({t: r for t, r in roles.items() if t not in accounted}, copies, fenced_by)
+    if not unrecorded:
         return []
     returned = reverse_state(context).all(ReturnRecord)
-    found = still_away(wanted, copies, returned)
-    if not found or context.source() is None:
+    away = still_away(unrecorded, copies, returned)
+    if not away or context.source() is None:
         return []
-    proof = prove(context.source_settings, context.settings.failover.fence.canary, sorted(found))
-    takes = {at.topic for at in proof.taking}
+    proof = prove(context.source_settings, context.settings.failover.fence.canary, sorted(away))
+    takes = {tp.topic for tp in proof.taking}
     ended = aborted_runs(context) if takes else frozenset()
-    return sorted(t for t in takes if found[t].run_id not in ended)
+    return sorted(t for t in takes if away[t].run_id not in ended)
 
 
 def off_record(
@@ -249,16 +250,16 @@ def keep_guard(context: Context, back: Reverse, topics: Collection[str], effect:
     change = _change(context, back, topics)
     if change is None:
         return
-    settings, fence, wanted = context.source_settings, change.fence, change.wanted
-    with context.effect(StepName.BEGIN, effect, guard=to_json(wanted), fence=to_json(fence)) as outcome:
+    settings, fence, guard = context.source_settings, change.fence, change.wanted
+    with context.effect(StepName.BEGIN, effect, guard=to_json(guard), fence=to_json(fence)) as outcome:
         # On record before it differs from the fence, so that the switchover back lifts all that may exist.
-        _record(back, change.guard | fence | wanted)
+        _record(back, change.guard | fence | guard)
         _judge(context, create_acls(settings, sorted(change.created)))
         _judge(context, delete_acls(settings, sorted(change.deleted)))
-        _record(back, (change.guard - fence) | wanted)
-        left = recorded_acls(context.state) - fence
-        put_or_delete(context.state, FenceAclsRecord(left), needed=bool(left))
-        outcome["guard"] = len(wanted)
+        _record(back, (change.guard - fence) | guard)
+        remaining = recorded_acls(context.state) - fence
+        put_or_delete(context.state, FenceAclsRecord(remaining), needed=bool(remaining))
+        outcome["guard"] = len(guard)
 
 
 def _change(context: Context, back: Reverse, topics: Collection[str]) -> _Change | None:
@@ -276,20 +277,20 @@ def _change(context: Context, back: Reverse, topics: Collection[str]) -> _Change
     known = back.state.get(GuardAclsRecord)
     guard = known.acls if known is not None else frozenset()
     others = existing - fence - guard
-    wanted = fence_acls(
+    acls = fence_acls(
         topics, others, is_open=bool(is_open(Cluster.connect(settings))), own=own, spare_own=True
     )
-    if not own or refusing_own(wanted, own):
+    if not own or refusing_own(acls, own):
         raise Refused(
             "fence_refuses_drkit",
             where=settings.alias,
             evidence="drkit's principal there is not known"
             if not own
-            else first_of(str(a) for a in refusing_own(wanted, own)),
+            else first_of(str(a) for a in refusing_own(acls, own)),
             alias=settings.alias,
         )
-    wanted = frozenset(wanted - others)
-    return _Change(fence, guard, wanted, wanted - existing, fence - wanted)
+    acls = frozenset(acls - others)
+    return _Change(fence, guard, acls, acls - existing, fence - acls)
 
 
 def _no_right(context: Context, operation: AclOperation) -> Refused:
@@ -306,14 +307,14 @@ def fence_again(context: Context, topics: Collection[str]) -> list[str]:
     """
     with reverse(context) as back:
         known = back.state.get(GuardAclsRecord)
-        mine = frozenset(a for a in known.acls if a.name in topics) if known is not None else frozenset()
-        if known is None or not mine:
+        acls = frozenset(a for a in known.acls if a.name in topics) if known is not None else frozenset()
+        if known is None or not acls:
             return []
         # On record twice rather than not at all.
-        context.state.put(FenceAclsRecord(recorded_acls(context.state) | mine))
-        _judge(context, create_acls(context.source_settings, sorted(mine)))
-        _record(back, known.acls - mine)
-    return sorted({a.name for a in mine})
+        context.state.put(FenceAclsRecord(recorded_acls(context.state) | acls))
+        _judge(context, create_acls(context.source_settings, sorted(acls)))
+        _record(back, known.acls - acls)
+    return sorted({a.name for a in acls})
 
 
 def _record(back: Reverse, acls: frozenset[Acl]) -> None:

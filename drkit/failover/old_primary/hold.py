@@ -51,10 +51,10 @@ def hold(context: Context, topics: Collection[str]) -> int:
     if not before:
         return 0
     with context.effect(StepName.CONTACT, HOLD, before=before) as outcome:
-        wanted = {t: keeping_all(c) for t, c in existing.items()}
+        keeping = {t: keeping_all(c) for t, c in existing.items()}
         changes = {
             t: values
-            for t, values in wanted.items()
+            for t, values in keeping.items()
             if any(own_value(existing[t], name) != value for name, value in values.items())
         }
         _judge(context, alter_topic_configs(cluster, changes), "held")
@@ -74,21 +74,21 @@ def hold_again(context: Context, topics: Collection[str]) -> list[str]:
         return []
     cluster = Cluster.connect(context.source_settings)
     changes: Before = {}
-    found = []
+    changed = []
     for t, configs in sorted(topic_configs(cluster, before).items()):
         now = {name: own_value(configs, name) for name in before[t]}
         changes[t] = {name: KEEPING_ALL[name] for name in before[t] if now[name] != KEEPING_ALL[name]}
-        found += [f"{t}: {name}={now[name]}" for name in changes[t]]
+        changed += [f"{t}: {name}={now[name]}" for name in changes[t]]
     changes = {t: values for t, values in changes.items() if values}
     _judge(context, alter_topic_configs(cluster, changes), "held")
-    return found
+    return changed
 
 
 def held(context: Context) -> Before:
     """Settings that this run holds, with the earlier values."""
     effect = context.effects(StepName.CONTACT).get(HOLD)
-    found: Before = effect["intent"]["before"] if effect is not None else {}
-    return found
+    before: Before = effect["intent"]["before"] if effect is not None else {}
+    return before
 
 
 def release(context: Context, topics: Collection[str]) -> Released:

@@ -52,13 +52,13 @@ class ReplayStep(Step):
         notes: list[str] = []
         for disposition in APPENDS:
             for each in to_append(context, disposition):
-                evidence[f"{disposition} {each.name}"] = found = self._append_earlier(
+                evidence[f"{disposition} {each.name}"] = numbers = self._append_earlier(
                     context, disposition, each
                 )
-                notes += _notes(f"{disposition} of {each.topic} from {each.record.manifest}", found)
+                notes += _notes(f"{disposition} of {each.topic} from {each.record.manifest}", numbers)
             if topics := of_own_export(context, _topics(context, disposition)):
-                evidence[disposition] = found = self._append(context, disposition, topics)
-                notes += _notes(disposition, found)
+                evidence[disposition] = numbers = self._append(context, disposition, topics)
+                notes += _notes(disposition, numbers)
         return StepResult(evidence, tuple(notes))
 
     def undo(self, context: Context) -> StepResult:
@@ -94,18 +94,18 @@ def _topics(context: Context, disposition: Disposition) -> list[str]:
 
 def _numbers(done: Results) -> dict[str, dict[str, int]]:
     return {
-        str(at): {"appended": r.appended, "already": r.already, "kept back": r.skipped_changed_keys}
-        for at, r in sorted(done.items())
+        str(tp): {"appended": r.appended, "already": r.already, "kept back": r.skipped_changed_keys}
+        for tp, r in sorted(done.items())
     }
 
 
-def _notes(disposition: str, found: dict[str, dict[str, int]]) -> list[str]:
-    appended, already, kept = (
-        sum(r[what] for r in found.values()) for what in ("appended", "already", "kept back")
+def _notes(disposition: str, numbers: dict[str, dict[str, int]]) -> list[str]:
+    appended, already, older = (
+        sum(r[key] for r in numbers.values()) for key in ("appended", "already", "kept back")
     )
     notes = [f"{disposition}: {counted(appended, 'record')} appended, {already} were there already"]
-    if kept:
-        notes.append(f"{counted(kept, 'record')} left out: clients have written newer values of their keys")
+    if older:
+        notes.append(f"{counted(older, 'record')} left out: clients have written newer values of their keys")
     return notes
 
 
@@ -135,12 +135,12 @@ class ProtectedStep(Step):
         lifted = any(name.startswith(LIFT) for name in context.effects(StepName.BEGIN))
         if not lifted or source is None:
             return []
-        found: dict[str, int] = context.run(hanging, source, context.scope.topics, context.wall())
-        if not found:
+        brokers_of: dict[str, int] = context.run(hanging, source, context.scope.topics, context.wall())
+        if not brokers_of:
             return []
-        brokers = ", ".join(map(str, sorted(set(found.values()))))
-        what = f"before a switchover back restart broker {brokers} of {context.flow.source}"
-        return [f"{what}: the fence refused markers of {first_of(sorted(found))}"]
+        brokers = ", ".join(map(str, sorted(set(brokers_of.values()))))
+        action = f"before a switchover back restart broker {brokers} of {context.flow.source}"
+        return [f"{action}: the fence refused markers of {first_of(sorted(brokers_of))}"]
 
 
 def copied_by(flow: FlowSettings, topics: Iterable[str], host: str, left: Sequence[str]) -> list[str]:
@@ -151,14 +151,14 @@ def copied_by(flow: FlowSettings, topics: Iterable[str], host: str, left: Sequen
     :param host: where a replicator of the flow back lives; empty: none does
     :param left: promoted topics that have not returned, by their names on the old primary
     """
-    back = f"{flow.target}->{flow.source}"
+    flow_back = f"{flow.target}->{flow.source}"
     if host:
-        some = first_of(sorted(topics))
-        line = f"{back} on {host} copies {some}: protected once drkit status says PROTECTED of them"
+        text = first_of(sorted(topics))
+        line = f"{flow_back} on {host} copies {text}: protected once drkit status says PROTECTED of them"
     else:
-        line = f"{flow.target} is not protected until it is copied: drkit replicate --flow '{back}'"
+        line = f"{flow.target} is not protected until it is copied: drkit replicate --flow '{flow_back}'"
     if not left:
         return [line]
-    some, it = counted(len(left), "other topic", "has"), "it" if len(left) == 1 else "them"
-    what = f"{some} not returned, and nothing copies {it} ({first_of(sorted(left))})"
-    return [line, f"{what}: {RETURN.typed('--flow', flow.name)}"]
+    text, it = counted(len(left), "other topic", "has"), "it" if len(left) == 1 else "them"
+    evidence = f"{text} not returned, and nothing copies {it} ({first_of(sorted(left))})"
+    return [line, f"{evidence}: {RETURN.typed('--flow', flow.name)}"]

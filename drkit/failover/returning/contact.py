@@ -80,8 +80,8 @@ class ContactStep(Step):
         cut = clients_cut(context)
         notes += refuse_readers(context, source, context.scope.topics, evict=context.request.evict_readers)
         ends = self._steady(context, source) if lost else {}
-        some = counted(refusing, "partition", "refuses")
-        notes.append(f"{context.flow.source} answers and is fenced: {some} a record")
+        partitions = counted(refusing, "partition", "refuses")
+        notes.append(f"{context.flow.source} answers and is fenced: {partitions} a record")
         return StepResult({"partitions_refusing": refusing, "clients_cut": cut, "ends": ends}, tuple(notes))
 
     def undo(self, context: Context) -> StepResult:
@@ -109,9 +109,9 @@ class ContactStep(Step):
         first: dict[TopicPartition, Ends] = context.run(ends_now, source, context.scope.topics)[0]
         context.pause(_BETWEEN_SECONDS)
         then: dict[TopicPartition, Ends] = context.run(ends_now, source, context.scope.topics)[0]
-        moved = [f"{at}: {first[at].high_watermark}, then {e.high_watermark}" for at, e in then.items()
-                 if at in first and first[at].high_watermark != e.high_watermark]  # fmt: skip
-        held = [f"{at}: a transaction is open after {e.end}" for at, e in then.items() if e.held_offsets]
+        moved = [f"{tp}: {first[tp].high_watermark}, then {e.high_watermark}" for tp, e in then.items()
+                 if tp in first and first[tp].high_watermark != e.high_watermark]  # fmt: skip
+        held = [f"{tp}: a transaction is open after {e.end}" for tp, e in then.items() if e.held_offsets]
         if moved or held:
             raise Refused(
                 "old_primary_still_written",
@@ -119,18 +119,18 @@ class ContactStep(Step):
                 evidence=first_of(sorted(moved) + sorted(held)),
                 command=retry_command(context),
             )
-        return {str(at): e.end for at, e in sorted(then.items())}
+        return {str(tp): e.end for tp, e in sorted(then.items())}
 
 
 def refuse_unselected(context: Context, topics: Collection[str]) -> None:
     """Refuse topics that the reverse flow would never copy: they would be emptied, and stay so."""
-    back, names = reverse_flow(context), context.scope.topics
-    if wrong := sorted(t for t in topics if not back.copies(names[t])):
+    flow_back, names = reverse_flow(context), context.scope.topics
+    if wrong := sorted(t for t in topics if not flow_back.copies(names[t])):
         raise Refused(
             "reverse_flow_excludes",
-            where=back.name,
+            where=flow_back.name,
             evidence=first_of(wrong),
-            back=back.name,
+            back=flow_back.name,
             command=retry_command(context),
             abort=f"{RETURN.abort}, then: " if is_held(context) else "",
             other_command=begin_command(context, context.request, ["TOPIC"]),
@@ -138,17 +138,17 @@ def refuse_unselected(context: Context, topics: Collection[str]) -> None:
 
 
 def _runs_again(context: Context, topics: Collection[str]) -> list[str]:
-    compared, left = context.result(StepName.COMPARE), context.state.all(IncompleteRecord)
-    gone = {(topic, p): end for topic, r in left.items() for p, end in r.emptied.items()}
-    found = (u for u in of_json(compared.get("unsound", ())) if u.has_tail)
-    tails = {u.at.topic for u in found if gone.get(u.at, 0) < u.span[1]}
+    compared, incomplete = context.result(StepName.COMPARE), context.state.all(IncompleteRecord)
+    emptied = {(topic, p): end for topic, r in incomplete.items() for p, end in r.emptied.items()}
+    partitions = (u for u in of_json(compared.get("unsound", ())) if u.has_tail)
+    tails = {u.at.topic for u in partitions if emptied.get(u.at, 0) < u.span[1]}
     wrong = sorted(set(topics) & tails if compared else topics)
     if not wrong:
         return []
     request, tried = context.request, context.effects(StepName.EXPORT).values()
     failed = {"", *(e.get("intent", {}).get("to") for e in tried if e.get("result") is None)}
-    place = PLACE if request.export_to in failed else request.export_to
-    undecided = request._replace(export_to=place, dispositions={})
+    export_to = PLACE if request.export_to in failed else request.export_to
+    undecided = request._replace(export_to=export_to, dispositions={})
     command = return_command(context.flow.name, context.named_topics, undecided).plus(UNTIL_EXPORT)
     risk = f"and may remove what only it has of {first_of(wrong)}: {command} keeps it again, and saves it"
     return [f"the retention and the cleaner of {context.flow.source} work again, {risk}"]
@@ -183,18 +183,18 @@ def refuse_open(context: Context, topics: Collection[str] | None = None) -> int:
     :raises Refused: one takes it
     :raises ClusterUnreachable: one does not answer
     """
-    canary, asked = context.settings.failover.fence.canary, context.scope.topics if topics is None else topics
-    if not asked:
+    canary, names = context.settings.failover.fence.canary, context.scope.topics if topics is None else topics
+    if not names:
         return 0
-    proof = prove(context.source_settings, canary, asked, 0.0, context.clock)
+    proof = prove(context.source_settings, canary, names, 0.0, context.clock)
     if proof.is_unknown:
         raise not_answering(context, retry_command(context), proof.places)
     if not proof.is_whole:
-        late = unplanned(context).keys() & {at.topic for at in proof.taking}
+        late = unplanned(context).keys() & {tp.topic for tp in proof.taking}
         abort = f"{RETURN.abort}, then: " if is_held(context) else ""
         refence = f"{retry_command(context)}, which fences it again"
         next_ = refence if late else f"{abort}{paid_with(context.flow.name)}"
-        by_fence = late or fenced(context, {at.topic for at in proof.taking})
+        by_fence = late or fenced(context, {tp.topic for tp in proof.taking})
         raise Refused(
             "old_primary_takes_writes",
             where=context.flow.source,
@@ -219,10 +219,10 @@ def _replaced(context: Context) -> frozenset[str]:
     A switchover's stays where it was said how clients are cut off: then it is as somebody wants it.
     """
     sizes = fenced_sizes(context).keys()
-    mine = sizes & unplanned(context).keys() if _cut(context) else sizes
-    if not mine or is_another(context):
+    replaceable = sizes & unplanned(context).keys() if _cut(context) else sizes
+    if not replaceable or is_another(context):
         return frozenset()
-    return LateFence(StepName.CONTACT).replaces(_of(context, mine))
+    return LateFence(StepName.CONTACT).replaces(_of(context, replaceable))
 
 
 def clients_cut(context: Context, by_size: Collection[str] | None = None) -> str:
@@ -231,11 +231,11 @@ def clients_cut(context: Context, by_size: Collection[str] | None = None) -> str
         by_size = sorted(fenced_sizes(context))
     if not by_size:
         return ""
-    if told := _cut(context):
-        return told
+    if cut := _cut(context):
+        return cut
     raise nothing_keeps_off(context, by_size)
 
 
 def _cut(context: Context) -> str:
-    told = (r.clients_cut for r in promoted(context).values())
-    return context.request.clients_cut or next((cut for cut in told if cut), "")
+    recorded = (r.clients_cut for r in promoted(context).values())
+    return context.request.clients_cut or next((cut for cut in recorded if cut), "")

@@ -93,9 +93,9 @@ class DemoteStep(Step):
         with reverse(context) as back:
             if GROUPS in effects:
                 before = {
-                    g: mine
+                    g: positions
                     for g, p in effects[GROUPS]["intent"].get("before", {}).items()
-                    if (mine := {at: v for at, v in p.items() if partition_of(at).topic in left})
+                    if (positions := {tp: v for tp, v in p.items() if partition_of(tp).topic in left})
                 }
                 number = ask_once(
                     back.target, "return", lambda c: restore(c, back.flow.source, before),
@@ -118,10 +118,10 @@ class DemoteStep(Step):
         known = intent_of(context, self.name, ROLES)
         if known is None:
             roles = back.state.all(RoleRecord)
-            mine = {t: roles[t] for t in context.scope.topics.values() if t in roles}
+            own = {t: roles[t] for t in context.scope.topics.values() if t in roles}
             promotion = back.state.get(PromotionRecord)
             known = {
-                "roles": {t: r.to_json() for t, r in mine.items()},
+                "roles": {t: r.to_json() for t, r in own.items()},
                 "promotion": promotion.to_json() if promotion is not None else None,
             }
         with context.effect(self.name, ROLES, **known) as outcome:
@@ -148,52 +148,52 @@ class DemoteStep(Step):
         with context.effect(self.name, GROUPS, **known) as outcome:
             writes = positions_from_json(known["positions"])
             failed = ask_once(back.target, "return", lambda c: write(c, writes), what="mark positions")
-            outcome["failed"] = some = [
-                f"{g} {at}: {why}" for g, p in failed.items() for at, why in p.items()
+            outcome["failed"] = errors = [
+                f"{g} {tp}: {reason}" for g, p in failed.items() for tp, reason in p.items()
             ]
-        if some:
-            raise Failed("group_positions_not_stored", where=context.flow.source, evidence=first_of(some))
+        if errors:
+            raise Failed("group_positions_not_stored", where=context.flow.source, evidence=first_of(errors))
         context.tell(StepProgress(self.name, f"{counted(len(writes), 'group', 'is')} marked"))
 
     def _positions(self, context: Context, back: Reverse) -> dict[str, Any]:
-        places = scope_positions(context, context.source())
+        positions = scope_positions(context, context.source())
         void, cuts, now = _without_places(context), cuts_of(context), context.wall()
         # All groups, or an error: a position without a mark would be taken for a new commit.
         committed = ask_once(
             back.target, "return", lambda c: committed_in(c, back.flow, context.scope.topics),
             what="read positions",
         )  # fmt: skip
-        wanted: Writes = {}
+        marked: Writes = {}
         before: Writes = {}
         kept: dict[str, dict[str, int]] = {}
         left = []
         for group, offsets in committed.items():
-            for at, offset in offsets.items():
-                mark, place = offset.mark, places.get(at)
+            for tp, offset in offsets.items():
+                mark, position = offset.mark, positions.get(tp)
                 if mark is not None and mark.source == back.flow.source:
                     continue
-                there = place.forward(offset.offset) if isinstance(place, PartitionPosition) else None
+                there = position.forward(offset.offset) if isinstance(position, PartitionPosition) else None
                 if isinstance(there, Exact):
                     upstream = there.offset
-                elif at in void:
-                    upstream = _of_void(place, offset.offset, cuts.get(at, 0))
+                elif tp in void:
+                    upstream = _of_void(position, offset.offset, cuts.get(tp, 0))
                 else:
-                    left.append(f"{group} {at} at {offset.offset}")
-                    kept.setdefault(group, {})[str(at)] = offset.offset
+                    left.append(f"{group} {tp} at {offset.offset}")
+                    kept.setdefault(group, {})[str(tp)] = offset.offset
                     continue
                 text = OffsetMark(back.flow.source, upstream, offset.offset, now).text()
-                wanted.setdefault(group, {})[at] = StoredOffset(offset.offset, text)
-                before.setdefault(group, {})[at] = offset
+                marked.setdefault(group, {})[tp] = StoredOffset(offset.offset, text)
+                before.setdefault(group, {})[tp] = offset
         return {
-            "positions": positions_to_json(wanted), "before": positions_to_json(before), "left": left,
+            "positions": positions_to_json(marked), "before": positions_to_json(before), "left": left,
             "kept": kept,
         }  # fmt: skip
 
 
 def intent_of(context: Context, step: StepName, name: str) -> dict[str, Any] | None:
     """Return the details of an effect that an earlier process began; None: none did."""
-    found = context.effects(step).get(name)
-    return found["intent"] if found is not None else None
+    effect = context.effects(step).get(name)
+    return effect["intent"] if effect is not None else None
 
 
 def _without_places(context: Context) -> set[TopicPartition]:
@@ -206,8 +206,8 @@ def _without_places(context: Context) -> set[TopicPartition]:
     }
 
 
-def _of_void(place: object, offset: int, cut: int) -> int:
+def _of_void(position: object, offset: int, cut: int) -> int:
     """Where a group continues on the new primary if its position on the old one has no counterpart there."""
-    if not isinstance(place, PartitionPosition) or place.frontier is None:
+    if not isinstance(position, PartitionPosition) or position.frontier is None:
         return 0
-    return cut if offset >= place.frontier else 0
+    return cut if offset >= position.frontier else 0

@@ -58,13 +58,13 @@ class PreDeleteChecks:
         context = self._context
         before = context.result(StepName.COMPARE)
         source = context.source(0.0)
-        seen: tuple[dict[Any, Ends], dict[str, UUID]] = (
+        answer: tuple[dict[Any, Ends], dict[str, UUID]] = (
             context.run(ends_now, source, topics) if source is not None else ({}, {})
         )
-        ends, ids = seen
-        known = {at: end for at, end in before.get("ends", {}).items() if at.rpartition("-")[0] in topics}
-        now = {str(at): e.end for at, e in ends.items()}
-        silent = [at for at in sorted(known.keys() - now) if source is None or at.rpartition("-")[0] in ids]
+        ends, ids = answer
+        known = {tp: end for tp, end in before.get("ends", {}).items() if tp.rpartition("-")[0] in topics}
+        now = {str(tp): e.end for tp, e in ends.items()}
+        silent = [tp for tp in sorted(known.keys() - now) if source is None or tp.rpartition("-")[0] in ids]
         if silent:
             raise Failed(
                 "old_change_unknown",
@@ -72,9 +72,9 @@ class PreDeleteChecks:
                 evidence=f"no answer about {first_of(silent)}",
                 command=RETURN.command,
             )
-        wrong = [f"{at}: ended at {known.get(at)}, now at {now.get(at)}" for at in sorted({*known, *now})
-                 if known.get(at, 0) != now.get(at)]  # fmt: skip
-        wrong += [f"{at}: a transaction is open" for at, e in sorted(ends.items()) if e.held_offsets]
+        wrong = [f"{tp}: ended at {known.get(tp)}, now at {now.get(tp)}" for tp in sorted({*known, *now})
+                 if known.get(tp, 0) != now.get(tp)]  # fmt: skip
+        wrong += [f"{tp}: a transaction is open" for tp, e in sorted(ends.items()) if e.held_offsets]
         old_ids = before.get("ids", {})
         wrong += [f"{t}: made anew" for t, i in sorted(ids.items()) if t in old_ids and old_ids[t] != str(i)]
         if wrong:
@@ -94,10 +94,10 @@ class PreDeleteChecks:
         if not kept:
             return
         ends: dict[TopicPartition, Ends] = (
-            context.run(ends_now, source, {at.topic for at in kept})[0] if source is not None else {}
+            context.run(ends_now, source, {tp.topic for tp in kept})[0] if source is not None else {}
         )
         firsts = {u.at: u.span[0] for u in tails_of(context)}
-        if wrong := not_whole({at: firsts.get(at) for at in kept}, {at: e.start for at, e in ends.items()}):
+        if wrong := not_whole({tp: firsts.get(tp) for tp in kept}, {tp: e.start for tp, e in ends.items()}):
             topic = min(kept).topic
             rebuilt = RunRequest(
                 methods={topic: Method.REBUILD}, dispositions={topic: Disposition.REPLAY}, same="content"
@@ -138,7 +138,7 @@ class PreDeleteChecks:
             raise Refused(
                 "deleted_keys_return",
                 where=context.flow.source,
-                evidence=first_of(f"{topic}: {why}" for topic, why in sorted(gone.items())),
+                evidence=first_of(f"{topic}: {reason}" for topic, reason in sorted(gone.items())),
                 hint=f"{RETURN.abort}; then the next one rebuilds these topics",
             )
 
@@ -188,18 +188,20 @@ def not_whole(firsts: Mapping[TopicPartition, int | None], starts: Mapping[Topic
     :param starts: where the partitions begin now
     """
     return [
-        f"{at}: its tail begins at {first}, the log at {starts.get(at)}"
-        for at, first in sorted(firsts.items())
-        if first is None or at not in starts or starts[at] > first
+        f"{tp}: its tail begins at {first}, the log at {starts.get(tp)}"
+        for tp, first in sorted(firsts.items())
+        if first is None or tp not in starts or starts[tp] > first
     ]
 
 
 def not_covered(tails: Collection[NeedsMethod], manifest: Manifest) -> list[str]:
     """Tails of which an export does not have every offset. Pure."""
     ranges = {(p.topic, p.partition): (p.first, p.end) for p in manifest.partitions}
-    found = ((u, ranges.get((u.at.topic, u.at.partition))) for u in tails)
+    compared = ((u, ranges.get((u.at.topic, u.at.partition))) for u in tails)
     return [
-        f"{u.at}: {list(u.span)}, the export has {has and list(has)}" for u, has in found if has != u.span
+        f"{u.at}: {list(u.span)}, the export has {held and list(held)}"
+        for u, held in compared
+        if held != u.span
     ]
 
 

@@ -39,10 +39,10 @@ def of_own_export(context: Context, topics: Collection[str]) -> list[str]:
     """
     own = context.effects(StepName.EXPORT).get(EXPORT)
     with_tail = {u.at.topic for u in tails_of(context)}
-    mine = sorted(with_tail & set(topics))
+    own_topics = sorted(with_tail & set(topics))
     if own is None:  # in a rehearsal
-        return mine
-    return [t for t in mine if not decided_earlier(context, t, own["intent"]["run"])]
+        return own_topics
+    return [t for t in own_topics if not decided_earlier(context, t, own["intent"]["run"])]
 
 
 @contextmanager
@@ -63,15 +63,15 @@ def planned_replay(
     :raises DrkitError: the new primary does not answer, or refuses
     """
     if earlier is not None:
-        place = earlier.record.manifest, earlier.record.sha256
-        hint = partial(of_earlier, context, earlier.topic, place[0])
+        manifest = earlier.record.manifest, earlier.record.sha256
+        hint = partial(of_earlier, context, earlier.topic, manifest[0])
     else:
         exported = context.result(StepName.EXPORT)
-        place = exported["manifest"], exported["sha256"]
+        manifest = exported["manifest"], exported["sha256"]
         hint = partial(of_own, context, topics, begun=not kept)
     same = Same(context.request.same) if context.request.same else None
     with way_out(hint), _way_out_of_keep(context):
-        export = export_at(*place).of_topics(frozenset(topics))
+        export = export_at(*manifest).of_topics(frozenset(topics))
         export = export.kept() if kept else export
         request = ReplayRequest(export, same, to_quarantine=disposition is Disposition.QUARANTINE)
         context.state.load()
@@ -100,25 +100,25 @@ def tell_replay(context: Context, step: StepName, progress: ReplayProgress) -> N
     context.journal.renew()
 
 
-def refuse_dispositions(context: Context, found: Sequence[NeedsMethod], lost: Mapping[str, Gone]) -> None:
+def refuse_dispositions(context: Context, unsound: Sequence[NeedsMethod], lost: Mapping[str, Gone]) -> None:
     """Refuse to append what cannot be appended, or was given up. `lost`: what is gone, by topic.
 
     Records of a topic that was recreated under the name of one that was copied may be anybody's, and no copy
     of theirs is there to be compared with: a replay refuses their export. Where all records of a topic were
     given up the choice would do nothing; one for every topic is for those that have other records.
     """
-    dispositions, with_tail = context.request.dispositions, [u for u in found if u.has_tail]
+    dispositions, with_tail = context.request.dispositions, [u for u in unsound if u.has_tail]
     recreated = {u.at.topic for u in with_tail if u.tail.found is DivergenceState.RECREATED}
     if wrong := sorted(t for t in recreated if choice_for(dispositions, t) == Disposition.REPLAY):
         command = retry_command(context, RunRequest(dispositions={wrong[0]: Disposition.QUARANTINE}))
         raise Refused(
             "replay_recreated", where=context.flow.source, evidence=first_of(wrong), command=command
         )
-    asked = {t: said for t, said in dispositions.items() if said in APPENDS}
+    appended = {t: disposition for t, disposition in dispositions.items() if disposition in APPENDS}
     others = {u.at.topic for u in with_tail} | {t for t, g in lost.items() if g.exported}
-    for topic in sorted((asked.keys() & context.scope.topics.keys()) - others):
+    for topic in sorted((appended.keys() & context.scope.topics.keys()) - others):
         if ended := given_up_of(context, topic):
-            raise _refused_given_up(context, topic, ended, asked[topic])
+            raise _refused_given_up(context, topic, ended, appended[topic])
 
 
 def _refused_given_up(context: Context, topic: str, ended: list[Unreplayed], disposition: str) -> Refused:
@@ -141,8 +141,8 @@ def _refused_given_up(context: Context, topic: str, ended: list[Unreplayed], dis
 
 def _given_up(record: UnreplayedRecord) -> str:
     when = "" if record.ended_ms is None else f" at {utc(record.ended_ms)}"
-    by, why = record.by or "an unknown person", record.reason or "no reason is on record"
-    return f"{counted(record.records, 'record')} of {record.manifest} given up by {by}{when}: {why}"
+    by, reason = record.by or "an unknown person", record.reason or "no reason is on record"
+    return f"{counted(record.records, 'record')} of {record.manifest} given up by {by}{when}: {reason}"
 
 
 def refuse_replays(

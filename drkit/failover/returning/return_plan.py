@@ -86,11 +86,11 @@ class TopicOutlook:
 
     def to_json(self) -> dict[str, Any]:
         """The outlook as plain data."""
-        found = asdict(replace(self, costs={}, chosen=None, bound=None))
-        found["costs"] = {name: cost._asdict() for name, cost in self.costs.items()}
-        found["chosen"] = None if self.chosen is None else self.chosen._asdict()
-        found["bound"] = None if self.bound is None else self.bound._asdict()
-        return found
+        fields = asdict(replace(self, costs={}, chosen=None, bound=None))
+        fields["costs"] = {name: cost._asdict() for name, cost in self.costs.items()}
+        fields["chosen"] = None if self.chosen is None else self.chosen._asdict()
+        fields["bound"] = None if self.bound is None else self.bound._asdict()
+        return fields
 
 
 class Missing(NamedTuple):
@@ -161,12 +161,12 @@ def _asked(
         allowed(context, wrong)
     saves = not refused
     with _noted(context, refused):
-        refuse_lagging_replicas(context, {at.topic for at, m in methods.items() if m.empties})
-    said, open_ = context.request, undecided(context, wrong, methods)
+        refuse_lagging_replicas(context, {tp.topic for tp, m in methods.items() if m.empties})
+    request, open_ = context.request, undecided(context, wrong, methods)
     missing = Missing(
         tuple(sorted(open_.topics)) if open_ is not None else (),
-        tuple(t for t, g in sorted(lost.items()) if g.lost and not is_given_up(said, t)),
-        export_to=any(u.has_tail for u in wrong) and not said.export_to,
+        tuple(t for t, g in sorted(lost.items()) if g.lost and not is_given_up(request, t)),
+        export_to=any(u.has_tail for u in wrong) and not request.export_to,
         reason=open_ is not None and open_.needs_reason,
         clients_cut=cut,
         undecided=open_.evidence if open_ is not None else "",
@@ -186,15 +186,15 @@ def _noted(context: Context, refused: list[str]) -> Iterator[None]:
 
 
 def _sizes(context: Context, ends: Mapping[TopicPartition, Ends]) -> dict[TopicPartition, PartitionSize]:
-    topics = context.run(metadata, context.target, sorted({at.topic for at in ends}))
+    topics = context.run(metadata, context.target, sorted({tp.topic for tp in ends}))
     bytes_of: dict[TopicPartition, int] = context.run(volumes, context.target, topics)
     names, cuts = {target: name for name, target in context.scope.topics.items()}, cuts_of(context)
-    found = {}
-    for at, e in ends.items():
-        mine = TopicPartition(names[at.topic], at.partition)
-        delta = PartitionDelta(cuts.get(mine, e.start), e.start, e.end, size=bytes_of.get(at))
-        found[mine] = PartitionSize(delta.size, delta.bytes)
-    return found
+    sizes = {}
+    for tp, e in ends.items():
+        old_tp = TopicPartition(names[tp.topic], tp.partition)
+        delta = PartitionDelta(cuts.get(old_tp, e.start), e.start, e.end, size=bytes_of.get(tp))
+        sizes[old_tp] = PartitionSize(delta.size, delta.bytes)
+    return sizes
 
 
 def _bounds(context: Context) -> dict[str, DeltaBound]:
@@ -229,28 +229,22 @@ def _of(
 ) -> TopicOutlook:  # fmt: skip
     role, cuts = context.state.all(RoleRecord)[name], cuts_of(context)
     target = context.scope.topics[name]
-    mine = {at.partition: e for at, e in ends.items() if at.topic == target}
-    delta = {p: max(0, e.end - cuts.get(TopicPartition(name, p), e.start)) for p, e in mine.items()}
-    whole = {p: e.end - e.start for p, e in mine.items()}
+    own = {tp.partition: e for tp, e in ends.items() if tp.topic == target}
+    delta = {p: max(0, e.end - cuts.get(TopicPartition(name, p), e.start)) for p, e in own.items()}
+    whole = {p: e.end - e.start for p, e in own.items()}
     base = TopicOutlook(
-        name,
-        role.at_ms,
-        bool(role.planned),
-        len(mine),
-        sum(delta.values()),
-        sum(whole.values()),
-        unknown=reason,
+        name, role.at_ms, bool(role.planned), len(own), sum(delta.values()), sum(whole.values())
     )
     if wrong is None:
-        return base
+        return replace(base, unknown=reason)
     tails = [u for u in wrong if u.at.topic == name]
     refuses = {u.at.partition for u in tails if u.tail.found is DivergenceState.MORE}
-    clean = len(mine.keys() - {u.at.partition for u in tails})
+    clean = len(own.keys() - {u.at.partition for u in tails})
     kinds = Counter(u.tail.found.value for u in tails) + Counter(clean=clean)
     copies = sum(whole[p] if methods.get(p) is Method.REBUILD else n for p, n in delta.items())
     trimmed = {TopicPartition(name, p) for p, m in methods.items() if m is Method.TRIM}
     kept = {TopicPartition(name, p) for p, m in methods.items() if m is Method.KEEP}
-    by_method = Counter(methods.get(p, Method.DELTA).value for p in mine)
+    by_method = Counter(methods.get(p, Method.DELTA).value for p in own)
     return replace(
         base,
         found=dict(kinds),
@@ -273,11 +267,11 @@ def _of(
 
 
 def _given_up(tails: Iterable[NeedsMethod], lost: Gone | None, trimmed: Iterable[TopicPartition]) -> str:
-    said = []
+    losses = []
     if sum(u.tail.records for u in tails):
-        said.append("the records that only it has, unless they are replayed; they are exported first")
+        losses.append("the records that only it has, unless they are replayed; they are exported first")
     if lost is not None and lost.lost:
-        said.append(f"up to {lost.offsets_lost} more that it has no more, and that no export has")
+        losses.append(f"up to {lost.offsets_lost} more that it has no more, and that no export has")
     if any(True for _ in trimmed):
-        said.append("what is older than the failover, in trimmed partitions")
-    return "; ".join(said)
+        losses.append("what is older than the failover, in trimmed partitions")
+    return "; ".join(losses)

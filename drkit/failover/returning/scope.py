@@ -56,8 +56,8 @@ def choose(context: Context, topics: Collection[str] = (), *, while_away: bool =
     others = sorted(name for name in waiting if topics and name not in topics)
     waiting = {name: role for name, role in waiting.items() if name not in others}
     flow = context.flow
-    if not waiting and (found := _stopped(context, topics)):
-        raise refusal(reverse_flow(context).name, flow.source, found)
+    if not waiting and (written := _stopped(context, topics)):
+        raise refusal(reverse_flow(context).name, flow.source, written)
     if not waiting and others:
         raise Refused(
             "nothing_to_protect_in_topics",
@@ -145,8 +145,8 @@ def switched(settings: Settings, there: FlowSettings, back: FlowSettings) -> lis
     :param back: the flow in the other direction
     :raises DrkitError: a cluster does not answer
     """
-    found = waiting(settings, there, back).items()
-    waits = {topic for topic, role in found if role.planned and back.copies(topic)}
+    roles = waiting(settings, there, back).items()
+    waits = {topic for topic, role in roles if role.planned and back.copies(topic)}
     topics = records_of(settings, there).all(GenerationRecord) if waits else {}
     return sorted(name for name, record in topics.items() if record.target in waits)
 
@@ -158,11 +158,11 @@ def may_wait(settings: Settings, there: FlowSettings, back: FlowSettings) -> boo
     :param back: the flow in the other direction
     :raises DrkitError: the new primary does not answer
     """
-    found = _roles(settings, there)
-    if not found:
+    roles = _roles(settings, there)
+    if not roles:
         return False
     try:
-        return bool(_waits(settings, found, back))
+        return bool(_waits(settings, roles, back))
     except ClusterUnreachable:
         return True
 
@@ -189,9 +189,9 @@ def returned(settings: Settings, there: FlowSettings, back: FlowSettings) -> dic
 def _promoted(
     settings: Settings, there: FlowSettings, back: FlowSettings
 ) -> tuple[dict[str, RoleRecord], dict[str, RoleRecord]]:
-    found = _roles(settings, there)
-    waits = _waits(settings, found, back) if found else {}
-    return waits, {t: r for t, r in found.items() if t not in waits}
+    roles = _roles(settings, there)
+    waits = _waits(settings, roles, back) if roles else {}
+    return waits, {t: r for t, r in roles.items() if t not in waits}
 
 
 def _roles(settings: Settings, there: FlowSettings) -> dict[str, RoleRecord]:
