@@ -87,11 +87,13 @@ async def empty(cluster: RawCluster, wanted: Mapping[TopicPartition, int]) -> No
             raise Refused(
                 "empty_refused",
                 where=cluster.alias,
-                evidence=first_of(_told(tp, wanted[tp], answer) for tp, answer in sorted(refused.items())),
+                evidence=first_of(
+                    _describe(tp, wanted[tp], answer) for tp, answer in sorted(refused.items())
+                ),
                 hint=_HINTS[refused[min(refused)].error],
             )
         if waited > _PATIENCE_SECONDS:
-            evidence = first_of(_told(tp, wanted[tp], answers.get(tp)) for tp in sorted(remaining))
+            evidence = first_of(_describe(tp, wanted[tp], answers.get(tp)) for tp in sorted(remaining))
             raise Failed("not_emptied", where=cluster.alias, evidence=evidence)
         if failed:
             await cluster.loop.sleep(_PAUSE_SECONDS)
@@ -129,6 +131,6 @@ def _alter(admin: Cluster, settings: Settings) -> None:
         raise (silent or [failed[t] for t in sorted(failed)])[0]
 
 
-def _told(tp: TopicPartition, offset: int, answer: Deleted | None) -> str:
+def _describe(tp: TopicPartition, offset: int, answer: Deleted | None) -> str:
     error = answer.error if answer is not None else 0
     return f"{tp} up to {offset}: {codes.error_name(error) if error else 'it still begins earlier'}"

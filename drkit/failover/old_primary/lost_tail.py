@@ -119,13 +119,13 @@ def _lacking(each: Saved, topic_id: str, now: Mapping[int, PartitionDivergence])
     record, lacking = each.record, {}
     is_same = str(record.topic_id) == topic_id
     for p, records in record.records.items():
-        there = _there(now[p], record.spans[p], records) if is_same and p in now else 0
+        there = _count_present(now[p], record.spans[p], records) if is_same and p in now else 0
         if records > there:
             lacking[p] = records - there
     return lacking
 
 
-def _there(tail: PartitionDivergence, span: tuple[int, ...], records: int) -> int:
+def _count_present(tail: PartitionDivergence, span: tuple[int, ...], records: int) -> int:
     """How many of the records of an export the old primary still has, at least."""
     present, end = _present(tail), tail.end
     if tail.found in _OTHERS and ((present, end), tail.records) != (tuple(span), records):

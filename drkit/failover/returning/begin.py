@@ -91,7 +91,7 @@ class BeginStep(Step):
             left = not_returned(context)
             held_again = hold_again(context, left)
             # A process that was killed may have let the last of these be copied, and done nothing more.
-            others = self._ended(context, [t for t in context.scope.topics if t not in left])
+            others = self._restore_settings(context, [t for t in context.scope.topics if t not in left])
             if together := [t for t in left if t not in emptied | keeps]:
                 others += self._begin(context, back, checks, together, methods, "")
             alone = _smallest_first(context, [t for t in left if t in emptied])
@@ -137,7 +137,7 @@ class BeginStep(Step):
             return StepResult()
         left, others = not_returned(context), list[str]()
         if not context.result(self.name):
-            others = self._ended(context, [t for t in context.scope.topics if t not in left])
+            others = self._restore_settings(context, [t for t in context.scope.topics if t not in left])
         incomplete = [t for t in left if note_incomplete(context, t)]
         fenced = sorted({*self._fence_again(context, left), *fence_again(context, left)})
         begun = len(context.scope.topics) - len(left)
@@ -199,9 +199,9 @@ class BeginStep(Step):
         checks.whole(kept_at)
         checks.unread(topics)
         self._may_copy(context, back, topics)
-        return self._ended(context, topics)
+        return self._restore_settings(context, topics)
 
-    def _ended(self, context: Context, topics: Collection[str]) -> list[str]:
+    def _restore_settings(self, context: Context, topics: Collection[str]) -> list[str]:
         """Give topics that have begun their settings back: they are whole again. It may be repeated."""
         if not topics:
             return []

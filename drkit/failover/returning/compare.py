@@ -116,14 +116,14 @@ class CompareStep(Step):
     name = StepName.COMPARE
 
     def plan(self, context: Context) -> list[StepEffect]:
-        result = self._found(context, undecided=True)
+        result = self._compare(context, undecided=True)
         context.journal.found[self.name] = result.evidence
         return [StepEffect("compare both sides", context.flow.name, first_of(result.notes))]
 
     def run(self, context: Context) -> StepResult:
-        return self._found(context, undecided=False)
+        return self._compare(context, undecided=False)
 
-    def _found(self, context: Context, *, undecided: bool) -> StepResult:
+    def _compare(self, context: Context, *, undecided: bool) -> StepResult:
         context.state.load()
         tails = compared(context, undecided=undecided)
         cuts_of(context)
@@ -175,7 +175,7 @@ def compared(context: Context, *, undecided: bool = False) -> dict[TopicPartitio
         )
     if wrong := [t for t in found.tails if t.copy in ANOTHER_TOPIC]:
         names = context.scope.topics
-        raise _made_anew(context, [f"{names[t.topic]}-{t.partition} {ANOTHER_TOPIC[t.copy]}" for t in wrong])
+        raise _recreated(context, [f"{names[t.topic]}-{t.partition} {ANOTHER_TOPIC[t.copy]}" for t in wrong])
     unclear = [
         t for t in found.tails if t.found is DivergenceState.UNKNOWN or (t.open_transaction and not undecided)
     ]
@@ -206,10 +206,10 @@ def refuse_other_topics(context: Context, topics: Iterable[str]) -> None:
         if (fate := topic_fate(topic, known[name])) in ANOTHER_TOPIC:
             wrong.append(f"{name} {ANOTHER_TOPIC[fate]}")
     if wrong:
-        raise _made_anew(context, wrong)
+        raise _recreated(context, wrong)
 
 
-def _made_anew(context: Context, wrong: list[str]) -> Refused:
+def _recreated(context: Context, wrong: list[str]) -> Refused:
     return Refused(
         "promoted_topic_recreated",
         where=context.flow.target,

@@ -79,7 +79,7 @@ class ContactStep(Step):
         refusing = refuse_open(context, context.run(all_topics, source).keys() & context.scope.topics.keys())
         cut = clients_cut(context)
         notes += refuse_readers(context, source, context.scope.topics, evict=context.request.evict_readers)
-        ends = self._steady(context, source) if lost else {}
+        ends = self._read_steady_ends(context, source) if lost else {}
         partitions = counted(refusing, "partition", "refuses")
         notes.append(f"{context.flow.source} answers and is fenced: {partitions} a record")
         return StepResult({"partitions_refusing": refusing, "clients_cut": cut, "ends": ends}, tuple(notes))
@@ -104,7 +104,7 @@ class ContactStep(Step):
         if other:
             raise Refused("reverse_names_differ", where=reverse_flow(context).name, evidence=first_of(other))
 
-    def _steady(self, context: Context, source: RawCluster) -> dict[str, int]:
+    def _read_steady_ends(self, context: Context, source: RawCluster) -> dict[str, int]:
         """The ends of the old primary, of two looks that found the same."""
         first: dict[TopicPartition, Ends] = context.run(ends_now, source, context.scope.topics)[0]
         context.pause(_BETWEEN_SECONDS)

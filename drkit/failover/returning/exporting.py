@@ -64,9 +64,9 @@ class ExportStep(Step):
         spans = {str(u.at): list(u.span) for u in unsound}
         with context.effect(self.name, EXPORT, to=to, run=export.run_id, spans=spans) as outcome:
             skip = copied_back(context, (u.tail for u in unsound))
-            with _elsewhere(), way_out(partial(of_new, context)):
+            with _name_another_place(), way_out(partial(of_new, context)):
                 done = export_tails(
-                    context.settings, context.flow, export, tails, skip, partial(_told, context)
+                    context.settings, context.flow, export, tails, skip, partial(_report, context)
                 )
             refuse_lacking(unsound, done)
             outcome |= {"manifest": done.path, "sha256": done.sha256}
@@ -132,7 +132,7 @@ def _place(context: Context, unsound: Sequence[NeedsMethod]) -> str:
 
 
 @contextmanager
-def _elsewhere() -> Iterator[None]:
+def _name_another_place() -> Iterator[None]:
     """Name the command that continues a run whose export failed, as where the disk is full."""
     try:
         yield
@@ -155,6 +155,6 @@ def refuse_lacking(unsound: Sequence[NeedsMethod], done: Exported) -> None:
         raise Refused("export_short", where=done.path, evidence=first_of(lacking), again=RETURN.resume)
 
 
-def _told(context: Context, line: str) -> None:
+def _report(context: Context, line: str) -> None:
     context.tell(StepProgress(StepName.EXPORT, line))
     context.journal.renew()

@@ -127,7 +127,7 @@ def outlook(context: Context) -> Outlook:
     names = list(context.scope.topics.values())
     ends: dict[TopicPartition, Ends] = context.run(ends_now, context.target, names)[0]
     sizes, bounds, rate = _sizes(context, ends), _bounds(context), rate_of(context)
-    wrong, reason = _looked_at(context)
+    wrong, reason = _compare(context)
     lost = gone_of(context, (u.tail for u in wrong)) if wrong is not None else {}
     methods = methods_of(context, wrong) if wrong is not None else {}
     topics = []
@@ -141,26 +141,26 @@ def outlook(context: Context) -> Outlook:
         topics.append(topic)
     if wrong is None:
         return Outlook(topics, rate)
-    return Outlook(topics, rate, *_asked(context, wrong, lost, methods))
+    return Outlook(topics, rate, *_find_missing(context, wrong, lost, methods))
 
 
-def _asked(
+def _find_missing(
     context: Context, wrong: Sequence[NeedsMethod], lost: Mapping[str, Gone], methods: Methods
 ) -> tuple[Missing, tuple[str, ...], bool]:
     """What is missing of what the return needs, why it would be refused besides, and whether it saves."""
     refused: list[str] = []
     by_size: list[str] = []
     cut = ""
-    with _noted(context, refused):
+    with _collected(context, refused):
         by_size = fenced_by_size(context)
     try:
         clients_cut(context, by_size)
     except Refused as error:
         cut = f"{error.what}: {error.evidence}"
-    with _noted(context, refused):
+    with _collected(context, refused):
         allowed(context, wrong)
     saves = not refused
-    with _noted(context, refused):
+    with _collected(context, refused):
         refuse_lagging_replicas(context, {tp.topic for tp, m in methods.items() if m.empties})
     request, open_ = context.request, undecided(context, wrong, methods)
     missing = Missing(
@@ -175,7 +175,7 @@ def _asked(
 
 
 @contextmanager
-def _noted(context: Context, refused: list[str]) -> Iterator[None]:
+def _collected(context: Context, refused: list[str]) -> Iterator[None]:
     """Add the error that a look raises to a list: the plan shows what it can."""
     try:
         yield
@@ -211,7 +211,7 @@ def _bounds(context: Context) -> dict[str, DeltaBound]:
     }
 
 
-def _looked_at(context: Context) -> tuple[list[NeedsMethod] | None, str]:
+def _compare(context: Context) -> tuple[list[NeedsMethod] | None, str]:
     if context.source() is None:
         return None, f"{context.flow.source} does not answer: {context.source_error}"
     try:

@@ -62,7 +62,7 @@ class RepointStep(Step):
                     "result": o.result.value,
                     "tries": o.tries,
                     "seconds": o.seconds,
-                    "error": _said(o),
+                    "error": _error_text(o),
                 }
                 for o in outcomes
             ]
@@ -109,7 +109,7 @@ def _names(context: Context) -> tuple[str, ...]:
     return tuple(f"topic {a} is called {b} on {context.flow.target}" for a, b in _renamed(context).items())
 
 
-def _said(outcome: RepointOutcome) -> str:
+def _error_text(outcome: RepointOutcome) -> str:
     error = outcome.error
     return "" if error is None else f"{error.what} ({error.evidence})" if error.evidence else error.what
 
@@ -118,7 +118,7 @@ def _judge(outcomes: list[RepointOutcome]) -> None:
     unfinished = [o for o in outcomes if not o.result.is_done]
     if not unfinished:
         return
-    evidence = "; ".join(f"{o.name}: {_said(o) or o.result}" for o in unfinished)
+    evidence = "; ".join(f"{o.name}: {_error_text(o) or o.result}" for o in unfinished)
     refused = [o for o in unfinished if o.result is Result.REFUSED]
     if refused:
         error = refused[0].error
@@ -195,7 +195,7 @@ class VerifyStep(Step):
             ensure_canary(context.target_admin())
             deadline = context.clock() + _CANARY_SECONDS
             while True:
-                canaries: dict[int, str] = context.run(_sing_everywhere, context.target)
+                canaries: dict[int, str] = context.run(_write_canaries, context.target)
                 failed = {n: reason for n, reason in canaries.items() if reason}
                 if (canaries and not failed) or context.clock() > deadline:
                     break
@@ -217,7 +217,7 @@ class VerifyStep(Step):
         reported = float("-inf")
         while True:
             groups: dict[str, TargetGroup] = context.run(on_target, context.target, names)
-            states = {g: _at_work(context, g, t) for g, t in groups.items()}
+            states = {g: _state_of(context, g, t) for g, t in groups.items()}
             waiting = [g for g, state in states.items() if state != _WORKS]
             if not waiting or context.clock() > deadline:
                 return states
@@ -238,7 +238,7 @@ def _partitions(context: Context) -> list[str]:
     return [str(tp) for tp, c in sorted(codes.items()) if c == TOPIC_AUTHORIZATION_FAILED]
 
 
-async def _sing_everywhere(target: RawCluster) -> dict[int, str]:
+async def _write_canaries(target: RawCluster) -> dict[int, str]:
     """Return broker → why its canary failed; empty text when it did not."""
     topic = (await metadata(target, [TOPIC]))[TOPIC]
     leaders = {p: leader.node for p, leader in topic.leaders.items()}
@@ -257,7 +257,7 @@ async def _sing_everywhere(target: RawCluster) -> dict[int, str]:
     return reasons
 
 
-def _at_work(context: Context, group: str, state: TargetGroup) -> str:
+def _state_of(context: Context, group: str, state: TargetGroup) -> str:
     if not state.members:
         return "no members yet"
     translated = context.result(StepName.TRANSLATE)

@@ -55,7 +55,7 @@ class DrainStep(Step):
     def run(self, context: Context) -> StepResult:
         fenced = bool(context.result(StepName.FENCE).get("proven"))
         deadline = context.clock() + context.settings.failover.drain_seconds
-        loss, positions = self._waited(context, deadline, fenced=fenced)
+        loss, positions = self._wait_for_copy(context, deadline, fenced=fenced)
         if context.request.planned:
             context.state.load()
             refuse_written(context, positions)
@@ -72,7 +72,7 @@ class DrainStep(Step):
             notes += [f"{g} still reads on {context.flow.source}: {reason}" for g, reason in behind.items()]
         return StepResult(evidence, tuple(notes))
 
-    def _waited(
+    def _wait_for_copy(
         self, context: Context, deadline: float, *, fenced: bool
     ) -> tuple[LossEvidence, ScopePositions]:
         reported, until = float("-inf"), context.clock() + _RETURN_SECONDS

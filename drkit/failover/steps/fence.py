@@ -138,7 +138,7 @@ class FenceStep(Step):
         except Refused as error:  # the fence could be applied, but not proven
             if context.request.planned or not context.request.accept_data_loss:
                 raise
-            return self._owed(context, error.in_short, answered=True)
+            return self._leave_pending(context, error.in_short, answered=True)
         how, seconds = _ELSEWHERE, context.settings.failover.fence.seconds
         details = method.details(context.scope.topics) if method is not None else {}
         resolver = self._resolver(context, source, method, details)
@@ -197,7 +197,7 @@ class FenceStep(Step):
         if context.request.planned or not context.request.accept_data_loss:
             raise unproven(proof, context.flow.source, _UNFENCED)
         reason = f"it {proof.in_words}: {proof.places}"
-        return self._owed(context, reason, answered=True)
+        return self._leave_pending(context, reason, answered=True)
 
     def _proof(self, context: Context, seconds: float) -> Proof:
         fence = context.settings.failover.fence
@@ -211,7 +211,7 @@ class FenceStep(Step):
     def _silent(self, context: Context) -> StepResult:
         settings, reason = context.settings.failover.fence, context.source_error or "it does not answer"
         if not has_stop(settings):
-            return self._owed(context, reason)
+            return self._leave_pending(context, reason)
         document = {
             "cluster": context.flow.source, "run_id": context.run_id, "term": context.term,
             "bootstrap_servers": context.source_settings.bootstrap_servers, "why": reason,
@@ -225,14 +225,14 @@ class FenceStep(Step):
         except DrkitError as error:
             if not context.request.accept_data_loss:
                 raise
-            return self._owed(context, f"{reason}; {error.in_short}")
+            return self._leave_pending(context, f"{reason}; {error.in_short}")
         settle(context.state, PendingFence, context.scope.topics)
         details = {"by": stopped, "stopped_ms": context.wall()}
         evidence: FenceEvidence = {"proven": True, "how": "stopped", "debt": "", "details": details}
         note = f"{context.flow.source} was stopped by {stopped}: no broker takes connections"
         return StepResult({**evidence}, (note,))
 
-    def _owed(self, context: Context, reason: str, *, answered: bool = False) -> StepResult:
+    def _leave_pending(self, context: Context, reason: str, *, answered: bool = False) -> StepResult:
         with context.effect(self.name, _DEBT, why=reason):
             pending = PendingFence(
                 context.run_id, context.term, context.wall(), reason, tuple(sorted(context.scope.topics))

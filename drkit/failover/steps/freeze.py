@@ -136,7 +136,7 @@ class FreezeStep(Step):
             context.state.put_all((topic, role) for topic in free)
             outcome["reverse"] = reverse.freeze()
             # Fenced while it still copies, a task would take its buckets again, and be fenced again.
-            outcome["let_go"] = self._let_go(context, reverse, before)
+            outcome["let_go"] = self._wait_for_replicators(context, reverse, before)
         # Every live id, with an epoch that fences every epoch of a copy task.
         ids, bulk = context.state.get(ProducerIdsRecord), self._bulk(context)
         live = [ProducerIdentity(i, FROZEN_EPOCH) for i in ids.ids] if ids is not None else []
@@ -183,7 +183,9 @@ class FreezeStep(Step):
 
     # -- the flow -----------------------------------------------------------------------------------
 
-    def _let_go(self, context: Context, reverse: ReverseHold, before: ControlRecord | None) -> bool:
+    def _wait_for_replicators(
+        self, context: Context, reverse: ReverseHold, before: ControlRecord | None
+    ) -> bool:
         """Wait for running replicators to drop these topics from their plans; return whether they did.
 
         Their writers are fenced in any case. While the source is silent, they make no plan and have nothing

@@ -50,7 +50,7 @@ class TranslateStep(Step):
 
     def plan(self, context: Context) -> list[StepEffect]:
         """Current values; the copy continues until FREEZE."""
-        translated = self._translated(context, context.source(), act=False)
+        translated = self._translate(context, context.source(), act=False)
         where = f"{context.flow.source} → {context.flow.target}"
         exact = [
             StepEffect(
@@ -68,7 +68,7 @@ class TranslateStep(Step):
         return exact + unavailable
 
     def run(self, context: Context) -> StepResult:
-        translated = asked(context, lambda source: self._translated(context, source, act=True))
+        translated = asked(context, lambda source: self._translate(context, source, act=True))
         if translated["unavailable"] and not context.request.accept_data_loss:
             first, reasons = next(iter(translated["unavailable"].items()))
             raise Refused(
@@ -84,7 +84,7 @@ class TranslateStep(Step):
         notes += [*translated["settled"], *late_notes(translated["late"]), translated["loss"]["statement"]]
         return StepResult(translated, tuple(notes))
 
-    def _translated(self, context: Context, source: RawCluster | None, *, act: bool) -> dict[str, Any]:
+    def _translate(self, context: Context, source: RawCluster | None, *, act: bool) -> dict[str, Any]:
         late = look_late(context, source)
         groups = sorted({*context.scope.groups, *late["groups"]})
         settled = settle(context, source, groups) if source is not None and act else []

@@ -45,7 +45,7 @@ def planned_removals(context: Context) -> list[StepEffect]:
     """What :func:`remove_only_home` would do."""
     action = "delete" if context.request.acls_only_home == REMOVE else "keep"
     reason = f"{context.flow.source} does not have it"
-    comparison, home = _found(context), context.flow.target
+    comparison, home = _compare_acls(context), context.flow.target
     return [
         *(StepEffect(f"{action} acl {o.acl}", home, reason) for o in comparison.only_home),
         *(StepEffect("leave as it is", home, f"not compared: {acls}") for acls in comparison.not_compared),
@@ -57,7 +57,7 @@ def remove_only_home(context: Context) -> list[str]:
 
     What cannot be removed is named: nothing is held for it while clients can write on neither side.
     """
-    comparison = _found(context)
+    comparison = _compare_acls(context)
     only_home, unknown = comparison.only_home, comparison.unknown
     notes = [f"ACLs of both sides were not compared: {unknown}"] if unknown else []
     notes += [f"not compared: {'; '.join(comparison.not_compared)}"] if comparison.not_compared else []
@@ -84,7 +84,7 @@ def remove_only_home(context: Context) -> list[str]:
     return notes
 
 
-def _found(context: Context) -> HomeAcls:
+def _compare_acls(context: Context) -> HomeAcls:
     returning = begun_by_turn(context.state.records) & set(context.scope.topics.values())
     return look_home_acls(context, returning, answers=bool(returning) and context.source() is not None)
 
@@ -150,7 +150,7 @@ class OpenStep(Step, Announced):
         notes += remove_only_home(context)
         given, left_out = _promotion(context)
         if given.grant or given.lift:
-            notes.append(self._let_in(context, given))
+            notes.append(self._grant(context, given))
         if guard := self._lift_guard(context):
             notes.append(_lifted("the guard of the passive side", guard))
         _wait_until_heard(context)
@@ -172,7 +172,7 @@ class OpenStep(Step, Announced):
                 outcome["lifted"] = lift_guard(context)
         return guard
 
-    def _let_in(self, context: Context, given: Promotion) -> str:
+    def _grant(self, context: Context, given: Promotion) -> str:
         settings = context.target_settings
         details = {what: [str(a) for a in sorted(acls)] for what, acls in given._asdict().items()}
         with context.effect(self.name, "acls", **details) as outcome:
