@@ -1,4 +1,4 @@
-"""Empties partitions up to an offset, and says which of them are not empty up to there.
+"""Empty partitions up to an offset, and find those that are not empty up to there.
 
 DeleteRecords is not durable at once: killed within a minute, brokers come back with the deleted records. So
 code that depends on it asks :func:`not_empty` again, right before. A second emptying changes nothing,
@@ -21,7 +21,7 @@ from drkit.kafka.topics import alter_topic_configs, topic_configs
 from drkit.model import TopicPartition
 
 Settings = Mapping[str, Mapping[str, str | None]]
-"""Topic → setting → value; None: the topic has no value of its own."""
+"""Topic → setting → value, or None if the topic has no value of its own."""
 
 _POLICY: Final = "cleanup.policy"
 _WHILE_EMPTIED: Final[Mapping[str, str | None]] = {
@@ -43,7 +43,7 @@ _UNKNOWN: Final = -1
 
 
 async def not_empty(cluster: RawCluster, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """The partitions whose log begins before an offset, and where it begins.
+    """Return the partitions whose log begins before an offset, and where it begins.
 
     :param cluster: connected
     :param wanted: offset by partition up to which it should be empty
@@ -100,7 +100,7 @@ async def empty(cluster: RawCluster, wanted: Mapping[TopicPartition, int]) -> No
 
 
 def compact_only(admin: Cluster, topics: Iterable[str]) -> Settings:
-    """Topics that refuse DeleteRecords, each with the settings to put back after it.
+    """Return topics that refuse DeleteRecords, each with the settings to restore after it.
 
     The caller notes them before :func:`allow_deletion`, and gives them to :func:`put_back`.
 
@@ -115,12 +115,12 @@ def compact_only(admin: Cluster, topics: Iterable[str]) -> Settings:
 
 
 def allow_deletion(admin: Cluster, before: Settings) -> None:
-    """Let brokers delete records of :func:`compact_only` topics; nothing expires. Raises DrkitError."""
+    """Let brokers delete records of :func:`compact_only` topics. Raises DrkitError if refused."""
     _alter(admin, dict.fromkeys(before, _WHILE_EMPTIED))
 
 
 def put_back(admin: Cluster, before: Settings) -> None:
-    """Give :func:`compact_only` topics their settings back; may be repeated. Raises DrkitError."""
+    """Restore the settings of :func:`compact_only` topics; repeatable. Raises DrkitError if refused."""
     _alter(admin, before)
 
 

@@ -1,4 +1,4 @@
-"""What was emptied before it was copied again stays empty: awaited before a fence, proven before OPEN.
+"""Keep emptied partitions empty until they are copied again: awaited before a fence, proven before OPEN.
 
 DeleteRecords is not durable at once. A broker writes to disk where a log begins only every
 ``log.flush.start.offset.checkpoint.interval.ms``, a minute by default. Killed before, it brings back what
@@ -24,7 +24,7 @@ EMPTIED: Final = "emptied"
 
 
 def emptied_in(context: Context) -> dict[TopicPartition, int]:
-    """Partitions of the scope's copies that were emptied, and up to which offset."""
+    """Return the partitions of the scope's copies that were emptied, and up to which offset."""
     topics = context.scope.topics
     return {
         TopicPartition(topics[tp.topic], tp.partition): offset
@@ -34,7 +34,7 @@ def emptied_in(context: Context) -> dict[TopicPartition, int]:
 
 
 def came_back(context: Context) -> dict[TopicPartition, int]:
-    """Return emptied partitions that begin before their offset, and where. Raises Failed or RawError."""
+    """Return emptied partitions that begin before their offset, and where. Raises Failed, RawError."""
     starts: dict[TopicPartition, int] = context.run(not_empty, context.target, emptied_in(context))
     return starts
 
@@ -70,14 +70,14 @@ def empty_again(context: Context, step: StepName) -> tuple[str, ...]:
 
 
 def put_back_interrupted(context: Context, step: StepName) -> None:
-    """Restore settings after an interrupted emptying; may be repeated. Raises DrkitError: no answer."""
+    """Restore settings after an interrupted emptying; repeatable. Raises DrkitError if that is refused."""
     begun = context.effects(step).get(EMPTIED)
     if begun is not None and begun["result"] is None:
         put_back(context.target_admin(), begun["intent"]["settings"])
 
 
 def prove_empty(context: Context) -> None:
-    """Refuse to continue while deleted records are back. Raises Failed: some are; RawError: no answer."""
+    """Refuse to continue while deleted records are back. Raises Failed, or RawError without an answer."""
     if risen := came_back(context):
         evidence = first_of(f"{tp} at {start}" for tp, start in risen.items())
         raise Failed("emptied_records_back", where=context.flow.target, evidence=evidence)
@@ -86,42 +86,42 @@ def prove_empty(context: Context) -> None:
 _INTERVAL: Final = "log.flush.start.offset.checkpoint.interval.ms"
 _DEFAULT_SECONDS: Final = 60.0
 _WRITES_SHARE: Final = 0.1
-"""Of the interval, for the writing itself: brokers count the next one from its end."""
+"""Share of the interval for the writing itself: brokers count the next one from its end."""
 _WRITES_SECONDS: Final = 1.0
 _CLOCKS_APART_SECONDS: Final = 600.0
-"""By how much the clocks of two hosts may differ."""
+"""The most by which the clocks of two hosts may differ."""
 _TELL_SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 0.5
 
 
 class Wait(NamedTuple):
-    """How long a broker may lose that partitions were emptied."""
+    """The time in which a broker may still lose that partitions were emptied."""
 
     partitions: int
     seconds: float
-    """Left from now; 0.0: all brokers have it on disk."""
+    """From now on; 0.0 once all brokers have it on disk."""
 
     def in_words(self, where: str) -> str:
-        """What it waits for."""
+        """Describe the wait."""
         partitions = counted(self.partitions, "emptied partition")
         return f"wait {self.seconds:.0f} s until {where} has on disk that {partitions} begin later"
 
 
 def wait_now(context: Context) -> Wait:
-    """Return what a planned switchover would wait for now. Raises DrkitError: the cluster does not answer."""
+    """Return what a planned switchover would wait for now. Raises DrkitError without an answer."""
     emptied = emptied_in(context)
     if not emptied or not context.request.planned:
         return Wait(0, 0.0)
     records = (context.state.get(ReturnRecord, topic) for topic in {tp.topic for tp in context.known.emptied})
     at_ms = max((r.at_ms for r in records if r is not None), default=0)
-    # Another host may have written the time. Unless it was long ago by any clock, how long is unknown.
+    # Another host's clock may have written the time: only one that is long ago by any clock is certain.
     seconds = _seconds(context)
     is_long_ago = (context.wall() - at_ms) / 1_000 > seconds + _CLOCKS_APART_SECONDS
     return Wait(len(emptied), 0.0 if is_long_ago else seconds)
 
 
 def planned_wait(context: Context) -> list[StepEffect]:
-    """Return what :func:`settle_emptied` would do. Raises DrkitError: the cluster does not answer."""
+    """Return what :func:`settle_emptied` would do. Raises DrkitError without an answer."""
     wait, target = wait_now(context), context.flow.target
     risen = came_back(context) if wait.partitions else {}
     effects = [
@@ -160,7 +160,7 @@ def settle_emptied(context: Context, step: StepName) -> tuple[str, ...]:
             context.tell(StepProgress(step, wait._replace(seconds=remaining).in_words(context.flow.target)))
         context.pause(min(remaining, _PAUSE_SECONDS))
         if remaining <= _PAUSE_SECONDS and (more := empty_again(context, step)):
-            # Brokers were killed while this waited: it begins again.
+            # Brokers were killed during the wait: it begins again.
             notes, until = [*notes, *more], context.clock() + _seconds(context)
     if wait.seconds:
         partitions = counted(wait.partitions, "emptied partition")

@@ -1,4 +1,4 @@
-"""Topics of the old primary are created where they are missing, and emptied one by one within a copy limit.
+"""Create missing topics of the old primary, and empty topics one by one within a copy limit.
 
 A topic that was emptied is nowhere else until the reverse flow has copied it again: what the new primary
 loses in that time is lost. With a limit the next topic is emptied when it fits into it, together with what
@@ -31,12 +31,12 @@ from drkit.topology.topic_configs import PASSIVE
 
 
 def effect_of(topic: str) -> str:
-    """The effect's name in the journal."""
+    """Return the effect's name in the journal."""
     return f"empty {topic}"
 
 
 def is_emptied(context: Context, topic: str) -> bool:
-    """Whether this run has begun to empty a topic."""
+    """Return whether this run has begun to empty a topic."""
     return effect_of(topic) in context.effects(StepName.BEGIN)
 
 
@@ -62,7 +62,7 @@ def empty_topic(context: Context, topic: str, up_to: Mapping[int, int]) -> None:
 
 
 def refuse_risen(context: Context, up_to: Mapping[TopicPartition, int]) -> None:
-    """Refuse to continue where killed brokers have brought deleted records back. Raises Failed."""
+    """Refuse to continue after killed brokers have brought deleted records back. Raises Failed."""
     source = context.source()
     if source is None:
         return
@@ -77,7 +77,7 @@ def refuse_risen(context: Context, up_to: Mapping[TopicPartition, int]) -> None:
 
 
 def note_incomplete(context: Context, topic: str) -> bool:
-    """Note that a topic of the old primary was emptied and nothing is copied to it; False: it was not.
+    """Record that a topic was emptied and is not copied again; return False if it was not emptied.
 
     Its compaction, if it has one, is put back.
 
@@ -94,19 +94,19 @@ def note_incomplete(context: Context, topic: str) -> bool:
 
 _PAUSE_SECONDS: Final = 2.0
 _MOST_PAUSES: Final = 10
-"""Between two looks; there are more the longer a look takes."""
+"""The most pauses between two reads of the status: the longer a read takes, the more."""
 STALLED_SECONDS: Final = 120.0
 """A replicator that was just started, or that replaces another one, begins to copy within this time."""
 
 
 class Size(NamedTuple):
-    """How large a partition is."""
+    """The size of a partition."""
 
     bytes: int
     offsets: int
 
     def of(self, records: int) -> int:
-        """The bytes of some of its records, about; all where that is unknown."""
+        """Return about how many bytes some of its records have; all of them if that is unknown."""
         return min(self.bytes, -(-self.bytes * records // self.offsets)) if self.offsets else self.bytes
 
 
@@ -115,7 +115,7 @@ def wait_for_copy(context: Context, back: FlowSettings, topic: str, before: Coll
 
     :param back: the reverse flow
     :param before: topics that were emptied, and may be copied again
-    :raises Refused: what is not copied stays as much as it is
+    :raises Refused: the copy stalls
     :raises DrkitError: the new primary does not answer
     """
     limit = context.request.copy_limit
@@ -145,7 +145,7 @@ def wait_for_copy(context: Context, back: FlowSettings, topic: str, before: Coll
                 )
             text = f"{topic} waits: {size_text(total)} of {first_of(left)} are on {back.source} alone"
             context.tell(StepProgress(StepName.BEGIN, text, {"bytes": total, "limit": limit}))
-            # A look at many partitions takes of the link that copies. Each pause keeps the lock.
+            # Reading the status of many partitions slows the copy. Each pause keeps the lock.
             for _ in range(min(_MOST_PAUSES, 1 + round(context.clock() - began))):
                 context.pause(_PAUSE_SECONDS)
 
@@ -170,9 +170,9 @@ def size_of(ends: Ends | None, volume: int | None, limit: int) -> Size:
 def left_of(
     partitions: Iterable[PartitionStatus], topics: Collection[str], sizes: Mapping[TopicPartition, Size]
 ) -> dict[str, int]:
-    """Bytes of topics that are not copied again; all of a partition of which that is unknown.
+    """Return the bytes of topics that are not copied again; all of a partition if that is unknown.
 
-    Where the records that wait are counted, but not read, the average of their partition stands for them.
+    Where waiting records are counted, but not read, their size is taken from their partition's average.
     """
     bytes_of = {tp: size.bytes for tp, size in sizes.items() if tp.topic in topics}
     for p in partitions:
@@ -189,9 +189,9 @@ _GROW: Final = "grow"
 
 
 def create_missing(context: Context, topic: str) -> None:
-    """Give the old primary a topic where it has none of that name, and the partitions that it has not.
+    """Create a topic on the old primary where it is missing, and the partitions that are missing.
 
-    It is divided as the new primary's: somebody may have deleted it, or recreated it with fewer partitions.
+    It gets as many as on the new primary: it may have been deleted, or recreated with fewer partitions.
     The settings of a new one are those of a passive side; the reverse flow's sync adds the others.
 
     :raises DrkitError: a cluster does not answer, or refuses

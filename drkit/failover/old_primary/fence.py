@@ -50,7 +50,7 @@ from drkit.topology.acls import Acl, AclOperation, to_json
 _REPLACED: Final = "size replaced"
 _NO_AUTHORIZER: Final = "it has no authorizer"
 BY_COMMAND: Final = "drkit fence pay"
-"""What applies a pending fence without a return."""
+"""The command that applies a pending fence without a return."""
 
 
 class LateFence(FenceStep):
@@ -79,7 +79,7 @@ class LateFence(FenceStep):
         return frozenset(standing) if method is not None and method.name == ACL else frozenset()
 
     def by_size(self, context: Context) -> frozenset[str]:
-        """Return the topics that :meth:`run` would fence by size. Raises Refused: as :meth:`run`."""
+        """Return the topics that :meth:`run` would fence by size. Raises Refused, as :meth:`run` does."""
         topics = context.scope.topics
         method = self.method(context) if topics else None
         if method is None or method.name != SIZE:
@@ -87,14 +87,14 @@ class LateFence(FenceStep):
         return frozenset(method.details(topics)["sizes"])
 
     def _wish(self, context: Context) -> Wish:
-        """A return copies through the fence and can wait; what is paid outside one is needed now."""
+        """Return what fence is asked for: a return can wait for rights, `drkit fence pay` cannot."""
         how = context.settings.failover.fence
         return Wish(how.means, how.canary, self.name is StepName.FENCE, self._command(context))
 
     def _proven(self, context: Context, method: FenceMethod | None, seconds: float) -> Proof:
-        """The proof; a size that drkit has put up earlier goes where the ACLs alone are seen to refuse.
+        """Prove the fence; lift a fence by size of an earlier time once the ACLs alone refuse.
 
-        It may be of a moment in which drkit could not list the ACLs, and it refuses drkit's records, too.
+        It was chosen when drkit could not list the ACLs, and it refuses drkit's records, too.
         """
         proof, sizes = super()._proven(context, method, seconds), fenced_sizes(context)
         if method is None or method.name != ACL or not sizes or not proof.is_whole:
@@ -126,12 +126,12 @@ class LateFence(FenceStep):
 
 
 def fenced_sizes(context: Context) -> dict[str, str | None]:
-    """Topics of the scope that drkit has fenced by size, with what was set before."""
+    """Return the topics of the scope that drkit has fenced by size, with the value before."""
     return {t: v for t, v in recorded_sizes(context.state).items() if t in context.scope.topics}
 
 
 def not_answering(context: Context, command: object, evidence: str = "") -> ClusterUnreachable:
-    """Return the error of a silent old primary; `command` follows, `evidence`: what was asked."""
+    """Return the error of a silent old primary, with the command to repeat and what was asked."""
     return ClusterUnreachable(
         "old_primary_unreachable",
         where=context.flow.source,
@@ -171,11 +171,11 @@ def _authorizer(context: Context) -> str:
 def left_open(context: Context, fenced_by: Mapping[str, str]) -> list[str]:
     """Return the promoted source topics that take writes though their fence is on no record, sorted.
 
-    Not those that are copied back since: the flow in the other direction has to write there. Not those of a
-    run that was aborted at the source: clients write there.
+    Topics that are copied back since are left out, as the reverse flow has to write there, and so are those
+    of a run that was aborted at the source, where clients write.
 
     :param fenced_by: run → how its step FENCE ended
-    :raises DrkitError: the source does not tell
+    :raises DrkitError: the source does not answer
     """
     state = context.state
     roles = state.records.readable(RoleRecord)
@@ -199,7 +199,7 @@ def left_open(context: Context, fenced_by: Mapping[str, str]) -> list[str]:
 def off_record(
     roles: Mapping[str, RoleRecord], copies: Mapping[str, str], fenced_by: Mapping[str, str]
 ) -> dict[str, RoleRecord]:
-    """Those topics without a fence on record that a failover has promoted and fenced. Pure.
+    """Return the topics, of those given, that a failover has promoted and fenced. Pure.
 
     :param roles: of the topics without a fence on record
     :param copies: source topic → its copy
@@ -216,20 +216,24 @@ GUARD: Final = "guard"
 
 
 class _Change(NamedTuple):
-    """What turns the fence of some topics into their guard."""
+    """The ACLs that turn the fence of some topics into their guard."""
 
     fence: frozenset[Acl]
     """On record in the flow's state."""
     guard: frozenset[Acl]
-    """On record in that of the reverse flow, of other topics, or of a try before."""
+    """On record in the state of the reverse flow, of other topics, or of an earlier try."""
     wanted: frozenset[Acl]
     created: frozenset[Acl]
     deleted: frozenset[Acl]
-    """The fence's ACLs that the guard has not; they may be gone already."""
+    """ACLs of the fence that are not in the guard; they may be gone already."""
 
 
 def refuse_unguarded(context: Context, back: Reverse, topics: Collection[str]) -> None:
-    """Refuse topics whose guard could not be put up. Changes nothing. Raises Refused or DrkitError."""
+    """Refuse topics whose guard could not be applied, before anything is emptied. Changes nothing.
+
+    :raises Refused: as :func:`keep_guard`, or drkit may not change ACLs
+    :raises DrkitError: the old primary does not answer
+    """
     change = _change(context, back, topics)
     if change is None or not (change.created or change.deleted):
         return
@@ -263,7 +267,7 @@ def keep_guard(context: Context, back: Reverse, topics: Collection[str], effect:
 
 
 def _change(context: Context, back: Reverse, topics: Collection[str]) -> _Change | None:
-    """What is to be changed; None: no ACL fences these topics."""
+    """Return the change to make, or None if no ACL fences these topics."""
     fence = frozenset(a for a in recorded_acls(context.state) if a.name in topics)
     if not fence:
         return None

@@ -1,8 +1,8 @@
-"""Which cluster the old primary's name leads to: the one that was copied, or another that replaces it.
+"""The identity of the old primary: the cluster that was copied, or another that replaces it.
 
-Nothing is believed of another cluster that the flow's state says of the old one: its fences, and the
-producers whose records are left out, since each cluster gives out producer ids of its own. The old one's id
-stays on record: an export of its records is worth as much as before.
+Facts in the flow's state about the old cluster do not hold for another one: its fences, and the producers
+whose records are left out, since each cluster gives out producer ids of its own. The old one's id stays on
+record: an export of its records is worth as much as before.
 """
 
 from __future__ import annotations
@@ -38,7 +38,11 @@ _GIVEN_BACK: Final[tuple[type[StateRecord], ...]] = (*_OF_THE_OLD_ONE, PendingFe
 
 
 def is_another(context: Context) -> bool:
-    """Whether the old primary is another cluster, named as its successor. Raises Refused: it is not named."""
+    """Return whether the old primary's name leads to another cluster, named as its successor.
+
+    :raises Refused: it leads to another cluster that was not named, or the successor is still elsewhere
+    :raises DrkitError: it does not answer
+    """
     known, successor = context.state.get(ClustersRecord), context.request.new_primary
     cluster_id = Cluster.connect(context.source_settings).cluster_id
     effect = context.effects(StepName.CONTACT).get(ANOTHER)
@@ -55,11 +59,11 @@ def is_another(context: Context) -> bool:
 
 def refuse_another(context: Context) -> None:
     """Refuse to change, outside a failback, another cluster than the copied one. Raises Refused."""
-    is_another(context)  # outside a return nobody has named a successor
+    is_another(context)  # outside a return no successor is named
 
 
 def planned_identity(context: Context) -> list[StepEffect]:
-    """What :func:`identify` would do. Raises as :func:`is_another`."""
+    """Return what :func:`identify` would do. Raises as :func:`is_another`."""
     if not is_another(context):
         return []
     reason = "what only the old one had is unknown"
@@ -67,7 +71,7 @@ def planned_identity(context: Context) -> list[StepEffect]:
 
 
 def identify(context: Context) -> list[str]:
-    """Check the old primary's cluster id; forget another cluster's past. Returns notes. Raises DrkitError."""
+    """Check the old primary's cluster id; of another cluster, forget the old one's records. Returns notes."""
     if not is_another(context):
         return []
     state, effects = context.state, context.effects(StepName.CONTACT)

@@ -25,7 +25,7 @@ _OTHERS: Final = frozenset({DivergenceState.REGROWN, DivergenceState.RECREATED})
 
 
 class Saved(NamedTuple):
-    """What one export has of one topic of the old primary."""
+    """The records of one topic of the old primary in one export."""
 
     topic: str
     run: str
@@ -38,18 +38,18 @@ class Saved(NamedTuple):
 
     @property
     def records(self) -> int:
-        """How many records it has."""
+        """The number of records in the export."""
         return sum(self.record.records.values())
 
 
 class Gone(NamedTuple):
-    """What the old primary has no more of one topic."""
+    """The records of one topic that the old primary has lost."""
 
     topic: str
     exported: tuple[Saved, ...]
-    """Exports with records that it has no more, and about which nothing is decided."""
+    """Exports with lost records that are not decided about."""
     records: int
-    """How many records these have that it has no more."""
+    """The number of lost records that these exports have."""
     lost: Mapping[int, Spans]
     """By partition: offsets that are gone, and in no export."""
     removed: int
@@ -57,7 +57,7 @@ class Gone(NamedTuple):
 
     @property
     def offsets_lost(self) -> int:
-        """How many offsets are gone for ever, at most so many records."""
+        """The number of offsets that are in no export: an upper bound of the records lost for ever."""
         return sum(end - first for spans in self.lost.values() for first, end in spans)
 
     @property
@@ -68,7 +68,7 @@ class Gone(NamedTuple):
 
     @property
     def in_words(self) -> str:
-        """What is gone and where it is, for people."""
+        """Describe the lost records and where they are."""
         parts = []
         if self.exported:
             manifests = first_of(s.record.manifest for s in self.exported)
@@ -86,9 +86,9 @@ def gone(
     topic: str, topic_id: str, term: int, tails: Iterable[PartitionDivergence], saved: Iterable[Saved],
     decided: Collection[str],
 ) -> Gone | None:  # fmt: skip
-    """What the old primary has no more of one topic; None: nothing.
+    """Return what the old primary has lost of one topic, or None without a loss.
 
-    :param topic_id: that of now, there
+    :param topic_id: its current id there
     :param term: of the failover that promoted it
     :param tails: its partitions that diverge
     :param saved: all exports of it
@@ -126,7 +126,7 @@ def _lacking(each: Saved, topic_id: str, now: Mapping[int, PartitionDivergence])
 
 
 def _count_present(tail: PartitionDivergence, span: tuple[int, ...], records: int) -> int:
-    """How many of the records of an export the old primary still has, at least."""
+    """Count the records of an export that the old primary still has, at least."""
     present, end = _present(tail), tail.end
     if tail.found in _OTHERS and ((present, end), tail.records) != (tuple(span), records):
         return 0
@@ -141,14 +141,14 @@ def _present(tail: PartitionDivergence) -> int:
 
 
 def _lost(tail: PartitionDivergence, saved: Iterable[SavedTailRecord]) -> list[tuple[int, int]]:
-    """Offsets of a partition that retention has removed, and that no export has."""
+    """Return offsets of a partition that retention has removed, and that no export has."""
     end = _present(tail)
     spans = (record.spans[tail.partition] for record in saved if tail.partition in record.spans)
     return list(uncovered((end - tail.removed, end), spans))
 
 
 def uncovered(span: tuple[int, int], by: Iterable[Sequence[int]]) -> Iterator[tuple[int, int]]:
-    """The parts of a range that no other one covers; all half open."""
+    """Yield the parts of a range that no other one covers; all half open."""
     start, last = span
     for first, end in sorted(map(tuple, by)):
         if first > start and start < last:
@@ -162,7 +162,7 @@ _APPENDED = frozenset({UnreplayedEnd.REPLAYED.value, UnreplayedEnd.QUARANTINED.v
 
 
 def note_saved(context: Context, manifest: Manifest, path: str) -> None:
-    """Record what a verified export at `path` has, topic by topic; repeatable. Raises DrkitError."""
+    """Record the contents of a verified export at `path`, by topic; repeatable. Raises DrkitError."""
     for topic in sorted({p.topic for p in manifest.partitions}):
         name = UnreplayedRecord.name_of(topic, manifest.run)
         partitions = [p for p in manifest.partitions if p.topic == topic]
@@ -172,7 +172,7 @@ def note_saved(context: Context, manifest: Manifest, path: str) -> None:
                 at_ms=context.wall(),
                 term=max(manifest.term_of(p) for p in partitions),
                 topic_id=partitions[0].topic_id,
-                # Without what was gone already when it was exported: the beginning.
+                # Without the beginning that was lost before the export.
                 spans={
                     p.partition: (p.first + sum(x.holes.get(HoleKind.REMOVED, 0) for x in p.parts), p.end)
                     for p in partitions
@@ -185,9 +185,9 @@ def note_saved(context: Context, manifest: Manifest, path: str) -> None:
 
 
 def forget_saved(context: Context) -> None:
-    """Forget the exports of topics that are home: all that they have is decided about, and done.
+    """Forget the exports of topics that are failed back: what was decided about them is done.
 
-    What a person has still to append has a record of its own. Repeated, it changes nothing.
+    Records that a person has still to append have a record of their own. Repeated, it changes nothing.
 
     :raises DrkitError: the state cannot be written
     """
@@ -197,10 +197,10 @@ def forget_saved(context: Context) -> None:
 
 
 def gone_of(context: Context, tails: Iterable[PartitionDivergence]) -> dict[str, Gone]:
-    """What the old primary has no more, by topic, as COMPARE has found it; from the loaded state.
+    """Return what the old primary has lost, by topic, as found by COMPARE; from the loaded state.
 
-    After a switchover nothing is: it ended when everything was copied. What an aborted return had decided and
-    not done is to be decided again.
+    After a switchover nothing is lost: it ended when everything was copied. Decisions of an aborted return
+    that were not carried out are to be made again.
 
     :param tails: its partitions that diverge
     """
@@ -229,15 +229,15 @@ def _saved(context: Context) -> Iterable[Saved]:
 
 
 def is_given_up(request: RunRequest, topic: str) -> bool:
-    """Whether a person has given up by name what is gone of a topic and in no export."""
+    """Return whether a person has given up by name the lost records of a topic that no export has."""
     named = request.dispositions.get(topic) == Disposition.DISCARD
     return named or topic in request.give_up_history
 
 
 def given_up_of(context: Context, topic: str) -> list[Unreplayed]:
-    """What an earlier return or ``drkit replay --give-up`` has given up of a topic, export by export.
+    """Return the exports of a topic that were given up by an earlier return or ``drkit replay --give-up``.
 
-    Exports of an earlier failover are left out: that topic came home since.
+    Exports of an earlier failover are left out: the topic was failed back since.
     """
     role, ended = context.state.all(RoleRecord)[topic], context.state.all(UnreplayedRecord)
     saved = [s for s in _saved(context) if (s.topic, s.record.term) == (topic, role.term) and s.name in ended]
@@ -252,7 +252,7 @@ def note_decided(
 ) -> None:
     """Note what was decided about records that only an earlier export has. Repeated, it notes the same.
 
-    What is to be appended is an alarm from now on, until it is: whatever becomes of this run.
+    Records to append raise an alarm until they are appended, even if this run is aborted.
 
     :raises DrkitError: the state cannot be written
     """
@@ -308,7 +308,7 @@ def forget_discarded(context: Context, topics: Iterable[str]) -> None:
 
 
 def to_append(context: Context, disposition: Disposition) -> list[Saved]:
-    """Exports of which this run has decided that their records are appended so, and they are not yet."""
+    """Return the exports that this run decided to append with a disposition, and has not appended yet."""
     saved = {s.name: s for s in _saved(context)}
     pending = unreplayed(context.state.records, context.scope.topics)
     return [
@@ -321,7 +321,7 @@ def to_append(context: Context, disposition: Disposition) -> list[Saved]:
 
 
 def decided_earlier(context: Context, topic: str, run: str) -> bool:
-    """Whether an earlier export, decided in this run, has all that the export `run` has of a topic."""
+    """Return whether an earlier export, decided in this run, has all that the export `run` has of a topic."""
     saved = {s.name: s.record for s in _saved(context)}
     own = saved.get(UnreplayedRecord.name_of(topic, run))
     if own is None:

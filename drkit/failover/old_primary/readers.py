@@ -1,11 +1,11 @@
-"""Who reads from the old primary: consumers that never left it, and flows to other clusters.
+"""Readers of the old primary: consumers that never left it, and flows to other clusters.
 
 Such consumers would read what comes back, and commit. Every group with members is asked, also those that the
 flow's filter leaves out: drkit writes no positions of them, but they would process the records that come back
-all the same. A consumer that assigns its partitions itself is no member of a group: no broker knows of it.
+all the same. A consumer that assigns its partitions itself is no member of a group: brokers do not know it.
 
-What a failback writes there again are new records for every reader. A flow in the other direction leaves out
-what it wrote itself; a flow to a third cluster does not, and its copy would have every record twice.
+A failback writes records there again, which are new for every reader. A flow in the other direction leaves
+out what it wrote itself; a flow to a third cluster does not, and its copy would have every record twice.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ _STREAMS: Final = "streams"
 _UNTOLD: Final = frozenset({SHARE, _STREAMS})
 """Protocol types of groups that brokers may not describe to drkit."""
 _HIDDEN: Final = frozenset({GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED})
-"""The second one, where a member of a group of KIP-848 or KIP-932 has a topic that drkit may not describe."""
+"""The second one if a member of a group of KIP-848 or KIP-932 has a topic that drkit may not describe."""
 _SETTLED_SECONDS: Final = 5.0
-"""For a group that rebalances, until what its members read is known."""
+"""Timeout for a group that rebalances, until it is known what its members read."""
 _REJOINS_SECONDS: Final = 6.0
 """For a client that was removed, until it joins again: with its next heartbeat, by default after 3 s (classic
 protocol) or 5 s (consumer protocol)."""
@@ -62,14 +62,14 @@ class Readers(NamedTuple):
     members: Mapping[str, str]
     """Group → its members, in words."""
     unsettled: frozenset[str]
-    """Those of them of which it is unknown what they read: they rebalance."""
+    """Groups that rebalance: what they read is unknown."""
     hidden: tuple[str, ...]
-    """Groups of which drkit cannot see what they read: the flow leaves one out and drkit may not describe it,
-    or no request describes one of this protocol."""
+    """Groups whose topics drkit cannot see: the flow leaves one out and drkit may not describe it, or no
+    request describes one of this protocol."""
 
     @property
     def settled(self) -> dict[str, str]:
-        """Those of them of which it is known that they read some of the topics."""
+        """Return the groups that are known to read some of the topics."""
         return {group: text for group, text in self.members.items() if group not in self.unsettled}
 
 
@@ -81,8 +81,8 @@ def refuse_readers(
 
     :param evict: remove them first; those that come back are refused
     :param step: which does that
-    :returns: notes, of what was removed, and of what could not be seen
-    :raises DrkitError: the old primary does not tell, or does not remove them
+    :returns: notes on what was removed, and on what could not be seen
+    :raises DrkitError: the old primary does not answer, or does not remove them
     """
     readers, notes = _settled(context, source, topics), list[str]()
     if evict and (known := readers.settled):
@@ -108,7 +108,7 @@ def refuse_readers(
 
 
 def planned_eviction(context: Context, source: RawCluster, topics: Collection[str]) -> list[StepEffect]:
-    """Return whom :func:`refuse_readers` would remove, also of groups out of the flow. Raises DrkitError."""
+    """Return the members that :func:`refuse_readers` would remove, also of groups that the flow excludes."""
     known = _settled(context, source, topics).settled
     if not known:
         return []
@@ -130,7 +130,7 @@ def _settled(context: Context, source: RawCluster, topics: Collection[str]) -> R
 
 
 def _rejoined(context: Context, source: RawCluster, topics: Collection[str]) -> Readers:
-    """The readers, once one has joined again, or none has for as long as that takes."""
+    """Return the readers once one has joined again, or after the time that this takes."""
     until = context.clock() + _REJOINS_SECONDS
     while True:
         readers: Readers = context.run(_readers, context, source, topics)
@@ -142,9 +142,9 @@ def _rejoined(context: Context, source: RawCluster, topics: Collection[str]) -> 
 
 
 async def _readers(context: Context, source: RawCluster, topics: Collection[str]) -> Readers:
-    """Groups with members that are subscribed to some topics, have been assigned one, or have read one.
+    """Return groups whose members are subscribed to some topics, were assigned one, or have read one.
 
-    Only what has members is asked, which the list of groups tells.
+    Only groups with members are asked about, by the states in the list of groups.
     """
     groups, accepts = Groups(source), reverse_flow(context).group_filter.accepts
     living = {g: x for g, x in sorted((await groups.listed()).items()) if x.state not in {EMPTY, DEAD}}
@@ -183,7 +183,11 @@ _SECONDS: Final = 5.0
 
 
 def refuse_other_flows(context: Context, topics: Collection[str]) -> None:
-    """Refuse to empty topics that another flow copies elsewhere. Raises Refused or DrkitError."""
+    """Refuse to empty topics that another flow copies to another cluster.
+
+    :raises Refused: one is configured here, or runs by its state on a cluster of this configuration
+    :raises DrkitError: such a cluster answers, and its state cannot be read
+    """
     source, pair, emptied = context.flow.source, {context.flow.source, context.flow.target}, set(topics)
     others = [f for f in context.settings.flows if f.source == source and f.target not in pair]
     copied = [(f.name, sorted(t for t in emptied if f.copies(t))) for f in others]
@@ -198,7 +202,7 @@ def refuse_other_flows(context: Context, topics: Collection[str]) -> None:
 
 
 def _copied_to(context: Context, alias: str) -> AbstractSet[str]:
-    """The topics that a flow from the old primary to a cluster copies; none where it does not run."""
+    """Return the topics that a flow copies from the old primary to a cluster; none if it does not run."""
     cluster, name = Cluster.connect(context.settings.cluster(alias)), state_topic(context.flow.source)
     state = FlowState.of(newest_values(cluster, [name]).get(name) or {})
     lease = state.readable(LeaseRecord).get("")
@@ -206,7 +210,7 @@ def _copied_to(context: Context, alias: str) -> AbstractSet[str]:
 
 
 def _beating(context: Context) -> Collection[str]:
-    """Clusters outside of this configuration to which a flow runs, by its heartbeats on the old primary."""
+    """Return clusters outside of this configuration to which a flow runs, by its heartbeats."""
     settings, since = context.source_settings, wall_ms() - _NEW_MS
     targets: set[str] = set()
 

@@ -1,4 +1,4 @@
-"""REPLAY and DONE: exported records are appended to the new primary if that was decided; who copies it.
+"""REPLAY and DONE: append exported records to the new primary if so decided; name who copies it.
 
 REPLAY killed anywhere and repeated appends each record once: the progress is in the transaction.
 """
@@ -36,7 +36,7 @@ _ENDS: Final = {
 
 
 class ReplayStep(Step):
-    """See the module."""
+    """REPLAY: appends exported records to the new primary."""
 
     name = StepName.REPLAY
 
@@ -62,7 +62,7 @@ class ReplayStep(Step):
         return StepResult(evidence, tuple(notes))
 
     def undo(self, context: Context) -> StepResult:
-        """What was appended stays."""
+        """Report that what was appended stays."""
         if not context.effects(self.name):
             return StepResult()
         note = f"exported records that were appended to {context.flow.target} stay there"
@@ -88,7 +88,7 @@ class ReplayStep(Step):
 
 
 def _topics(context: Context, disposition: Disposition) -> list[str]:
-    """Topics whose records are appended now; a tail that was kept was appended in BEGIN."""
+    """Return topics whose records are appended now; a tail that was kept was appended in BEGIN."""
     return sorted(t for t, d in decided(context).items() if d.disposition is disposition and not d.keeps)
 
 
@@ -110,7 +110,7 @@ def _notes(disposition: str, numbers: dict[str, dict[str, int]]) -> list[str]:
 
 
 class ProtectedStep(Step):
-    """See the module."""
+    """DONE: names what protects the new primary."""
 
     name = StepName.DONE
 
@@ -130,7 +130,7 @@ class ProtectedStep(Step):
         return StepResult({"next": lines, "copied_by": host}, tuple(lines))
 
     def _hanging(self, context: Context) -> list[str]:
-        """What is to be done before a switchover back, where the fence was one by size."""
+        """Return what to do before a switchover back, where the fence was one by size."""
         source = context.source()
         lifted = any(name.startswith(LIFT) for name in context.effects(StepName.BEGIN))
         if not lifted or source is None:
@@ -144,12 +144,12 @@ class ProtectedStep(Step):
 
 
 def copied_by(flow: FlowSettings, topics: Iterable[str], host: str, left: Sequence[str]) -> list[str]:
-    """What protects the new primary after a return. Pure.
+    """Return what protects the new primary after a return. Pure.
 
     :param flow: the flow that was failed over
     :param topics: those that have returned, by their names on the new primary
-    :param host: where a replicator of the flow back lives; empty: none does
-    :param left: promoted topics that have not returned, by their names on the old primary
+    :param host: the host of a live replicator of the flow back; empty without one
+    :param left: promoted topics that are still to be failed back, by their names on the old primary
     """
     flow_back = f"{flow.target}->{flow.source}"
     if host:

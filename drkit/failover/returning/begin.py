@@ -54,7 +54,7 @@ SEEDS: Final = "seeds"
 
 
 class BeginStep(Step):
-    """See the module."""
+    """BEGIN: turns the old primary into a standby, topic by topic."""
 
     name = StepName.BEGIN
 
@@ -90,7 +90,7 @@ class BeginStep(Step):
             ensure_offset_map(target, back.flow, back.state)
             left = not_returned(context)
             held_again = hold_again(context, left)
-            # A process that was killed may have let the last of these be copied, and done nothing more.
+            # A process that was killed may have ended right after the last of these became copied.
             others = self._restore_settings(context, [t for t in context.scope.topics if t not in left])
             if together := [t for t in left if t not in emptied | keeps]:
                 others += self._begin(context, back, checks, together, methods, "")
@@ -128,7 +128,7 @@ class BeginStep(Step):
         return StepResult({"topics_returned": len(context.scope.topics)})
 
     def undo(self, context: Context) -> StepResult:
-        """Topics that have begun are copied on.
+        """Keep topics that have begun; they are copied on.
 
         The others are fenced again; one that was emptied is noted as incomplete.
         """
@@ -163,7 +163,7 @@ class BeginStep(Step):
     ) -> list[str]:  # fmt: skip
         """Begin some topics; returns notes.
 
-        :param which: what follows the names of the effects: nothing, or which topic it is
+        :param which: suffix of the effects' names: empty, or a space and the topic
         """
         ends = context.result(StepName.COMPARE).get("ends", {})
         up_to = {tp: ends[str(tp)] for tp, m in methods.items()
@@ -193,7 +193,7 @@ class BeginStep(Step):
             refuse_risen(context, up_to)
         keep_guard(context, back, topics, GUARD + which)
         self._lift(context, topics, LIFT + which)
-        # Nobody but drkit may write from here on. Before the guard others may have, also while nothing ran.
+        # Only drkit may write from here on. Before the guard others may have written, also between two runs.
         checks.unchanged(topics)
         checks.tombstones(topics, methods)
         checks.whole(kept_at)
@@ -259,9 +259,9 @@ def _methods(context: Context) -> dict[TopicPartition, Method]:
 
 
 def _smallest_first(context: Context, topics: Collection[str]) -> list[str]:
-    """Topics of the old primary by how much of them is copied again, in offsets.
+    """Return topics of the old primary, sorted by how many offsets are copied again.
 
-    One that is emptied already is first: until it may be copied the new primary alone has it.
+    A topic that is emptied already comes first: until it is copied, only the new primary has it.
     """
     if len(topics) < 2:  # noqa: PLR2004  one needs no order
         return list(topics)

@@ -41,7 +41,7 @@ class NeedsMethod(NamedTuple):
 
     @property
     def has_tail(self) -> bool:
-        """Whether the old primary has records there that the new one has not."""
+        """Return whether the old primary has records there that the new primary lacks."""
         return self.tail.records > 0
 
     @property
@@ -52,7 +52,7 @@ class NeedsMethod(NamedTuple):
 
     @property
     def why_not_kept(self) -> str:
-        """Why it has anything but a tail after a proven beginning; empty: it has nothing else."""
+        """Return why there is more than a tail after a proven beginning, or an empty text if there is not."""
         tail = self.tail
         if tail.found is not DivergenceState.DIVERGED or not self.has_tail:
             return self.why
@@ -62,12 +62,12 @@ class NeedsMethod(NamedTuple):
 
 
 def to_json(partitions: Iterable[NeedsMethod]) -> list[dict[str, Any]]:
-    """Partitions as plain data, for the journal."""
+    """Return partitions as plain data, for the journal."""
     return [{**u.tail._asdict(), "unsound": u.why} for u in partitions]
 
 
 def of_json(raw: Iterable[Mapping[str, Any]]) -> list[NeedsMethod]:
-    """Partitions from the journal's data; what a later version has added is left out."""
+    """Return partitions from the journal's data; fields of later versions are ignored."""
     partitions = []
     for entry in raw:
         fields = {k: v for k, v in entry.items() if k in _FIELDS}
@@ -79,10 +79,10 @@ def of_json(raw: Iterable[Mapping[str, Any]]) -> list[NeedsMethod]:
 
 
 def why_unsound(tail: PartitionDivergence, *, proven: bool, copied_back: int | None) -> str:
-    """Why the new primary's records may not simply follow those of the old one; empty: they may.
+    """Return why new records may not follow those of the old primary, or an empty text if they may.
 
-    :param proven: nothing more needs to be proven: a switchover has fenced the old primary
-    :param copied_back: offset after the copied records of one that came from the new primary; None: none did
+    :param proven: a switchover has fenced the old primary, so nothing more needs to be proven
+    :param copied_back: offset, after the copied records, of a record of the new primary; None without one
     """
     if tail.found is not DivergenceState.CLEAN:
         return tail.why or tail.found.value
@@ -111,7 +111,7 @@ a proven fence, so every later loss or write shows in the last ones."""
 
 
 class CompareStep(Step):
-    """See the module."""
+    """COMPARE: compares both sides, partition by partition."""
 
     name = StepName.COMPARE
 
@@ -137,7 +137,7 @@ class CompareStep(Step):
 
 
 def cuts_of(context: Context) -> dict[TopicPartition, int]:
-    """Return where producers of the new primary began, by old partition. Raises Failed: not recorded."""
+    """Return where producers of the new primary began. Raises Failed if a failover did not record it."""
     roles = context.state.all(RoleRecord)
     cuts: dict[TopicPartition, int] = {}
     for name in context.scope.topics:
@@ -153,7 +153,7 @@ def cuts_of(context: Context) -> dict[TopicPartition, int]:
 
 
 def compared(context: Context, *, undecided: bool = False) -> dict[TopicPartition, PartitionDivergence]:
-    """Every partition of the scope on the old primary, compared with its copy.
+    """Compare every partition of the scope on the old primary with its copy.
 
     :param undecided: also while transactions are open there, as before a run has decided them; after a
         switchover contents are not compared then: the run does it
@@ -161,7 +161,7 @@ def compared(context: Context, *, undecided: bool = False) -> dict[TopicPartitio
     :raises Failed: it is unknown
     """
     depth = DEPTH if unplanned(context) else 0 if undecided else _DEPTH
-    # Keys need no look where the partitions are emptied anyway.
+    # Keys need no comparison where the partitions are emptied anyway.
     methods = context.request.methods
     settled = {t for t in context.scope.topics if choice_for(methods, t) == Method.REBUILD}
     settled |= forgotten_deletions(context, context.scope.topics).keys()
@@ -192,7 +192,7 @@ def compared(context: Context, *, undecided: bool = False) -> dict[TopicPartitio
 
 
 def refuse_other_topics(context: Context, topics: Iterable[str]) -> None:
-    """Refuse topics whose copies have other ids than at the failover. Raises Refused; Failed: unknown."""
+    """Refuse recreated copies, by the topics' ids. Raises Refused, or Failed if an id is unknown."""
     known = {target: target_id for target, _, target_id in (context.known.topics[t] for t in topics)}
     wrong = []
     for name, topic in sorted(context.run(metadata, context.target, sorted(known)).items()):
@@ -221,7 +221,7 @@ def _recreated(context: Context, wrong: list[str]) -> Refused:
 
 
 def unsound(context: Context, tails: Mapping[TopicPartition, PartitionDivergence]) -> list[NeedsMethod]:
-    """Return the partitions that cannot be resumed by appending. Raises Failed: one cannot be read."""
+    """Return the partitions that cannot be resumed by appending. Raises Failed if one is unreadable."""
     roles = context.state.all(RoleRecord)
     forgotten = forgotten_deletions(context, context.scope.topics)
     partitions = []
@@ -238,7 +238,7 @@ def unsound(context: Context, tails: Mapping[TopicPartition, PartitionDivergence
 
 
 def forgotten_deletions(context: Context, topics: Collection[str]) -> dict[str, str]:
-    """Compacted topics that may have lost a tombstone by now, by their settings, and why.
+    """Return compacted topics that may have lost a tombstone by now, by their settings, and the reason.
 
     The old primary still has the key.
 
@@ -262,7 +262,7 @@ def forgotten_deletions(context: Context, topics: Collection[str]) -> dict[str, 
 def _copied_back(
     context: Context, tp: TopicPartition, tail: PartitionDivergence, role: RoleRecord
 ) -> int | None:
-    """A record of the new primary that was copied back before this return; None: none is there."""
+    """Return the offset of a new primary's record that was copied back before, or None without one."""
     frontier, source = (role.frontiers or {}).get(tp.partition), context.source()
     if frontier is None or tail.end is None or frontier >= tail.end or source is None:
         return None

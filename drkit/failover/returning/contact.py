@@ -38,7 +38,7 @@ _BETWEEN_SECONDS: Final = 0.2
 
 
 class ContactStep(Step):
-    """See the module."""
+    """CONTACT: fences and holds an old primary that answers again."""
 
     name = StepName.CONTACT
 
@@ -85,7 +85,7 @@ class ContactStep(Step):
         return StepResult({"partitions_refusing": refusing, "clients_cut": cut, "ends": ends}, tuple(notes))
 
     def undo(self, context: Context) -> StepResult:
-        """Retention and cleaner work again; the fence stays."""
+        """Let retention and cleaner work again; the fence stays."""
         if not context.effects(self.name):
             return StepResult()
         freed = release(context, not_returned(context))
@@ -105,7 +105,7 @@ class ContactStep(Step):
             raise Refused("reverse_names_differ", where=reverse_flow(context).name, evidence=first_of(other))
 
     def _read_steady_ends(self, context: Context, source: RawCluster) -> dict[str, int]:
-        """The ends of the old primary, of two looks that found the same."""
+        """Return the ends of the old primary. Raises Refused if two reads differ or a transaction is open."""
         first: dict[TopicPartition, Ends] = context.run(ends_now, source, context.scope.topics)[0]
         context.pause(_BETWEEN_SECONDS)
         then: dict[TopicPartition, Ends] = context.run(ends_now, source, context.scope.topics)[0]
@@ -169,7 +169,7 @@ def _of(context: Context, topics: Collection[str]) -> Context:
 async def ends_now(
     cluster: RawCluster, topics: Collection[str]
 ) -> tuple[dict[TopicPartition, Ends], dict[str, UUID]]:
-    """Where the partitions of those topics that a cluster has begin and end, and the topics' ids."""
+    """Return where the existing partitions of some topics begin and end, and the topics' ids."""
     known = await all_topics(cluster)
     existing = {name: known[name] for name in sorted(topics) if name in known}
     ids = {name: topic.topic_id for name, topic in existing.items()}
@@ -179,7 +179,7 @@ async def ends_now(
 def refuse_open(context: Context, topics: Collection[str] | None = None) -> int:
     """Ask every partition of some topics on the old primary to take a record; return how many refuse.
 
-    :param topics: None: those of the scope
+    :param topics: None for those of the scope
     :raises Refused: one takes it
     :raises ClusterUnreachable: one does not answer
     """
@@ -207,16 +207,16 @@ def refuse_open(context: Context, topics: Collection[str] | None = None) -> int:
 
 
 def fenced_by_size(context: Context) -> list[str]:
-    """Return the topics with a fence by size after CONTACT. Raises Refused: which one they get is unknown."""
+    """Return the topics with a fence by size after CONTACT. Raises Refused if their fence is unknown."""
     lost, fence = unplanned(context).keys(), LateFence(StepName.CONTACT)
     sizes = frozenset() if is_another(context) else fenced_sizes(context).keys()
     return sorted(fence.by_size(_of(context, lost - sizes)) | (sizes - _replaced(context)))
 
 
 def _replaced(context: Context) -> frozenset[str]:
-    """The topics whose fence by size CONTACT replaces by one of ACLs.
+    """Return the topics whose fence by size CONTACT replaces with one of ACLs.
 
-    A switchover's stays where it was said how clients are cut off: then it is as somebody wants it.
+    A switchover's fence by size stays if the request or a record names how clients are cut off.
     """
     sizes = fenced_sizes(context).keys()
     replaceable = sizes & unplanned(context).keys() if _cut(context) else sizes
@@ -226,7 +226,11 @@ def _replaced(context: Context) -> frozenset[str]:
 
 
 def clients_cut(context: Context, by_size: Collection[str] | None = None) -> str:
-    """Return how clients are kept off topics fenced by size (None: on record); empty: ACL. Raises Refused."""
+    """Return how clients are kept off topics whose fence has to be lifted; empty if an ACL keeps them off.
+
+    :param by_size: the topics with such a fence; None for those on record
+    :raises Refused: the request does not name a means
+    """
     if by_size is None:
         by_size = sorted(fenced_sizes(context))
     if not by_size:

@@ -59,29 +59,29 @@ class Undecided(Refused):
 
 
 class TopicDecision(NamedTuple):
-    """What was decided for one topic of the old primary."""
+    """The decision about one topic of the old primary."""
 
     disposition: Disposition | None
-    """None: it has no records that only it has."""
+    """None if the topic has no records that only the old primary has."""
     methods: Mapping[int, Method]
 
     @property
     def keeps(self) -> bool:
-        """Whether its tail stays on the old primary."""
+        """Return whether the topic's tail stays on the old primary."""
         return Method.KEEP in self.methods.values()
 
     def to_json(self) -> dict[str, Any]:
-        """The decision as plain data, for the journal."""
+        """Return the decision as plain data, for the journal."""
         return {"disposition": self.disposition, "methods": {str(p): m for p, m in self.methods.items()}}
 
 
 class DecideStep(Step):
-    """See the module."""
+    """DECIDE: records what a person has decided, or refuses until it is decided."""
 
     name = StepName.DECIDE
 
     def plan(self, context: Context) -> list[StepEffect]:
-        """What is not decided yet is named, not refused."""
+        """Return the plan; it names what is not decided yet, and does not refuse it."""
         unsound = unsound_of(context)
         methods, lost = allowed(context, unsound)
         if (open_ := undecided(context, unsound, methods)) is None:
@@ -133,7 +133,7 @@ class DecideStep(Step):
         return StepResult({"topics": chosen, "reason": reason, "by": by}, (*notes, *unreplayed, *expiring))
 
     def undo(self, context: Context) -> StepResult:
-        """The decision stays on record, with its run. The next return decides about what was discarded."""
+        """Keep the decision on record; the next return decides about what was discarded."""
         if context.effects(self.name):
             context.state.load()
             # Without BEGIN no topic has begun, and the old primary need not answer.
@@ -165,12 +165,12 @@ class DecideStep(Step):
 
 
 def unsound_of(context: Context) -> list[NeedsMethod]:
-    """The partitions that COMPARE has found unsound."""
+    """Return the partitions that COMPARE has found unsound."""
     return of_json(context.result(StepName.COMPARE).get("unsound", ()))
 
 
 def methods_of(context: Context, unsound: Iterable[NeedsMethod]) -> dict[TopicPartition, Method]:
-    """How the log of each partition of the scope is brought in step; one that continues is left out."""
+    """Return the method of each partition of the scope, except of those that simply continue."""
     wrong = {u.at for u in unsound}
     methods = {}
     for pair in pairs(context):
@@ -186,7 +186,7 @@ def methods_of(context: Context, unsound: Iterable[NeedsMethod]) -> dict[TopicPa
 
 
 def allowed(context: Context, unsound: Sequence[NeedsMethod]) -> tuple[Methods, dict[str, Gone]]:
-    """The method of each partition, and what the old primary has lost by topic; refuses unsound choices."""
+    """Return each partition's method, and lost records by topic. Raises Refused if a choice is unsound."""
     topics = context.scope.topics
     begin = begin_command(context, choices_among(context.request, topics))
     command = f"{RETURN.abort}, then: {begin}" if is_held(context) else begin  # a run keeps its request
@@ -201,7 +201,7 @@ def allowed(context: Context, unsound: Sequence[NeedsMethod]) -> tuple[Methods, 
 
 
 def undecided(context: Context, unsound: Iterable[NeedsMethod], methods: Methods) -> Undecided | None:
-    """The decisions that are missing before anything is destroyed; None: none."""
+    """Return the decisions that are missing before anything is destroyed, or None."""
     tails: dict[str, int] = {}
     unsound = list(unsound)
     gone = gone_of(context, (u.tail for u in unsound))
@@ -236,13 +236,13 @@ def undecided(context: Context, unsound: Iterable[NeedsMethod], methods: Methods
 
 
 def still_undecided(context: Context) -> Undecided | None:
-    """The decisions that are missing, by what COMPARE has found; None: none."""
+    """Return the decisions that are missing after COMPARE, or None."""
     unsound = unsound_of(context)
     return undecided(context, unsound, methods_of(context, unsound))
 
 
 def decided(context: Context) -> dict[str, TopicDecision]:
-    """What DECIDE has decided, by topic; a topic whose records simply follow is not named."""
+    """Return the decisions by topic, except of topics whose records simply follow."""
     return {
         topic: TopicDecision(
             Disposition(raw["disposition"]) if raw["disposition"] else None,

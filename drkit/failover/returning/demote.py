@@ -2,10 +2,9 @@
 
 It runs under the proven fence, with no member in any group: no consumer commits there any more. The offsets
 that the groups committed there would count as their own work, and drkit would not move them. So each position
-is written again unchanged, with drkit's mark. Before that it is journalled. In a partition
-that is about to be emptied, or whose tail is appended to the new primary, this holds for every position: also
-for that of a group which had processed records that only the old primary has, as each group had that was at
-work when its primary died.
+is written again unchanged, with drkit's mark. Before that it is journalled. In a partition that is about to
+be emptied, or whose tail is appended to the new primary, every position is marked: also that of a group which
+had processed records that only the old primary has, such as each that was running when its primary died.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ PRODUCER: Final = "producer"
 
 
 class DemoteStep(Step):
-    """See the module."""
+    """DEMOTE: makes the old primary passive, and marks the positions of its groups."""
 
     name = StepName.DEMOTE
 
@@ -83,7 +82,7 @@ class DemoteStep(Step):
         return StepResult({"passive": len(context.scope.topics)})
 
     def undo(self, context: Context) -> StepResult:
-        """Roles and positions are put back. Those of topics that the reverse flow may copy already stay."""
+        """Restore roles and positions, except of topics that the reverse flow may copy already."""
         effects, notes = context.effects(self.name), []
         if not effects:
             return StepResult()
@@ -191,13 +190,13 @@ class DemoteStep(Step):
 
 
 def intent_of(context: Context, step: StepName, name: str) -> dict[str, Any] | None:
-    """Return the details of an effect that an earlier process began; None: none did."""
+    """Return the details of an effect that an earlier process began, or None."""
     effect = context.effects(step).get(name)
     return effect["intent"] if effect is not None else None
 
 
 def _without_places(context: Context) -> set[TopicPartition]:
-    """The partitions that BEGIN empties, or whose tail it appends: a tail's positions have no counterpart."""
+    """Return partitions that BEGIN empties or whose tail it appends: positions have no counterpart."""
     return {
         TopicPartition(topic, p)
         for topic, decision in decided(context).items()
@@ -207,7 +206,7 @@ def _without_places(context: Context) -> set[TopicPartition]:
 
 
 def _of_void(position: object, offset: int, cut: int) -> int:
-    """Where a group continues on the new primary if its position on the old one has no counterpart there."""
+    """Return the new primary's offset for a position that has no counterpart there."""
     if not isinstance(position, PartitionPosition) or position.frontier is None:
         return 0
     return cut if offset >= position.frontier else 0

@@ -36,7 +36,7 @@ _NAME_DIGITS: Final = 8
 
 
 class ExportStep(Step):
-    """See the module."""
+    """EXPORT: writes the records that only the old primary has to files."""
 
     name = StepName.EXPORT
 
@@ -78,7 +78,7 @@ class ExportStep(Step):
         return StepResult(evidence, (note,))
 
     def undo(self, context: Context) -> StepResult:
-        """The files stay."""
+        """Report that the files stay."""
         effect = context.effects(self.name).get(EXPORT)
         manifest = ((effect or {}).get("result") or {}).get("manifest")
         if not manifest:
@@ -114,7 +114,7 @@ class ExportStep(Step):
 
 
 def tails_of(context: Context) -> list[NeedsMethod]:
-    """The partitions with records that only the old primary has, as COMPARE has found them."""
+    """Return the partitions with records that only the old primary has, as found by COMPARE."""
     return [u for u in of_json(context.result(StepName.COMPARE).get("unsound", ())) if u.has_tail]
 
 
@@ -133,7 +133,7 @@ def _place(context: Context, unsound: Sequence[NeedsMethod]) -> str:
 
 @contextmanager
 def _name_another_place() -> Iterator[None]:
-    """Name the command that continues a run whose export failed, as where the disk is full."""
+    """Name the command that continues a run whose export failed, for example on a full disk."""
     try:
         yield
     except (RunLocked, ExportAltered):

@@ -39,7 +39,7 @@ Methods = Mapping[TopicPartition, Method]
 
 
 def refuse_keep(context: Context, unsound: Mapping[TopicPartition, NeedsMethod], methods: Methods) -> None:
-    """Refuse the method keep where a tail cannot become part of both logs. Raises Refused or DrkitError."""
+    """Refuse the method keep where a tail cannot become part of both logs. Raises Refused, DrkitError."""
     kept = sorted(tp for tp, m in methods.items() if m is Method.KEEP)
     topics = sorted({tp.topic for tp in kept})
     if not kept:
@@ -154,7 +154,7 @@ _NOTHING_COPIED: Final = frozenset({DivergenceState.GONE, DivergenceState.RECREA
 
 
 def refuse_methods(context: Context, found: Iterable[NeedsMethod], methods: Methods) -> None:
-    """Refuse methods that cannot be used now. Raises Refused; DrkitError: the new primary is silent."""
+    """Refuse methods that cannot be used now. Raises Refused, or DrkitError if a cluster is silent."""
     unsound = {u.at: u for u in found}
     old, new = context.flow.source, context.flow.target
     if more := sorted(str(tp) for tp, u in unsound.items() if u.tail.found is DivergenceState.MORE):
@@ -201,7 +201,7 @@ def _refuse_trim(context: Context, trimmed: set[TopicPartition]) -> None:
 
 
 def refuse_keep_of_gone(context: Context, lost: Collection[str], methods: Methods) -> None:
-    """Refuse the method keep for topics of `lost`, of which a part is gone. Raises Refused."""
+    """Refuse to keep a tail of `lost` topics: a part of it is gone. Raises Refused."""
     if wrong := sorted({tp.topic for tp, m in methods.items() if m is Method.KEEP and tp.topic in lost}):
         first = wrong[0]
         rebuilt = RunRequest(methods={first: Method.REBUILD}, dispositions={first: Disposition.REPLAY})
@@ -216,7 +216,7 @@ def _rebuilt(partitions: Iterable[TopicPartition]) -> RunRequest:
 def refuse_lagging_replicas(context: Context, topics: Collection[str]) -> None:
     """Refuse to empty while the new primary, which has the only copy then, has a replica out of sync.
 
-    What the old primary has is kept and exported all the same: only what follows a decision waits for it.
+    What the old primary has is kept and exported all the same: only the steps after a decision wait.
 
     :raises DrkitError: the new primary does not answer
     """
@@ -234,7 +234,7 @@ def refuse_lagging_replicas(context: Context, topics: Collection[str]) -> None:
 
 
 def early_groups(context: Context, trimmed: Iterable[TopicPartition]) -> list[str]:
-    """Return groups on the new primary that have not read up to the cut. Raises DrkitError: no answer."""
+    """Return groups that have not read up to the cut. Raises DrkitError if the new primary is silent."""
     return list(_early(context, set(trimmed)).values())
 
 
@@ -246,7 +246,7 @@ def _early(context: Context, trimmed: set[TopicPartition]) -> dict[GroupAt, str]
 
 
 def late_groups(context: Context, kept: Iterable[TopicPartition]) -> list[str]:
-    """Groups on the new primary that have read what clients wrote since, and where they are.
+    """Return the groups on the new primary that have read what clients wrote since, with their offsets.
 
     Until they have read the tail that is appended after it they have no position on the old primary.
 
@@ -297,7 +297,7 @@ def refuse_lost_history(context: Context, unsound: Iterable[NeedsMethod], method
 
 
 def _lost_history(context: Context, rebuilt: set[TopicPartition]) -> Iterator[tuple[TopicPartition, int]]:
-    """Partitions of the old primary with copied records that the new primary does not have any more."""
+    """Yield old partitions with copied records that the new primary has removed, and how many offsets."""
     source = context.source()
     copies = [p for p in pairs(context) if p.source in rebuilt]
     if source is None:

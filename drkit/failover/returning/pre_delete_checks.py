@@ -33,12 +33,12 @@ _ABORT: Final = f"begin again: {RETURN.abort}"
 
 
 class PreDeleteChecks:
-    """The checks before the first change of a topic on the old primary. One for each run of BEGIN."""
+    """Checks before the first change of a topic on the old primary; one object for each run of BEGIN."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._manifest: Manifest | None = None
-        """Of the export; its files were all there when it was read."""
+        """The export's manifest, read when all of its files were there."""
 
     def standing(self, topics: Collection[str]) -> None:
         """Refuse topics of the old primary that are not what COMPARE saw.
@@ -88,7 +88,7 @@ class PreDeleteChecks:
         Its log ends where it did (:meth:`standing`), so what begins before the tail has all of it.
 
         :param kept: partitions of the old primary
-        :raises Refused: one begins behind the first record of its tail, or does not tell
+        :raises Refused: one begins behind the first record of its tail, or does not answer
         """
         context, source = self._context, self._context.source(0.0)
         if not kept:
@@ -111,12 +111,12 @@ class PreDeleteChecks:
             )
 
     def wanted(self, topics: Collection[str]) -> None:
-        """Refuse topics that the reverse flow would not copy, or from another topic. Raises Refused."""
+        """Refuse topics that the reverse flow excludes, or whose copy was recreated. Raises Refused."""
         refuse_unselected(self._context, topics)
         refuse_other_topics(self._context, topics)
 
     def unread(self, topics: Collection[str]) -> None:
-        """Refuse topics that a consumer reads there. Raises Refused; ClusterUnreachable: no answer."""
+        """Refuse topics with a consumer, which may be new. Raises Refused, or ClusterUnreachable."""
         context, source = self._context, self._context.source()
         if source is None:
             raise not_answering(context, retry_command(context))
@@ -143,10 +143,10 @@ class PreDeleteChecks:
             )
 
     def destroyable(self, topic: str, methods: Mapping[TopicPartition, Method]) -> None:
-        """Refuse to empty partitions of a topic of the old primary; what :meth:`standing` looks at besides.
+        """Refuse to empty partitions of a topic of the old primary; after :meth:`standing`.
 
         :param methods: of its partitions
-        :raises Refused: a consumer works there, its records are not saved as was noted, it is not decided,
+        :raises Refused: a consumer works there, the export is not as recorded, a decision is missing,
             the new primary would have fewer replicas than it should, or has lost what would be copied again
         """
         context = self._context
@@ -182,9 +182,9 @@ class PreDeleteChecks:
 
 
 def not_whole(firsts: Mapping[TopicPartition, int | None], starts: Mapping[TopicPartition, int]) -> list[str]:
-    """Partitions that do not begin at or before the first record of their tail. Pure.
+    """Return partitions that do not begin at or before the first record of their tail. Pure.
 
-    :param firsts: offset of that record; None: no tail is known
+    :param firsts: offset of that record, or None if no tail is known
     :param starts: where the partitions begin now
     """
     return [
@@ -195,7 +195,7 @@ def not_whole(firsts: Mapping[TopicPartition, int | None], starts: Mapping[Topic
 
 
 def not_covered(tails: Collection[NeedsMethod], manifest: Manifest) -> list[str]:
-    """Tails of which an export does not have every offset. Pure."""
+    """Return the tails that an export does not hold in full. Pure."""
     ranges = {(p.topic, p.partition): (p.first, p.end) for p in manifest.partitions}
     compared = ((u, ranges.get((u.at.topic, u.at.partition))) for u in tails)
     return [

@@ -1,4 +1,4 @@
-"""The replay of exported records, planned: what it would append, and whether it may."""
+"""Plan the replay of exported records: what it would append, and why it would be refused."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ APPENDS: Final = (Disposition.REPLAY, Disposition.QUARANTINE)
 
 
 def of_own_export(context: Context, topics: Collection[str]) -> list[str]:
-    """Those of some topics whose records are appended from the export of this run.
+    """Return the topics whose records are appended from the export of this run.
 
-    The others have none there, or all of them are in an earlier export, about which this run decides.
+    The others have no records there, or an earlier export, about which this run decides, has all of them.
     """
     own = context.effects(StepName.EXPORT).get(EXPORT)
     with_tail = {u.at.topic for u in tails_of(context)}
@@ -54,12 +54,12 @@ def planned_replay(
     kept: bool = False,
     earlier: Saved | None = None,
 ) -> Iterator[tuple[Replayer, ReplayPlan]]:
-    """With the replay of the exported records of some topics, and its plan.
+    """Open a replay of the exported records of some topics, with its plan.
 
     :param kept: the old primary keeps their tails
-    :param earlier: an export that has what the old primary has lost since; None: that of this run
-    :raises Refused: the records may not be replayed there, it is not said what equal ones are, or a file of
-        the export is not what was written
+    :param earlier: an export of records that the old primary has lost since; None for that of this run
+    :raises Refused: the records may not be replayed there, the request does not define equal records, or a
+        file of the export is not what was written
     :raises DrkitError: the new primary does not answer, or refuses
     """
     if earlier is not None:
@@ -101,11 +101,11 @@ def tell_replay(context: Context, step: StepName, progress: ReplayProgress) -> N
 
 
 def refuse_dispositions(context: Context, unsound: Sequence[NeedsMethod], lost: Mapping[str, Gone]) -> None:
-    """Refuse to append what cannot be appended, or was given up. `lost`: what is gone, by topic.
+    """Refuse to append records that cannot be appended, or were given up. `lost` has lost ones by topic.
 
-    Records of a topic that was recreated under the name of one that was copied may be anybody's, and no copy
-    of theirs is there to be compared with: a replay refuses their export. Where all records of a topic were
-    given up the choice would do nothing; one for every topic is for those that have other records.
+    Records of a topic that was recreated under the name of a copied one may have any origin, and there is no
+    copy to compare them with: a replay refuses their export. Where all records of a topic were given up, the
+    choice would do nothing; one for every topic is for those that have other records.
     """
     dispositions, with_tail = context.request.dispositions, [u for u in unsound if u.has_tail]
     recreated = {u.at.topic for u in with_tail if u.tail.found is DivergenceState.RECREATED}
@@ -148,7 +148,7 @@ def _given_up(record: UnreplayedRecord) -> str:
 def refuse_replays(
     context: Context, chosen: Mapping[str, Mapping[str, Any]], lost: Mapping[str, Gone]
 ) -> list[str]:
-    """Refuse what could not be replayed later, while everything is where it was; return what to know of it.
+    """Check that the exports can be replayed, before any change; return cautions.
 
     :raises Refused: records of a topic may not be appended to the new primary
     """
@@ -171,14 +171,14 @@ def refuse_replays(
 
 
 def is_left(context: Context, topic: str, known: TailRecord) -> bool:
-    """Whether an aborted return has emptied a topic: its records are in that run's export only."""
+    """Return whether an aborted return has emptied a topic: only that run's export has its records."""
     return bool(known.manifest) and context.state.get(IncompleteRecord, topic) is not None
 
 
 def left_notes(context: Context, topics: Iterable[str]) -> list[str]:
-    """Where the records are that an aborted return has deleted, and what appends them.
+    """Return where records are that an aborted return has deleted, and the command that appends them.
 
-    Of those that were given up it says so: a disposition of this return does not bring them back.
+    Records that were given up are named as such: a disposition of this return does not restore them.
     """
     notes: list[str] = []
     own = context.result(StepName.EXPORT).get("manifest")
@@ -202,7 +202,7 @@ def note_unreplayed(context: Context) -> list[str]:
 
     Those that it has discarded are in its export: the next return decides about them, too.
 
-    :returns: what is left to do, by command
+    :returns: the commands that are left to do
     :raises DrkitError: the state cannot be written
     """
     replayed, commands = context.effects(StepName.REPLAY), []
@@ -236,7 +236,7 @@ def note_unreplayed(context: Context) -> list[str]:
 
 
 def to_replay(manifest: str, sha256: str, topics: Collection[str], disposition: str = "") -> str:
-    """What is left to do for records of some topics of the old primary that only an export has.
+    """Describe records of old topics that only an export has, with the command that replays them.
 
     :param sha256: of the manifest
     :param disposition: how they are appended, or an empty text for their own topics

@@ -1,4 +1,4 @@
-"""What a failback would copy, keep and give up, topic by topic; also while the old primary is away."""
+"""The plan of a failback, topic by topic: copied, kept and given up. Also while the old primary is away."""
 
 from __future__ import annotations
 
@@ -50,25 +50,25 @@ class TopicOutlook:
     whole: int
     """Offsets that the new primary has: what a rebuilt topic copies."""
     found: Mapping[str, int] = field(default_factory=dict)
-    """Class → partitions; empty: the old primary does not answer."""
+    """Class → partitions; empty while the old primary does not answer."""
     only_old: int | None = None
-    """Records that only the old primary has; None: unknown until it answers."""
+    """Records that only the old primary has, or None while it does not answer."""
     only_old_bytes: int | None = None
     removed: int | None = None
     """Offsets of such records that its retention has removed."""
     exported: int = 0
-    """Such records that it has no more and an earlier export has: nothing is decided about them."""
+    """Records that only an earlier export has, and that are not decided about."""
     gone: str = ""
-    """What it has no more, and where that is; empty: nothing."""
+    """Records that the old primary has lost, and where they are; empty without any."""
     left: tuple[str, ...] = ()
-    """What earlier returns have left in exports, and what was given up of it."""
+    """Records that earlier returns have left in exports, and those given up."""
     methods: Mapping[str, int] = field(default_factory=dict)
     """Method → partitions, as chosen or by default."""
     copies: int | None = None
     """Offsets that these methods copy."""
     emptied: int = 0
     gives_up: str = ""
-    """What the old primary loses with these methods."""
+    """Records that the old primary loses with these methods."""
     early_groups: tuple[str, ...] = ()
     """Groups that the method trim would leave without a position."""
     appended: int = 0
@@ -76,16 +76,16 @@ class TopicOutlook:
     late_groups: tuple[str, ...] = ()
     """Groups that the method keep leaves without a position until they have read the appended tail."""
     unknown: str = ""
-    """Why the old primary could not be compared; empty: it was."""
+    """The reason why the old primary could not be compared; empty if it was."""
     costs: Mapping[str, MethodCost] = field(default_factory=dict)
-    """Method → what it would send if it were walked for all partitions."""
+    """Method → what it would send if it were used for all partitions."""
     chosen: MethodCost | None = None
-    """What these methods send; None: unknown until it answers."""
+    """What these methods send, or None while the old primary does not answer."""
     bound: DeltaBound | None = None
-    """Until when the new primary keeps the delta whole; None: it has none of the topic."""
+    """Time until which the new primary keeps the whole delta, or None if it has none of the topic."""
 
     def to_json(self) -> dict[str, Any]:
-        """The outlook as plain data."""
+        """Return the outlook as plain data."""
         fields = asdict(replace(self, costs={}, chosen=None, bound=None))
         fields["costs"] = {name: cost._asdict() for name, cost in self.costs.items()}
         fields["chosen"] = None if self.chosen is None else self.chosen._asdict()
@@ -94,35 +94,35 @@ class TopicOutlook:
 
 
 class Missing(NamedTuple):
-    """What a person has to say, besides what was said, before the return is taken."""
+    """Options that a person has to add before the return can be completed."""
 
     dispositions: tuple[str, ...] = ()
     histories: tuple[str, ...] = ()
-    """Topics of which records are gone, and in no export: they are given up by name."""
+    """Topics with records that are gone and in no export: they are given up by name."""
     export_to: bool = False
-    """There are records to export, and no place for them."""
+    """Whether there are records to export, and no place for them."""
     reason: bool = False
     clients_cut: str = ""
-    """Why it has to be said how clients are kept off the old primary; empty: it need not."""
+    """The reason why clients have to be cut off by other means; empty if they need not."""
     undecided: str = ""
-    """The evidence with which the return would be refused; empty: nothing is undecided."""
+    """The evidence with which the return would be refused; empty if nothing is undecided."""
 
 
 class Outlook(NamedTuple):
-    """What a return would do."""
+    """The plan of a return."""
 
     topics: list[TopicOutlook]
     rate: CopyRate
-    """By which seconds are computed."""
+    """The rate by which seconds are computed."""
     missing: Missing = Missing()
     refused: tuple[str, ...] = ()
-    """Why the return would not begin as it was asked for."""
+    """The reasons why the return would not begin with this request."""
     saves: bool = True
-    """Whether one that is decided later would begin all the same."""
+    """Whether a return that is decided later would begin all the same."""
 
 
 def outlook(context: Context) -> Outlook:
-    """Return what a failback of the scope would do. Changes nothing. Raises DrkitError: no answer."""
+    """Return the plan of a failback of the scope. Raises DrkitError if the new primary is silent."""
     context.state.load()
     names = list(context.scope.topics.values())
     ends: dict[TopicPartition, Ends] = context.run(ends_now, context.target, names)[0]
@@ -133,7 +133,7 @@ def outlook(context: Context) -> Outlook:
     topics = []
     for name in sorted(context.scope.topics):
         chosen = {tp.partition: m for tp, m in methods.items() if tp.topic == name}
-        topic = _of(context, name, ends, wrong, reason, lost.get(name), chosen)
+        topic = _of(context, name, ends, wrong, reason, lost=lost.get(name), methods=chosen)
         own = {tp.partition: size for tp, size in sizes.items() if tp.topic == name}
         topic = replace(topic, costs=costs_of(own.values(), rate), bound=bounds.get(name))
         if wrong is not None:
@@ -147,7 +147,7 @@ def outlook(context: Context) -> Outlook:
 def _find_missing(
     context: Context, wrong: Sequence[NeedsMethod], lost: Mapping[str, Gone], methods: Methods
 ) -> tuple[Missing, tuple[str, ...], bool]:
-    """What is missing of what the return needs, why it would be refused besides, and whether it saves."""
+    """Return missing options, reasons to refuse, and whether a return decided later would begin."""
     refused: list[str] = []
     by_size: list[str] = []
     cut = ""
@@ -176,7 +176,7 @@ def _find_missing(
 
 @contextmanager
 def _collected(context: Context, refused: list[str]) -> Iterator[None]:
-    """Add the error that a look raises to a list: the plan shows what it can."""
+    """Collect the error of a check in a list: the plan shows what it can."""
     try:
         yield
     except RawError as error:
@@ -198,7 +198,7 @@ def _sizes(context: Context, ends: Mapping[TopicPartition, Ends]) -> dict[TopicP
 
 
 def _bounds(context: Context) -> dict[str, DeltaBound]:
-    """Until when the new primary keeps the delta, by names on the old one; as `drkit status` says it."""
+    """Return until when the new primary keeps the delta, by old topic; `drkit status` shows the same."""
     roles, held = context.state.all(RoleRecord), context.state.all(HeldSettingsRecord)
     by_target = {target: roles[name] for name, target in context.scope.topics.items()}
     settings = retention_of(context.target_settings, by_target)

@@ -1,4 +1,4 @@
-"""How the copy of each partition begins in the reverse flow: the flow's map inverted, or an emptied log.
+"""Begin the copy of each partition in the reverse flow: with the flow's map inverted, or an emptied log.
 
 A tail that the old primary keeps is appended to the new one before the reverse flow begins its partition.
 """
@@ -39,7 +39,7 @@ from drkit.offsets.translation import PartitionPosition
 from drkit.replay.run import roll_back_kept
 
 APPEND: Final = "append "
-"""The name of the effect, before the topic."""
+"""The effect's name before the topic."""
 
 
 class AppendedTail(NamedTuple):
@@ -83,8 +83,8 @@ def roll_back_kept_tails(context: Context, decided: Methods, topics: Collection[
     """Let others append what is left of the tails that were to be kept; what was appended stays.
 
     :param decided: partition of the old primary → its method
-    :param topics: those that have not begun, by their names there
-    :returns: what a person has to know of it
+    :param topics: those that are not begun, by their names there
+    :returns: notes for a person
     :raises DrkitError: the new primary does not answer, or refuses
     """
     done = [t for t in topics if APPEND + t in context.effects(StepName.BEGIN)]
@@ -112,7 +112,7 @@ def seed(
 ) -> None:  # fmt: skip
     """Begin the reverse flow's map of some topics, and record which topics are copies of which.
 
-    :param methods: by partition of the old primary; one that is not named is continued
+    :param methods: by partition of the old primary; a partition without one is continued
     :param effect: its name in the journal
     :param kept: tails that stay, as they were appended to the new primary
     :raises Refused: a partition of the old primary does not end where it did
@@ -181,10 +181,10 @@ def _seeds(
 
 
 def refuse_removed(context: Context, topics: Collection[str]) -> None:
-    """Refuse topics of which the new primary has removed what clients wrote there first.
+    """Refuse topics whose first records since the failover the new primary has removed.
 
-    Topics that a switchover promoted are passed over: nothing is decided about them, and where their copy
-    continues is reported by it.
+    Topics that a switchover promoted are passed over: nothing is decided about them, and the flow reports
+    where their copy continues.
 
     :raises Refused: there are some, and they were not given up
     :raises DrkitError: the new primary does not answer
@@ -224,7 +224,7 @@ def _starts(context: Context, copies: Collection[CopiedPartition]) -> dict[Topic
 
 
 def _ids(context: Context, topics: Collection[str]) -> dict[str, UUID]:
-    """The current ids of topics of the old primary: a topic may have been recreated, or created just now."""
+    """Return the current ids of old topics: one may have been recreated, or created just now."""
     source = context.source()
     if source is None:
         return {}
@@ -251,7 +251,7 @@ def _ids(context: Context, topics: Collection[str]) -> dict[str, UUID]:
 
 
 def _unknown_in(answers: Mapping[str, list[TopicMetadata]]) -> list[str]:
-    """The topics that a broker does not know; one that is new gets there within moments."""
+    """Return the topics that a broker does not know; a new one gets there within moments."""
     return [f"{name}: {codes.error_name(t.error)}" for name, each in answers.items() for t in each if t.error]
 
 

@@ -1,4 +1,4 @@
-"""REPOINT, VERIFY and DONE: clients are sent to the new primary, it is checked, next steps are named.
+"""REPOINT, VERIFY and DONE: send clients to the new primary, check it, and name the next steps.
 
 DONE never advises to copy back by hand: the reverse flow leaves out what was promoted until a failback has
 begun.
@@ -31,7 +31,7 @@ from drkit.repoint import RepointOutcome, Result, adapters, endpoint_of, tell_al
 
 
 class RepointStep(Step):
-    """See the module."""
+    """REPOINT: sends clients to the new primary."""
 
     name = StepName.REPOINT
 
@@ -148,7 +148,7 @@ _WORKS: Final = "works"
 
 
 class VerifyStep(Step):
-    """See the module."""
+    """VERIFY: checks that the new primary accepts records and that groups work there."""
 
     name = StepName.VERIFY
 
@@ -239,7 +239,7 @@ def _partitions(context: Context) -> list[str]:
 
 
 async def _write_canaries(target: RawCluster) -> dict[int, str]:
-    """Return broker → why its canary failed; empty text when it did not."""
+    """Return broker → the reason why its canary failed, or an empty text if it did not."""
     topic = (await metadata(target, [TOPIC]))[TOPIC]
     leaders = {p: leader.node for p, leader in topic.leaders.items()}
     reasons: dict[int, str] = {}
@@ -272,7 +272,7 @@ def _state_of(context: Context, group: str, state: TargetGroup) -> str:
 
 
 class DoneStep(Step):
-    """See the module."""
+    """DONE: names what a person has to do next."""
 
     name = StepName.DONE
 
@@ -312,7 +312,7 @@ def next_steps(context: Context) -> list[str]:
 
 
 def _after_switchover(context: Context) -> list[str]:
-    """The old primary is fenced and holds nothing of its own: it becomes the standby."""
+    """Return what makes the old primary, which is fenced and has no records of its own, the standby."""
     flow = context.flow
     name = f"{flow.target}->{flow.source}"
     begin = f"drkit replicate --flow '{name}' begins by itself where it runs; else"

@@ -1,4 +1,4 @@
-"""DRAIN: waits until the copy reaches the fenced end, or the deadline; then states what is missing."""
+"""DRAIN: wait until the copy reaches the fenced end, or the deadline; then report what is missing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _RETURN_SECONDS: Final = 20.0
 
 
 class DrainStep(Step):
-    """See the module."""
+    """DRAIN: waits for the copy, and counts what is missing."""
 
     name = StepName.DRAIN
 
@@ -104,15 +104,15 @@ class DrainStep(Step):
 
 
 def _is_stuck(context: Context, lost: Sequence[Lost]) -> bool:
-    """Whether nothing is missing but topics that were created again, and the flow does not copy these."""
+    """Return whether only recreated topics are missing, which the flow does not copy."""
     others = [p for p in lost if p.reason != RECREATED]
     return len(others) < len(lost) and context.flow.on_source_recreated == "stop" and is_drained(others)
 
 
 def _is_copied(context: Context, until: float) -> bool:
-    """Whether waiting helps: these topics are copied, or will be soon.
+    """Return whether waiting helps: these topics are copied, or will be soon.
 
-    :param until: time by which a replicator fenced by this run is back, by the context's clock
+    :param until: the time by which a replicator fenced by this run is back, by the context's clock
     """
     context.state.load()
     roles = context.state.all(RoleRecord)

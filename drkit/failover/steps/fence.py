@@ -43,7 +43,7 @@ _LATER: Final = (
 
 
 class FenceStep(Step):
-    """See the module."""
+    """FENCE: keeps clients from writing to the old primary, and proves it."""
 
     name: StepName = StepName.FENCE
 
@@ -120,11 +120,11 @@ class FenceStep(Step):
     # -- a primary that answers ---------------------------------------------------------------------
 
     def method(self, context: Context) -> FenceMethod | None:
-        """Return the fence that the source gets now; None: drkit puts up none. Raises DrkitError."""
+        """Return the fence that the source gets now, or None if drkit applies none. Raises DrkitError."""
         return choose(self._wish(context), context.source_settings, context.state, context.scope.topics)
 
     def _wish(self, context: Context) -> Wish:
-        """Only a switchover can wait until a person has granted what drkit lacks on the source."""
+        """Return what fence is asked for: only a switchover can wait for rights that drkit lacks."""
         how, planned = context.settings.failover.fence, context.request.planned
         return Wish(how.means, how.canary, not planned, str(FAILOVER.resume) if planned else _UNFENCED)
 
@@ -178,7 +178,7 @@ class FenceStep(Step):
                 method.suspend(details)
 
         def restore() -> None:
-            assert isinstance(method, SizeFence)  # noqa: S101  likewise
+            assert isinstance(method, SizeFence)  # noqa: S101  `restore` is used with `suspend` alone
             method.apply(details)
             self._proof(context, settings.seconds)
 

@@ -36,14 +36,14 @@ from drkit.offsets.takeup import FROZEN_EPOCH
 
 
 class ReverseHold:
-    """Freezes the topics of the scope for the reverse flow; does nothing where that has no state."""
+    """Freezes the topics of the scope for the reverse flow; does nothing if that flow has no state."""
 
     def __init__(self, context: Context, state: StateTopic | None) -> None:
         self._context, self._state, self._topics = context, state, 0
         self._before = state.get(ControlRecord) if state is not None else None
 
     def freeze(self) -> int:
-        """Freeze them; return how many. Repeated, it does nothing more. Raises DrkitError: no state."""
+        """Freeze them, and return how many; repeatable. Raises DrkitError if the state cannot be written."""
         state, context = self._state, self._context
         if state is None:
             return 0
@@ -55,7 +55,7 @@ class ReverseHold:
         return len(topics)
 
     def is_noticed(self) -> bool:
-        """Whether no replicator copies the topics any more: it has another plan, or does not run."""
+        """Return whether no replicator copies the topics any more: it has another plan, or does not run."""
         if self._state is None or not self._topics:
             return True
         self._state.load()
@@ -63,7 +63,7 @@ class ReverseHold:
 
 
 def has_left(state: FlowState, before: ControlRecord | None, now_ms: int) -> bool:
-    """Whether a flow's replicator has another plan than `before`, or does not run, by the loaded state."""
+    """Return whether a flow's replicator has left the plan `before` or does not run, by the loaded state."""
     runner, now = replicator_of(state, now_ms), state.get(ControlRecord)
     return runner is None or not runner.alive or _plan(now) != _plan(before)
 
@@ -113,7 +113,7 @@ _WRITERS: Final = "writers"
 
 
 class FreezeStep(Step):
-    """See the module."""
+    """FREEZE: stops the copy of these topics, and fences drkit's own writers."""
 
     name = StepName.FREEZE
 
@@ -152,7 +152,7 @@ class FreezeStep(Step):
         return StepResult({**evidence}, notes)
 
     def prove(self, context: Context) -> StepResult:
-        """Each leader's epoch, and a canary of the old epoch."""
+        """Compare each leader's epoch, and write a canary with the old epoch."""
         context.state.load()
         details = context.result(self.name).get("details", {})
         live = [ProducerIdentity(*i) for i in details.get("live", ())]
@@ -166,7 +166,7 @@ class FreezeStep(Step):
         return StepResult({"partitions_fenced": len(progress.proven)})
 
     def undo(self, context: Context) -> StepResult:
-        """The flow copies again, with a new producer id."""
+        """Let the flow copy again, with a new producer id."""
         effects = context.effects(self.name)
         context.state.load()
         notes = []
@@ -241,7 +241,7 @@ class FreezeStep(Step):
 
 
 def _copied_ms(context: Context) -> int | None:
-    """Return the time up to which these topics were copied at the freeze; None: the old primary answers."""
+    """Return the time up to which these topics were copied, or None if the old primary answers."""
     if context.source() is not None:
         return None
     roles = [context.state.get(RoleRecord, topic) for topic in context.scope.topics]

@@ -1,4 +1,4 @@
-"""TRANSLATE and COMMIT_OFFSETS: the exact target offset of each group and partition, proven, then committed.
+"""TRANSLATE and COMMIT_OFFSETS: translate each group's offsets exactly, prove them, and commit them.
 
 The table that guards checkpoint rounds decides on each commit too (`drkit.offsets.group_guard`). A group with
 members, or one that committed on the target by itself, is not moved without request. Offsets are within the
@@ -44,12 +44,12 @@ _NO_PARTITION: Final = Unavailable("the target has no such partition")
 
 
 class TranslateStep(Step):
-    """See the module."""
+    """TRANSLATE: finds the exact target offset of each group and partition."""
 
     name = StepName.TRANSLATE
 
     def plan(self, context: Context) -> list[StepEffect]:
-        """Current values; the copy continues until FREEZE."""
+        """Return what the current offsets translate to; the copy continues until FREEZE."""
         translated = self._translate(context, context.source(), act=False)
         where = f"{context.flow.source} → {context.flow.target}"
         exact = [
@@ -121,7 +121,7 @@ class TranslateStep(Step):
         }
 
     def prove(self, context: Context) -> StepResult:
-        """Each position translates back to its source offset."""
+        """Check that each position translates back to its source offset."""
         translated = context.result(StepName.TRANSLATE)
         known = scope_positions(context, None, final=True)
         source_of = {target: source for source, target in context.scope.topics.items()}
@@ -182,7 +182,7 @@ _FINE: Final = frozenset({GuardVerdict.UNCHANGED, GuardVerdict.ECHO})
 
 
 class CommitOffsetsStep(Step):
-    """See the module."""
+    """COMMIT_OFFSETS: commits the translated offsets on the target."""
 
     name = StepName.COMMIT_OFFSETS
 
@@ -231,7 +231,7 @@ class CommitOffsetsStep(Step):
         return StepResult({"groups": moved, "kept": kept, "verdicts": dict(by_verdict)}, tuple(notes))
 
     def prove(self, context: Context) -> StepResult:
-        """The target stores the translated offsets."""
+        """Check that the target stores the translated offsets."""
         positions = context.result(StepName.TRANSLATE)["positions"]
         target_groups: dict[str, TargetGroup] = context.run(on_target, context.target, sorted(positions))
         topics = set(context.scope.topics.values())
@@ -254,7 +254,7 @@ class CommitOffsetsStep(Step):
         return StepResult({"read_back": read_back})
 
     def undo(self, context: Context) -> StepResult:
-        """Restores earlier offsets, if no group has committed."""
+        """Restore earlier offsets of groups that have not committed since."""
         restored = 0
         for name, effect in context.effects(self.name).items():
             before = effect["intent"].get("before")
@@ -293,7 +293,7 @@ def _before(group: TargetGroup, partitions: Iterable[TopicPartition]) -> dict[st
 def _own_work(
     context: Context, state: TargetGroup, positions: Mapping[str, Any], topics: Collection[str]
 ) -> list[TopicPartition]:
-    """Partitions in which the group committed on the target by itself, after it had left for the source."""
+    """Return partitions in which the group committed on the target after it had left for the source."""
     echoes = {partition_of(target) for target, (_, _, *mark) in positions.items() if mark}
     return [tp for tp in state.own_work(context.flow.source, topics) if tp not in echoes]
 

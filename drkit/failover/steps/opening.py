@@ -2,8 +2,8 @@
 
 First the flow's state records that producers own the topics. From then on no sync of settings, ACLs or
 positions changes them, and `drkit replicate` skips them. Then the topics get the source's own settings, and
-producers get the rights of its ACLs. In a switchover home, ACLs that only home has are removed before, if a
-person has said so.
+producers get the rights of its ACLs. In a switchover home, ACLs that only home has are removed before, if the
+request asks for it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _EFFECT: Final = "acls only home"
 
 
 def planned_removals(context: Context) -> list[StepEffect]:
-    """What :func:`remove_only_home` would do."""
+    """Return what :func:`remove_only_home` would do."""
     action = "delete" if context.request.acls_only_home == REMOVE else "keep"
     reason = f"{context.flow.source} does not have it"
     comparison, home = _compare_acls(context), context.flow.target
@@ -53,9 +53,9 @@ def planned_removals(context: Context) -> list[StepEffect]:
 
 
 def remove_only_home(context: Context) -> list[str]:
-    """Remove the ACLs of clients that only home has, or say which stay; returns notes.
+    """Remove the ACLs of clients that only home has, or report which stay; returns notes.
 
-    What cannot be removed is named: nothing is held for it while clients can write on neither side.
+    An ACL that cannot be removed does not hold the run: clients can write on neither side.
     """
     comparison = _compare_acls(context)
     only_home, unknown = comparison.only_home, comparison.unknown
@@ -99,7 +99,7 @@ _PAUSE_SECONDS: Final = 0.1
 
 
 class OpenStep(Step, Announced):
-    """See the module."""
+    """OPEN: makes the topics of the target writable."""
 
     name = StepName.OPEN
 
@@ -127,7 +127,7 @@ class OpenStep(Step, Announced):
         ]
 
     def announce(self, context: Context, *, begun: bool) -> None:
-        """Marked on the source, and not aborted there."""
+        """Mark the opening on the source, which refuses an abort from then on."""
         mark_opening(context, begun=begun)
 
     def refuse_aborted(self, context: Context) -> None:
@@ -189,7 +189,7 @@ class OpenStep(Step, Announced):
         return f"{counted(len(given.grant), 'ACL')} given to producers{lifted}"
 
     def prove(self, context: Context) -> StepResult:
-        """Checks roles, settings and ACLs on the target."""
+        """Check roles, settings and ACLs on the target."""
         context.state.load()
         prove_empty(context)
         roles, topics = context.state.all(RoleRecord), context.scope.topics
@@ -265,7 +265,7 @@ def _other_settings(context: Context) -> list[str]:
 
 
 def _missing_acls(context: Context) -> frozenset[Acl] | None:
-    """Return the grants that the target does not list; None: it has no authorizer."""
+    """Return the grants that the target does not list, or None if it has no authorizer."""
     grant = _promotion(context)[0].grant
     try:
         return grant - list_acls(context.target_settings).acls if grant else grant

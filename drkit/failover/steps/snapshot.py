@@ -51,7 +51,7 @@ class SnapshotStep(Step):
 
 
 def _settings_followed(context: Context) -> list[str]:
-    """Bring the settings of the copies in step before a switchover; what could not be compared is said.
+    """Bring the settings of the copies in step before a switchover; report what could not be compared.
 
     The topic sync compares them every minute. What a person has set since would be lost: from the opening on
     the copy's own settings count, on both sides.

@@ -31,7 +31,7 @@ def test_a_partition_that_the_new_primary_lacks_is_not_emptied(
         scope=SimpleNamespace(topics={"t": "t"}), state=SimpleNamespace(all=roles.__getitem__)
     )
     ends = {TopicPartition("t", p): Ends(0, 9) for p in (0, 1)}
-    topic = return_plan._of(context, "t", ends, wrong, "", None, methods)
+    topic = return_plan._of(context, "t", ends, wrong, "", lost=None, methods=methods)
     assert topic.emptied == diverged
     assert bool(topic.gives_up) is bool(diverged)
     assert {k: n for k, n in topic.found.items() if n} == {
