@@ -1,4 +1,4 @@
-"""Empties partitions up to an offset, and says which of them are not empty up to there.
+"""Empty partitions up to an offset, and find those that are not empty up to there.
 
 DeleteRecords is not durable at once: killed within a minute, brokers come back with the deleted records. So
 code that depends on it asks :func:`not_empty` again, right before. A second emptying changes nothing,
@@ -21,7 +21,7 @@ from drkit.kafka.topics import alter_topic_configs, topic_configs
 from drkit.model import TopicPartition
 
 Settings = Mapping[str, Mapping[str, str | None]]
-"""Topic → setting → value; None: the topic has no value of its own."""
+"""Topic → setting → value, or None if the topic has no value of its own."""
 
 _POLICY: Final = "cleanup.policy"
 _WHILE_EMPTIED: Final[Mapping[str, str | None]] = {
@@ -43,7 +43,7 @@ _UNKNOWN: Final = -1
 
 
 async def not_empty(cluster: RawCluster, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """The partitions whose log begins before an offset, and where it begins.
+    """Return the partitions whose log begins before an offset, and where it begins.
 
     :param cluster: connected
     :param wanted: offset by partition up to which it should be empty
@@ -52,12 +52,12 @@ async def not_empty(cluster: RawCluster, wanted: Mapping[TopicPartition, int]) -
     """
     if not wanted:
         return {}
-    topics = await metadata(cluster, sorted({at.topic for at in wanted}))
+    topics = await metadata(cluster, sorted({tp.topic for tp in wanted}))
     starts = await listed(cluster, topics, wanted, EARLIEST)
     if silent := wanted.keys() - starts.keys():
-        evidence = first_of(f"{at}: its leader does not answer" for at in sorted(silent))
+        evidence = first_of(f"{tp}: its leader does not answer" for tp in sorted(silent))
         raise Failed("emptied_starts_unknown", where=cluster.alias, evidence=evidence)
-    return {at: starts[at] for at, offset in sorted(wanted.items()) if starts[at] < offset}
+    return {tp: starts[tp] for tp, offset in sorted(wanted.items()) if starts[tp] < offset}
 
 
 async def empty(cluster: RawCluster, wanted: Mapping[TopicPartition, int]) -> None:
@@ -74,61 +74,63 @@ async def empty(cluster: RawCluster, wanted: Mapping[TopicPartition, int]) -> No
     """
     began = boottime()
     while True:
-        topics = await metadata(cluster, sorted({at.topic for at in wanted}))
+        topics = await metadata(cluster, sorted({tp.topic for tp in wanted}))
         starts = await listed(cluster, topics, wanted, EARLIEST)
-        left = {at: offset for at, offset in wanted.items() if starts.get(at, _UNKNOWN) < offset}
-        if not left:
+        remaining = {tp: offset for tp, offset in wanted.items() if starts.get(tp, _UNKNOWN) < offset}
+        if not remaining:
             return
-        answers = await delete_records(cluster, topics, left)
-        failed = {at: answer for at, answer in answers.items() if answer.error}
+        answers = await delete_records(cluster, topics, remaining)
+        failed = {tp: answer for tp, answer in answers.items() if answer.error}
         waited = boottime() - began
         final = _REFUSED if waited < _POLICY_SECONDS else _HINTS.keys()
-        if refused := {at: a for at, a in failed.items() if a.error in final}:
+        if refused := {tp: a for tp, a in failed.items() if a.error in final}:
             raise Refused(
                 "empty_refused",
                 where=cluster.alias,
-                evidence=first_of(_told(at, wanted[at], answer) for at, answer in sorted(refused.items())),
+                evidence=first_of(
+                    _describe(tp, wanted[tp], answer) for tp, answer in sorted(refused.items())
+                ),
                 hint=_HINTS[refused[min(refused)].error],
             )
         if waited > _PATIENCE_SECONDS:
-            evidence = first_of(_told(at, wanted[at], answers.get(at)) for at in sorted(left))
+            evidence = first_of(_describe(tp, wanted[tp], answers.get(tp)) for tp in sorted(remaining))
             raise Failed("not_emptied", where=cluster.alias, evidence=evidence)
         if failed:
             await cluster.loop.sleep(_PAUSE_SECONDS)
 
 
 def compact_only(admin: Cluster, topics: Iterable[str]) -> Settings:
-    """Topics that refuse DeleteRecords, each with the settings to put back after it.
+    """Return topics that refuse DeleteRecords, each with the settings to restore after it.
 
     The caller notes them before :func:`allow_deletion`, and gives them to :func:`put_back`.
 
     :raises DrkitError: the cluster does not answer
     """
-    found = topic_configs(admin, sorted(set(topics)))
+    configs = topic_configs(admin, sorted(set(topics)))
     return {
         topic: {name: values[name].value if values[name].is_set_on_topic else None for name in _WHILE_EMPTIED}
-        for topic, values in found.items()
+        for topic, values in configs.items()
         if values[_POLICY].value == _COMPACT
     }
 
 
 def allow_deletion(admin: Cluster, before: Settings) -> None:
-    """Let brokers delete records of :func:`compact_only` topics; nothing expires. Raises DrkitError."""
+    """Let brokers delete records of :func:`compact_only` topics. Raises DrkitError if refused."""
     _alter(admin, dict.fromkeys(before, _WHILE_EMPTIED))
 
 
 def put_back(admin: Cluster, before: Settings) -> None:
-    """Give :func:`compact_only` topics their settings back; may be repeated. Raises DrkitError."""
+    """Restore the settings of :func:`compact_only` topics; repeatable. Raises DrkitError if refused."""
     _alter(admin, before)
 
 
-def _alter(admin: Cluster, wanted: Settings) -> None:
-    failed = alter_topic_configs(admin, {topic: dict(values) for topic, values in wanted.items()})
+def _alter(admin: Cluster, settings: Settings) -> None:
+    failed = alter_topic_configs(admin, {topic: dict(values) for topic, values in settings.items()})
     if failed:
         silent: list[DrkitError] = [e for e in failed.values() if isinstance(e, ClusterUnreachable)]
         raise (silent or [failed[t] for t in sorted(failed)])[0]
 
 
-def _told(at: TopicPartition, offset: int, answer: Deleted | None) -> str:
-    why = "it still begins earlier" if answer is None or not answer.error else codes.error_name(answer.error)
-    return f"{at} up to {offset}: {why}"
+def _describe(tp: TopicPartition, offset: int, answer: Deleted | None) -> str:
+    error = answer.error if answer is not None else 0
+    return f"{tp} up to {offset}: {codes.error_name(error) if error else 'it still begins earlier'}"

@@ -1,4 +1,4 @@
-"""What was emptied before it was copied again stays empty: awaited before a fence, proven before OPEN.
+"""Keep emptied partitions empty until they are copied again: awaited before a fence, proven before OPEN.
 
 DeleteRecords is not durable at once. A broker writes to disk where a log begins only every
 ``log.flush.start.offset.checkpoint.interval.ms``, a minute by default. Killed before, it brings back what
@@ -24,19 +24,19 @@ EMPTIED: Final = "emptied"
 
 
 def emptied_in(context: Context) -> dict[TopicPartition, int]:
-    """Partitions of the scope's copies that were emptied, and up to which offset."""
+    """Return the partitions of the scope's copies that were emptied, and up to which offset."""
     topics = context.scope.topics
     return {
-        TopicPartition(topics[at.topic], at.partition): offset
-        for at, offset in context.known.emptied.items()
-        if at.topic in topics
+        TopicPartition(topics[tp.topic], tp.partition): offset
+        for tp, offset in context.known.emptied.items()
+        if tp.topic in topics
     }
 
 
 def came_back(context: Context) -> dict[TopicPartition, int]:
-    """Return emptied partitions that begin before their offset, and where. Raises Failed or RawError."""
-    found: dict[TopicPartition, int] = context.run(not_empty, context.target, emptied_in(context))
-    return found
+    """Return emptied partitions that begin before their offset, and where. Raises Failed, RawError."""
+    starts: dict[TopicPartition, int] = context.run(not_empty, context.target, emptied_in(context))
+    return starts
 
 
 def empty_again(context: Context, step: StepName) -> tuple[str, ...]:
@@ -47,92 +47,93 @@ def empty_again(context: Context, step: StepName) -> tuple[str, ...]:
     :raises DrkitError: it refuses settings, or does not do it in time
     :raises RawError: it does not answer
     """
-    wanted, found = emptied_in(context), came_back(context)
+    offsets, risen = emptied_in(context), came_back(context)
     begun = context.effects(step).get(EMPTIED)
     # Noted by an earlier process, they are the topics' own; what there is now may be only for the moment.
     before = begun["intent"]["settings"] if begun is not None and begun["result"] is None else {}
-    if not found and not before:
+    if not risen and not before:
         return ()
     admin = context.target_admin()
-    before = {**compact_only(admin, {at.topic for at in found}), **before}
-    starts = {str(at): [start, wanted[at]] for at, start in found.items()}
+    before = {**compact_only(admin, {tp.topic for tp in risen}), **before}
+    starts = {str(tp): [start, offsets[tp]] for tp, start in risen.items()}
     with context.effect(step, EMPTIED, partitions=starts, settings=before) as outcome:
         allow_deletion(admin, before)
-        context.run(empty, context.target, {at: wanted[at] for at in found})
+        context.run(empty, context.target, {tp: offsets[tp] for tp in risen})
         put_back(admin, before)
-        outcome["emptied"] = len(found)
-    if not found:
+        outcome["emptied"] = len(risen)
+    if not risen:
         return ()
-    some = counted(len(found), "partition")
+    number = counted(len(risen), "partition")
     return (
-        f"emptied again: {some} of {context.flow.target} had come back with records from before the turn",
+        f"emptied again: {number} of {context.flow.target} had come back with records from before the turn",
     )
 
 
 def put_back_interrupted(context: Context, step: StepName) -> None:
-    """Restore settings after an interrupted emptying; may be repeated. Raises DrkitError: no answer."""
+    """Restore settings after an interrupted emptying; repeatable. Raises DrkitError if that is refused."""
     begun = context.effects(step).get(EMPTIED)
     if begun is not None and begun["result"] is None:
         put_back(context.target_admin(), begun["intent"]["settings"])
 
 
 def prove_empty(context: Context) -> None:
-    """Refuse to continue while deleted records are back. Raises Failed: some are; RawError: no answer."""
-    if found := came_back(context):
-        evidence = first_of(f"{at} at {start}" for at, start in found.items())
+    """Refuse to continue while deleted records are back. Raises Failed, or RawError without an answer."""
+    if risen := came_back(context):
+        evidence = first_of(f"{tp} at {start}" for tp, start in risen.items())
         raise Failed("emptied_records_back", where=context.flow.target, evidence=evidence)
 
 
 _INTERVAL: Final = "log.flush.start.offset.checkpoint.interval.ms"
 _DEFAULT_SECONDS: Final = 60.0
 _WRITES_SHARE: Final = 0.1
-"""Of the interval, for the writing itself: brokers count the next one from its end."""
+"""Share of the interval for the writing itself: brokers count the next one from its end."""
 _WRITES_SECONDS: Final = 1.0
 _CLOCKS_APART_SECONDS: Final = 600.0
-"""By how much the clocks of two hosts may differ."""
+"""The most by which the clocks of two hosts may differ."""
 _TELL_SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 0.5
 
 
 class Wait(NamedTuple):
-    """How long a broker may lose that partitions were emptied."""
+    """The time in which a broker may still lose that partitions were emptied."""
 
     partitions: int
     seconds: float
-    """Left from now; 0.0: all brokers have it on disk."""
+    """From now on; 0.0 once all brokers have it on disk."""
 
     def in_words(self, where: str) -> str:
-        """What it waits for."""
-        some = counted(self.partitions, "emptied partition")
-        return f"wait {self.seconds:.0f} s until {where} has on disk that {some} begin later"
+        """Describe the wait."""
+        partitions = counted(self.partitions, "emptied partition")
+        return f"wait {self.seconds:.0f} s until {where} has on disk that {partitions} begin later"
 
 
 def wait_now(context: Context) -> Wait:
-    """Return what a planned switchover would wait for now. Raises DrkitError: the cluster does not answer."""
+    """Return what a planned switchover would wait for now. Raises DrkitError without an answer."""
     emptied = emptied_in(context)
     if not emptied or not context.request.planned:
         return Wait(0, 0.0)
-    records = (context.state.get(ReturnRecord, topic) for topic in {at.topic for at in context.known.emptied})
+    records = (context.state.get(ReturnRecord, topic) for topic in {tp.topic for tp in context.known.emptied})
     at_ms = max((r.at_ms for r in records if r is not None), default=0)
-    # Another host may have written the time. Unless it was long ago by any clock, how long is unknown.
+    # Another host's clock may have written the time: only one that is long ago by any clock is certain.
     seconds = _seconds(context)
     is_long_ago = (context.wall() - at_ms) / 1_000 > seconds + _CLOCKS_APART_SECONDS
     return Wait(len(emptied), 0.0 if is_long_ago else seconds)
 
 
 def planned_wait(context: Context) -> list[StepEffect]:
-    """Return what :func:`settle_emptied` would do. Raises DrkitError: the cluster does not answer."""
+    """Return what :func:`settle_emptied` would do. Raises DrkitError without an answer."""
     wait, target = wait_now(context), context.flow.target
-    back = came_back(context) if wait.partitions else {}
-    found = [
-        StepEffect(f"empty {at} again", target, f"brokers have brought back what is from {start} on")
-        for at, start in back.items()
+    risen = came_back(context) if wait.partitions else {}
+    effects = [
+        StepEffect(f"empty {tp} again", target, f"brokers have brought back what is from {start} on")
+        for tp, start in risen.items()
     ]
-    if back or wait.seconds:
-        wait = wait._replace(seconds=_seconds(context) if back else wait.seconds)
-        why = "a broker killed before it brings back deleted records"
-        found.append(StepEffect(wait.in_words(target), target, why))
-    return found
+    if risen:
+        wait = wait._replace(seconds=_seconds(context))
+    if wait.seconds:
+        reason = "a broker killed before it brings back deleted records"
+        effects.append(StepEffect(wait.in_words(target), target, reason))
+    return effects
 
 
 def settle_emptied(context: Context, step: StepName) -> tuple[str, ...]:
@@ -151,27 +152,27 @@ def settle_emptied(context: Context, step: StepName) -> tuple[str, ...]:
     if EMPTIED in context.effects(step):
         # By this process or by one that ended in its wait: how long ago is unknown.
         wait = wait._replace(seconds=_seconds(context))
-    told = float("-inf")
+    reported = float("-inf")
     until = context.clock() + wait.seconds
-    while (left := until - context.clock()) > 0:
-        if context.clock() >= told + _TELL_SECONDS:
-            told = context.clock()
-            context.tell(StepProgress(step, wait._replace(seconds=left).in_words(context.flow.target)))
-        context.pause(min(left, _PAUSE_SECONDS))
-        if left <= _PAUSE_SECONDS and (more := empty_again(context, step)):
-            # Brokers were killed while this waited: it begins again.
+    while (remaining := until - context.clock()) > 0:
+        if context.clock() >= reported + _TELL_SECONDS:
+            reported = context.clock()
+            context.tell(StepProgress(step, wait._replace(seconds=remaining).in_words(context.flow.target)))
+        context.pause(min(remaining, _PAUSE_SECONDS))
+        if remaining <= _PAUSE_SECONDS and (more := empty_again(context, step)):
+            # Brokers were killed during the wait: it begins again.
             notes, until = [*notes, *more], context.clock() + _seconds(context)
     if wait.seconds:
-        some = counted(wait.partitions, "emptied partition")
-        notes.append(f"{context.flow.target} has on disk where {some} begin")
+        partitions = counted(wait.partitions, "emptied partition")
+        notes.append(f"{context.flow.target} has on disk where {partitions} begin")
     return tuple(notes)
 
 
 def _seconds(context: Context) -> float:
     admin = context.target_admin()
     try:
-        found = [broker_config(admin, broker.id)[_INTERVAL].value for broker in admin.brokers]
+        values = [broker_config(admin, broker.id)[_INTERVAL].value for broker in admin.brokers]
     except DrkitError:  # drkit may not read it, or a broker is away: Kafka's default
-        found = []
-    longest = max((int(value) / 1_000 for value in found if value), default=_DEFAULT_SECONDS)
+        values = []
+    longest = max((int(value) / 1_000 for value in values if value), default=_DEFAULT_SECONDS)
     return longest + max(_WRITES_SECONDS, _WRITES_SHARE * longest)

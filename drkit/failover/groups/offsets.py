@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from drkit.checkpoints.other_groups import is_consumer
@@ -46,23 +46,30 @@ class TargetGroup(NamedTuple):
 async def committed_on_source(
     source: RawCluster, flow: FlowSettings, known: CopiedTopics, groups: Collection[str] | None = None
 ) -> Positions:
-    """Return the committed offsets of the flow's groups in copied topics.
+    """Return the committed offsets of the flow's groups in copied topics. See :func:`committed_in`."""
+    return await committed_in(source, flow, known.topics, groups)
+
+
+async def committed_in(
+    cluster: RawCluster, flow: FlowSettings, topics: Container[str], groups: Collection[str] | None = None
+) -> Positions:
+    """Return the committed offsets in some topics of a cluster, of the groups that a flow translates.
 
     :param groups: the only groups to ask about, all of them consumer groups; None: all groups
-    :raises DrkitError: the source refuses the offsets of some group
-    :raises RawError: the source stopped answering
+    :raises DrkitError: the cluster refuses the offsets of some group
+    :raises RawError: the cluster stopped answering
     """
-    asked = Groups(source)
+    asked = Groups(cluster)
     if groups is None:
         groups = [g for g, x in (await asked.listed()).items() if is_consumer(x)]
     names = sorted(filter(flow.group_filter.accepts, groups))
     out: Positions = {}
     for group, answer in (await asked.committed(names)).items():
         if answer.value is None:
-            raise failure(answer.error, f"read the offsets of the group {group}", source.alias)
-        mine = {at: StoredOffset(*c) for at, c in answer.value.items() if at.topic in known.topics}
-        if mine:
-            out[group] = mine
+            raise failure(answer.error, f"read the offsets of the group {group}", cluster.alias)
+        offsets = {at: StoredOffset(*c) for at, c in answer.value.items() if at.topic in topics}
+        if offsets:
+            out[group] = offsets
     return out
 
 

@@ -1,4 +1,4 @@
-"""What is done on the new primary while no other cluster has what clients write.
+"""Changes to the new primary while no other cluster has what clients write.
 
-Its settings are changed only where a person has asked for it, and put back. The old primary may be away.
+Its settings are changed only on request, and restored. The old primary may be away.
 """

@@ -27,38 +27,38 @@ Values = Mapping[str, str | None]
 
 
 class Held(NamedTuple):
-    """How one topic is kept whole."""
+    """The plan that keeps one topic whole."""
 
     record: HeldSettingsRecord | None
-    """To be on record before anything changes; None: it keeps everything by itself."""
+    """To be on record before anything changes, or None if the topic keeps everything by itself."""
     changes: Mapping[str, str]
-    """What is to be set."""
+    """The settings to change."""
     changed: Values
-    """What a person has set since an earlier hold: taken for the topic's own."""
+    """Settings that a person has changed since an earlier hold: taken for the topic's own."""
 
 
 class PutBack(NamedTuple):
-    """How one topic gets its settings back."""
+    """The plan that restores one topic's settings."""
 
     record: HeldSettingsRecord
-    """To be on record when they are back."""
+    """To be on record once the settings are restored."""
     changes: Values
     changed: Values
-    """What a person has set meanwhile: it stays."""
+    """Settings that a person has changed meanwhile: they stay."""
 
 
 def to_hold(configs: Mapping[str, Setting], known: HeldSettingsRecord | None, by: str, now_ms: int) -> Held:
     """Return what keeps everything of a topic, by its settings and the record of an earlier hold."""
     active = known if known is not None and known.ended_ms is None else None
-    wanted = keeping_all(configs)
+    keeping = keeping_all(configs)
     of_hold = active.held if active is not None else {}
     before: dict[str, str | None] = {}
     held: dict[str, str] = {}
-    for name in sorted({*wanted, *of_hold}):
-        own, value = own_value(configs, name), wanted.get(name, of_hold.get(name, ""))
+    for name in sorted({*keeping, *of_hold}):
+        own, value = own_value(configs, name), keeping.get(name, of_hold.get(name, ""))
         if active is not None and own == of_hold.get(name):
             before[name], held[name] = active.before.get(name), value
-        elif name in wanted and own != value:
+        elif name in keeping and own != value:
             before[name], held[name] = own, value
     changes = {n: v for n, v in held.items() if own_value(configs, n) != v}
     changed = _changed(configs, active) if active is not None else {}
@@ -69,7 +69,7 @@ def to_hold(configs: Mapping[str, Setting], known: HeldSettingsRecord | None, by
 
 
 def to_put_back(configs: Mapping[str, Setting] | None, record: HeldSettingsRecord, now_ms: int) -> PutBack:
-    """Return the changes that restore a topic's settings from before the hold; None: it is gone."""
+    """Return what restores a topic's settings from before the hold; `configs` is None if it is gone."""
     ended = replace(record, ended_ms=now_ms)
     if configs is None:
         return PutBack(ended, {}, {})
@@ -87,16 +87,16 @@ class HeldTopic(NamedTuple):
 
     topic: str
     before: Values
-    """By setting: its value on the topic; None: it had none of its own."""
+    """Setting → its value on the topic before, or None if the topic had none of its own."""
     after: Values
     changed: Values
-    """What a person has set meanwhile."""
+    """Settings that a person has changed meanwhile."""
     changes: Values
-    """What is not set so yet, or was not before this."""
+    """Settings that are still to be changed, or were changed by this."""
 
 
 def held_now(settings: Settings, flow: FlowSettings) -> dict[str, HeldSettingsRecord]:
-    """Return the active holds, by the topics' names on the flow's source. Raises DrkitError: no answer."""
+    """Return the active holds, by old topic. Raises DrkitError if the new primary does not answer."""
     return _active(records_of(settings, flow))
 
 
@@ -112,9 +112,9 @@ def hold(
     """Have the new primary remove nothing from promoted topics; return what changes. It may be repeated.
 
     :param flow: the flow that was failed over
-    :param topics: by their names on its source; empty: all that were promoted
+    :param topics: by their names on its source; all that were promoted if empty
     :param by: who asks for it
-    :param effects: False: only return it
+    :param effects: whether to apply the changes, or only return them
     :raises Refused: no topic was promoted
     :raises DrkitError: the new primary does not answer, or refuses
     """
@@ -147,25 +147,25 @@ def put_back(
     Settings that a person has changed meanwhile stay.
 
     :param flow: the flow that was failed over
-    :param topics: by their names on its source; None: all that are held
+    :param topics: by their names on its source; None for all that are held
     :raises DrkitError: the new primary does not answer, or refuses
     """
     with state_of(settings, flow) as state:
         active = _active(state.records) if state is not None else {}
-        mine = {n: r for n, r in active.items() if topics is None or n in topics}
-        if state is None or not mine:
+        records = {n: r for n, r in active.items() if topics is None or n in topics}
+        if state is None or not records:
             return []
         copies = state.all(GenerationRecord)
-        names = {n: copies[n].target if n in copies else n for n in mine}
+        names = {n: copies[n].target if n in copies else n for n in records}
         cluster = _new_primary(settings, flow)
         configs = topic_configs(cluster, names.values())
-        plans = {n: to_put_back(configs.get(names[n]), r, clock()) for n, r in mine.items()}
+        plans = {n: to_put_back(configs.get(names[n]), r, clock()) for n, r in records.items()}
         refused = alter_topic_configs(cluster, {names[n]: p.changes for n, p in plans.items() if p.changes})
-        # On record after that: a broker may still show the held values, and no one has set them as their own.
+        # On record after that: a broker may still show the held values, and they are not a person's own.
         state.put_all((n, p.record) for n, p in plans.items() if names[n] not in refused)
         _judge(flow, refused, "put back")
     return [
-        HeldTopic(names[n], {s: mine[n].held[s] for s in p.changes}, p.changes, p.changed, p.changes)
+        HeldTopic(names[n], {s: records[n].held[s] for s in p.changes}, p.changes, p.changed, p.changes)
         for n, p in sorted(plans.items())
     ]
 
@@ -175,20 +175,20 @@ def _active(state: FlowState) -> dict[str, HeldSettingsRecord]:
 
 
 def _promoted(flow: FlowSettings, state: StateTopic | None, topics: Collection[str]) -> dict[str, str]:
-    """The promoted topics: their names on the old primary → on the new one."""
+    """Return the promoted topics: their names on the old primary → on the new one."""
     roles = state.all(RoleRecord) if state is not None else {}
     copies = state.all(GenerationRecord) if state is not None else {}
-    found = {n: copies[n].target for n, role in roles.items() if role.is_promoted and n in copies}
-    if not found or not found.keys() >= set(topics):
-        others = sorted(set(topics) - found.keys())
+    names = {n: copies[n].target for n, role in roles.items() if role.is_promoted and n in copies}
+    if not names or not names.keys() >= set(topics):
+        others = sorted(set(topics) - names.keys())
         raise Refused(
             "hold_not_promoted",
             where=f"flow {flow.name}",
             evidence=f"not promoted: {first_of(others)}"
-            if found
+            if names
             else f"no failover has promoted a topic on {flow.target}",
         )
-    return {n: t for n, t in found.items() if not topics or n in topics}
+    return {n: t for n, t in names.items() if not topics or n in topics}
 
 
 def _new_primary(settings: Settings, flow: FlowSettings) -> Cluster:

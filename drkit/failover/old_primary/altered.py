@@ -1,6 +1,6 @@
 """The way out of an export that is not what was written.
 
-Whether the old primary still has the records decides: if it has not, they cannot be exported again.
+It depends on whether the old primary still has the records: lost ones cannot be exported again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from drkit.next_command import PLACE, WHY, quoted
 
 @contextmanager
 def way_out(hint: Callable[[], str]) -> Iterator[None]:
-    """Say how a return goes on without an export as it was written."""
+    """Name the command that continues a return whose export is not as it was written."""
     try:
         yield
     except ExportAltered as error:
@@ -34,7 +34,7 @@ def way_out(hint: Callable[[], str]) -> Iterator[None]:
 
 
 def of_own(context: Context, topics: Collection[str], *, begun: bool = False) -> str:
-    """Return the way out of this run's export; `begun`: an abort leaves topics copied on."""
+    """Return the way out of this run's export; with `begun`, an abort leaves topics copied."""
     alias = context.flow.source
     manifest = str(context.result(StepName.EXPORT)["manifest"])
     restored = f"{_put_back(manifest)}; then: {RETURN.resume}"
@@ -55,7 +55,7 @@ def of_own(context: Context, topics: Collection[str], *, begun: bool = False) ->
 
 
 def of_earlier(context: Context, topic: str, manifest: str) -> str:
-    """The way out of an earlier export, which has records that the old primary has lost since."""
+    """Return the way out of an earlier export, which has records that the old primary has lost since."""
     if context.effects(StepName.BEGIN):
         given_up = f"{to_give_up(manifest, topic)}, then: {RETURN.resume}"
     else:
@@ -68,7 +68,7 @@ def of_earlier(context: Context, topic: str, manifest: str) -> str:
 
 
 def of_new(context: Context) -> str:
-    """The way out of the export that is being written, or was kept of an earlier attempt."""
+    """Return the way out of the export that is being written, or was kept of an earlier attempt."""
     return (
         f"{context.flow.source} still has the records: check the disk, then export them in another place:"
         f" {RETURN.resume.plus('--export-to', PLACE)}; or {PUT_BACK}; then: {RETURN.resume}"
@@ -76,19 +76,19 @@ def of_new(context: Context) -> str:
 
 
 def only_copy(state: FlowState, flow: FlowSettings, manifest: str) -> str:
-    """Return the way out of an export on record as the only copy of records; empty: it is not. Pure."""
-    left = [each for each in unreplayed(state) if each.record.manifest == manifest]
+    """Return the way out of an export that is the only copy of records; empty if it is not. Pure."""
+    unfinished = [each for each in unreplayed(state) if each.record.manifest == manifest]
     emptied = [
         topic for topic, tail in sorted(state.all(TailRecord).items())
         if tail.manifest == manifest and state.get(IncompleteRecord, topic) is not None
     ]  # fmt: skip
-    if not (left or emptied):
+    if not (unfinished or emptied):
         return ""
-    if left:
-        given_up = to_give_up(manifest, *(each.topic for each in left))
+    if unfinished:
+        given_up = to_give_up(manifest, *(each.topic for each in unfinished))
     else:
         given_up = str(return_command(flow.name, (), _discarded(emptied)))
-    names = first_of(sorted({*(each.topic for each in left), *emptied}))
+    names = first_of(sorted({*(each.topic for each in unfinished), *emptied}))
     return (
         f"{flow.source} has these records no more ({names}), so the export is the only copy:"
         f" {_put_back(manifest)}; without a copy of it give them up by name: {given_up}"

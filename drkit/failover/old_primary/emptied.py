@@ -1,4 +1,4 @@
-"""Topics of the old primary are created where they are missing, and emptied one by one within a copy limit.
+"""Create missing topics of the old primary, and empty topics one by one within a copy limit.
 
 A topic that was emptied is nowhere else until the reverse flow has copied it again: what the new primary
 loses in that time is lost. With a limit the next topic is emptied when it fits into it, together with what
@@ -31,12 +31,12 @@ from drkit.topology.topic_configs import PASSIVE
 
 
 def effect_of(topic: str) -> str:
-    """The effect's name in the journal."""
+    """Return the effect's name in the journal."""
     return f"empty {topic}"
 
 
 def is_emptied(context: Context, topic: str) -> bool:
-    """Whether this run has begun to empty a topic."""
+    """Return whether this run has begun to empty a topic."""
     return effect_of(topic) in context.effects(StepName.BEGIN)
 
 
@@ -52,17 +52,17 @@ def empty_topic(context: Context, topic: str, up_to: Mapping[int, int]) -> None:
     before = known["intent"]["settings"] if known is not None else compact_only(admin, [topic])
     source = context.source()
     assert source is not None  # noqa: S101  the earlier look has asked it
-    wanted = {TopicPartition(topic, p): offset for p, offset in up_to.items()}
+    offsets = {TopicPartition(topic, p): offset for p, offset in up_to.items()}
     details: dict[str, Any] = {"up_to": {str(p): o for p, o in up_to.items()}, "settings": before}
     with context.effect(StepName.BEGIN, effect_of(topic), **details) as outcome:
         allow_deletion(admin, before)
-        context.run(empty, source, wanted)
+        context.run(empty, source, offsets)
         put_back(admin, before)
         outcome["emptied"] = sorted(details["up_to"])
 
 
 def refuse_risen(context: Context, up_to: Mapping[TopicPartition, int]) -> None:
-    """Refuse to continue where killed brokers have brought deleted records back. Raises Failed."""
+    """Refuse to continue after killed brokers have brought deleted records back. Raises Failed."""
     source = context.source()
     if source is None:
         return
@@ -71,13 +71,13 @@ def refuse_risen(context: Context, up_to: Mapping[TopicPartition, int]) -> None:
         raise Failed(
             "deleted_records_back",
             where=context.flow.source,
-            evidence=", ".join(f"{at} begins at {start}, not {up_to[at]}" for at, start in risen.items()),
+            evidence=", ".join(f"{tp} begins at {start}, not {up_to[tp]}" for tp, start in risen.items()),
             command=RETURN.command,
         )
 
 
 def note_incomplete(context: Context, topic: str) -> bool:
-    """Note that a topic of the old primary was emptied and nothing is copied to it; False: it was not.
+    """Record that a topic was emptied and is not copied again; return False if it was not emptied.
 
     Its compaction, if it has one, is put back.
 
@@ -94,19 +94,19 @@ def note_incomplete(context: Context, topic: str) -> bool:
 
 _PAUSE_SECONDS: Final = 2.0
 _MOST_PAUSES: Final = 10
-"""Between two looks; there are more the longer a look takes."""
+"""The most pauses between two reads of the status: the longer a read takes, the more."""
 STALLED_SECONDS: Final = 120.0
 """A replicator that was just started, or that replaces another one, begins to copy within this time."""
 
 
 class Size(NamedTuple):
-    """How large a partition is."""
+    """The size of a partition."""
 
     bytes: int
     offsets: int
 
     def of(self, records: int) -> int:
-        """The bytes of some of its records, about; all where that is unknown."""
+        """Return about how many bytes some of its records have; all of them if that is unknown."""
         return min(self.bytes, -(-self.bytes * records // self.offsets)) if self.offsets else self.bytes
 
 
@@ -115,7 +115,7 @@ def wait_for_copy(context: Context, back: FlowSettings, topic: str, before: Coll
 
     :param back: the reverse flow
     :param before: topics that were emptied, and may be copied again
-    :raises Refused: what is not copied stays as much as it is
+    :raises Refused: the copy stalls
     :raises DrkitError: the new primary does not answer
     """
     limit = context.request.copy_limit
@@ -123,14 +123,14 @@ def wait_for_copy(context: Context, back: FlowSettings, topic: str, before: Coll
         return
     names = context.scope.topics
     sizes = _sizes(context, [names[t] for t in (topic, *before)])
-    mine = sum(size.bytes for at, size in sizes.items() if at.topic == names[topic])
+    own_bytes = sum(size.bytes for tp, size in sizes.items() if tp.topic == names[topic])
     with closing(StatusCollector(context.settings, back, groups=False)) as collector:
         least, since = None, context.clock()
         while True:
             began = context.clock()
             left = left_of(collector.look().partitions, [names[t] for t in before], sizes)
             total = sum(left.values())
-            if not total or total + mine <= limit:
+            if not total or total + own_bytes <= limit:
                 return
             if least is None or total < least:
                 least, since = total, context.clock()
@@ -143,9 +143,9 @@ def wait_for_copy(context: Context, back: FlowSettings, topic: str, before: Coll
                     copy=typed("drkit", "replicate", "--flow", back.name),
                     command=RETURN.command,
                 )
-            told = f"{topic} waits: {size_text(total)} of {first_of(left)} are on {back.source} alone"
-            context.tell(StepProgress(StepName.BEGIN, told, {"bytes": total, "limit": limit}))
-            # A look at many partitions takes of the link that copies. Each pause keeps the lock.
+            text = f"{topic} waits: {size_text(total)} of {first_of(left)} are on {back.source} alone"
+            context.tell(StepProgress(StepName.BEGIN, text, {"bytes": total, "limit": limit}))
+            # Reading the status of many partitions slows the copy. Each pause keeps the lock.
             for _ in range(min(_MOST_PAUSES, 1 + round(context.clock() - began))):
                 context.pause(_PAUSE_SECONDS)
 
@@ -155,8 +155,8 @@ def _sizes(context: Context, topics: Collection[str]) -> dict[TopicPartition, Si
     volume = context.run(volumes, context.target, known)
     ends = context.run(ends_of, context.target, known, sorted(topics))
     return {
-        at: size_of(ends.get(at), volume.get(at), context.request.copy_limit)
-        for at in (TopicPartition(name, number) for name, topic in known.items() for number in topic.leaders)
+        tp: size_of(ends.get(tp), volume.get(tp), context.request.copy_limit)
+        for tp in (TopicPartition(name, number) for name, topic in known.items() for number in topic.leaders)
     }
 
 
@@ -170,17 +170,17 @@ def size_of(ends: Ends | None, volume: int | None, limit: int) -> Size:
 def left_of(
     partitions: Iterable[PartitionStatus], topics: Collection[str], sizes: Mapping[TopicPartition, Size]
 ) -> dict[str, int]:
-    """Bytes of topics that are not copied again; all of a partition of which that is unknown.
+    """Return the bytes of topics that are not copied again; all of a partition if that is unknown.
 
-    Where the records that wait are counted, but not read, the average of their partition stands for them.
+    Where waiting records are counted, but not read, their size is taken from their partition's average.
     """
-    found = {at: size.bytes for at, size in sizes.items() if at.topic in topics}
+    bytes_of = {tp: size.bytes for tp, size in sizes.items() if tp.topic in topics}
     for p in partitions:
-        at = TopicPartition(p.topic, p.partition)
+        tp = TopicPartition(p.topic, p.partition)
         if p.topic in topics and p.records is not None:
-            size = sizes.get(at, Size(0, 0))
-            found[at] = p.bytes if p.bytes is not None else size.of(p.records)
-    by_topic = {name: sum(size for at, size in found.items() if at.topic == name) for name in topics}
+            size = sizes.get(tp, Size(0, 0))
+            bytes_of[tp] = p.bytes if p.bytes is not None else size.of(p.records)
+    by_topic = {name: sum(size for tp, size in bytes_of.items() if tp.topic == name) for name in topics}
     return {name: size for name, size in by_topic.items() if size}
 
 
@@ -189,9 +189,9 @@ _GROW: Final = "grow"
 
 
 def create_missing(context: Context, topic: str) -> None:
-    """Give the old primary a topic where it has none of that name, and the partitions that it has not.
+    """Create a topic on the old primary where it is missing, and the partitions that are missing.
 
-    It is divided as the new primary's: somebody may have deleted it, or recreated it with fewer partitions.
+    It gets as many as on the new primary: it may have been deleted, or recreated with fewer partitions.
     The settings of a new one are those of a passive side; the reverse flow's sync adds the others.
 
     :raises DrkitError: a cluster does not answer, or refuses

@@ -50,7 +50,7 @@ from drkit.topology.acls import Acl, AclOperation, to_json
 _REPLACED: Final = "size replaced"
 _NO_AUTHORIZER: Final = "it has no authorizer"
 BY_COMMAND: Final = "drkit fence pay"
-"""What applies a pending fence without a return."""
+"""The command that applies a pending fence without a return."""
 
 
 class LateFence(FenceStep):
@@ -79,7 +79,7 @@ class LateFence(FenceStep):
         return frozenset(standing) if method is not None and method.name == ACL else frozenset()
 
     def by_size(self, context: Context) -> frozenset[str]:
-        """Return the topics that :meth:`run` would fence by size. Raises Refused: as :meth:`run`."""
+        """Return the topics that :meth:`run` would fence by size. Raises Refused, as :meth:`run` does."""
         topics = context.scope.topics
         method = self.method(context) if topics else None
         if method is None or method.name != SIZE:
@@ -87,14 +87,14 @@ class LateFence(FenceStep):
         return frozenset(method.details(topics)["sizes"])
 
     def _wish(self, context: Context) -> Wish:
-        """A return copies through the fence and can wait; what is paid outside one is needed now."""
+        """Return what fence is asked for: a return can wait for rights, `drkit fence pay` cannot."""
         how = context.settings.failover.fence
         return Wish(how.means, how.canary, self.name is StepName.FENCE, self._command(context))
 
     def _proven(self, context: Context, method: FenceMethod | None, seconds: float) -> Proof:
-        """The proof; a size that drkit has put up earlier goes where the ACLs alone are seen to refuse.
+        """Prove the fence; lift a fence by size of an earlier time once the ACLs alone refuse.
 
-        It may be of a moment in which drkit could not list the ACLs, and it refuses drkit's records, too.
+        It was chosen when drkit could not list the ACLs, and it refuses drkit's records, too.
         """
         proof, sizes = super()._proven(context, method, seconds), fenced_sizes(context)
         if method is None or method.name != ACL or not sizes or not proof.is_whole:
@@ -126,12 +126,12 @@ class LateFence(FenceStep):
 
 
 def fenced_sizes(context: Context) -> dict[str, str | None]:
-    """Topics of the scope that drkit has fenced by size, with what was set before."""
+    """Return the topics of the scope that drkit has fenced by size, with the value before."""
     return {t: v for t, v in recorded_sizes(context.state).items() if t in context.scope.topics}
 
 
 def not_answering(context: Context, command: object, evidence: str = "") -> ClusterUnreachable:
-    """Return the error of a silent old primary; `command` follows, `evidence`: what was asked."""
+    """Return the error of a silent old primary, with the command to repeat and what was asked."""
     return ClusterUnreachable(
         "old_primary_unreachable",
         where=context.flow.source,
@@ -142,8 +142,9 @@ def not_answering(context: Context, command: object, evidence: str = "") -> Clus
 
 def nothing_keeps_off(context: Context, by_size: Collection[str]) -> Refused:
     """Return the error of a failback whose fence by size of some topics has to be lifted for the copy."""
-    cut, seen = "cut clients off by other means (listener, DNS, network), then say how", _authorizer(context)
-    if seen != _NO_AUTHORIZER:
+    cut = "cut clients off by other means (listener, DNS, network), then say how"
+    authorizer = _authorizer(context)
+    if authorizer != _NO_AUTHORIZER:
         cut = (
             "let drkit's principal DESCRIBE and ALTER the cluster, and ACLs hold for the canary (means"
             f" and canary in [failover.fence]), then: {retry_command(context)}; or {cut}"
@@ -151,7 +152,7 @@ def nothing_keeps_off(context: Context, by_size: Collection[str]) -> Refused:
     return Refused(
         "late_fence_refuses_drkit",
         where=f"{context.flow.source}: {first_of(by_size)}",
-        evidence=f"{seen}; its fence, {SIZE} = 0, has to be lifted for the copy",
+        evidence=f"{authorizer}; its fence, {SIZE} = 0, has to be lifted for the copy",
         cut=cut,
         command=retry_command(context, RunRequest(clients_cut=HOW)),
     )
@@ -170,11 +171,11 @@ def _authorizer(context: Context) -> str:
 def left_open(context: Context, fenced_by: Mapping[str, str]) -> list[str]:
     """Return the promoted source topics that take writes though their fence is on no record, sorted.
 
-    Not those that are copied back since: the flow in the other direction has to write there. Not those of a
-    run that was aborted at the source: clients write there.
+    Topics that are copied back since are left out, as the reverse flow has to write there, and so are those
+    of a run that was aborted at the source, where clients write.
 
     :param fenced_by: run → how its step FENCE ended
-    :raises DrkitError: the source does not tell
+    :raises DrkitError: the source does not answer
     """
     state = context.state
     roles = state.records.readable(RoleRecord)
@@ -182,23 +183,23 @@ def left_open(context: Context, fenced_by: Mapping[str, str]) -> list[str]:
     accounted = {*recorded_sizes(state), *(a.name for a in recorded_acls(state))}
     accounted |= {topic for record in pending for topic in record.topics}
     copies = {topic: known[0] for topic, known in context.known.topics.items()}
-    wanted = off_record({t: r for t, r in roles.items() if t not in accounted}, copies, fenced_by)
-    if not wanted:
+    unrecorded = off_record({t: r for t, r in roles.items() if t not in accounted}, copies, fenced_by)
+    if not unrecorded:
         return []
     returned = reverse_state(context).all(ReturnRecord)
-    found = still_away(wanted, copies, returned)
-    if not found or context.source() is None:
+    away = still_away(unrecorded, copies, returned)
+    if not away or context.source() is None:
         return []
-    proof = prove(context.source_settings, context.settings.failover.fence.canary, sorted(found))
-    takes = {at.topic for at in proof.taking}
+    proof = prove(context.source_settings, context.settings.failover.fence.canary, sorted(away))
+    takes = {tp.topic for tp in proof.taking}
     ended = aborted_runs(context) if takes else frozenset()
-    return sorted(t for t in takes if found[t].run_id not in ended)
+    return sorted(t for t in takes if away[t].run_id not in ended)
 
 
 def off_record(
     roles: Mapping[str, RoleRecord], copies: Mapping[str, str], fenced_by: Mapping[str, str]
 ) -> dict[str, RoleRecord]:
-    """Those topics without a fence on record that a failover has promoted and fenced. Pure.
+    """Return the topics, of those given, that a failover has promoted and fenced. Pure.
 
     :param roles: of the topics without a fence on record
     :param copies: source topic → its copy
@@ -215,20 +216,24 @@ GUARD: Final = "guard"
 
 
 class _Change(NamedTuple):
-    """What turns the fence of some topics into their guard."""
+    """The ACLs that turn the fence of some topics into their guard."""
 
     fence: frozenset[Acl]
     """On record in the flow's state."""
     guard: frozenset[Acl]
-    """On record in that of the reverse flow, of other topics, or of a try before."""
+    """On record in the state of the reverse flow, of other topics, or of an earlier try."""
     wanted: frozenset[Acl]
     created: frozenset[Acl]
     deleted: frozenset[Acl]
-    """The fence's ACLs that the guard has not; they may be gone already."""
+    """ACLs of the fence that are not in the guard; they may be gone already."""
 
 
 def refuse_unguarded(context: Context, back: Reverse, topics: Collection[str]) -> None:
-    """Refuse topics whose guard could not be put up. Changes nothing. Raises Refused or DrkitError."""
+    """Refuse topics whose guard could not be applied, before anything is emptied. Changes nothing.
+
+    :raises Refused: as :func:`keep_guard`, or drkit may not change ACLs
+    :raises DrkitError: the old primary does not answer
+    """
     change = _change(context, back, topics)
     if change is None or not (change.created or change.deleted):
         return
@@ -249,20 +254,20 @@ def keep_guard(context: Context, back: Reverse, topics: Collection[str], effect:
     change = _change(context, back, topics)
     if change is None:
         return
-    settings, fence, wanted = context.source_settings, change.fence, change.wanted
-    with context.effect(StepName.BEGIN, effect, guard=to_json(wanted), fence=to_json(fence)) as outcome:
+    settings, fence, guard = context.source_settings, change.fence, change.wanted
+    with context.effect(StepName.BEGIN, effect, guard=to_json(guard), fence=to_json(fence)) as outcome:
         # On record before it differs from the fence, so that the switchover back lifts all that may exist.
-        _record(back, change.guard | fence | wanted)
+        _record(back, change.guard | fence | guard)
         _judge(context, create_acls(settings, sorted(change.created)))
         _judge(context, delete_acls(settings, sorted(change.deleted)))
-        _record(back, (change.guard - fence) | wanted)
-        left = recorded_acls(context.state) - fence
-        put_or_delete(context.state, FenceAclsRecord(left), needed=bool(left))
-        outcome["guard"] = len(wanted)
+        _record(back, (change.guard - fence) | guard)
+        remaining = recorded_acls(context.state) - fence
+        put_or_delete(context.state, FenceAclsRecord(remaining), needed=bool(remaining))
+        outcome["guard"] = len(guard)
 
 
 def _change(context: Context, back: Reverse, topics: Collection[str]) -> _Change | None:
-    """What is to be changed; None: no ACL fences these topics."""
+    """Return the change to make, or None if no ACL fences these topics."""
     fence = frozenset(a for a in recorded_acls(context.state) if a.name in topics)
     if not fence:
         return None
@@ -276,20 +281,20 @@ def _change(context: Context, back: Reverse, topics: Collection[str]) -> _Change
     known = back.state.get(GuardAclsRecord)
     guard = known.acls if known is not None else frozenset()
     others = existing - fence - guard
-    wanted = fence_acls(
+    acls = fence_acls(
         topics, others, is_open=bool(is_open(Cluster.connect(settings))), own=own, spare_own=True
     )
-    if not own or refusing_own(wanted, own):
+    if not own or refusing_own(acls, own):
         raise Refused(
             "fence_refuses_drkit",
             where=settings.alias,
             evidence="drkit's principal there is not known"
             if not own
-            else first_of(str(a) for a in refusing_own(wanted, own)),
+            else first_of(str(a) for a in refusing_own(acls, own)),
             alias=settings.alias,
         )
-    wanted = frozenset(wanted - others)
-    return _Change(fence, guard, wanted, wanted - existing, fence - wanted)
+    acls = frozenset(acls - others)
+    return _Change(fence, guard, acls, acls - existing, fence - acls)
 
 
 def _no_right(context: Context, operation: AclOperation) -> Refused:
@@ -306,14 +311,14 @@ def fence_again(context: Context, topics: Collection[str]) -> list[str]:
     """
     with reverse(context) as back:
         known = back.state.get(GuardAclsRecord)
-        mine = frozenset(a for a in known.acls if a.name in topics) if known is not None else frozenset()
-        if known is None or not mine:
+        acls = frozenset(a for a in known.acls if a.name in topics) if known is not None else frozenset()
+        if known is None or not acls:
             return []
         # On record twice rather than not at all.
-        context.state.put(FenceAclsRecord(recorded_acls(context.state) | mine))
-        _judge(context, create_acls(context.source_settings, sorted(mine)))
-        _record(back, known.acls - mine)
-    return sorted({a.name for a in mine})
+        context.state.put(FenceAclsRecord(recorded_acls(context.state) | acls))
+        _judge(context, create_acls(context.source_settings, sorted(acls)))
+        _record(back, known.acls - acls)
+    return sorted({a.name for a in acls})
 
 
 def _record(back: Reverse, acls: frozenset[Acl]) -> None:

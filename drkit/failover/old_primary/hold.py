@@ -19,7 +19,7 @@ from drkit.topology.topic_configs import KEEPING_ALL, keeping_all, own_value
 HOLD: Final = "hold"
 """The effect of CONTACT; its details hold the earlier values."""
 Before = dict[str, dict[str, str | None]]
-"""Topic → setting → its value on the topic before; None: the topic had none of its own."""
+"""Topic → setting → its value on the topic before, or None if the topic had none of its own."""
 
 
 class Released(NamedTuple):
@@ -30,7 +30,7 @@ class Released(NamedTuple):
     """Settings that a person has changed since HOLD, with their values: they stay."""
 
     def notes(self) -> list[str]:
-        """What a person has to know."""
+        """Return what a person has to know."""
         return [f"set since it was held, and left so: {first_of(self.kept)}"] if self.kept else []
 
 
@@ -38,7 +38,7 @@ _NOTHING: Final = Released((), ())
 
 
 def hold(context: Context, topics: Collection[str]) -> int:
-    """Keep what existing topics have; return how many are held; repeatable. Raises DrkitError: refused."""
+    """Hold the settings of existing topics; return how many; repeatable. Raises DrkitError if refused."""
     cluster = Cluster.connect(context.source_settings)
     existing = topic_configs(cluster, topics)
     known = held(context)
@@ -51,10 +51,10 @@ def hold(context: Context, topics: Collection[str]) -> int:
     if not before:
         return 0
     with context.effect(StepName.CONTACT, HOLD, before=before) as outcome:
-        wanted = {t: keeping_all(c) for t, c in existing.items()}
+        keeping = {t: keeping_all(c) for t, c in existing.items()}
         changes = {
             t: values
-            for t, values in wanted.items()
+            for t, values in keeping.items()
             if any(own_value(existing[t], name) != value for name, value in values.items())
         }
         _judge(context, alter_topic_configs(cluster, changes), "held")
@@ -63,10 +63,10 @@ def hold(context: Context, topics: Collection[str]) -> int:
 
 
 def hold_again(context: Context, topics: Collection[str]) -> list[str]:
-    """Hold once more what this run has held, where somebody has changed it meanwhile. It may be repeated.
+    """Hold again the settings of this run that were changed meanwhile. It may be repeated.
 
     :param topics: by their names on the old primary; those that are not held are left out
-    :returns: what it has found changed, with its values
+    :returns: the settings that were changed, with their values
     :raises DrkitError: the old primary does not answer, or refuses
     """
     before = {t: values for t, values in held(context).items() if t in topics}
@@ -74,25 +74,25 @@ def hold_again(context: Context, topics: Collection[str]) -> list[str]:
         return []
     cluster = Cluster.connect(context.source_settings)
     changes: Before = {}
-    found = []
+    changed = []
     for t, configs in sorted(topic_configs(cluster, before).items()):
         now = {name: own_value(configs, name) for name in before[t]}
         changes[t] = {name: KEEPING_ALL[name] for name in before[t] if now[name] != KEEPING_ALL[name]}
-        found += [f"{t}: {name}={now[name]}" for name in changes[t]]
+        changed += [f"{t}: {name}={now[name]}" for name in changes[t]]
     changes = {t: values for t, values in changes.items() if values}
     _judge(context, alter_topic_configs(cluster, changes), "held")
-    return found
+    return changed
 
 
 def held(context: Context) -> Before:
-    """Settings that this run holds, with the earlier values."""
+    """Return the settings that this run holds, with the earlier values."""
     effect = context.effects(StepName.CONTACT).get(HOLD)
-    found: Before = effect["intent"]["before"] if effect is not None else {}
-    return found
+    before: Before = effect["intent"]["before"] if effect is not None else {}
+    return before
 
 
 def release(context: Context, topics: Collection[str]) -> Released:
-    """Restore the settings from before HOLD; one that was changed since stays. Raises DrkitError."""
+    """Restore the settings from before HOLD, except ones changed since. Raises DrkitError if refused."""
     before = {t: v for t, v in held(context).items() if t in topics}
     if not before:
         return _NOTHING

@@ -1,8 +1,8 @@
-"""Which cluster the old primary's name leads to: the one that was copied, or another that replaces it.
+"""The identity of the old primary: the cluster that was copied, or another that replaces it.
 
-Nothing is believed of another cluster that the flow's state says of the old one: its fences, and the
-producers whose records are left out, since each cluster gives out producer ids of its own. The old one's id
-stays on record: an export of its records is worth as much as before.
+Facts in the flow's state about the old cluster do not hold for another one: its fences, and the producers
+whose records are left out, since each cluster gives out producer ids of its own. The old one's id stays on
+record: an export of its records is worth as much as before.
 """
 
 from __future__ import annotations
@@ -38,36 +38,40 @@ _GIVEN_BACK: Final[tuple[type[StateRecord], ...]] = (*_OF_THE_OLD_ONE, PendingFe
 
 
 def is_another(context: Context) -> bool:
-    """Whether the old primary is another cluster, named as its successor. Raises Refused: it is not named."""
-    known, wanted = context.state.get(ClustersRecord), context.request.new_primary
-    found = Cluster.connect(context.source_settings).cluster_id
-    begun = context.effects(StepName.CONTACT).get(ANOTHER)
-    if begun is not None and begun["intent"]["cluster_id"] == found:
+    """Return whether the old primary's name leads to another cluster, named as its successor.
+
+    :raises Refused: it leads to another cluster that was not named, or the successor is still elsewhere
+    :raises DrkitError: it does not answer
+    """
+    known, successor = context.state.get(ClustersRecord), context.request.new_primary
+    cluster_id = Cluster.connect(context.source_settings).cluster_id
+    effect = context.effects(StepName.CONTACT).get(ANOTHER)
+    if effect is not None and effect["intent"]["cluster_id"] == cluster_id:
         return True
-    if known is None or known.source == found:
-        if wanted and wanted != found:
-            raise _refused(context, f"its cluster id is {found}, --new-primary names {wanted}")
+    if known is None or known.source == cluster_id:
+        if successor and successor != cluster_id:
+            raise _refused(context, f"its cluster id is {cluster_id}, --new-primary names {successor}")
         return False
-    if found != wanted:
-        raise _refused(context, f"its cluster id is {found}, the flow copied {known.source}")
+    if cluster_id != successor:
+        raise _refused(context, f"its cluster id is {cluster_id}, the flow copied {known.source}")
     return True
 
 
 def refuse_another(context: Context) -> None:
     """Refuse to change, outside a failback, another cluster than the copied one. Raises Refused."""
-    is_another(context)  # outside a return nobody has named a successor
+    is_another(context)  # outside a return no successor is named
 
 
 def planned_identity(context: Context) -> list[StepEffect]:
-    """What :func:`identify` would do. Raises as :func:`is_another`."""
+    """Return what :func:`identify` would do. Raises as :func:`is_another`."""
     if not is_another(context):
         return []
-    why = "what only the old one had is unknown"
-    return [StepEffect("take another cluster for the old primary", context.flow.source, why)]
+    reason = "what only the old one had is unknown"
+    return [StepEffect("take another cluster for the old primary", context.flow.source, reason)]
 
 
 def identify(context: Context) -> list[str]:
-    """Check the old primary's cluster id; forget another cluster's past. Returns notes. Raises DrkitError."""
+    """Check the old primary's cluster id; of another cluster, forget the old one's records. Returns notes."""
     if not is_another(context):
         return []
     state, effects = context.state, context.effects(StepName.CONTACT)
@@ -75,8 +79,8 @@ def identify(context: Context) -> list[str]:
     if ANOTHER in effects:
         before: dict[str, Any] = effects[ANOTHER]["intent"]["before"]
     else:
-        found = {kind.KEY: state.get(kind) for kind in _GIVEN_BACK}
-        before = {key: None if r is None else r.to_json() for key, r in found.items()}
+        records = {kind.KEY: state.get(kind) for kind in _GIVEN_BACK}
+        before = {key: None if r is None else r.to_json() for key, r in records.items()}
     old = (before[ClustersRecord.KEY] or {}).get("source")
     lost = f"what only the cluster {old} had is unknown"
     notes = [f"{context.flow.source} is another cluster now, {cluster_id}: {lost}"]

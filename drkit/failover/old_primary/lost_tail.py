@@ -25,7 +25,7 @@ _OTHERS: Final = frozenset({DivergenceState.REGROWN, DivergenceState.RECREATED})
 
 
 class Saved(NamedTuple):
-    """What one export has of one topic of the old primary."""
+    """The records of one topic of the old primary in one export."""
 
     topic: str
     run: str
@@ -38,18 +38,18 @@ class Saved(NamedTuple):
 
     @property
     def records(self) -> int:
-        """How many records it has."""
+        """The number of records in the export."""
         return sum(self.record.records.values())
 
 
 class Gone(NamedTuple):
-    """What the old primary has no more of one topic."""
+    """The records of one topic that the old primary has lost."""
 
     topic: str
     exported: tuple[Saved, ...]
-    """Exports with records that it has no more, and about which nothing is decided."""
+    """Exports with lost records that are not decided about."""
     records: int
-    """How many records these have that it has no more."""
+    """The number of lost records that these exports have."""
     lost: Mapping[int, Spans]
     """By partition: offsets that are gone, and in no export."""
     removed: int
@@ -57,56 +57,56 @@ class Gone(NamedTuple):
 
     @property
     def offsets_lost(self) -> int:
-        """How many offsets are gone for ever, at most so many records."""
+        """The number of offsets that are in no export: an upper bound of the records lost for ever."""
         return sum(end - first for spans in self.lost.values() for first, end in spans)
 
     @property
     def lost_in_words(self) -> str:
         """The offsets that are gone for ever, by partition."""
-        spans = ((p, span) for p, some in sorted(self.lost.items()) for span in some)
+        spans = ((p, span) for p, ranges in sorted(self.lost.items()) for span in ranges)
         return first_of(f"{self.topic}-{p} from {first} to {end - 1}" for p, (first, end) in spans)
 
     @property
     def in_words(self) -> str:
-        """What is gone and where it is, for people."""
-        said = []
+        """Describe the lost records and where they are."""
+        parts = []
         if self.exported:
-            places = first_of(s.record.manifest for s in self.exported)
-            said.append(f"{counted(self.records, 'record', 'is')} in an export alone ({places})")
+            manifests = first_of(s.record.manifest for s in self.exported)
+            parts.append(f"{counted(self.records, 'record', 'is')} in an export alone ({manifests})")
         if self.lost:
-            some = counted(self.offsets_lost, "offset", "is")
-            said.append(f"{some} gone, and in no export ({self.lost_in_words})")
-        if not said:
-            some = counted(self.removed, "offset", "is")
-            said.append(f"{some} gone, and in an export about which it was decided")
-        return "; ".join(said)
+            offsets = counted(self.offsets_lost, "offset", "is")
+            parts.append(f"{offsets} gone, and in no export ({self.lost_in_words})")
+        if not parts:
+            offsets = counted(self.removed, "offset", "is")
+            parts.append(f"{offsets} gone, and in an export about which it was decided")
+        return "; ".join(parts)
 
 
 def gone(
     topic: str, topic_id: str, term: int, tails: Iterable[PartitionDivergence], saved: Iterable[Saved],
     decided: Collection[str],
 ) -> Gone | None:  # fmt: skip
-    """What the old primary has no more of one topic; None: nothing.
+    """Return what the old primary has lost of one topic, or None without a loss.
 
-    :param topic_id: that of now, there
+    :param topic_id: its current id there
     :param term: of the failover that promoted it
     :param tails: its partitions that diverge
     :param saved: all exports of it
     :param decided: names of those about which it was decided
     """
     now = {t.partition: t for t in tails}
-    mine = [s for s in saved if s.record.term == term]
-    settled = [s for s in mine if s.name in decided]
+    of_term = [s for s in saved if s.record.term == term]
+    settled = [s for s in of_term if s.name in decided]
     needed: list[Saved] = []
     for each in sorted(
-        (s for s in mine if s.name not in decided), key=lambda s: (-s.records, s.record.at_ms)
+        (s for s in of_term if s.name not in decided), key=lambda s: (-s.records, s.record.at_ms)
     ):
         if _lacking(each, topic_id, now) and not any(
             other.record.has_all_of(each.record) for other in (*settled, *needed)
         ):
             needed.append(each)
-    same = [s.record for s in mine if str(s.record.topic_id) == topic_id]
-    lost = {p: left for p, t in sorted(now.items()) if (left := _lost(t, same))}
+    same = [s.record for s in of_term if str(s.record.topic_id) == topic_id]
+    lost = {p: spans for p, t in sorted(now.items()) if (spans := _lost(t, same))}
     removed = sum(t.removed for t in now.values())
     if not (needed or removed):
         return None
@@ -116,17 +116,17 @@ def gone(
 
 
 def _lacking(each: Saved, topic_id: str, now: Mapping[int, PartitionDivergence]) -> dict[int, int]:
-    record, found = each.record, {}
+    record, lacking = each.record, {}
     is_same = str(record.topic_id) == topic_id
     for p, records in record.records.items():
-        there = _there(now[p], record.spans[p], records) if is_same and p in now else 0
+        there = _count_present(now[p], record.spans[p], records) if is_same and p in now else 0
         if records > there:
-            found[p] = records - there
-    return found
+            lacking[p] = records - there
+    return lacking
 
 
-def _there(tail: PartitionDivergence, span: tuple[int, ...], records: int) -> int:
-    """How many of the records of an export the old primary still has, at least."""
+def _count_present(tail: PartitionDivergence, span: tuple[int, ...], records: int) -> int:
+    """Count the records of an export that the old primary still has, at least."""
     present, end = _present(tail), tail.end
     if tail.found in _OTHERS and ((present, end), tail.records) != (tuple(span), records):
         return 0
@@ -141,43 +141,43 @@ def _present(tail: PartitionDivergence) -> int:
 
 
 def _lost(tail: PartitionDivergence, saved: Iterable[SavedTailRecord]) -> list[tuple[int, int]]:
-    """Offsets of a partition that retention has removed, and that no export has."""
+    """Return offsets of a partition that retention has removed, and that no export has."""
     end = _present(tail)
     spans = (record.spans[tail.partition] for record in saved if tail.partition in record.spans)
     return list(uncovered((end - tail.removed, end), spans))
 
 
 def uncovered(span: tuple[int, int], by: Iterable[Sequence[int]]) -> Iterator[tuple[int, int]]:
-    """The parts of a range that no other one covers; all half open."""
-    at, last = span
+    """Yield the parts of a range that no other one covers; all half open."""
+    start, last = span
     for first, end in sorted(map(tuple, by)):
-        if first > at and at < last:
-            yield at, min(first, last)
-        at = max(at, end)
-    if at < last:
-        yield at, last
+        if first > start and start < last:
+            yield start, min(first, last)
+        start = max(start, end)
+    if start < last:
+        yield start, last
 
 
 _APPENDED = frozenset({UnreplayedEnd.REPLAYED.value, UnreplayedEnd.QUARANTINED.value})
 
 
 def note_saved(context: Context, manifest: Manifest, path: str) -> None:
-    """Record what a verified export at `path` has, topic by topic; repeatable. Raises DrkitError."""
+    """Record the contents of a verified export at `path`, by topic; repeatable. Raises DrkitError."""
     for topic in sorted({p.topic for p in manifest.partitions}):
         name = UnreplayedRecord.name_of(topic, manifest.run)
-        mine = [p for p in manifest.partitions if p.topic == topic]
-        if context.state.get(SavedTailRecord, name) is None and any(p.records for p in mine):
+        partitions = [p for p in manifest.partitions if p.topic == topic]
+        if context.state.get(SavedTailRecord, name) is None and any(p.records for p in partitions):
             record = SavedTailRecord(
                 run_id=context.run_id,
                 at_ms=context.wall(),
-                term=max(manifest.term_of(p) for p in mine),
-                topic_id=mine[0].topic_id,
-                # Without what was gone already when it was exported: the beginning.
+                term=max(manifest.term_of(p) for p in partitions),
+                topic_id=partitions[0].topic_id,
+                # Without the beginning that was lost before the export.
                 spans={
                     p.partition: (p.first + sum(x.holes.get(HoleKind.REMOVED, 0) for x in p.parts), p.end)
-                    for p in mine
+                    for p in partitions
                 },
-                records={p.partition: p.records for p in mine},
+                records={p.partition: p.records for p in partitions},
                 manifest=path,
                 sha256=manifest.sha256,
             )
@@ -185,9 +185,9 @@ def note_saved(context: Context, manifest: Manifest, path: str) -> None:
 
 
 def forget_saved(context: Context) -> None:
-    """Forget the exports of topics that are home: all that they have is decided about, and done.
+    """Forget the exports of topics that are failed back: what was decided about them is done.
 
-    What a person has still to append has a record of its own. Repeated, it changes nothing.
+    Records that a person has still to append have a record of their own. Repeated, it changes nothing.
 
     :raises DrkitError: the state cannot be written
     """
@@ -197,10 +197,10 @@ def forget_saved(context: Context) -> None:
 
 
 def gone_of(context: Context, tails: Iterable[PartitionDivergence]) -> dict[str, Gone]:
-    """What the old primary has no more, by topic, as COMPARE has found it; from the loaded state.
+    """Return what the old primary has lost, by topic, as found by COMPARE; from the loaded state.
 
-    After a switchover nothing is: it ended when everything was copied. What an aborted return had decided and
-    not done is to be decided again.
+    After a switchover nothing is lost: it ended when everything was copied. Decisions of an aborted return
+    that were not carried out are to be made again.
 
     :param tails: its partitions that diverge
     """
@@ -212,14 +212,14 @@ def gone_of(context: Context, tails: Iterable[PartitionDivergence]) -> dict[str,
         for name, record in context.state.all(UnreplayedRecord).items()
         if record.ended in _APPENDED or (record.ended is not None and record.run_id != context.run_id)
     }
-    found = {}
+    by_topic = {}
     for topic in (t for t in context.scope.topics if not roles[t].planned):
-        mine = [t for t in tails if t.topic == topic]
-        theirs = [s for s in saved if s.topic == topic]
-        some = gone(topic, ids.get(topic, ""), roles[topic].term, mine, theirs, decided)
-        if some is not None:
-            found[topic] = some
-    return found
+        own_tails = [t for t in tails if t.topic == topic]
+        own_exports = [s for s in saved if s.topic == topic]
+        lost = gone(topic, ids.get(topic, ""), roles[topic].term, own_tails, own_exports, decided)
+        if lost is not None:
+            by_topic[topic] = lost
+    return by_topic
 
 
 def _saved(context: Context) -> Iterable[Saved]:
@@ -229,22 +229,21 @@ def _saved(context: Context) -> Iterable[Saved]:
 
 
 def is_given_up(request: RunRequest, topic: str) -> bool:
-    """Whether a person has given up by name what is gone of a topic and in no export."""
+    """Return whether a person has given up by name the lost records of a topic that no export has."""
     named = request.dispositions.get(topic) == Disposition.DISCARD
     return named or topic in request.give_up_history
 
 
 def given_up_of(context: Context, topic: str) -> list[Unreplayed]:
-    """What an earlier return or ``drkit replay --give-up`` has given up of a topic, export by export.
+    """Return the exports of a topic that were given up by an earlier return or ``drkit replay --give-up``.
 
-    Exports of an earlier failover are left out: that topic came home since.
+    Exports of an earlier failover are left out: the topic was failed back since.
     """
     role, ended = context.state.all(RoleRecord)[topic], context.state.all(UnreplayedRecord)
-    mine = [s for s in _saved(context) if (s.topic, s.record.term) == (topic, role.term) and s.name in ended]
-    found = [Unreplayed(topic, s.run, ended[s.name]) for s in mine]
+    saved = [s for s in _saved(context) if (s.topic, s.record.term) == (topic, role.term) and s.name in ended]
     return [
-        each for each in found
-        if each.record.ended == UnreplayedEnd.GIVEN_UP and each.record.run_id != context.run_id
+        Unreplayed(topic, s.run, ended[s.name]) for s in saved
+        if ended[s.name].ended == UnreplayedEnd.GIVEN_UP and ended[s.name].run_id != context.run_id
     ]  # fmt: skip
 
 
@@ -253,21 +252,21 @@ def note_decided(
 ) -> None:
     """Note what was decided about records that only an earlier export has. Repeated, it notes the same.
 
-    What is to be appended is an alarm from now on, until it is: whatever becomes of this run.
+    Records to append raise an alarm until they are appended, even if this run is aborted.
 
     :raises DrkitError: the state cannot be written
     """
     for topic, each in found.items():
-        said = chosen.get(topic, {}).get("disposition")
-        given_up = said == Disposition.DISCARD
-        for saved in each.exported if said else ():
+        disposition = chosen.get(topic, {}).get("disposition")
+        given_up = disposition == Disposition.DISCARD
+        for saved in each.exported if disposition else ():
             record = UnreplayedRecord(
                 run_id=context.run_id,
                 at_ms=context.wall(),
                 records=saved.records,
                 manifest=saved.record.manifest,
                 sha256=saved.record.sha256,
-                disposition=str(said),
+                disposition=str(disposition),
                 ended=UnreplayedEnd.GIVEN_UP.value if given_up else None,
                 ended_ms=context.wall() if given_up else None,
                 reason=context.request.reason or None if given_up else None,
@@ -287,8 +286,8 @@ def forget_covered(context: Context, topics: Iterable[str], run: str) -> None:
     """
     saved = {s.name: s.record for s in _saved(context)}
     for each in unreplayed(context.state.records, set(topics)):
-        own, theirs = saved.get(UnreplayedRecord.name_of(each.topic, run)), saved.get(each.name)
-        is_covered = own is not None and theirs is not None and own.has_all_of(theirs)
+        own, earlier = saved.get(UnreplayedRecord.name_of(each.topic, run)), saved.get(each.name)
+        is_covered = own is not None and earlier is not None and own.has_all_of(earlier)
         if is_covered and each.record.run_id != context.run_id:
             context.state.delete(UnreplayedRecord, each.name)
 
@@ -301,20 +300,20 @@ def forget_discarded(context: Context, topics: Iterable[str]) -> None:
     :param topics: those that have not begun, by their names on the old primary
     :raises DrkitError: the state cannot be written
     """
-    mine = set(topics)
+    names = set(topics)
     for name, record in list(context.state.all(UnreplayedRecord).items()):
         of_run = record.run_id == context.run_id and record.disposition == Disposition.DISCARD
-        if of_run and name.rpartition("/")[0] in mine:
+        if of_run and name.rpartition("/")[0] in names:
             context.state.delete(UnreplayedRecord, name)
 
 
 def to_append(context: Context, disposition: Disposition) -> list[Saved]:
-    """Exports of which this run has decided that their records are appended so, and they are not yet."""
+    """Return the exports that this run decided to append with a disposition, and has not appended yet."""
     saved = {s.name: s for s in _saved(context)}
-    left = unreplayed(context.state.records, context.scope.topics)
+    pending = unreplayed(context.state.records, context.scope.topics)
     return [
         saved[each.name]
-        for each in left
+        for each in pending
         if each.record.run_id == context.run_id
         and each.record.disposition == disposition
         and each.name in saved
@@ -322,7 +321,7 @@ def to_append(context: Context, disposition: Disposition) -> list[Saved]:
 
 
 def decided_earlier(context: Context, topic: str, run: str) -> bool:
-    """Whether an earlier export, decided in this run, has all that the export `run` has of a topic."""
+    """Return whether an earlier export, decided in this run, has all that the export `run` has of a topic."""
     saved = {s.name: s.record for s in _saved(context)}
     own = saved.get(UnreplayedRecord.name_of(topic, run))
     if own is None:

@@ -1,11 +1,11 @@
-"""Who reads from the old primary: consumers that never left it, and flows to other clusters.
+"""Readers of the old primary: consumers that never left it, and flows to other clusters.
 
 Such consumers would read what comes back, and commit. Every group with members is asked, also those that the
 flow's filter leaves out: drkit writes no positions of them, but they would process the records that come back
-all the same. A consumer that assigns its partitions itself is no member of a group: no broker knows of it.
+all the same. A consumer that assigns its partitions itself is no member of a group: brokers do not know it.
 
-What a failback writes there again are new records for every reader. A flow in the other direction leaves out
-what it wrote itself; a flow to a third cluster does not, and its copy would have every record twice.
+A failback writes records there again, which are new for every reader. A flow in the other direction leaves
+out what it wrote itself; a flow to a third cluster does not, and its copy would have every record twice.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ _STREAMS: Final = "streams"
 _UNTOLD: Final = frozenset({SHARE, _STREAMS})
 """Protocol types of groups that brokers may not describe to drkit."""
 _HIDDEN: Final = frozenset({GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED})
-"""The second one, where a member of a group of KIP-848 or KIP-932 has a topic that drkit may not describe."""
+"""The second one if a member of a group of KIP-848 or KIP-932 has a topic that drkit may not describe."""
 _SETTLED_SECONDS: Final = 5.0
-"""For a group that rebalances, until what its members read is known."""
+"""Timeout for a group that rebalances, until it is known what its members read."""
 _REJOINS_SECONDS: Final = 6.0
 """For a client that was removed, until it joins again: with its next heartbeat, by default after 3 s (classic
 protocol) or 5 s (consumer protocol)."""
@@ -62,15 +62,15 @@ class Readers(NamedTuple):
     members: Mapping[str, str]
     """Group → its members, in words."""
     unsettled: frozenset[str]
-    """Those of them of which it is unknown what they read: they rebalance."""
+    """Groups that rebalance: what they read is unknown."""
     hidden: tuple[str, ...]
-    """Groups of which drkit cannot see what they read: the flow leaves one out and drkit may not describe it,
-    or no request describes one of this protocol."""
+    """Groups whose topics drkit cannot see: the flow leaves one out and drkit may not describe it, or no
+    request describes one of this protocol."""
 
     @property
     def settled(self) -> dict[str, str]:
-        """Those of them of which it is known that they read some of the topics."""
-        return {group: told for group, told in self.members.items() if group not in self.unsettled}
+        """Return the groups that are known to read some of the topics."""
+        return {group: text for group, text in self.members.items() if group not in self.unsettled}
 
 
 def refuse_readers(
@@ -81,96 +81,96 @@ def refuse_readers(
 
     :param evict: remove them first; those that come back are refused
     :param step: which does that
-    :returns: notes, of what was removed, and of what could not be seen
-    :raises DrkitError: the old primary does not tell, or does not remove them
+    :returns: notes on what was removed, and on what could not be seen
+    :raises DrkitError: the old primary does not answer, or does not remove them
     """
-    found, notes = _settled(context, source, topics), list[str]()
-    if evict and (known := found.settled):
+    readers, notes = _settled(context, source, topics), list[str]()
+    if evict and (known := readers.settled):
         evict_members(context, step, source, known, retry_command(context))
         notes.append(f"removed from groups on {context.flow.source}: {_in_words(known)}")
-        found = _rejoined(context, source, topics)
-    if members := found.members:
+        readers = _rejoined(context, source, topics)
+    if members := readers.members:
         raise Refused(
             "members_on_old_primary",
             where=context.flow.source,
             evidence=first_of(
-                f"{g}: {m}{' (it rebalances: what it reads is unknown)' if g in found.unsettled else ''}"
+                f"{g}: {m}{' (it rebalances: what it reads is unknown)' if g in readers.unsettled else ''}"
                 for g, m in sorted(members.items())
             ),
             groups=counted(len(members), "group", "has"),
             command=retry_command(context),
             evict_command=retry_command(context, RunRequest(evict_readers=True)),
         )
-    if not found.hidden:
+    if not readers.hidden:
         return notes
-    some = counted(len(found.hidden), "group", "reads")
-    return [*notes, f"drkit cannot see whether {some} there: {first_of(found.hidden)}"]
+    groups = counted(len(readers.hidden), "group", "reads")
+    return [*notes, f"drkit cannot see whether {groups} there: {first_of(readers.hidden)}"]
 
 
 def planned_eviction(context: Context, source: RawCluster, topics: Collection[str]) -> list[StepEffect]:
-    """Return whom :func:`refuse_readers` would remove, also of groups out of the flow. Raises DrkitError."""
+    """Return the members that :func:`refuse_readers` would remove, also of groups that the flow excludes."""
     known = _settled(context, source, topics).settled
     if not known:
         return []
-    what = f"remove the members of {counted(len(known), 'group')}"
-    return [StepEffect(what, context.flow.source, _in_words(known, most=len(known)))]
+    text = f"remove the members of {counted(len(known), 'group')}"
+    return [StepEffect(text, context.flow.source, _in_words(known, most=len(known)))]
 
 
 def _in_words(members: Mapping[str, str], most: int = _SHOWN) -> str:
-    return first_of((f"{group} ({told})" for group, told in sorted(members.items())), most)
+    return first_of((f"{group} ({text})" for group, text in sorted(members.items())), most)
 
 
 def _settled(context: Context, source: RawCluster, topics: Collection[str]) -> Readers:
     until = context.clock() + _SETTLED_SECONDS
     while True:
-        found: Readers = context.run(_readers, context, source, topics)
-        if not found.unsettled or found.unsettled < found.members.keys() or context.clock() > until:
-            return found
+        readers: Readers = context.run(_readers, context, source, topics)
+        if not readers.unsettled or readers.unsettled < readers.members.keys() or context.clock() > until:
+            return readers
         context.pause(_PAUSE_SECONDS)
 
 
 def _rejoined(context: Context, source: RawCluster, topics: Collection[str]) -> Readers:
-    """The readers, once one has joined again, or none has for as long as that takes."""
+    """Return the readers once one has joined again, or after the time that this takes."""
     until = context.clock() + _REJOINS_SECONDS
     while True:
-        found: Readers = context.run(_readers, context, source, topics)
-        if found.members:
+        readers: Readers = context.run(_readers, context, source, topics)
+        if readers.members:
             return _settled(context, source, topics)
         if context.clock() > until:
-            return found
+            return readers
         context.pause(_PAUSE_SECONDS)
 
 
 async def _readers(context: Context, source: RawCluster, topics: Collection[str]) -> Readers:
-    """Groups with members that are subscribed to some topics, have been assigned one, or have read one.
+    """Return groups whose members are subscribed to some topics, were assigned one, or have read one.
 
-    Only what has members is asked, which the list of groups tells.
+    Only groups with members are asked about, by the states in the list of groups.
     """
-    asked, accepts = Groups(source), reverse_flow(context).group_filter.accepts
-    living = {g: x for g, x in sorted((await asked.listed()).items()) if x.state not in {EMPTY, DEAD}}
-    described = await asked.describe([g for g, x in living.items() if is_consumer(x)])
-    described |= await asked.describe_share([g for g, x in living.items() if x.protocol == SHARE])
+    groups, accepts = Groups(source), reverse_flow(context).group_filter.accepts
+    living = {g: x for g, x in sorted((await groups.listed()).items()) if x.state not in {EMPTY, DEAD}}
+    described = await groups.describe([g for g, x in living.items() if is_consumer(x)])
+    described |= await groups.describe_share([g for g, x in living.items() if x.protocol == SHARE])
     with_offsets = [g for g, x in living.items() if is_consumer(x) or x.protocol == _STREAMS]
-    committed = await asked.committed(with_offsets)
+    committed = await groups.committed(with_offsets)
     members, unsettled, hidden = dict[str, str](), set[str](), list[str]()
     for group, listed in living.items():
         answers = [a for a in (described.get(group), committed.get(group)) if a is not None]
         code = next((a.error for a in answers if a.value is None), 0)
-        has_read = group in committed and any(at.topic in topics for at in committed[group].value or ())
+        has_read = group in committed and any(tp.topic in topics for tp in committed[group].value or ())
         if code and (code not in _HIDDEN or (accepts(group) and not has_read)):
             raise failure(code, f"ask about the group {group}", source.alias)
-        found = described[group].value if group in described else None
-        if found is None or code:
+        description = described[group].value if group in described else None
+        if description is None or code:
             if has_read:
                 members[group] = f"members of a {listed.protocol or 'consumer'} group"
             elif code or listed.protocol in _UNTOLD:
                 hidden.append(group)
             continue
-        reads = [m.reads for m in found.members]
+        reads = [m.reads for m in description.members]
         is_reader = has_read or any(r is not None and r.some_of(topics) for r in reads)
-        if found.state in _IDLE or not (is_reader or None in reads):
+        if description.state in _IDLE or not (is_reader or None in reads):
             continue
-        members[group] = ", ".join(f"{m.client or m.id} on {m.host}" for m in found.members)
+        members[group] = ", ".join(f"{m.client or m.id} on {m.host}" for m in description.members)
         if not is_reader:
             unsettled.add(group)
     return Readers(members, frozenset(unsettled), tuple(hidden))
@@ -183,22 +183,26 @@ _SECONDS: Final = 5.0
 
 
 def refuse_other_flows(context: Context, topics: Collection[str]) -> None:
-    """Refuse to empty topics that another flow copies elsewhere. Raises Refused or DrkitError."""
-    source, pair, wanted = context.flow.source, {context.flow.source, context.flow.target}, set(topics)
+    """Refuse to empty topics that another flow copies to another cluster.
+
+    :raises Refused: one is configured here, or runs by its state on a cluster of this configuration
+    :raises DrkitError: such a cluster answers, and its state cannot be read
+    """
+    source, pair, emptied = context.flow.source, {context.flow.source, context.flow.target}, set(topics)
     others = [f for f in context.settings.flows if f.source == source and f.target not in pair]
-    copied = [(f.name, sorted(t for t in wanted if f.copies(t))) for f in others]
+    copied = [(f.name, sorted(t for t in emptied if f.copies(t))) for f in others]
     for alias in sorted(set(context.settings.clusters) - pair - {f.target for f in others}):
         with suppress(ClusterUnreachable, NotAuthorized):
-            copied.append((f"{source}->{alias}", sorted(_copied_to(context, alias) & wanted)))
-    found = [f"{flow} copies {first_of(some)}" for flow, some in copied if some]
-    flows = [f"{context.flow.source}->{alias}" for alias in ([] if found else _beating(context))]
-    found += [f"{flow} runs: its heartbeats are new" for flow in flows]
-    if found:
-        raise Refused("other_flow_reads", where=context.flow.source, evidence="; ".join(sorted(set(found))))
+            copied.append((f"{source}->{alias}", sorted(_copied_to(context, alias) & emptied)))
+    readers = [f"{flow} copies {first_of(names)}" for flow, names in copied if names]
+    flows = [f"{context.flow.source}->{alias}" for alias in ([] if readers else _beating(context))]
+    readers += [f"{flow} runs: its heartbeats are new" for flow in flows]
+    if readers:
+        raise Refused("other_flow_reads", where=context.flow.source, evidence="; ".join(sorted(set(readers))))
 
 
 def _copied_to(context: Context, alias: str) -> AbstractSet[str]:
-    """The topics that a flow from the old primary to a cluster copies; none where it does not run."""
+    """Return the topics that a flow copies from the old primary to a cluster; none if it does not run."""
     cluster, name = Cluster.connect(context.settings.cluster(alias)), state_topic(context.flow.source)
     state = FlowState.of(newest_values(cluster, [name]).get(name) or {})
     lease = state.readable(LeaseRecord).get("")
@@ -206,17 +210,17 @@ def _copied_to(context: Context, alias: str) -> AbstractSet[str]:
 
 
 def _beating(context: Context) -> Collection[str]:
-    """Clusters outside of this configuration to which a flow runs, by its heartbeats on the old primary."""
+    """Return clusters outside of this configuration to which a flow runs, by its heartbeats."""
     settings, since = context.source_settings, wall_ms() - _NEW_MS
-    found: set[str] = set()
+    targets: set[str] = set()
 
     def take(record: Record) -> None:
         with suppress(ValueError):  # not a heartbeat
             beat = Heartbeat.decode(record.key or b"", record.value or b"")
             if beat.source == context.flow.source and beat.timestamp > since:
-                found.add(beat.target)
+                targets.add(beat.target)
 
     with closing(LogTail(settings, TopicPartition(TOPIC, 0), take)) as tail, suppress(DrkitError):
         tail.skip_to_last(_LAST, _SECONDS)
         tail.read(_SECONDS)
-    return sorted(found - set(context.settings.clusters))
+    return sorted(targets - set(context.settings.clusters))

@@ -1,4 +1,4 @@
-"""REPLAY and DONE: exported records are appended to the new primary if that was decided; who copies it.
+"""REPLAY and DONE: append exported records to the new primary if so decided; name who copies it.
 
 REPLAY killed anywhere and repeated appends each record once: the progress is in the transaction.
 """
@@ -20,7 +20,7 @@ from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.old_primary.lost_tail import Saved, forget_saved, to_append
 from drkit.failover.returning.begin import LIFT
 from drkit.failover.returning.deciding import decided
-from drkit.failover.returning.replays import of_own_export, planned_replay, tell_replay
+from drkit.failover.returning.replays import APPENDS, of_own_export, planned_replay, tell_replay
 from drkit.failover.returning.scope import promoted
 from drkit.flow_state.lease.watch import replicator_of
 from drkit.flow_state.records import ReturnRecord
@@ -30,40 +30,39 @@ from drkit.kafka.transactions import hanging
 from drkit.replay.run import note_replayed
 from drkit.replay.writer import Results
 
-_APPENDS: Final = (Disposition.REPLAY, Disposition.QUARANTINE)
 _ENDS: Final = {
     Disposition.REPLAY: UnreplayedEnd.REPLAYED, Disposition.QUARANTINE: UnreplayedEnd.QUARANTINED,
 }  # fmt: skip
 
 
 class ReplayStep(Step):
-    """See the module."""
+    """REPLAY: appends exported records to the new primary."""
 
     name = StepName.REPLAY
 
     def plan(self, context: Context) -> list[StepEffect]:
         return [
             StepEffect(f"append exported records of {topic}", context.flow.target, str(disposition))
-            for disposition in _APPENDS
+            for disposition in APPENDS
             for topic in of_own_export(context, _topics(context, disposition))
         ]
 
     def run(self, context: Context) -> StepResult:
         evidence: dict[str, Any] = {}
         notes: list[str] = []
-        for disposition in _APPENDS:
+        for disposition in APPENDS:
             for each in to_append(context, disposition):
-                evidence[f"{disposition} {each.name}"] = found = self._append_earlier(
+                evidence[f"{disposition} {each.name}"] = numbers = self._append_earlier(
                     context, disposition, each
                 )
-                notes += _notes(f"{disposition} of {each.topic} from {each.record.manifest}", found)
+                notes += _notes(f"{disposition} of {each.topic} from {each.record.manifest}", numbers)
             if topics := of_own_export(context, _topics(context, disposition)):
-                evidence[disposition] = found = self._append(context, disposition, topics)
-                notes += _notes(disposition, found)
+                evidence[disposition] = numbers = self._append(context, disposition, topics)
+                notes += _notes(disposition, numbers)
         return StepResult(evidence, tuple(notes))
 
     def undo(self, context: Context) -> StepResult:
-        """What was appended stays."""
+        """Report that what was appended stays."""
         if not context.effects(self.name):
             return StepResult()
         note = f"exported records that were appended to {context.flow.target} stay there"
@@ -89,29 +88,29 @@ class ReplayStep(Step):
 
 
 def _topics(context: Context, disposition: Disposition) -> list[str]:
-    """Topics whose records are appended now; a tail that was kept was appended in BEGIN."""
+    """Return topics whose records are appended now; a tail that was kept was appended in BEGIN."""
     return sorted(t for t, d in decided(context).items() if d.disposition is disposition and not d.keeps)
 
 
 def _numbers(done: Results) -> dict[str, dict[str, int]]:
     return {
-        str(at): {"appended": r.appended, "already": r.already, "kept back": r.skipped_changed_keys}
-        for at, r in sorted(done.items())
+        str(tp): {"appended": r.appended, "already": r.already, "kept back": r.skipped_changed_keys}
+        for tp, r in sorted(done.items())
     }
 
 
-def _notes(disposition: str, found: dict[str, dict[str, int]]) -> list[str]:
-    appended, already, kept = (
-        sum(r[what] for r in found.values()) for what in ("appended", "already", "kept back")
+def _notes(disposition: str, numbers: dict[str, dict[str, int]]) -> list[str]:
+    appended, already, older = (
+        sum(r[key] for r in numbers.values()) for key in ("appended", "already", "kept back")
     )
     notes = [f"{disposition}: {counted(appended, 'record')} appended, {already} were there already"]
-    if kept:
-        notes.append(f"{counted(kept, 'record')} left out: clients have written newer values of their keys")
+    if older:
+        notes.append(f"{counted(older, 'record')} left out: clients have written newer values of their keys")
     return notes
 
 
 class ProtectedStep(Step):
-    """See the module."""
+    """DONE: names what protects the new primary."""
 
     name = StepName.DONE
 
@@ -131,35 +130,35 @@ class ProtectedStep(Step):
         return StepResult({"next": lines, "copied_by": host}, tuple(lines))
 
     def _hanging(self, context: Context) -> list[str]:
-        """What is to be done before a switchover back, where the fence was one by size."""
+        """Return what to do before a switchover back, where the fence was one by size."""
         source = context.source()
         lifted = any(name.startswith(LIFT) for name in context.effects(StepName.BEGIN))
         if not lifted or source is None:
             return []
-        found: dict[str, int] = context.run(hanging, source, context.scope.topics, context.wall())
-        if not found:
+        brokers_of: dict[str, int] = context.run(hanging, source, context.scope.topics, context.wall())
+        if not brokers_of:
             return []
-        brokers = ", ".join(map(str, sorted(set(found.values()))))
-        what = f"before a switchover back restart broker {brokers} of {context.flow.source}"
-        return [f"{what}: the fence refused markers of {first_of(sorted(found))}"]
+        brokers = ", ".join(map(str, sorted(set(brokers_of.values()))))
+        action = f"before a switchover back restart broker {brokers} of {context.flow.source}"
+        return [f"{action}: the fence refused markers of {first_of(sorted(brokers_of))}"]
 
 
 def copied_by(flow: FlowSettings, topics: Iterable[str], host: str, left: Sequence[str]) -> list[str]:
-    """What protects the new primary after a return. Pure.
+    """Return what protects the new primary after a return. Pure.
 
     :param flow: the flow that was failed over
     :param topics: those that have returned, by their names on the new primary
-    :param host: where a replicator of the flow back lives; empty: none does
-    :param left: promoted topics that have not returned, by their names on the old primary
+    :param host: the host of a live replicator of the flow back; empty without one
+    :param left: promoted topics that are still to be failed back, by their names on the old primary
     """
-    back = f"{flow.target}->{flow.source}"
+    flow_back = f"{flow.target}->{flow.source}"
     if host:
-        some = first_of(sorted(topics))
-        line = f"{back} on {host} copies {some}: protected once drkit status says PROTECTED of them"
+        text = first_of(sorted(topics))
+        line = f"{flow_back} on {host} copies {text}: protected once drkit status says PROTECTED of them"
     else:
-        line = f"{flow.target} is not protected until it is copied: drkit replicate --flow '{back}'"
+        line = f"{flow.target} is not protected until it is copied: drkit replicate --flow '{flow_back}'"
     if not left:
         return [line]
-    some, it = counted(len(left), "other topic", "has"), "it" if len(left) == 1 else "them"
-    what = f"{some} not returned, and nothing copies {it} ({first_of(sorted(left))})"
-    return [line, f"{what}: {RETURN.typed('--flow', flow.name)}"]
+    text, it = counted(len(left), "other topic", "has"), "it" if len(left) == 1 else "them"
+    evidence = f"{text} not returned, and nothing copies {it} ({first_of(sorted(left))})"
+    return [line, f"{evidence}: {RETURN.typed('--flow', flow.name)}"]

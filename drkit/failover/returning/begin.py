@@ -32,13 +32,12 @@ from drkit.failover.old_primary.fence import GUARD, fence_again, keep_guard, ref
 from drkit.failover.old_primary.hold import hold_again, release
 from drkit.failover.returning.contact import clients_cut, ends_now, fenced_by_size
 from drkit.failover.returning.deciding import decided
-from drkit.failover.returning.gates import refuse_compacted
+from drkit.failover.returning.gates import Methods, refuse_compacted
 from drkit.failover.returning.pre_delete_checks import PreDeleteChecks
 from drkit.failover.returning.replays import note_unreplayed
 from drkit.failover.returning.scope import not_returned, pairs
 from drkit.failover.returning.seeds import (
     AppendedTail,
-    Methods,
     append_kept,
     refuse_removed,
     roll_back_kept_tails,
@@ -55,21 +54,22 @@ SEEDS: Final = "seeds"
 
 
 class BeginStep(Step):
-    """See the module."""
+    """BEGIN: turns the old primary into a standby, topic by topic."""
 
     name = StepName.BEGIN
 
     def plan(self, context: Context) -> list[StepEffect]:
-        flow, some = context.flow, counted(len(context.scope.topics), "topic")
-        lines = [StepEffect(f"begin the map of {some}", f"{flow.target}->{flow.source}", "nothing is copied")]
+        flow, topics = context.flow, counted(len(context.scope.topics), "topic")
+        reverse_name = f"{flow.target}->{flow.source}"
+        lines = [StepEffect(f"begin the map of {topics}", reverse_name, "nothing is copied")]
         lines += [
             StepEffect(f"append the tail of {topic}", flow.target, f"it stays on {flow.source}")
             for topic, decision in sorted(decided(context).items())
             if decision.keeps
         ]
         if sizes := fenced_by_size(context):
-            why = f"clients are kept off: {clients_cut(context, sizes)}"
-            lines.append(StepEffect(f"lift the fence of {counted(len(sizes), 'topic')}", flow.source, why))
+            reason = f"clients are kept off: {clients_cut(context, sizes)}"
+            lines.append(StepEffect(f"lift the fence of {counted(len(sizes), 'topic')}", flow.source, reason))
         elif any(a.name in context.scope.topics for a in recorded_acls(context.state)):
             lines.append(
                 StepEffect("keep the fence as guard", flow.source, "drkit may write, clients may not")
@@ -79,9 +79,9 @@ class BeginStep(Step):
     def run(self, context: Context) -> StepResult:
         context.state.load()
         methods = _methods(context)
-        emptied = {at.topic for at, m in methods.items() if m.empties}
-        keeps = {at.topic for at, m in methods.items() if m is Method.KEEP}
-        look = PreDeleteChecks(context)
+        emptied = {tp.topic for tp, m in methods.items() if m.empties}
+        keeps = {tp.topic for tp, m in methods.items() if m is Method.KEEP}
+        checks = PreDeleteChecks(context)
         with reverse(context) as back:
             target = Cluster.connect(back.target)
             clusters = ClustersRecord(context.target_admin().cluster_id, target.cluster_id)
@@ -89,23 +89,23 @@ class BeginStep(Step):
                 back.state.put(clusters)
             ensure_offset_map(target, back.flow, back.state)
             left = not_returned(context)
-            again = hold_again(context, left)
-            # A process that was killed may have let the last of these be copied, and done nothing more.
-            others = self._ended(context, [t for t in context.scope.topics if t not in left])
+            held_again = hold_again(context, left)
+            # A process that was killed may have ended right after the last of these became copied.
+            others = self._restore_settings(context, [t for t in context.scope.topics if t not in left])
             if together := [t for t in left if t not in emptied | keeps]:
-                others += self._begin(context, back, look, together, methods, "")
+                others += self._begin(context, back, checks, together, methods, "")
             alone = _smallest_first(context, [t for t in left if t in emptied])
             for topic in [*(t for t in left if t in keeps), *alone]:
                 if topic in emptied:
                     wait_for_copy(context, back.flow, topic, emptied.difference(left))
                 context.tell(StepProgress(self.name, f"{topic} begins"))
-                others += self._begin(context, back, look, [topic], methods, f" {topic}")
+                others += self._begin(context, back, checks, [topic], methods, f" {topic}")
                 left.remove(topic)
-        some = counted(len(pairs(context)), "partition")
+        partitions = counted(len(pairs(context)), "partition")
         back_flow = f"{context.flow.target}->{context.flow.source}"
-        notes = [f"{back_flow} begins at the end of {some}", *self._fence_notes(context), *others]
-        if again:
-            notes.append(f"set while it was held, and held again: {first_of(again)}")
+        notes = [f"{back_flow} begins at the end of {partitions}", *self._fence_notes(context), *others]
+        if held_again:
+            notes.append(f"set while it was held, and held again: {first_of(held_again)}")
         if kept := sum(m is Method.KEEP for m in methods.values()):
             ends = context.flow.source, context.flow.target
             notes.append(
@@ -128,7 +128,7 @@ class BeginStep(Step):
         return StepResult({"topics_returned": len(context.scope.topics)})
 
     def undo(self, context: Context) -> StepResult:
-        """Topics that have begun are copied on.
+        """Keep topics that have begun; they are copied on.
 
         The others are fenced again; one that was emptied is noted as incomplete.
         """
@@ -137,7 +137,7 @@ class BeginStep(Step):
             return StepResult()
         left, others = not_returned(context), list[str]()
         if not context.result(self.name):
-            others = self._ended(context, [t for t in context.scope.topics if t not in left])
+            others = self._restore_settings(context, [t for t in context.scope.topics if t not in left])
         incomplete = [t for t in left if note_incomplete(context, t)]
         fenced = sorted({*self._fence_again(context, left), *fence_again(context, left)})
         begun = len(context.scope.topics) - len(left)
@@ -158,50 +158,50 @@ class BeginStep(Step):
     # -- the parts ----------------------------------------------------------------------------------
 
     def _begin(
-        self, context: Context, back: Reverse, look: PreDeleteChecks, topics: Collection[str],
+        self, context: Context, back: Reverse, checks: PreDeleteChecks, topics: Collection[str],
         methods: Methods, which: str,
     ) -> list[str]:  # fmt: skip
         """Begin some topics; returns notes.
 
-        :param which: what follows the names of the effects: nothing, or which topic it is
+        :param which: suffix of the effects' names: empty, or a space and the topic
         """
         ends = context.result(StepName.COMPARE).get("ends", {})
-        up_to = {at: ends[str(at)] for at, m in methods.items()
-                 if at.topic in topics and m.empties and str(at) in ends}  # fmt: skip
-        kept_at = [at for at, m in methods.items() if at.topic in topics and m is Method.KEEP]
+        up_to = {tp: ends[str(tp)] for tp, m in methods.items()
+                 if tp.topic in topics and m.empties and str(tp) in ends}  # fmt: skip
+        kept_at = [tp for tp, m in methods.items() if tp.topic in topics and m is Method.KEEP]
         if not {GUARD + which, LIFT + which} & context.effects(self.name).keys():
             # From here to the seeds no client can write: the fence is in effect.
-            look.standing(topics)
-            look.wanted(topics)
+            checks.standing(topics)
+            checks.wanted(topics)
             refuse_removed(context, topics)
             refuse_unguarded(context, back, topics)
-            if any(at.topic in topics and m.empties for at, m in methods.items()):
+            if any(tp.topic in topics and m.empties for tp, m in methods.items()):
                 [topic] = topics
-                look.destroyable(topic, {at: m for at, m in methods.items() if at.topic == topic})
+                checks.destroyable(topic, {tp: m for tp, m in methods.items() if tp.topic == topic})
                 create_missing(context, topic)
                 if up_to:
-                    empty_topic(context, topic, {at.partition: end for at, end in up_to.items()})
+                    empty_topic(context, topic, {tp.partition: end for tp, end in up_to.items()})
             kept: dict[TopicPartition, AppendedTail] = {}
             if kept_at:
                 [topic] = topics
                 refuse_compacted(context, topics)
-                look.saved(topic)
-                look.whole(kept_at)
+                checks.saved(topic)
+                checks.whole(kept_at)
                 kept = append_kept(context, topic)
-                look.standing(topics)
+                checks.standing(topics)
             seed(context, back, topics, methods, SEEDS + which, kept)
             refuse_risen(context, up_to)
         keep_guard(context, back, topics, GUARD + which)
         self._lift(context, topics, LIFT + which)
-        # Nobody but drkit may write from here on. Before the guard others may have, also while nothing ran.
-        look.unchanged(topics)
-        look.tombstones(topics, methods)
-        look.whole(kept_at)
-        look.unread(topics)
+        # Only drkit may write from here on. Before the guard others may have written, also between two runs.
+        checks.unchanged(topics)
+        checks.tombstones(topics, methods)
+        checks.whole(kept_at)
+        checks.unread(topics)
         self._may_copy(context, back, topics)
-        return self._ended(context, topics)
+        return self._restore_settings(context, topics)
 
-    def _ended(self, context: Context, topics: Collection[str]) -> list[str]:
+    def _restore_settings(self, context: Context, topics: Collection[str]) -> list[str]:
         """Give topics that have begun their settings back: they are whole again. It may be repeated."""
         if not topics:
             return []
@@ -223,7 +223,7 @@ class BeginStep(Step):
     def _fence_again(self, context: Context, topics: Collection[str]) -> list[str]:
         lifted = [e["intent"]["sizes"] for name, e in context.effects(self.name).items()
                   if name.startswith(LIFT)]  # fmt: skip
-        sizes = {t: v for some in lifted for t, v in some.items() if t in topics}
+        sizes = {t: v for earlier in lifted for t, v in earlier.items() if t in topics}
         if sizes:
             SizeFence(context.source_settings, context.state).apply({"sizes": sizes})
         return sorted(sizes)
@@ -231,12 +231,12 @@ class BeginStep(Step):
     def _may_copy(self, context: Context, back: Reverse, topics: Collection[str]) -> None:
         roles, known = context.state.all(RoleRecord), back.state.all(ReturnRecord)
         cut = context.result(StepName.CONTACT).get("clients_cut") or None
-        wanted = {
+        records = {
             context.scope.topics[name]: ReturnRecord(roles[name].run_id, context.run_id, context.wall(), cut)
             for name in topics
         }
         back.state.put_all(
-            (t, r) for t, r in wanted.items() if t not in known or known[t].promoted_by != r.promoted_by
+            (t, r) for t, r in records.items() if t not in known or known[t].promoted_by != r.promoted_by
         )
 
     def _fence_notes(self, context: Context) -> list[str]:
@@ -259,9 +259,9 @@ def _methods(context: Context) -> dict[TopicPartition, Method]:
 
 
 def _smallest_first(context: Context, topics: Collection[str]) -> list[str]:
-    """Topics of the old primary by how much of them is copied again, in offsets.
+    """Return topics of the old primary, sorted by how many offsets are copied again.
 
-    One that is emptied already is first: until it may be copied the new primary alone has it.
+    A topic that is emptied already comes first: until it is copied, only the new primary has it.
     """
     if len(topics) < 2:  # noqa: PLR2004  one needs no order
         return list(topics)
@@ -271,7 +271,7 @@ def _smallest_first(context: Context, topics: Collection[str]) -> list[str]:
     emptied = {name for name in topics if is_emptied(context, name)}
 
     def size(name: str) -> tuple[bool, int, str]:
-        mine = (e.end - e.start for at, e in sizes.items() if at.topic == context.scope.topics[name])
-        return name not in emptied, sum(mine), name
+        offsets = (e.end - e.start for tp, e in sizes.items() if tp.topic == context.scope.topics[name])
+        return name not in emptied, sum(offsets), name
 
     return sorted(topics, key=size)

@@ -41,7 +41,7 @@ class NeedsMethod(NamedTuple):
 
     @property
     def has_tail(self) -> bool:
-        """Whether the old primary has records there that the new one has not."""
+        """Return whether the old primary has records there that the new primary lacks."""
         return self.tail.records > 0
 
     @property
@@ -52,7 +52,7 @@ class NeedsMethod(NamedTuple):
 
     @property
     def why_not_kept(self) -> str:
-        """Why it has anything but a tail after a proven beginning; empty: it has nothing else."""
+        """Return why there is more than a tail after a proven beginning, or an empty text if there is not."""
         tail = self.tail
         if tail.found is not DivergenceState.DIVERGED or not self.has_tail:
             return self.why
@@ -61,28 +61,28 @@ class NeedsMethod(NamedTuple):
         return "" if tail.proven else tail.why or "that it has what was copied could not be proven"
 
 
-def to_json(found: Iterable[NeedsMethod]) -> list[dict[str, Any]]:
-    """Partitions as plain data, for the journal."""
-    return [{**u.tail._asdict(), "unsound": u.why} for u in found]
+def to_json(partitions: Iterable[NeedsMethod]) -> list[dict[str, Any]]:
+    """Return partitions as plain data, for the journal."""
+    return [{**u.tail._asdict(), "unsound": u.why} for u in partitions]
 
 
 def of_json(raw: Iterable[Mapping[str, Any]]) -> list[NeedsMethod]:
-    """Partitions from the journal's data; what a later version has added is left out."""
-    found = []
+    """Return partitions from the journal's data; fields of later versions are ignored."""
+    partitions = []
     for entry in raw:
         fields = {k: v for k, v in entry.items() if k in _FIELDS}
         fields |= {
             "found": DivergenceState(fields["found"]), "copy": CopyFate(fields.get("copy", CopyFate.KEPT)),
         }  # fmt: skip
-        found.append(NeedsMethod(PartitionDivergence(**fields), str(entry["unsound"])))
-    return found
+        partitions.append(NeedsMethod(PartitionDivergence(**fields), str(entry["unsound"])))
+    return partitions
 
 
 def why_unsound(tail: PartitionDivergence, *, proven: bool, copied_back: int | None) -> str:
-    """Why the new primary's records may not simply follow those of the old one; empty: they may.
+    """Return why new records may not follow those of the old primary, or an empty text if they may.
 
-    :param proven: nothing more needs to be proven: a switchover has fenced the old primary
-    :param copied_back: offset after the copied records of one that came from the new primary; None: none did
+    :param proven: a switchover has fenced the old primary, so nothing more needs to be proven
+    :param copied_back: offset, after the copied records, of a record of the new primary; None without one
     """
     if tail.found is not DivergenceState.CLEAN:
         return tail.why or tail.found.value
@@ -111,35 +111,35 @@ a proven fence, so every later loss or write shows in the last ones."""
 
 
 class CompareStep(Step):
-    """See the module."""
+    """COMPARE: compares both sides, partition by partition."""
 
     name = StepName.COMPARE
 
     def plan(self, context: Context) -> list[StepEffect]:
-        found = self._found(context, undecided=True)
-        context.journal.found[self.name] = found.evidence
-        return [StepEffect("compare both sides", context.flow.name, first_of(found.notes))]
+        result = self._compare(context, undecided=True)
+        context.journal.found[self.name] = result.evidence
+        return [StepEffect("compare both sides", context.flow.name, first_of(result.notes))]
 
     def run(self, context: Context) -> StepResult:
-        return self._found(context, undecided=False)
+        return self._compare(context, undecided=False)
 
-    def _found(self, context: Context, *, undecided: bool) -> StepResult:
+    def _compare(self, context: Context, *, undecided: bool) -> StepResult:
         context.state.load()
-        seen = compared(context, undecided=undecided)
+        tails = compared(context, undecided=undecided)
         cuts_of(context)
-        wrong = unsound(context, seen)
-        ends = {str(at): t.end for at, t in sorted(seen.items()) if t.end is not None}
+        wrong = unsound(context, tails)
+        ends = {str(tp): t.end for tp, t in sorted(tails.items()) if t.end is not None}
         source = context.source()
         topics = context.run(all_topics, source) if source is not None else {}
         ids = {name: str(topics[name].topic_id) for name in sorted(context.scope.topics) if name in topics}
         evidence = {"ends": ends, "ids": ids, "unsound": to_json(wrong)}
-        return StepResult(evidence, tuple(_notes(context, seen, wrong)))
+        return StepResult(evidence, tuple(_notes(context, tails, wrong)))
 
 
 def cuts_of(context: Context) -> dict[TopicPartition, int]:
-    """Return where producers of the new primary began, by old partition. Raises Failed: not recorded."""
+    """Return where producers of the new primary began. Raises Failed if a failover did not record it."""
     roles = context.state.all(RoleRecord)
-    found: dict[TopicPartition, int] = {}
+    cuts: dict[TopicPartition, int] = {}
     for name in context.scope.topics:
         for number, end in (roles[name].ends or {}).items():
             if end is None:
@@ -148,12 +148,12 @@ def cuts_of(context: Context) -> dict[TopicPartition, int]:
                     where=f"{name}-{number} of {context.flow.name}",
                     evidence=f"the switchover {roles[name].run_id} has not recorded the end of its copy",
                 )
-            found[TopicPartition(name, number)] = end
-    return found
+            cuts[TopicPartition(name, number)] = end
+    return cuts
 
 
 def compared(context: Context, *, undecided: bool = False) -> dict[TopicPartition, PartitionDivergence]:
-    """Every partition of the scope on the old primary, compared with its copy.
+    """Compare every partition of the scope on the old primary with its copy.
 
     :param undecided: also while transactions are open there, as before a run has decided them; after a
         switchover contents are not compared then: the run does it
@@ -161,7 +161,7 @@ def compared(context: Context, *, undecided: bool = False) -> dict[TopicPartitio
     :raises Failed: it is unknown
     """
     depth = DEPTH if unplanned(context) else 0 if undecided else _DEPTH
-    # Keys need no look where the partitions are emptied anyway.
+    # Keys need no comparison where the partitions are emptied anyway.
     methods = context.request.methods
     settled = {t for t in context.scope.topics if choice_for(methods, t) == Method.REBUILD}
     settled |= forgotten_deletions(context, context.scope.topics).keys()
@@ -175,16 +175,16 @@ def compared(context: Context, *, undecided: bool = False) -> dict[TopicPartitio
         )
     if wrong := [t for t in found.tails if t.copy in ANOTHER_TOPIC]:
         names = context.scope.topics
-        raise _made_anew(context, [f"{names[t.topic]}-{t.partition} {ANOTHER_TOPIC[t.copy]}" for t in wrong])
+        raise _recreated(context, [f"{names[t.topic]}-{t.partition} {ANOTHER_TOPIC[t.copy]}" for t in wrong])
     unclear = [
         t for t in found.tails if t.found is DivergenceState.UNKNOWN or (t.open_transaction and not undecided)
     ]
     if unclear:
-        some = (f"{t.topic}-{t.partition}: {t.in_words}" for t in unclear)
+        partitions = (f"{t.topic}-{t.partition}: {t.in_words}" for t in unclear)
         raise Refused(
             "not_comparable",
             where=context.flow.source,
-            evidence=first_of(some),
+            evidence=first_of(partitions),
             partitions=counted(len(unclear), "partition"),
             command=retry_command(context),
         )
@@ -192,7 +192,7 @@ def compared(context: Context, *, undecided: bool = False) -> dict[TopicPartitio
 
 
 def refuse_other_topics(context: Context, topics: Iterable[str]) -> None:
-    """Refuse topics whose copies have other ids than at the failover. Raises Refused; Failed: unknown."""
+    """Refuse recreated copies, by the topics' ids. Raises Refused, or Failed if an id is unknown."""
     known = {target: target_id for target, _, target_id in (context.known.topics[t] for t in topics)}
     wrong = []
     for name, topic in sorted(context.run(metadata, context.target, sorted(known)).items()):
@@ -206,10 +206,10 @@ def refuse_other_topics(context: Context, topics: Iterable[str]) -> None:
         if (fate := topic_fate(topic, known[name])) in ANOTHER_TOPIC:
             wrong.append(f"{name} {ANOTHER_TOPIC[fate]}")
     if wrong:
-        raise _made_anew(context, wrong)
+        raise _recreated(context, wrong)
 
 
-def _made_anew(context: Context, wrong: list[str]) -> Refused:
+def _recreated(context: Context, wrong: list[str]) -> Refused:
     return Refused(
         "promoted_topic_recreated",
         where=context.flow.target,
@@ -220,60 +220,60 @@ def _made_anew(context: Context, wrong: list[str]) -> Refused:
     )
 
 
-def unsound(context: Context, seen: Mapping[TopicPartition, PartitionDivergence]) -> list[NeedsMethod]:
-    """Return the partitions that cannot be resumed by appending. Raises Failed: one cannot be read."""
+def unsound(context: Context, tails: Mapping[TopicPartition, PartitionDivergence]) -> list[NeedsMethod]:
+    """Return the partitions that cannot be resumed by appending. Raises Failed if one is unreadable."""
     roles = context.state.all(RoleRecord)
     forgotten = forgotten_deletions(context, context.scope.topics)
-    found = []
-    for at, tail in sorted(seen.items()):
-        role = roles[at.topic]
-        back = _copied_back(context, at, tail, role) if tail.found is DivergenceState.CLEAN else None
-        why = why_unsound(tail, proven=bool(role.planned), copied_back=back)
-        known = context.state.get(IncompleteRecord, at.topic)
-        if not why and known is not None and at.partition in known.emptied:
-            why = f"the return {known.run_id}, which was aborted, has emptied it"
-        if why := why or forgotten.get(at.topic, ""):
-            found.append(NeedsMethod(tail, why))
-    return found
+    partitions = []
+    for tp, tail in sorted(tails.items()):
+        role = roles[tp.topic]
+        copied_back = _copied_back(context, tp, tail, role) if tail.found is DivergenceState.CLEAN else None
+        reason = why_unsound(tail, proven=bool(role.planned), copied_back=copied_back)
+        known = context.state.get(IncompleteRecord, tp.topic)
+        if not reason and known is not None and tp.partition in known.emptied:
+            reason = f"the return {known.run_id}, which was aborted, has emptied it"
+        if reason := reason or forgotten.get(tp.topic, ""):
+            partitions.append(NeedsMethod(tail, reason))
+    return partitions
 
 
 def forgotten_deletions(context: Context, topics: Collection[str]) -> dict[str, str]:
-    """Compacted topics that may have lost a tombstone by now, by their settings, and why.
+    """Return compacted topics that may have lost a tombstone by now, by their settings, and the reason.
 
     The old primary still has the key.
 
     :raises DrkitError: the new primary does not answer
     """
     roles, held = context.state.all(RoleRecord), context.state.all(HeldSettingsRecord)
-    now, found = context.wall(), {}
+    now, reasons = context.wall(), {}
     names = {context.scope.topics[name]: name for name in topics}
     for target, configs in topic_configs(context.target_admin(), names).items():
         name, since = names[target], roles[names[target]].at_ms
         values = {n: c.value for n, c in configs.items()}
         if may_lack_tombstones(values, since, now, held.get(name)):
-            kept, away = int(values[DELETE_RETENTION_MS] or 0), now - since
-            found[names[target]] = (
-                f"it was promoted {away // 1000} s ago, and the new primary keeps tombstones for"
-                f" {kept // 1000} s: keys that were deleted there would live on"
+            kept_ms, away_ms = int(values[DELETE_RETENTION_MS] or 0), now - since
+            reasons[names[target]] = (
+                f"it was promoted {away_ms // 1000} s ago, and the new primary keeps tombstones for"
+                f" {kept_ms // 1000} s: keys that were deleted there would live on"
             )
-    return found
+    return reasons
 
 
 def _copied_back(
-    context: Context, at: TopicPartition, tail: PartitionDivergence, role: RoleRecord
+    context: Context, tp: TopicPartition, tail: PartitionDivergence, role: RoleRecord
 ) -> int | None:
-    """A record of the new primary that was copied back before this return; None: none is there."""
-    frontier, source = (role.frontiers or {}).get(at.partition), context.source()
+    """Return the offset of a new primary's record that was copied back before, or None without one."""
+    frontier, source = (role.frontiers or {}).get(tp.partition), context.source()
     if frontier is None or tail.end is None or frontier >= tail.end or source is None:
         return None
-    found: int | None = context.run(first_record, source, at, (frontier, tail.end))
-    return found
+    offset: int | None = context.run(first_record, source, tp, (frontier, tail.end))
+    return offset
 
 
 def _notes(
-    context: Context, seen: Mapping[TopicPartition, PartitionDivergence], wrong: Sequence[NeedsMethod]
+    context: Context, tails: Mapping[TopicPartition, PartitionDivergence], wrong: Sequence[NeedsMethod]
 ) -> Iterator[str]:
-    clean, alias = len(seen) - len(wrong), context.flow.source
+    clean, alias = len(tails) - len(wrong), context.flow.source
     if not wrong:
         yield f"{counted(clean, 'partition', 'is')} as copied: nothing is on {alias} only"
         return

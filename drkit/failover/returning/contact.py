@@ -38,7 +38,7 @@ _BETWEEN_SECONDS: Final = 0.2
 
 
 class ContactStep(Step):
-    """See the module."""
+    """CONTACT: fences and holds an old primary that answers again."""
 
     name = StepName.CONTACT
 
@@ -79,13 +79,13 @@ class ContactStep(Step):
         refusing = refuse_open(context, context.run(all_topics, source).keys() & context.scope.topics.keys())
         cut = clients_cut(context)
         notes += refuse_readers(context, source, context.scope.topics, evict=context.request.evict_readers)
-        ends = self._steady(context, source) if lost else {}
-        some = counted(refusing, "partition", "refuses")
-        notes.append(f"{context.flow.source} answers and is fenced: {some} a record")
+        ends = self._read_steady_ends(context, source) if lost else {}
+        partitions = counted(refusing, "partition", "refuses")
+        notes.append(f"{context.flow.source} answers and is fenced: {partitions} a record")
         return StepResult({"partitions_refusing": refusing, "clients_cut": cut, "ends": ends}, tuple(notes))
 
     def undo(self, context: Context) -> StepResult:
-        """Retention and cleaner work again; the fence stays."""
+        """Let retention and cleaner work again; the fence stays."""
         if not context.effects(self.name):
             return StepResult()
         freed = release(context, not_returned(context))
@@ -104,14 +104,14 @@ class ContactStep(Step):
         if other:
             raise Refused("reverse_names_differ", where=reverse_flow(context).name, evidence=first_of(other))
 
-    def _steady(self, context: Context, source: RawCluster) -> dict[str, int]:
-        """The ends of the old primary, of two looks that found the same."""
+    def _read_steady_ends(self, context: Context, source: RawCluster) -> dict[str, int]:
+        """Return the ends of the old primary. Raises Refused if two reads differ or a transaction is open."""
         first: dict[TopicPartition, Ends] = context.run(ends_now, source, context.scope.topics)[0]
         context.pause(_BETWEEN_SECONDS)
         then: dict[TopicPartition, Ends] = context.run(ends_now, source, context.scope.topics)[0]
-        moved = [f"{at}: {first[at].high_watermark}, then {e.high_watermark}" for at, e in then.items()
-                 if at in first and first[at].high_watermark != e.high_watermark]  # fmt: skip
-        held = [f"{at}: a transaction is open after {e.end}" for at, e in then.items() if e.held_offsets]
+        moved = [f"{tp}: {first[tp].high_watermark}, then {e.high_watermark}" for tp, e in then.items()
+                 if tp in first and first[tp].high_watermark != e.high_watermark]  # fmt: skip
+        held = [f"{tp}: a transaction is open after {e.end}" for tp, e in then.items() if e.held_offsets]
         if moved or held:
             raise Refused(
                 "old_primary_still_written",
@@ -119,18 +119,18 @@ class ContactStep(Step):
                 evidence=first_of(sorted(moved) + sorted(held)),
                 command=retry_command(context),
             )
-        return {str(at): e.end for at, e in sorted(then.items())}
+        return {str(tp): e.end for tp, e in sorted(then.items())}
 
 
 def refuse_unselected(context: Context, topics: Collection[str]) -> None:
     """Refuse topics that the reverse flow would never copy: they would be emptied, and stay so."""
-    back, names = reverse_flow(context), context.scope.topics
-    if wrong := sorted(t for t in topics if not back.copies(names[t])):
+    flow_back, names = reverse_flow(context), context.scope.topics
+    if wrong := sorted(t for t in topics if not flow_back.copies(names[t])):
         raise Refused(
             "reverse_flow_excludes",
-            where=back.name,
+            where=flow_back.name,
             evidence=first_of(wrong),
-            back=back.name,
+            back=flow_back.name,
             command=retry_command(context),
             abort=f"{RETURN.abort}, then: " if is_held(context) else "",
             other_command=begin_command(context, context.request, ["TOPIC"]),
@@ -138,17 +138,17 @@ def refuse_unselected(context: Context, topics: Collection[str]) -> None:
 
 
 def _runs_again(context: Context, topics: Collection[str]) -> list[str]:
-    compared, left = context.result(StepName.COMPARE), context.state.all(IncompleteRecord)
-    gone = {(topic, p): end for topic, r in left.items() for p, end in r.emptied.items()}
-    found = (u for u in of_json(compared.get("unsound", ())) if u.has_tail)
-    tails = {u.at.topic for u in found if gone.get(u.at, 0) < u.span[1]}
+    compared, incomplete = context.result(StepName.COMPARE), context.state.all(IncompleteRecord)
+    emptied = {(topic, p): end for topic, r in incomplete.items() for p, end in r.emptied.items()}
+    partitions = (u for u in of_json(compared.get("unsound", ())) if u.has_tail)
+    tails = {u.at.topic for u in partitions if emptied.get(u.at, 0) < u.span[1]}
     wrong = sorted(set(topics) & tails if compared else topics)
     if not wrong:
         return []
     request, tried = context.request, context.effects(StepName.EXPORT).values()
     failed = {"", *(e.get("intent", {}).get("to") for e in tried if e.get("result") is None)}
-    place = PLACE if request.export_to in failed else request.export_to
-    undecided = request._replace(export_to=place, dispositions={})
+    export_to = PLACE if request.export_to in failed else request.export_to
+    undecided = request._replace(export_to=export_to, dispositions={})
     command = return_command(context.flow.name, context.named_topics, undecided).plus(UNTIL_EXPORT)
     risk = f"and may remove what only it has of {first_of(wrong)}: {command} keeps it again, and saves it"
     return [f"the retention and the cleaner of {context.flow.source} work again, {risk}"]
@@ -169,7 +169,7 @@ def _of(context: Context, topics: Collection[str]) -> Context:
 async def ends_now(
     cluster: RawCluster, topics: Collection[str]
 ) -> tuple[dict[TopicPartition, Ends], dict[str, UUID]]:
-    """Where the partitions of those topics that a cluster has begin and end, and the topics' ids."""
+    """Return where the existing partitions of some topics begin and end, and the topics' ids."""
     known = await all_topics(cluster)
     existing = {name: known[name] for name in sorted(topics) if name in known}
     ids = {name: topic.topic_id for name, topic in existing.items()}
@@ -179,22 +179,22 @@ async def ends_now(
 def refuse_open(context: Context, topics: Collection[str] | None = None) -> int:
     """Ask every partition of some topics on the old primary to take a record; return how many refuse.
 
-    :param topics: None: those of the scope
+    :param topics: None for those of the scope
     :raises Refused: one takes it
     :raises ClusterUnreachable: one does not answer
     """
-    canary, asked = context.settings.failover.fence.canary, context.scope.topics if topics is None else topics
-    if not asked:
+    canary, names = context.settings.failover.fence.canary, context.scope.topics if topics is None else topics
+    if not names:
         return 0
-    proof = prove(context.source_settings, canary, asked, 0.0, context.clock)
+    proof = prove(context.source_settings, canary, names, 0.0, context.clock)
     if proof.is_unknown:
         raise not_answering(context, retry_command(context), proof.places)
     if not proof.is_whole:
-        late = unplanned(context).keys() & {at.topic for at in proof.taking}
+        late = unplanned(context).keys() & {tp.topic for tp in proof.taking}
         abort = f"{RETURN.abort}, then: " if is_held(context) else ""
         refence = f"{retry_command(context)}, which fences it again"
         next_ = refence if late else f"{abort}{paid_with(context.flow.name)}"
-        by_fence = late or fenced(context, {at.topic for at in proof.taking})
+        by_fence = late or fenced(context, {tp.topic for tp in proof.taking})
         raise Refused(
             "old_primary_takes_writes",
             where=context.flow.source,
@@ -207,35 +207,39 @@ def refuse_open(context: Context, topics: Collection[str] | None = None) -> int:
 
 
 def fenced_by_size(context: Context) -> list[str]:
-    """Return the topics with a fence by size after CONTACT. Raises Refused: which one they get is unknown."""
+    """Return the topics with a fence by size after CONTACT. Raises Refused if their fence is unknown."""
     lost, fence = unplanned(context).keys(), LateFence(StepName.CONTACT)
     sizes = frozenset() if is_another(context) else fenced_sizes(context).keys()
     return sorted(fence.by_size(_of(context, lost - sizes)) | (sizes - _replaced(context)))
 
 
 def _replaced(context: Context) -> frozenset[str]:
-    """The topics whose fence by size CONTACT replaces by one of ACLs.
+    """Return the topics whose fence by size CONTACT replaces with one of ACLs.
 
-    A switchover's stays where it was said how clients are cut off: then it is as somebody wants it.
+    A switchover's fence by size stays if the request or a record names how clients are cut off.
     """
     sizes = fenced_sizes(context).keys()
-    mine = sizes & unplanned(context).keys() if _cut(context) else sizes
-    if not mine or is_another(context):
+    replaceable = sizes & unplanned(context).keys() if _cut(context) else sizes
+    if not replaceable or is_another(context):
         return frozenset()
-    return LateFence(StepName.CONTACT).replaces(_of(context, mine))
+    return LateFence(StepName.CONTACT).replaces(_of(context, replaceable))
 
 
 def clients_cut(context: Context, by_size: Collection[str] | None = None) -> str:
-    """Return how clients are kept off topics fenced by size (None: on record); empty: ACL. Raises Refused."""
+    """Return how clients are kept off topics whose fence has to be lifted; empty if an ACL keeps them off.
+
+    :param by_size: the topics with such a fence; None for those on record
+    :raises Refused: the request does not name a means
+    """
     if by_size is None:
         by_size = sorted(fenced_sizes(context))
     if not by_size:
         return ""
-    if told := _cut(context):
-        return told
+    if cut := _cut(context):
+        return cut
     raise nothing_keeps_off(context, by_size)
 
 
 def _cut(context: Context) -> str:
-    told = (r.clients_cut for r in promoted(context).values())
-    return context.request.clients_cut or next((cut for cut in told if cut), "")
+    recorded = (r.clients_cut for r in promoted(context).values())
+    return context.request.clients_cut or next((cut for cut in recorded if cut), "")

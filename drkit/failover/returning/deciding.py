@@ -27,10 +27,15 @@ from drkit.failover.old_primary.lost_tail import (
 )
 from drkit.failover.returning.compare import NeedsMethod, method_of, of_json
 from drkit.failover.returning.exporting import EXPORT
-from drkit.failover.returning.gates import refuse_keep_of_gone, refuse_lagging_replicas, refuse_methods
+from drkit.failover.returning.gates import (
+    Methods,
+    refuse_keep_of_gone,
+    refuse_lagging_replicas,
+    refuse_methods,
+)
 from drkit.failover.returning.replays import is_left, left_notes, refuse_dispositions, refuse_replays
 from drkit.failover.returning.scope import not_returned, pairs
-from drkit.failover.returning.seeds import Methods, refuse_removed
+from drkit.failover.returning.seeds import refuse_removed
 from drkit.flow_state.records import TailRecord
 from drkit.model import TopicPartition
 
@@ -54,45 +59,45 @@ class Undecided(Refused):
 
 
 class TopicDecision(NamedTuple):
-    """What was decided for one topic of the old primary."""
+    """The decision about one topic of the old primary."""
 
     disposition: Disposition | None
-    """None: it has no records that only it has."""
+    """None if the topic has no records that only the old primary has."""
     methods: Mapping[int, Method]
 
     @property
     def keeps(self) -> bool:
-        """Whether its tail stays on the old primary."""
+        """Return whether the topic's tail stays on the old primary."""
         return Method.KEEP in self.methods.values()
 
     def to_json(self) -> dict[str, Any]:
-        """The decision as plain data, for the journal."""
+        """Return the decision as plain data, for the journal."""
         return {"disposition": self.disposition, "methods": {str(p): m for p, m in self.methods.items()}}
 
 
 class DecideStep(Step):
-    """See the module."""
+    """DECIDE: records what a person has decided, or refuses until it is decided."""
 
     name = StepName.DECIDE
 
     def plan(self, context: Context) -> list[StepEffect]:
-        """What is not decided yet is named, not refused."""
-        found = unsound_of(context)
-        methods, lost = allowed(context, found)
-        if (open_ := undecided(context, found, methods)) is None:
-            refuse_lagging_replicas(context, {at.topic for at, m in methods.items() if m.empties})
-        context.journal.found[self.name] = {"topics": _chosen(context, found, methods, lost)}
+        """Return the plan; it names what is not decided yet, and does not refuse it."""
+        unsound = unsound_of(context)
+        methods, lost = allowed(context, unsound)
+        if (open_ := undecided(context, unsound, methods)) is None:
+            refuse_lagging_replicas(context, {tp.topic for tp, m in methods.items() if m.empties})
+        context.journal.found[self.name] = {"topics": _chosen(context, unsound, methods, lost)}
         alias = context.flow.source
-        whys, grouped = {u.at: u.why for u in found}, dict[tuple[str, Method], list[TopicPartition]]()
-        for at, method in sorted(methods.items()):
-            grouped.setdefault((at.topic, method), []).append(at)
+        reasons, grouped = {u.at: u.why for u in unsound}, dict[tuple[str, Method], list[TopicPartition]]()
+        for tp, method in sorted(methods.items()):
+            grouped.setdefault((tp.topic, method), []).append(tp)
         lines = [
             StepEffect(
-                f"{_DOES[method]} {counted(len(some), 'partition')}",
+                f"{_DOES[method]} {counted(len(partitions), 'partition')}",
                 f"{alias}: {topic}",
-                next((whys[at] for at in some if at in whys), "asked for"),
+                next((reasons[tp] for tp in partitions if tp in reasons), "asked for"),
             )
-            for (topic, method), some in grouped.items()
+            for (topic, method), partitions in grouped.items()
         ]
         for topic, each in sorted(lost.items()):
             lines.append(StepEffect(f"{alias} has lost records", f"{alias}: {topic}", each.in_words))
@@ -102,17 +107,17 @@ class DecideStep(Step):
 
     def run(self, context: Context) -> StepResult:
         context.state.load()
-        found = unsound_of(context)
-        methods, lost = allowed(context, found)
-        if (error := undecided(context, found, methods)) is not None:
+        unsound = unsound_of(context)
+        methods, lost = allowed(context, unsound)
+        if (error := undecided(context, unsound, methods)) is not None:
             raise error
-        refuse_lagging_replicas(context, {at.topic for at, m in methods.items() if m.empties})
-        chosen = _chosen(context, found, methods, lost)
+        refuse_lagging_replicas(context, {tp.topic for tp, m in methods.items() if m.empties})
+        chosen = _chosen(context, unsound, methods, lost)
         if not chosen:
             return StepResult({"topics": {}})
         expiring = refuse_replays(context, chosen, lost)
         reason, by = context.request.reason, person()
-        left = left_notes(context, (t for t in chosen if t not in lost or not lost[t].exported))
+        unreplayed = left_notes(context, (t for t in chosen if t not in lost or not lost[t].exported))
         with context.effect(self.name, DECISION, topics=chosen, reason=reason, by=by):
             self._note(context, chosen, by)
             note_decided(context, lost, chosen, by)
@@ -120,15 +125,15 @@ class DecideStep(Step):
                 forget_covered(context, chosen, own["intent"]["run"])
         notes = [f"decided by {by}: {reason}" if reason else f"decided by {by}"]
         for topic, decision in sorted(chosen.items()):
-            what = decision["disposition"] or ("" if topic in lost else "nothing is given up")
+            text = decision["disposition"] or ("" if topic in lost else "nothing is given up")
             gone = lost[topic].in_words if topic in lost else ""
-            what = "; ".join(filter(None, (what, gone)))
+            text = "; ".join(filter(None, (text, gone)))
             kinds = sorted({str(m) for m in decision["methods"].values()})
-            notes.append(f"{topic}: {what}; {', '.join(kinds)}")
-        return StepResult({"topics": chosen, "reason": reason, "by": by}, (*notes, *left, *expiring))
+            notes.append(f"{topic}: {text}; {', '.join(kinds)}")
+        return StepResult({"topics": chosen, "reason": reason, "by": by}, (*notes, *unreplayed, *expiring))
 
     def undo(self, context: Context) -> StepResult:
-        """The decision stays on record, with its run. The next return decides about what was discarded."""
+        """Keep the decision on record; the next return decides about what was discarded."""
         if context.effects(self.name):
             context.state.load()
             # Without BEGIN no topic has begun, and the old primary need not answer.
@@ -160,49 +165,47 @@ class DecideStep(Step):
 
 
 def unsound_of(context: Context) -> list[NeedsMethod]:
-    """The partitions that COMPARE has found unsound."""
+    """Return the partitions that COMPARE has found unsound."""
     return of_json(context.result(StepName.COMPARE).get("unsound", ()))
 
 
-def methods_of(context: Context, found: Iterable[NeedsMethod]) -> dict[TopicPartition, Method]:
-    """How the log of each partition of the scope is brought in step; one that continues is left out."""
-    wrong = {u.at for u in found}
+def methods_of(context: Context, unsound: Iterable[NeedsMethod]) -> dict[TopicPartition, Method]:
+    """Return the method of each partition of the scope, except of those that simply continue."""
+    wrong = {u.at for u in unsound}
     methods = {}
     for pair in pairs(context):
         chosen = choice_for(context.request.methods, pair.source.topic)
         method = method_of(chosen, is_sound=pair.source not in wrong)
         if method is not Method.DELTA or pair.source in wrong:
             methods[pair.source] = method
-    for at in wrong - {pair.source for pair in pairs(context)}:
+    for tp in wrong - {pair.source for pair in pairs(context)}:
         # Both sides got it since the failover, each with records of its own: there is no cut to trim to.
-        chosen = choice_for(context.request.methods, at.topic)
-        methods[at] = Method.DELTA if chosen == Method.DELTA else Method.REBUILD
+        chosen = choice_for(context.request.methods, tp.topic)
+        methods[tp] = Method.DELTA if chosen == Method.DELTA else Method.REBUILD
     return methods
 
 
-def allowed(context: Context, found: Sequence[NeedsMethod]) -> tuple[Methods, dict[str, Gone]]:
-    """The method of each partition, and what the old primary has lost by topic; refuses unsound choices."""
+def allowed(context: Context, unsound: Sequence[NeedsMethod]) -> tuple[Methods, dict[str, Gone]]:
+    """Return each partition's method, and lost records by topic. Raises Refused if a choice is unsound."""
     topics = context.scope.topics
     begin = begin_command(context, choices_among(context.request, topics))
     command = f"{RETURN.abort}, then: {begin}" if is_held(context) else begin  # a run keeps its request
     refuse_unknown(context.request, topics, context.flow.name, command)
-    methods = methods_of(context, found)
-    refuse_methods(context, found, methods)
+    methods = methods_of(context, unsound)
+    refuse_methods(context, unsound, methods)
     refuse_removed(context, topics)
-    lost = gone_of(context, (u.tail for u in found))
-    refuse_dispositions(context, found, lost)
+    lost = gone_of(context, (u.tail for u in unsound))
+    refuse_dispositions(context, unsound, lost)
     refuse_keep_of_gone(context, lost, methods)
     return methods, lost
 
 
-def undecided(
-    context: Context, found: Iterable[NeedsMethod], methods: Mapping[TopicPartition, Method]
-) -> Undecided | None:
-    """The decisions that are missing before anything is destroyed; None: none."""
+def undecided(context: Context, unsound: Iterable[NeedsMethod], methods: Methods) -> Undecided | None:
+    """Return the decisions that are missing before anything is destroyed, or None."""
     tails: dict[str, int] = {}
-    found = list(found)
-    gone = gone_of(context, (u.tail for u in found))
-    for u in found:
+    unsound = list(unsound)
+    gone = gone_of(context, (u.tail for u in unsound))
+    for u in unsound:
         if u.has_tail and choice_for(context.request.dispositions, u.at.topic) is None:
             tails[u.at.topic] = tails.get(u.at.topic, 0) + u.tail.records
     for topic, each in gone.items():
@@ -212,20 +215,20 @@ def undecided(
     no_reason = any(m.empties for m in methods.values()) and not context.request.reason
     if not (tails or lost or no_reason):
         return None
-    asked = [
+    missing = [
         f"{t}: what becomes of {counted(n, 'record')}"
         + (f", of which {gone[t].in_words}" if t in gone and gone[t].exported else "")
         for t, n in sorted(tails.items())
     ]
-    asked += [f"{g.topic}: {g.in_words}" for g in lost]
+    missing += [f"{g.topic}: {g.in_words}" for g in lost]
     emptied = sum(m.empties for m in methods.values())
-    whys = [f"{u.at}: {u.why}" for u in found if u.at in methods and methods[u.at].empties]
-    some = f" ({first_of(whys)})" if whys else ""
-    asked += [f"why {counted(emptied, 'partition', 'is')} emptied{some}"] if no_reason else []
+    reasons = [f"{u.at}: {u.why}" for u in unsound if u.at in methods and methods[u.at].empties]
+    detail = f" ({first_of(reasons)})" if reasons else ""
+    missing += [f"why {counted(emptied, 'partition', 'is')} emptied{detail}"] if no_reason else []
     error = Undecided(
         "decision_missing",
         where=context.flow.source,
-        evidence=first_of(asked),
+        evidence=first_of(missing),
         hint=decision_commands(context, tails, [g.topic for g in lost]),
     )
     error.topics, error.needs_reason = tails, no_reason
@@ -233,13 +236,13 @@ def undecided(
 
 
 def still_undecided(context: Context) -> Undecided | None:
-    """The decisions that are missing, by what COMPARE has found; None: none."""
-    found = unsound_of(context)
-    return undecided(context, found, methods_of(context, found))
+    """Return the decisions that are missing after COMPARE, or None."""
+    unsound = unsound_of(context)
+    return undecided(context, unsound, methods_of(context, unsound))
 
 
 def decided(context: Context) -> dict[str, TopicDecision]:
-    """What DECIDE has decided, by topic; a topic whose records simply follow is not named."""
+    """Return the decisions by topic, except of topics whose records simply follow."""
     return {
         topic: TopicDecision(
             Disposition(raw["disposition"]) if raw["disposition"] else None,
@@ -250,14 +253,13 @@ def decided(context: Context) -> dict[str, TopicDecision]:
 
 
 def _chosen(
-    context: Context, found: Iterable[NeedsMethod], methods: Mapping[TopicPartition, Method],
-    lost: Mapping[str, Gone],
-) -> dict[str, dict[str, Any]]:  # fmt: skip
+    context: Context, unsound: Iterable[NeedsMethod], methods: Methods, lost: Mapping[str, Gone]
+) -> dict[str, dict[str, Any]]:
     exported = {t for t, g in lost.items() if g.exported}
-    with_tail = {u.at.topic for u in found if u.has_tail} | exported
+    with_tail = {u.at.topic for u in unsound if u.has_tail} | exported
     chosen: dict[str, dict[str, Any]] = {}
-    for topic in sorted({at.topic for at in methods} | exported):
-        said = choice_for(context.request.dispositions, topic) if topic in with_tail else None
-        mine = {at.partition: m for at, m in sorted(methods.items()) if at.topic == topic}
-        chosen[topic] = TopicDecision(Disposition(said) if said else None, mine).to_json()
+    for topic in sorted({tp.topic for tp in methods} | exported):
+        disposition = choice_for(context.request.dispositions, topic) if topic in with_tail else None
+        own = {tp.partition: m for tp, m in sorted(methods.items()) if tp.topic == topic}
+        chosen[topic] = TopicDecision(Disposition(disposition) if disposition else None, own).to_json()
     return chosen

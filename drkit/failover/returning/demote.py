@@ -2,17 +2,15 @@
 
 It runs under the proven fence, with no member in any group: no consumer commits there any more. The offsets
 that the groups committed there would count as their own work, and drkit would not move them. So each position
-is written again unchanged, with drkit's mark. Before that it is journalled. In a partition
-that is about to be emptied, or whose tail is appended to the new primary, this holds for every position: also
-for that of a group which had processed records that only the old primary has, as each group had that was at
-work when its primary died.
+is written again unchanged, with drkit's mark. Before that it is journalled. In a partition that is about to
+be emptied, or whose tail is appended to the new primary, every position is marked: also that of a group which
+had processed records that only the old primary has, such as each that was running when its primary died.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from drkit.checkpoints.other_groups import is_consumer
 from drkit.counted import counted, first_of
 from drkit.errors import Failed
 from drkit.failover.core.context import Context, StepProgress
@@ -22,6 +20,7 @@ from drkit.failover.core.reverse import Reverse, reverse
 from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.groups.offsets import (
     Writes,
+    committed_in,
     partition_of,
     positions_from_json,
     positions_to_json,
@@ -35,8 +34,7 @@ from drkit.failover.returning.deciding import decided
 from drkit.failover.returning.scope import not_returned
 from drkit.flow_state.producer_ids import own_ids, renew_live_id
 from drkit.flow_state.records import ProducerIdsRecord, PromotionRecord, RoleRecord
-from drkit.kafka.groups.requests import Groups, failure
-from drkit.kafka.raw import RawCluster, ask_once
+from drkit.kafka.raw import ask_once
 from drkit.kafka.transactions import new_producer_id
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import OffsetMark, StoredOffset
@@ -48,7 +46,7 @@ PRODUCER: Final = "producer"
 
 
 class DemoteStep(Step):
-    """See the module."""
+    """DEMOTE: makes the old primary passive, and marks the positions of its groups."""
 
     name = StepName.DEMOTE
 
@@ -84,7 +82,7 @@ class DemoteStep(Step):
         return StepResult({"passive": len(context.scope.topics)})
 
     def undo(self, context: Context) -> StepResult:
-        """Roles and positions are put back. Those of topics that the reverse flow may copy already stay."""
+        """Restore roles and positions, except of topics that the reverse flow may copy already."""
         effects, notes = context.effects(self.name), []
         if not effects:
             return StepResult()
@@ -94,9 +92,9 @@ class DemoteStep(Step):
         with reverse(context) as back:
             if GROUPS in effects:
                 before = {
-                    g: mine
+                    g: positions
                     for g, p in effects[GROUPS]["intent"].get("before", {}).items()
-                    if (mine := {at: v for at, v in p.items() if partition_of(at).topic in left})
+                    if (positions := {tp: v for tp, v in p.items() if partition_of(tp).topic in left})
                 }
                 number = ask_once(
                     back.target, "return", lambda c: restore(c, back.flow.source, before),
@@ -119,10 +117,10 @@ class DemoteStep(Step):
         known = intent_of(context, self.name, ROLES)
         if known is None:
             roles = back.state.all(RoleRecord)
-            mine = {t: roles[t] for t in context.scope.topics.values() if t in roles}
+            own = {t: roles[t] for t in context.scope.topics.values() if t in roles}
             promotion = back.state.get(PromotionRecord)
             known = {
-                "roles": {t: r.to_json() for t, r in mine.items()},
+                "roles": {t: r.to_json() for t, r in own.items()},
                 "promotion": promotion.to_json() if promotion is not None else None,
             }
         with context.effect(self.name, ROLES, **known) as outcome:
@@ -149,65 +147,56 @@ class DemoteStep(Step):
         with context.effect(self.name, GROUPS, **known) as outcome:
             writes = positions_from_json(known["positions"])
             failed = ask_once(back.target, "return", lambda c: write(c, writes), what="mark positions")
-            outcome["failed"] = some = [
-                f"{g} {at}: {why}" for g, p in failed.items() for at, why in p.items()
+            outcome["failed"] = errors = [
+                f"{g} {tp}: {reason}" for g, p in failed.items() for tp, reason in p.items()
             ]
-        if some:
-            raise Failed("group_positions_not_stored", where=context.flow.source, evidence=first_of(some))
+        if errors:
+            raise Failed("group_positions_not_stored", where=context.flow.source, evidence=first_of(errors))
         context.tell(StepProgress(self.name, f"{counted(len(writes), 'group', 'is')} marked"))
 
     def _positions(self, context: Context, back: Reverse) -> dict[str, Any]:
-        places = scope_positions(context, context.source())
-        void, cuts = _without_places(context), cuts_of(context)
-
-        async def stored(cluster: RawCluster) -> dict[str, dict[Any, StoredOffset]]:
-            asked = Groups(cluster)
-            accepts = back.flow.group_filter.accepts
-            names = [g for g, x in (await asked.listed()).items() if is_consumer(x) and accepts(g)]
-            found: dict[str, dict[Any, StoredOffset]] = {}
-            for group, answer in (await asked.committed(sorted(names))).items():
-                if answer.value is None:  # without a mark its position would be taken for a new commit
-                    raise failure(answer.error, f"read the offsets of the group {group}", cluster.alias)
-                mine = ((at, o) for at, o in answer.value.items() if at.topic in context.scope.topics)
-                found[group] = {at: StoredOffset(*o) for at, o in mine}
-            return found
-
-        now = context.wall()
-        wanted: Writes = {}
+        positions = scope_positions(context, context.source())
+        void, cuts, now = _without_places(context), cuts_of(context), context.wall()
+        # All groups, or an error: a position without a mark would be taken for a new commit.
+        committed = ask_once(
+            back.target, "return", lambda c: committed_in(c, back.flow, context.scope.topics),
+            what="read positions",
+        )  # fmt: skip
+        marked: Writes = {}
         before: Writes = {}
         kept: dict[str, dict[str, int]] = {}
         left = []
-        for group, offsets in ask_once(back.target, "return", stored, what="read positions").items():
-            for at, offset in offsets.items():
-                mark, place = offset.mark, places.get(at)
+        for group, offsets in committed.items():
+            for tp, offset in offsets.items():
+                mark, position = offset.mark, positions.get(tp)
                 if mark is not None and mark.source == back.flow.source:
                     continue
-                there = place.forward(offset.offset) if isinstance(place, PartitionPosition) else None
+                there = position.forward(offset.offset) if isinstance(position, PartitionPosition) else None
                 if isinstance(there, Exact):
                     upstream = there.offset
-                elif at in void:
-                    upstream = _of_void(place, offset.offset, cuts.get(at, 0))
+                elif tp in void:
+                    upstream = _of_void(position, offset.offset, cuts.get(tp, 0))
                 else:
-                    left.append(f"{group} {at} at {offset.offset}")
-                    kept.setdefault(group, {})[str(at)] = offset.offset
+                    left.append(f"{group} {tp} at {offset.offset}")
+                    kept.setdefault(group, {})[str(tp)] = offset.offset
                     continue
                 text = OffsetMark(back.flow.source, upstream, offset.offset, now).text()
-                wanted.setdefault(group, {})[at] = StoredOffset(offset.offset, text)
-                before.setdefault(group, {})[at] = offset
+                marked.setdefault(group, {})[tp] = StoredOffset(offset.offset, text)
+                before.setdefault(group, {})[tp] = offset
         return {
-            "positions": positions_to_json(wanted), "before": positions_to_json(before), "left": left,
+            "positions": positions_to_json(marked), "before": positions_to_json(before), "left": left,
             "kept": kept,
         }  # fmt: skip
 
 
 def intent_of(context: Context, step: StepName, name: str) -> dict[str, Any] | None:
-    """Return the details of an effect that an earlier process began; None: none did."""
-    found = context.effects(step).get(name)
-    return found["intent"] if found is not None else None
+    """Return the details of an effect that an earlier process began, or None."""
+    effect = context.effects(step).get(name)
+    return effect["intent"] if effect is not None else None
 
 
 def _without_places(context: Context) -> set[TopicPartition]:
-    """The partitions that BEGIN empties, or whose tail it appends: a tail's positions have no counterpart."""
+    """Return partitions that BEGIN empties or whose tail it appends: positions have no counterpart."""
     return {
         TopicPartition(topic, p)
         for topic, decision in decided(context).items()
@@ -216,8 +205,8 @@ def _without_places(context: Context) -> set[TopicPartition]:
     }
 
 
-def _of_void(place: object, offset: int, cut: int) -> int:
-    """Where a group continues on the new primary if its position on the old one has no counterpart there."""
-    if not isinstance(place, PartitionPosition) or place.frontier is None:
+def _of_void(position: object, offset: int, cut: int) -> int:
+    """Return the new primary's offset for a position that has no counterpart there."""
+    if not isinstance(position, PartitionPosition) or position.frontier is None:
         return 0
-    return cut if offset >= place.frontier else 0
+    return cut if offset >= position.frontier else 0

@@ -36,49 +36,49 @@ _NAME_DIGITS: Final = 8
 
 
 class ExportStep(Step):
-    """See the module."""
+    """EXPORT: writes the records that only the old primary has to files."""
 
     name = StepName.EXPORT
 
     def plan(self, context: Context) -> list[StepEffect]:
-        found = tails_of(context)
-        if not found:
+        tails = tails_of(context)
+        if not tails:
             return []
-        to = _place(context, found)
-        records = sum(u.tail.records for u in found)
+        to = _place(context, tails)
+        records = sum(u.tail.records for u in tails)
         return [StepEffect(f"export {counted(records, 'record')}", to, "and read them back")]
 
     def run(self, context: Context) -> StepResult:
-        found = tails_of(context)
-        if not found:
+        unsound = tails_of(context)
+        if not unsound:
             return StepResult()
-        to, tails = _place(context, found), self._ranges(context, found)
+        to, tails = _place(context, unsound), self._ranges(context, unsound)
         request = context.request
         # Another folder where the ends have changed since.
         digest = hashlib.sha256("\n".join(map(str, sorted(tails))).encode()).hexdigest()
-        wanted = ExportRequest(
+        export = ExportRequest(
             to, f"{context.run_id}-{digest[:_NAME_DIGITS]}",
             request.export_format or ExportFormat.PARQUET.value,
-            terms=terms_of(context, {u.at.topic for u in found}),
+            terms=terms_of(context, {u.at.topic for u in unsound}),
         )  # fmt: skip
-        spans = {str(u.at): list(u.span) for u in found}
-        with context.effect(self.name, EXPORT, to=to, run=wanted.run_id, spans=spans) as outcome:
-            skip = copied_back(context, (u.tail for u in found))
-            with _elsewhere(), way_out(partial(of_new, context)):
+        spans = {str(u.at): list(u.span) for u in unsound}
+        with context.effect(self.name, EXPORT, to=to, run=export.run_id, spans=spans) as outcome:
+            skip = copied_back(context, (u.tail for u in unsound))
+            with _name_another_place(), way_out(partial(of_new, context)):
                 done = export_tails(
-                    context.settings, context.flow, wanted, tails, skip, partial(_told, context)
+                    context.settings, context.flow, export, tails, skip, partial(_report, context)
                 )
-            refuse_lacking(found, done)
+            refuse_lacking(unsound, done)
             outcome |= {"manifest": done.path, "sha256": done.sha256}
         with context.effect(self.name, NOTED, **outcome):
-            self._note(context, found, done)
+            self._note(context, unsound, done)
         records = sum(p.records for p in done.manifest.partitions)
         note = f"{counted(records, 'record')} that only {context.flow.source} has: {done.path}"
         evidence = {"manifest": done.path, "sha256": done.sha256, "records": records, "spans": spans}
         return StepResult(evidence, (note,))
 
     def undo(self, context: Context) -> StepResult:
-        """The files stay."""
+        """Report that the files stay."""
         effect = context.effects(self.name).get(EXPORT)
         manifest = ((effect or {}).get("result") or {}).get("manifest")
         if not manifest:
@@ -89,23 +89,23 @@ class ExportStep(Step):
         )
         return StepResult({"pending": note}, (note,))
 
-    def _ranges(self, context: Context, found: Sequence[NeedsMethod]) -> list[TailRange]:
+    def _ranges(self, context: Context, unsound: Sequence[NeedsMethod]) -> list[TailRange]:
         source = context.source()
         topics: dict[str, Any] = context.run(all_topics, source) if source is not None else {}
         return [
             TailRange(u.at.topic, topics[u.at.topic].topic_id, u.at.partition, *u.span)
-            for u in found
+            for u in unsound
             if u.at.topic in topics
         ]
 
-    def _note(self, context: Context, found: Sequence[NeedsMethod], done: Exported) -> None:
-        for topic in sorted({u.at.topic for u in found}):
-            mine = [u for u in found if u.at.topic == topic]
+    def _note(self, context: Context, unsound: Sequence[NeedsMethod], done: Exported) -> None:
+        for topic in sorted({u.at.topic for u in unsound}):
+            own = [u for u in unsound if u.at.topic == topic]
             record = TailRecord(
                 run_id=context.run_id,
                 at_ms=context.wall(),
-                records=sum(u.tail.records for u in mine),
-                spans={u.at.partition: u.span for u in mine},
+                records=sum(u.tail.records for u in own),
+                spans={u.at.partition: u.span for u in own},
                 manifest=done.path,
                 sha256=done.sha256,
             )
@@ -114,26 +114,26 @@ class ExportStep(Step):
 
 
 def tails_of(context: Context) -> list[NeedsMethod]:
-    """The partitions with records that only the old primary has, as COMPARE has found them."""
+    """Return the partitions with records that only the old primary has, as found by COMPARE."""
     return [u for u in of_json(context.result(StepName.COMPARE).get("unsound", ())) if u.has_tail]
 
 
-def _place(context: Context, found: Sequence[NeedsMethod]) -> str:
+def _place(context: Context, unsound: Sequence[NeedsMethod]) -> str:
     if context.request.export_to:
         return context.request.export_to
-    records = sum(u.tail.records for u in found)
+    records = sum(u.tail.records for u in unsound)
     raise Refused(
         "export_place_missing",
         where=context.flow.source,
-        evidence=first_of(f"{u.at}: {counted(u.tail.records, 'record')} from {u.span[0]}" for u in found),
+        evidence=first_of(f"{u.at}: {counted(u.tail.records, 'record')} from {u.span[0]}" for u in unsound),
         records=counted(records, "record", "is"),
         command=retry_command(context, RunRequest(export_to=PLACE)),
     )
 
 
 @contextmanager
-def _elsewhere() -> Iterator[None]:
-    """Name the command that continues a run whose export failed, as where the disk is full."""
+def _name_another_place() -> Iterator[None]:
+    """Name the command that continues a run whose export failed, for example on a full disk."""
     try:
         yield
     except (RunLocked, ExportAltered):
@@ -144,17 +144,17 @@ def _elsewhere() -> Iterator[None]:
         raise
 
 
-def refuse_lacking(found: Sequence[NeedsMethod], done: Exported) -> None:
+def refuse_lacking(unsound: Sequence[NeedsMethod], done: Exported) -> None:
     """Refuse an export with fewer records than the comparison has counted."""
     there = {(p.topic, p.partition): p.records for p in done.manifest.partitions}
     lacking = [
-        f"{u.at}: {there.get((u.at.topic, u.at.partition), 0)} of {u.tail.records}" for u in found
+        f"{u.at}: {there.get((u.at.topic, u.at.partition), 0)} of {u.tail.records}" for u in unsound
         if there.get((u.at.topic, u.at.partition), 0) < u.tail.records
     ]  # fmt: skip
     if lacking:
         raise Refused("export_short", where=done.path, evidence=first_of(lacking), again=RETURN.resume)
 
 
-def _told(context: Context, line: str) -> None:
+def _report(context: Context, line: str) -> None:
     context.tell(StepProgress(StepName.EXPORT, line))
     context.journal.renew()

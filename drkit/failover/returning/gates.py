@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from drkit.checkpoints.other_groups import is_consumer
 from drkit.counted import counted, first_of
 from drkit.errors import Failed, Refused
 from drkit.export.check import check_files
@@ -19,6 +18,7 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.request import EVERY_TOPIC, Disposition, Method, RunRequest, choice_for
 from drkit.failover.core.reverse import reverse_flow
+from drkit.failover.groups.offsets import Positions, committed_in
 from drkit.failover.loss.findings import CopyFate, DivergenceState
 from drkit.failover.loss.log_cursor import first_record
 from drkit.failover.loss.new_primary import emptied_before
@@ -29,8 +29,6 @@ from drkit.failover.returning.compare import NeedsMethod, cuts_of
 from drkit.failover.returning.scope import pairs
 from drkit.flow_state.records import IncompleteRecord
 from drkit.kafka.admin import Cluster
-from drkit.kafka.groups.requests import Groups, failure
-from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import EARLIEST, listed, metadata
 from drkit.kafka.topics import describe_topics, topic_configs
 from drkit.model import TopicPartition
@@ -40,15 +38,15 @@ from drkit.topology.topic_configs import is_compacted
 Methods = Mapping[TopicPartition, Method]
 
 
-def refuse_keep(context: Context, found: Mapping[TopicPartition, NeedsMethod], methods: Methods) -> None:
-    """Refuse the method keep where a tail cannot become part of both logs. Raises Refused or DrkitError."""
-    kept = sorted(at for at, m in methods.items() if m is Method.KEEP)
-    topics = sorted({at.topic for at in kept})
+def refuse_keep(context: Context, unsound: Mapping[TopicPartition, NeedsMethod], methods: Methods) -> None:
+    """Refuse the method keep where a tail cannot become part of both logs. Raises Refused, DrkitError."""
+    kept = sorted(tp for tp, m in methods.items() if m is Method.KEEP)
+    topics = sorted({tp.topic for tp in kept})
     if not kept:
         return
-    _refuse_unclear(context, found, methods, topics)
+    _refuse_unclear(context, unsound, methods, topics)
     chosen = {t: choice_for(context.request.dispositions, t) for t in topics}
-    others = [t for t, said in chosen.items() if said not in {None, Disposition.REPLAY}]
+    others = [t for t, disposition in chosen.items() if disposition not in {None, Disposition.REPLAY}]
     if others:
         raise Refused(
             "keep_contradicts",
@@ -62,19 +60,19 @@ def refuse_keep(context: Context, found: Mapping[TopicPartition, NeedsMethod], m
 
 
 def _refuse_unclear(
-    context: Context, found: Mapping[TopicPartition, NeedsMethod], methods: Methods, topics: Collection[str]
+    context: Context, unsound: Mapping[TopicPartition, NeedsMethod], methods: Methods, topics: Collection[str]
 ) -> None:
     """Refuse topics with a partition that has anything but a tail after a proven beginning."""
     wrong = []
-    for at, method in sorted(methods.items()):
-        if at.topic not in topics or (method is Method.DELTA and at not in found):
+    for tp, method in sorted(methods.items()):
+        if tp.topic not in topics or (method is Method.DELTA and tp not in unsound):
             continue
         if method is not Method.KEEP:
-            wrong.append(f"{at}: it is younger than the failover")
-        elif (known := context.state.get(IncompleteRecord, at.topic)) and at.partition in known.emptied:
-            wrong.append(f"{at}: the return {known.run_id}, which was aborted, has emptied it")
-        elif why := found[at].why_not_kept:
-            wrong.append(f"{at}: {why}")
+            wrong.append(f"{tp}: it is younger than the failover")
+        elif (known := context.state.get(IncompleteRecord, tp.topic)) and tp.partition in known.emptied:
+            wrong.append(f"{tp}: the return {known.run_id}, which was aborted, has emptied it")
+        elif reason := unsound[tp].why_not_kept:
+            wrong.append(f"{tp}: {reason}")
     if wrong:
         raise Refused(
             "keep_unproven",
@@ -93,8 +91,8 @@ def refuse_compacted(context: Context, topics: Collection[str]) -> None:
     policies = topic_configs(context.target_admin(), names)
     wrong = {names[t] for t, c in policies.items() if is_compacted(c)}
     if context.source() is not None:
-        theirs = topic_configs(Cluster.connect(context.source_settings), topics)
-        wrong |= {t for t, c in theirs.items() if is_compacted(c)}
+        old_policies = topic_configs(Cluster.connect(context.source_settings), topics)
+        wrong |= {t for t, c in old_policies.items() if is_compacted(c)}
     if wrong:
         raise Refused(
             "keep_compacted",
@@ -115,14 +113,14 @@ def with_rebuild(context: Context, topic: str, more: RunRequest = NOTHING) -> st
 
 def _refuse_unfinished(context: Context, kept: Sequence[TopicPartition]) -> None:
     """Refuse a second tail before the copy had passed an earlier one."""
-    positions = positions_of(context, [context.known.pair(*at) for at in kept])
+    positions = positions_of(context, [context.known.pair(*tp) for tp in kept])
     wrong = []
-    for at in kept:
-        place = positions[at]
-        if isinstance(place, PartitionPosition) and place.crossings:
-            end = place.crossings[-1].source_end
-            if place.frontier is None or place.frontier < end:
-                wrong.append(f"{at}: copied up to {place.frontier}, a tail was kept up to {end}")
+    for tp in kept:
+        position = positions[tp]
+        if isinstance(position, PartitionPosition) and position.crossings:
+            end = position.crossings[-1].source_end
+            if position.frontier is None or position.frontier < end:
+                wrong.append(f"{tp}: copied up to {position.frontier}, a tail was kept up to {end}")
     if wrong:
         raise Refused(
             "keep_after_kept",
@@ -156,30 +154,30 @@ _NOTHING_COPIED: Final = frozenset({DivergenceState.GONE, DivergenceState.RECREA
 
 
 def refuse_methods(context: Context, found: Iterable[NeedsMethod], methods: Methods) -> None:
-    """Refuse methods that cannot be used now. Raises Refused; DrkitError: the new primary is silent."""
+    """Refuse methods that cannot be used now. Raises Refused, or DrkitError if a cluster is silent."""
     unsound = {u.at: u for u in found}
     old, new = context.flow.source, context.flow.target
-    if more := sorted(str(at) for at, u in unsound.items() if u.tail.found is DivergenceState.MORE):
+    if more := sorted(str(tp) for tp, u in unsound.items() if u.tail.found is DivergenceState.MORE):
         retry, flow = retry_command(context), context.flow.name
         raise Refused(
             "fewer_partitions", where=old, evidence=first_of(more), target=new, command=retry, flow=flow
         )
     refuse_keep(context, unsound, methods)
-    if delta := {at: f"{at}: {unsound[at].why}" for at, m in sorted(methods.items()) if m is Method.DELTA}:
+    if delta := {tp: f"{tp}: {unsound[tp].why}" for tp, m in sorted(methods.items()) if m is Method.DELTA}:
         command = retry_command(context, _rebuilt(delta))
         raise Refused("delta_out_of_order", where=old, evidence=first_of(delta.values()), command=command)
-    trimmed = {at for at, m in methods.items() if m is Method.TRIM}
+    trimmed = {tp for tp, m in methods.items() if m is Method.TRIM}
     # Where clients began to write is unknown in a copy that has lost records.
-    regressed = (at for at, u in sorted(unsound.items()) if u.tail.copy is CopyFate.REGRESSED)
-    if short := [at for at in regressed if at in trimmed]:
+    regressed = (tp for tp, u in sorted(unsound.items()) if u.tail.copy is CopyFate.REGRESSED)
+    if short := [tp for tp in regressed if tp in trimmed]:
         command = retry_command(context, _rebuilt(short))
         raise Refused(
             "new_primary_lost_records", where=new, evidence=first_of(map(str, short)), command=command
         )
-    emptied = {at: m for at, m in methods.items() if m.empties}
+    emptied = {tp: m for tp, m in methods.items() if m.empties}
     if not emptied:
         return
-    refuse_other_flows(context, {at.topic for at in emptied})
+    refuse_other_flows(context, {tp.topic for tp in emptied})
     if trimmed:
         _refuse_trim(context, trimmed)
     refuse_lost_history(context, unsound.values(), emptied)
@@ -187,7 +185,7 @@ def refuse_methods(context: Context, found: Iterable[NeedsMethod], methods: Meth
 
 def _refuse_trim(context: Context, trimmed: set[TopicPartition]) -> None:
     """Refuse to lose the only value of a key, or the position of a group that is before the cut."""
-    names = {context.scope.topics[at.topic]: at.topic for at in trimmed}
+    names = {context.scope.topics[tp.topic]: tp.topic for tp in trimmed}
     configs = topic_configs(context.target_admin(), names)
     if compacted := sorted({names[t] for t, c in configs.items() if is_compacted(c)}):
         hint = retry_command(context, RunRequest(methods={compacted[0]: Method.REBUILD}))
@@ -203,22 +201,22 @@ def _refuse_trim(context: Context, trimmed: set[TopicPartition]) -> None:
 
 
 def refuse_keep_of_gone(context: Context, lost: Collection[str], methods: Methods) -> None:
-    """Refuse the method keep for topics of `lost`, of which a part is gone. Raises Refused."""
-    if wrong := sorted({at.topic for at, m in methods.items() if m is Method.KEEP and at.topic in lost}):
+    """Refuse to keep a tail of `lost` topics: a part of it is gone. Raises Refused."""
+    if wrong := sorted({tp.topic for tp, m in methods.items() if m is Method.KEEP and tp.topic in lost}):
         first = wrong[0]
         rebuilt = RunRequest(methods={first: Method.REBUILD}, dispositions={first: Disposition.REPLAY})
         hint = retry_command(context, rebuilt)
         raise Refused("keep_lost_records", where=context.flow.source, evidence=first_of(wrong), hint=hint)
 
 
-def _rebuilt(some: Iterable[TopicPartition]) -> RunRequest:
-    return RunRequest(methods=dict.fromkeys(sorted({at.topic for at in some}), Method.REBUILD))
+def _rebuilt(partitions: Iterable[TopicPartition]) -> RunRequest:
+    return RunRequest(methods=dict.fromkeys(sorted({tp.topic for tp in partitions}), Method.REBUILD))
 
 
 def refuse_lagging_replicas(context: Context, topics: Collection[str]) -> None:
     """Refuse to empty while the new primary, which has the only copy then, has a replica out of sync.
 
-    What the old primary has is kept and exported all the same: only what follows a decision waits for it.
+    What the old primary has is kept and exported all the same: only the steps after a decision wait.
 
     :raises DrkitError: the new primary does not answer
     """
@@ -236,29 +234,28 @@ def refuse_lagging_replicas(context: Context, topics: Collection[str]) -> None:
 
 
 def early_groups(context: Context, trimmed: Iterable[TopicPartition]) -> list[str]:
-    """Return groups on the new primary that have not read up to the cut. Raises DrkitError: no answer."""
+    """Return groups that have not read up to the cut. Raises DrkitError if the new primary is silent."""
     return list(_early(context, set(trimmed)).values())
 
 
 def _early(context: Context, trimmed: set[TopicPartition]) -> dict[GroupAt, str]:
     cuts = cuts_of(context)
-    names = {context.scope.topics[at.topic]: at.topic for at in trimmed}
-    found: list[GroupAt] = context.run(positions_at, context, context.target, names)
-    early = (g for g in found if g.at in trimmed and g.offset < cuts[g.at])
+    names = {context.scope.topics[tp.topic]: tp.topic for tp in trimmed}
+    early = (g for g in _positions_in(context, names) if g.at in trimmed and g.offset < cuts[g.at])
     return {g: f"{g.group} at {g.offset} of {g.target}, clients began at {cuts[g.at]}" for g in early}
 
 
 def late_groups(context: Context, kept: Iterable[TopicPartition]) -> list[str]:
-    """Groups on the new primary that have read what clients wrote since, and where they are.
+    """Return the groups on the new primary that have read what clients wrote since, with their offsets.
 
     Until they have read the tail that is appended after it they have no position on the old primary.
 
     :raises DrkitError: the new primary does not answer
     """
-    cuts, some = cuts_of(context), set(kept)
-    names = {context.scope.topics[at.topic]: at.topic for at in some}
-    found: list[GroupAt] = context.run(positions_at, context, context.target, names)
-    return [f"{g.group} at {g.offset} of {g.target}" for g in found if g.at in some and g.offset > cuts[g.at]]
+    cuts, partitions = cuts_of(context), set(kept)
+    names = {context.scope.topics[tp.topic]: tp.topic for tp in partitions}
+    late = (g for g in _positions_in(context, names) if g.at in partitions and g.offset > cuts[g.at])
+    return [f"{g.group} at {g.offset} of {g.target}" for g in late]
 
 
 class GroupAt(NamedTuple):
@@ -270,33 +267,26 @@ class GroupAt(NamedTuple):
     offset: int
 
 
-async def positions_at(context: Context, target: RawCluster, names: Mapping[str, str]) -> list[GroupAt]:
-    """The committed offsets of all groups that the reverse flow translates, in some topics.
+def _positions_in(context: Context, names: Mapping[str, str]) -> list[GroupAt]:
+    """Return the committed offsets of all groups that the reverse flow translates, in some topics.
 
     :param names: topic of the new primary → of the old one
-    :raises DrkitError: the new primary does not answer
     """
-    asked = Groups(target)
-    accepts = reverse_flow(context).group_filter.accepts
-    groups = sorted(g for g, x in (await asked.listed()).items() if is_consumer(x) and accepts(g))
-    found = []
-    for group, answer in (await asked.committed(groups)).items():
-        if answer.value is None:
-            raise failure(answer.error, f"read the offsets of the group {group}", target.alias)
-        for at, offset in sorted(answer.value.items()):
-            if at.topic in names:
-                here = TopicPartition(names[at.topic], at.partition)
-                found.append(GroupAt(group, at, here, offset.offset))
-    return found
+    committed: Positions = context.run(committed_in, context.target, reverse_flow(context), names)
+    return [
+        GroupAt(group, target, TopicPartition(names[target.topic], target.partition), stored.offset)
+        for group, offsets in committed.items()
+        for target, stored in sorted(offsets.items())
+    ]
 
 
-def refuse_lost_history(context: Context, found: Iterable[NeedsMethod], methods: Methods) -> None:
+def refuse_lost_history(context: Context, unsound: Iterable[NeedsMethod], methods: Methods) -> None:
     """Refuse to rebuild from a log that begins later than the old primary's, unless given up by name."""
-    never = {u.at for u in found if u.tail.found in _NOTHING_COPIED}
-    rebuilt = {at for at, m in methods.items() if m is Method.REBUILD and at not in never}
+    never = {u.at for u in unsound if u.tail.found in _NOTHING_COPIED}
+    rebuilt = {tp for tp, m in methods.items() if m is Method.REBUILD and tp not in never}
     given_up = set(context.request.give_up_history)
-    asked = {at for at in rebuilt if not given_up & {at.topic, EVERY_TOPIC}}
-    lost = [f"{at}: {n} offsets" for at, n in _lost_history(context, asked)] if asked else []
+    checked = {tp for tp in rebuilt if not given_up & {tp.topic, EVERY_TOPIC}}
+    lost = [f"{tp}: {n} offsets" for tp, n in _lost_history(context, checked)] if checked else []
     if lost:
         raise Refused(
             "rebuild_loses_history",
@@ -307,19 +297,19 @@ def refuse_lost_history(context: Context, found: Iterable[NeedsMethod], methods:
 
 
 def _lost_history(context: Context, rebuilt: set[TopicPartition]) -> Iterator[tuple[TopicPartition, int]]:
-    """Partitions of the old primary with copied records that the new primary does not have any more."""
+    """Yield old partitions with copied records that the new primary has removed, and how many offsets."""
     source = context.source()
-    wanted = [p for p in pairs(context) if p.source in rebuilt]
+    copies = [p for p in pairs(context) if p.source in rebuilt]
     if source is None:
         return
-    theirs = context.run(metadata, source, sorted({w.source.topic for w in wanted}))
-    starts = context.run(listed, source, theirs, [w.source for w in wanted], EARLIEST)
-    ours = context.run(metadata, context.target, sorted({w.target.topic for w in wanted}))
-    began = context.run(listed, context.target, ours, [w.target for w in wanted], EARLIEST)
-    positions = positions_of(context, wanted)
-    risen = emptied_before(context, {t: found.topic_id for t, found in theirs.items()})
-    for w in wanted:
-        place = positions[w.source]
+    old_topics = context.run(metadata, source, sorted({w.source.topic for w in copies}))
+    starts = context.run(listed, source, old_topics, [w.source for w in copies], EARLIEST)
+    new_topics = context.run(metadata, context.target, sorted({w.target.topic for w in copies}))
+    began = context.run(listed, context.target, new_topics, [w.target for w in copies], EARLIEST)
+    positions = positions_of(context, copies)
+    risen = emptied_before(context, {t: topic.topic_id for t, topic in old_topics.items()})
+    for w in copies:
+        known = positions[w.source]
         if w.target not in began:
             raise Failed(
                 "new_start_unknown",
@@ -327,13 +317,13 @@ def _lost_history(context: Context, rebuilt: set[TopicPartition]) -> Iterator[tu
                 evidence="its leader does not answer",
                 hint=retry_command(context),
             )
-        if not isinstance(place, PartitionPosition) or w.source not in starts or not len(place.segments):
+        if not isinstance(known, PartitionPosition) or w.source not in starts or not len(known.segments):
             continue
-        first = place.backward(began[w.target])
+        first = known.backward(began[w.target])
         if not isinstance(first, Exact):
             continue
         # What an earlier return has deleted there, and a crash brought back, was given up or copied again.
         begins = max(starts[w.source], risen.get(w.source, 0))
-        span = (begins, min(first.offset, place.frontier or 0))
+        span = (begins, min(first.offset, known.frontier or 0))
         if span[0] < span[1] and context.run(first_record, source, w.source, span) is not None:
             yield w.source, span[1] - span[0]

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
-from drkit.checkpoints.other_groups import is_consumer
 from drkit.counted import first_of
 from drkit.errors import Failed, Refused
 from drkit.export.check import hash_topic, listed_manifest
@@ -17,6 +16,7 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.request import Disposition, Method, RunRequest
 from drkit.failover.core.reverse import reverse_flow
+from drkit.failover.groups.offsets import Positions, committed_in
 from drkit.failover.old_primary.altered import of_own, way_out
 from drkit.failover.old_primary.fence import not_answering
 from drkit.failover.old_primary.readers import refuse_readers
@@ -26,22 +26,19 @@ from drkit.failover.returning.exporting import tails_of
 from drkit.failover.returning.gates import refuse_lagging_replicas, refuse_lost_history
 from drkit.failover.returning.scope import pairs
 from drkit.flow_state.records import TailRecord
-from drkit.kafka.groups.requests import Groups, failure
-from drkit.kafka.raw import RawCluster
 from drkit.model import TopicPartition
-from drkit.offsets.group_guard import StoredOffset
 from drkit.status.lag.source import Ends
 
 _ABORT: Final = f"begin again: {RETURN.abort}"
 
 
 class PreDeleteChecks:
-    """The checks before the first change of a topic on the old primary. One for each run of BEGIN."""
+    """Checks before the first change of a topic on the old primary; one object for each run of BEGIN."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._manifest: Manifest | None = None
-        """Of the export; its files were all there when it was read."""
+        """The export's manifest, read when all of its files were there."""
 
     def standing(self, topics: Collection[str]) -> None:
         """Refuse topics of the old primary that are not what COMPARE saw.
@@ -61,13 +58,13 @@ class PreDeleteChecks:
         context = self._context
         before = context.result(StepName.COMPARE)
         source = context.source(0.0)
-        seen: tuple[dict[Any, Ends], dict[str, UUID]] = (
+        answer: tuple[dict[Any, Ends], dict[str, UUID]] = (
             context.run(ends_now, source, topics) if source is not None else ({}, {})
         )
-        ends, ids = seen
-        known = {at: end for at, end in before.get("ends", {}).items() if at.rpartition("-")[0] in topics}
-        now = {str(at): e.end for at, e in ends.items()}
-        silent = [at for at in sorted(known.keys() - now) if source is None or at.rpartition("-")[0] in ids]
+        ends, ids = answer
+        known = {tp: end for tp, end in before.get("ends", {}).items() if tp.rpartition("-")[0] in topics}
+        now = {str(tp): e.end for tp, e in ends.items()}
+        silent = [tp for tp in sorted(known.keys() - now) if source is None or tp.rpartition("-")[0] in ids]
         if silent:
             raise Failed(
                 "old_change_unknown",
@@ -75,9 +72,9 @@ class PreDeleteChecks:
                 evidence=f"no answer about {first_of(silent)}",
                 command=RETURN.command,
             )
-        wrong = [f"{at}: ended at {known.get(at)}, now at {now.get(at)}" for at in sorted({*known, *now})
-                 if known.get(at, 0) != now.get(at)]  # fmt: skip
-        wrong += [f"{at}: a transaction is open" for at, e in sorted(ends.items()) if e.held_offsets]
+        wrong = [f"{tp}: ended at {known.get(tp)}, now at {now.get(tp)}" for tp in sorted({*known, *now})
+                 if known.get(tp, 0) != now.get(tp)]  # fmt: skip
+        wrong += [f"{tp}: a transaction is open" for tp, e in sorted(ends.items()) if e.held_offsets]
         old_ids = before.get("ids", {})
         wrong += [f"{t}: made anew" for t, i in sorted(ids.items()) if t in old_ids and old_ids[t] != str(i)]
         if wrong:
@@ -91,16 +88,16 @@ class PreDeleteChecks:
         Its log ends where it did (:meth:`standing`), so what begins before the tail has all of it.
 
         :param kept: partitions of the old primary
-        :raises Refused: one begins behind the first record of its tail, or does not tell
+        :raises Refused: one begins behind the first record of its tail, or does not answer
         """
         context, source = self._context, self._context.source(0.0)
         if not kept:
             return
         ends: dict[TopicPartition, Ends] = (
-            context.run(ends_now, source, {at.topic for at in kept})[0] if source is not None else {}
+            context.run(ends_now, source, {tp.topic for tp in kept})[0] if source is not None else {}
         )
         firsts = {u.at: u.span[0] for u in tails_of(context)}
-        if wrong := not_whole({at: firsts.get(at) for at in kept}, {at: e.start for at, e in ends.items()}):
+        if wrong := not_whole({tp: firsts.get(tp) for tp in kept}, {tp: e.start for tp, e in ends.items()}):
             topic = min(kept).topic
             rebuilt = RunRequest(
                 methods={topic: Method.REBUILD}, dispositions={topic: Disposition.REPLAY}, same="content"
@@ -114,12 +111,12 @@ class PreDeleteChecks:
             )
 
     def wanted(self, topics: Collection[str]) -> None:
-        """Refuse topics that the reverse flow would not copy, or from another topic. Raises Refused."""
+        """Refuse topics that the reverse flow excludes, or whose copy was recreated. Raises Refused."""
         refuse_unselected(self._context, topics)
         refuse_other_topics(self._context, topics)
 
     def unread(self, topics: Collection[str]) -> None:
-        """Refuse topics that a consumer reads there. Raises Refused; ClusterUnreachable: no answer."""
+        """Refuse topics with a consumer, which may be new. Raises Refused, or ClusterUnreachable."""
         context, source = self._context, self._context.source()
         if source is None:
             raise not_answering(context, retry_command(context))
@@ -141,21 +138,21 @@ class PreDeleteChecks:
             raise Refused(
                 "deleted_keys_return",
                 where=context.flow.source,
-                evidence=first_of(f"{topic}: {why}" for topic, why in sorted(gone.items())),
+                evidence=first_of(f"{topic}: {reason}" for topic, reason in sorted(gone.items())),
                 hint=f"{RETURN.abort}; then the next one rebuilds these topics",
             )
 
     def destroyable(self, topic: str, methods: Mapping[TopicPartition, Method]) -> None:
-        """Refuse to empty partitions of a topic of the old primary; what :meth:`standing` looks at besides.
+        """Refuse to empty partitions of a topic of the old primary; after :meth:`standing`.
 
         :param methods: of its partitions
-        :raises Refused: a consumer works there, its records are not saved as was noted, it is not decided,
+        :raises Refused: a consumer works there, the export is not as recorded, a decision is missing,
             the new primary would have fewer replicas than it should, or has lost what would be copied again
         """
         context = self._context
         context.state.load()
         self.unread((topic,))
-        context.run(_refuse_commits, context, context.source(), topic)
+        _refuse_commits(context, topic)
         self.saved(topic)
         refuse_lagging_replicas(context, (topic,))
         refuse_lost_history(context, tails_of(context), methods)
@@ -185,45 +182,43 @@ class PreDeleteChecks:
 
 
 def not_whole(firsts: Mapping[TopicPartition, int | None], starts: Mapping[TopicPartition, int]) -> list[str]:
-    """Partitions that do not begin at or before the first record of their tail. Pure.
+    """Return partitions that do not begin at or before the first record of their tail. Pure.
 
-    :param firsts: offset of that record; None: no tail is known
+    :param firsts: offset of that record, or None if no tail is known
     :param starts: where the partitions begin now
     """
     return [
-        f"{at}: its tail begins at {first}, the log at {starts.get(at)}"
-        for at, first in sorted(firsts.items())
-        if first is None or at not in starts or starts[at] > first
+        f"{tp}: its tail begins at {first}, the log at {starts.get(tp)}"
+        for tp, first in sorted(firsts.items())
+        if first is None or tp not in starts or starts[tp] > first
     ]
 
 
 def not_covered(tails: Collection[NeedsMethod], manifest: Manifest) -> list[str]:
-    """Tails of which an export does not have every offset. Pure."""
+    """Return the tails that an export does not hold in full. Pure."""
     ranges = {(p.topic, p.partition): (p.first, p.end) for p in manifest.partitions}
-    found = ((u, ranges.get((u.at.topic, u.at.partition))) for u in tails)
+    compared = ((u, ranges.get((u.at.topic, u.at.partition))) for u in tails)
     return [
-        f"{u.at}: {list(u.span)}, the export has {has and list(has)}" for u, has in found if has != u.span
+        f"{u.at}: {list(u.span)}, the export has {held and list(held)}"
+        for u, held in compared
+        if held != u.span
     ]
 
 
-async def _refuse_commits(context: Context, source: RawCluster, topic: str) -> None:
+def _refuse_commits(context: Context, topic: str) -> None:
     """Refuse commits of a group since DEMOTE: a consumer still works there."""
-    asked, accepts = Groups(source), reverse_flow(context).group_filter.accepts
-    names = sorted(g for g, x in (await asked.listed()).items() if is_consumer(x) and accepts(g))
+    committed: Positions = context.run(committed_in, context.source(), reverse_flow(context), {topic})
     kept: Mapping[str, Mapping[str, Any]] = context.result(StepName.DEMOTE).get("kept", {})
-    found = []
-    for group, answer in (await asked.committed(names)).items():
-        if answer.value is None:
-            raise failure(answer.error, f"read the offsets of the group {group}", source.alias)
-        for at, offset in sorted(answer.value.items()):
-            mark = StoredOffset(*offset).mark
-            if at.topic != topic or (mark is not None and mark.source == context.flow.target):
-                continue
-            if kept.get(group, {}).get(str(at)) != offset.offset:
-                found.append(f"{group} committed {offset.offset} of {at}")
-    if found:
+    commits = [
+        f"{group} committed {stored.offset} of {tp}"
+        for group, offsets in committed.items()
+        for tp, stored in sorted(offsets.items())
+        if (stored.mark is None or stored.mark.source != context.flow.target)
+        and kept.get(group, {}).get(str(tp)) != stored.offset
+    ]
+    if commits:
         raise Refused(
-            "group_committed_on_old", where=context.flow.source, evidence=first_of(found), abort=_ABORT
+            "group_committed_on_old", where=context.flow.source, evidence=first_of(commits), abort=_ABORT
         )
 
 

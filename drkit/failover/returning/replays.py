@@ -1,4 +1,4 @@
-"""The replay of exported records, planned: what it would append, and whether it may."""
+"""Plan the replay of exported records: what it would append, and why it would be refused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import Disposition, Method, RunRequest, choice_for
 from drkit.failover.loss.findings import DivergenceState
 from drkit.failover.old_primary.altered import of_earlier, of_own, way_out
-from drkit.failover.old_primary.emptied import effect_of
+from drkit.failover.old_primary.emptied import is_emptied
 from drkit.failover.old_primary.lost_tail import Gone, Saved, decided_earlier, given_up_of
 from drkit.failover.returning.compare import NeedsMethod
 from drkit.failover.returning.exporting import EXPORT, tails_of
@@ -29,20 +29,20 @@ from drkit.replay.progress import ReplayProgress
 from drkit.replay.run import Replayer, ReplayRequest
 from drkit.replay.tail import export_at
 
-_APPENDS: Final = (Disposition.REPLAY, Disposition.QUARANTINE)
+APPENDS: Final = (Disposition.REPLAY, Disposition.QUARANTINE)
 
 
 def of_own_export(context: Context, topics: Collection[str]) -> list[str]:
-    """Those of some topics whose records are appended from the export of this run.
+    """Return the topics whose records are appended from the export of this run.
 
-    The others have none there, or all of them are in an earlier export, about which this run decides.
+    The others have no records there, or an earlier export, about which this run decides, has all of them.
     """
     own = context.effects(StepName.EXPORT).get(EXPORT)
     with_tail = {u.at.topic for u in tails_of(context)}
-    mine = sorted(with_tail & set(topics))
+    own_topics = sorted(with_tail & set(topics))
     if own is None:  # in a rehearsal
-        return mine
-    return [t for t in mine if not decided_earlier(context, t, own["intent"]["run"])]
+        return own_topics
+    return [t for t in own_topics if not decided_earlier(context, t, own["intent"]["run"])]
 
 
 @contextmanager
@@ -54,24 +54,24 @@ def planned_replay(
     kept: bool = False,
     earlier: Saved | None = None,
 ) -> Iterator[tuple[Replayer, ReplayPlan]]:
-    """With the replay of the exported records of some topics, and its plan.
+    """Open a replay of the exported records of some topics, with its plan.
 
     :param kept: the old primary keeps their tails
-    :param earlier: an export that has what the old primary has lost since; None: that of this run
-    :raises Refused: the records may not be replayed there, it is not said what equal ones are, or a file of
-        the export is not what was written
+    :param earlier: an export of records that the old primary has lost since; None for that of this run
+    :raises Refused: the records may not be replayed there, the request does not define equal records, or a
+        file of the export is not what was written
     :raises DrkitError: the new primary does not answer, or refuses
     """
     if earlier is not None:
-        place = earlier.record.manifest, earlier.record.sha256
-        hint = partial(of_earlier, context, earlier.topic, place[0])
+        manifest = earlier.record.manifest, earlier.record.sha256
+        hint = partial(of_earlier, context, earlier.topic, manifest[0])
     else:
         exported = context.result(StepName.EXPORT)
-        place = exported["manifest"], exported["sha256"]
+        manifest = exported["manifest"], exported["sha256"]
         hint = partial(of_own, context, topics, begun=not kept)
     same = Same(context.request.same) if context.request.same else None
     with way_out(hint), _way_out_of_keep(context):
-        export = export_at(*place).of_topics(frozenset(topics))
+        export = export_at(*manifest).of_topics(frozenset(topics))
         export = export.kept() if kept else export
         request = ReplayRequest(export, same, to_quarantine=disposition is Disposition.QUARANTINE)
         context.state.load()
@@ -100,25 +100,25 @@ def tell_replay(context: Context, step: StepName, progress: ReplayProgress) -> N
     context.journal.renew()
 
 
-def refuse_dispositions(context: Context, found: Sequence[NeedsMethod], lost: Mapping[str, Gone]) -> None:
-    """Refuse to append what cannot be appended, or was given up. `lost`: what is gone, by topic.
+def refuse_dispositions(context: Context, unsound: Sequence[NeedsMethod], lost: Mapping[str, Gone]) -> None:
+    """Refuse to append records that cannot be appended, or were given up. `lost` has lost ones by topic.
 
-    Records of a topic that was recreated under the name of one that was copied may be anybody's, and no copy
-    of theirs is there to be compared with: a replay refuses their export. Where all records of a topic were
-    given up the choice would do nothing; one for every topic is for those that have other records.
+    Records of a topic that was recreated under the name of a copied one may have any origin, and there is no
+    copy to compare them with: a replay refuses their export. Where all records of a topic were given up, the
+    choice would do nothing; one for every topic is for those that have other records.
     """
-    dispositions, with_tail = context.request.dispositions, [u for u in found if u.has_tail]
+    dispositions, with_tail = context.request.dispositions, [u for u in unsound if u.has_tail]
     recreated = {u.at.topic for u in with_tail if u.tail.found is DivergenceState.RECREATED}
     if wrong := sorted(t for t in recreated if choice_for(dispositions, t) == Disposition.REPLAY):
         command = retry_command(context, RunRequest(dispositions={wrong[0]: Disposition.QUARANTINE}))
         raise Refused(
             "replay_recreated", where=context.flow.source, evidence=first_of(wrong), command=command
         )
-    asked = {t: said for t, said in dispositions.items() if said in _APPENDS}
+    appended = {t: disposition for t, disposition in dispositions.items() if disposition in APPENDS}
     others = {u.at.topic for u in with_tail} | {t for t, g in lost.items() if g.exported}
-    for topic in sorted((asked.keys() & context.scope.topics.keys()) - others):
+    for topic in sorted((appended.keys() & context.scope.topics.keys()) - others):
         if ended := given_up_of(context, topic):
-            raise _refused_given_up(context, topic, ended, asked[topic])
+            raise _refused_given_up(context, topic, ended, appended[topic])
 
 
 def _refused_given_up(context: Context, topic: str, ended: list[Unreplayed], disposition: str) -> Refused:
@@ -141,20 +141,20 @@ def _refused_given_up(context: Context, topic: str, ended: list[Unreplayed], dis
 
 def _given_up(record: UnreplayedRecord) -> str:
     when = "" if record.ended_ms is None else f" at {utc(record.ended_ms)}"
-    by, why = record.by or "an unknown person", record.reason or "no reason is on record"
-    return f"{counted(record.records, 'record')} of {record.manifest} given up by {by}{when}: {why}"
+    by, reason = record.by or "an unknown person", record.reason or "no reason is on record"
+    return f"{counted(record.records, 'record')} of {record.manifest} given up by {by}{when}: {reason}"
 
 
 def refuse_replays(
     context: Context, chosen: Mapping[str, Mapping[str, Any]], lost: Mapping[str, Gone]
 ) -> list[str]:
-    """Refuse what could not be replayed later, while everything is where it was; return what to know of it.
+    """Check that the exports can be replayed, before any change; return cautions.
 
     :raises Refused: records of a topic may not be appended to the new primary
     """
     kept = [t for t, d in chosen.items() if Method.KEEP in d["methods"].values()]
     notes: list[str] = []
-    for disposition in _APPENDS:
+    for disposition in APPENDS:
         topics = [t for t, d in chosen.items() if d["disposition"] == disposition and t not in kept]
         earlier = [s for t in topics if t in lost for s in lost[t].exported]
         for each in earlier:
@@ -171,14 +171,14 @@ def refuse_replays(
 
 
 def is_left(context: Context, topic: str, known: TailRecord) -> bool:
-    """Whether an aborted return has emptied a topic: its records are in that run's export only."""
+    """Return whether an aborted return has emptied a topic: only that run's export has its records."""
     return bool(known.manifest) and context.state.get(IncompleteRecord, topic) is not None
 
 
 def left_notes(context: Context, topics: Iterable[str]) -> list[str]:
-    """Where the records are that an aborted return has deleted, and what appends them.
+    """Return where records are that an aborted return has deleted, and the command that appends them.
 
-    Of those that were given up it says so: a disposition of this return does not bring them back.
+    Records that were given up are named as such: a disposition of this return does not restore them.
     """
     notes: list[str] = []
     own = context.result(StepName.EXPORT).get("manifest")
@@ -202,19 +202,19 @@ def note_unreplayed(context: Context) -> list[str]:
 
     Those that it has discarded are in its export: the next return decides about them, too.
 
-    :returns: what is left to do, by command
+    :returns: the commands that are left to do
     :raises DrkitError: the state cannot be written
     """
-    emptied, replayed, found = context.effects(StepName.BEGIN), context.effects(StepName.REPLAY), []
+    replayed, commands = context.effects(StepName.REPLAY), []
     chosen: dict[str, dict[str, str]] = context.result(StepName.DECIDE).get("topics", {})
     own = of_own_export(context, chosen)
-    for disposition in _APPENDS:
+    for disposition in APPENDS:
         if (replayed.get(disposition.value) or {}).get("result") is not None:
             continue
         names = [
             t
             for t, d in sorted(chosen.items())
-            if d["disposition"] == disposition and effect_of(t) in emptied and t in own
+            if d["disposition"] == disposition and is_emptied(context, t) and t in own
         ]
         exported = context.result(StepName.EXPORT)
         for topic in names:
@@ -231,12 +231,12 @@ def note_unreplayed(context: Context) -> list[str]:
                 )
                 context.state.put(record, name)
         if names:
-            found.append(to_replay(exported["manifest"], exported["sha256"], names, disposition))
-    return found
+            commands.append(to_replay(exported["manifest"], exported["sha256"], names, disposition))
+    return commands
 
 
 def to_replay(manifest: str, sha256: str, topics: Collection[str], disposition: str = "") -> str:
-    """What is left to do for records of some topics of the old primary that only an export has.
+    """Describe records of old topics that only an export has, with the command that replays them.
 
     :param sha256: of the manifest
     :param disposition: how they are appended, or an empty text for their own topics

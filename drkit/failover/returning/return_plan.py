@@ -1,4 +1,4 @@
-"""What a failback would copy, keep and give up, topic by topic; also while the old primary is away."""
+"""The plan of a failback, topic by topic: copied, kept and given up. Also while the old primary is away."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from drkit.failover.old_primary.lost_tail import Gone, gone_of, is_given_up
 from drkit.failover.returning.compare import CompareStep, NeedsMethod, cuts_of
 from drkit.failover.returning.contact import clients_cut, ends_now, fenced_by_size
 from drkit.failover.returning.deciding import allowed, methods_of, undecided, unsound_of
-from drkit.failover.returning.gates import early_groups, late_groups, refuse_lagging_replicas
+from drkit.failover.returning.gates import Methods, early_groups, late_groups, refuse_lagging_replicas
 from drkit.failover.returning.replays import left_notes
 from drkit.flow_state.records import HeldSettingsRecord, RoleRecord
 from drkit.kafka.raw import RawError
@@ -50,25 +50,25 @@ class TopicOutlook:
     whole: int
     """Offsets that the new primary has: what a rebuilt topic copies."""
     found: Mapping[str, int] = field(default_factory=dict)
-    """Class → partitions; empty: the old primary does not answer."""
+    """Class → partitions; empty while the old primary does not answer."""
     only_old: int | None = None
-    """Records that only the old primary has; None: unknown until it answers."""
+    """Records that only the old primary has, or None while it does not answer."""
     only_old_bytes: int | None = None
     removed: int | None = None
     """Offsets of such records that its retention has removed."""
     exported: int = 0
-    """Such records that it has no more and an earlier export has: nothing is decided about them."""
+    """Records that only an earlier export has, and that are not decided about."""
     gone: str = ""
-    """What it has no more, and where that is; empty: nothing."""
+    """Records that the old primary has lost, and where they are; empty without any."""
     left: tuple[str, ...] = ()
-    """What earlier returns have left in exports, and what was given up of it."""
+    """Records that earlier returns have left in exports, and those given up."""
     methods: Mapping[str, int] = field(default_factory=dict)
     """Method → partitions, as chosen or by default."""
     copies: int | None = None
     """Offsets that these methods copy."""
     emptied: int = 0
     gives_up: str = ""
-    """What the old primary loses with these methods."""
+    """Records that the old primary loses with these methods."""
     early_groups: tuple[str, ...] = ()
     """Groups that the method trim would leave without a position."""
     appended: int = 0
@@ -76,96 +76,97 @@ class TopicOutlook:
     late_groups: tuple[str, ...] = ()
     """Groups that the method keep leaves without a position until they have read the appended tail."""
     unknown: str = ""
-    """Why the old primary could not be compared; empty: it was."""
+    """The reason why the old primary could not be compared; empty if it was."""
     costs: Mapping[str, MethodCost] = field(default_factory=dict)
-    """Method → what it would send if it were walked for all partitions."""
+    """Method → what it would send if it were used for all partitions."""
     chosen: MethodCost | None = None
-    """What these methods send; None: unknown until it answers."""
+    """What these methods send, or None while the old primary does not answer."""
     bound: DeltaBound | None = None
-    """Until when the new primary keeps the delta whole; None: it has none of the topic."""
+    """Time until which the new primary keeps the whole delta, or None if it has none of the topic."""
 
     def to_json(self) -> dict[str, Any]:
-        """The outlook as plain data."""
-        found = asdict(replace(self, costs={}, chosen=None, bound=None))
-        found["costs"] = {name: cost._asdict() for name, cost in self.costs.items()}
-        found["chosen"] = None if self.chosen is None else self.chosen._asdict()
-        found["bound"] = None if self.bound is None else self.bound._asdict()
-        return found
+        """Return the outlook as plain data."""
+        fields = asdict(replace(self, costs={}, chosen=None, bound=None))
+        fields["costs"] = {name: cost._asdict() for name, cost in self.costs.items()}
+        fields["chosen"] = None if self.chosen is None else self.chosen._asdict()
+        fields["bound"] = None if self.bound is None else self.bound._asdict()
+        return fields
 
 
 class Missing(NamedTuple):
-    """What a person has to say, besides what was said, before the return is taken."""
+    """Options that a person has to add before the return can be completed."""
 
     dispositions: tuple[str, ...] = ()
     histories: tuple[str, ...] = ()
-    """Topics of which records are gone, and in no export: they are given up by name."""
+    """Topics with records that are gone and in no export: they are given up by name."""
     export_to: bool = False
-    """There are records to export, and no place for them."""
+    """Whether there are records to export, and no place for them."""
     reason: bool = False
     clients_cut: str = ""
-    """Why it has to be said how clients are kept off the old primary; empty: it need not."""
+    """The reason why clients have to be cut off by other means; empty if they need not."""
     undecided: str = ""
-    """The evidence with which the return would be refused; empty: nothing is undecided."""
+    """The evidence with which the return would be refused; empty if nothing is undecided."""
 
 
 class Outlook(NamedTuple):
-    """What a return would do."""
+    """The plan of a return."""
 
     topics: list[TopicOutlook]
     rate: CopyRate
-    """By which seconds are computed."""
+    """The rate by which seconds are computed."""
     missing: Missing = Missing()
     refused: tuple[str, ...] = ()
-    """Why the return would not begin as it was asked for."""
+    """The reasons why the return would not begin with this request."""
     saves: bool = True
-    """Whether one that is decided later would begin all the same."""
+    """Whether a return that is decided later would begin all the same."""
 
 
 def outlook(context: Context) -> Outlook:
-    """Return what a failback of the scope would do. Changes nothing. Raises DrkitError: no answer."""
+    """Return the plan of a failback of the scope. Raises DrkitError if the new primary is silent."""
     context.state.load()
     names = list(context.scope.topics.values())
     ends: dict[TopicPartition, Ends] = context.run(ends_now, context.target, names)[0]
     sizes, bounds, rate = _sizes(context, ends), _bounds(context), rate_of(context)
-    wrong, why = _looked_at(context)
+    wrong, reason = _compare(context)
     lost = gone_of(context, (u.tail for u in wrong)) if wrong is not None else {}
-    found = []
+    methods = methods_of(context, wrong) if wrong is not None else {}
+    topics = []
     for name in sorted(context.scope.topics):
-        topic = _of(context, name, ends, wrong, why, lost.get(name))
-        mine = {at.partition: size for at, size in sizes.items() if at.topic == name}
-        topic = replace(topic, costs=costs_of(mine.values(), rate), bound=bounds.get(name))
+        chosen = {tp.partition: m for tp, m in methods.items() if tp.topic == name}
+        topic = _of(context, name, ends, wrong, reason, lost=lost.get(name), methods=chosen)
+        own = {tp.partition: size for tp, size in sizes.items() if tp.topic == name}
+        topic = replace(topic, costs=costs_of(own.values(), rate), bound=bounds.get(name))
         if wrong is not None:
-            methods = {at.partition: m for at, m in methods_of(context, wrong).items() if at.topic == name}
-            topic = replace(topic, chosen=chosen_cost(mine, methods, rate))
-        found.append(topic)
+            topic = replace(topic, chosen=chosen_cost(own, chosen, rate))
+        topics.append(topic)
     if wrong is None:
-        return Outlook(found, rate)
-    return Outlook(found, rate, *_asked(context, wrong, lost))
+        return Outlook(topics, rate)
+    return Outlook(topics, rate, *_find_missing(context, wrong, lost, methods))
 
 
-def _asked(
-    context: Context, wrong: Sequence[NeedsMethod], lost: Mapping[str, Gone]
+def _find_missing(
+    context: Context, wrong: Sequence[NeedsMethod], lost: Mapping[str, Gone], methods: Methods
 ) -> tuple[Missing, tuple[str, ...], bool]:
-    """What is missing of what the return needs, why it would be refused besides, and whether it saves."""
+    """Return missing options, reasons to refuse, and whether a return decided later would begin."""
     refused: list[str] = []
     by_size: list[str] = []
-    cut, methods = "", methods_of(context, wrong)
-    with _noted(context, refused):
+    cut = ""
+    with _collected(context, refused):
         by_size = fenced_by_size(context)
     try:
         clients_cut(context, by_size)
     except Refused as error:
         cut = f"{error.what}: {error.evidence}"
-    with _noted(context, refused):
+    with _collected(context, refused):
         allowed(context, wrong)
     saves = not refused
-    with _noted(context, refused):
-        refuse_lagging_replicas(context, {at.topic for at, m in methods.items() if m.empties})
-    said, open_ = context.request, undecided(context, wrong, methods)
+    with _collected(context, refused):
+        refuse_lagging_replicas(context, {tp.topic for tp, m in methods.items() if m.empties})
+    request, open_ = context.request, undecided(context, wrong, methods)
     missing = Missing(
         tuple(sorted(open_.topics)) if open_ is not None else (),
-        tuple(t for t, g in sorted(lost.items()) if g.lost and not is_given_up(said, t)),
-        export_to=any(u.has_tail for u in wrong) and not said.export_to,
+        tuple(t for t, g in sorted(lost.items()) if g.lost and not is_given_up(request, t)),
+        export_to=any(u.has_tail for u in wrong) and not request.export_to,
         reason=open_ is not None and open_.needs_reason,
         clients_cut=cut,
         undecided=open_.evidence if open_ is not None else "",
@@ -174,8 +175,8 @@ def _asked(
 
 
 @contextmanager
-def _noted(context: Context, refused: list[str]) -> Iterator[None]:
-    """Add the error that a look raises to a list: the plan shows what it can."""
+def _collected(context: Context, refused: list[str]) -> Iterator[None]:
+    """Collect the error of a check in a list: the plan shows what it can."""
     try:
         yield
     except RawError as error:
@@ -185,19 +186,19 @@ def _noted(context: Context, refused: list[str]) -> Iterator[None]:
 
 
 def _sizes(context: Context, ends: Mapping[TopicPartition, Ends]) -> dict[TopicPartition, PartitionSize]:
-    topics = context.run(metadata, context.target, sorted({at.topic for at in ends}))
+    topics = context.run(metadata, context.target, sorted({tp.topic for tp in ends}))
     bytes_of: dict[TopicPartition, int] = context.run(volumes, context.target, topics)
     names, cuts = {target: name for name, target in context.scope.topics.items()}, cuts_of(context)
-    found = {}
-    for at, e in ends.items():
-        mine = TopicPartition(names[at.topic], at.partition)
-        delta = PartitionDelta(cuts.get(mine, e.start), e.start, e.end, size=bytes_of.get(at))
-        found[mine] = PartitionSize(delta.size, delta.bytes)
-    return found
+    sizes = {}
+    for tp, e in ends.items():
+        old_tp = TopicPartition(names[tp.topic], tp.partition)
+        delta = PartitionDelta(cuts.get(old_tp, e.start), e.start, e.end, size=bytes_of.get(tp))
+        sizes[old_tp] = PartitionSize(delta.size, delta.bytes)
+    return sizes
 
 
 def _bounds(context: Context) -> dict[str, DeltaBound]:
-    """Until when the new primary keeps the delta, by names on the old one; as `drkit status` says it."""
+    """Return until when the new primary keeps the delta, by old topic; `drkit status` shows the same."""
     roles, held = context.state.all(RoleRecord), context.state.all(HeldSettingsRecord)
     by_target = {target: roles[name] for name, target in context.scope.topics.items()}
     settings = retention_of(context.target_settings, by_target)
@@ -210,7 +211,7 @@ def _bounds(context: Context) -> dict[str, DeltaBound]:
     }
 
 
-def _looked_at(context: Context) -> tuple[list[NeedsMethod] | None, str]:
+def _compare(context: Context) -> tuple[list[NeedsMethod] | None, str]:
     if context.source() is None:
         return None, f"{context.flow.source} does not answer: {context.source_error}"
     try:
@@ -224,27 +225,26 @@ def _looked_at(context: Context) -> tuple[list[NeedsMethod] | None, str]:
 
 def _of(
     context: Context, name: str, ends: Mapping[TopicPartition, Ends], wrong: list[NeedsMethod] | None,
-    why: str, lost: Gone | None,
+    reason: str, lost: Gone | None, methods: Mapping[int, Method],
 ) -> TopicOutlook:  # fmt: skip
     role, cuts = context.state.all(RoleRecord)[name], cuts_of(context)
     target = context.scope.topics[name]
-    mine = {at.partition: e for at, e in ends.items() if at.topic == target}
-    delta = {p: max(0, e.end - cuts.get(TopicPartition(name, p), e.start)) for p, e in mine.items()}
-    whole = {p: e.end - e.start for p, e in mine.items()}
+    own = {tp.partition: e for tp, e in ends.items() if tp.topic == target}
+    delta = {p: max(0, e.end - cuts.get(TopicPartition(name, p), e.start)) for p, e in own.items()}
+    whole = {p: e.end - e.start for p, e in own.items()}
     base = TopicOutlook(
-        name, role.at_ms, bool(role.planned), len(mine), sum(delta.values()), sum(whole.values()), unknown=why
+        name, role.at_ms, bool(role.planned), len(own), sum(delta.values()), sum(whole.values())
     )
     if wrong is None:
-        return base
+        return replace(base, unknown=reason)
     tails = [u for u in wrong if u.at.topic == name]
-    methods = {at.partition: m for at, m in methods_of(context, wrong).items() if at.topic == name}
     refuses = {u.at.partition for u in tails if u.tail.found is DivergenceState.MORE}
-    clean = len(mine.keys() - {u.at.partition for u in tails})
+    clean = len(own.keys() - {u.at.partition for u in tails})
     kinds = Counter(u.tail.found.value for u in tails) + Counter(clean=clean)
     copies = sum(whole[p] if methods.get(p) is Method.REBUILD else n for p, n in delta.items())
     trimmed = {TopicPartition(name, p) for p, m in methods.items() if m is Method.TRIM}
     kept = {TopicPartition(name, p) for p, m in methods.items() if m is Method.KEEP}
-    by_method = Counter(methods.get(p, Method.DELTA).value for p in mine)
+    by_method = Counter(methods.get(p, Method.DELTA).value for p in own)
     return replace(
         base,
         found=dict(kinds),
@@ -267,11 +267,11 @@ def _of(
 
 
 def _given_up(tails: Iterable[NeedsMethod], lost: Gone | None, trimmed: Iterable[TopicPartition]) -> str:
-    said = []
+    losses = []
     if sum(u.tail.records for u in tails):
-        said.append("the records that only it has, unless they are replayed; they are exported first")
+        losses.append("the records that only it has, unless they are replayed; they are exported first")
     if lost is not None and lost.lost:
-        said.append(f"up to {lost.offsets_lost} more that it has no more, and that no export has")
+        losses.append(f"up to {lost.offsets_lost} more that it has no more, and that no export has")
     if any(True for _ in trimmed):
-        said.append("what is older than the failover, in trimmed partitions")
-    return "; ".join(said)
+        losses.append("what is older than the failover, in trimmed partitions")
+    return "; ".join(losses)

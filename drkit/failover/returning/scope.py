@@ -19,7 +19,7 @@ from drkit.model import TopicPartition
 
 
 def begun(context: Context) -> dict[str, str]:
-    """Topics of the new primary that the reverse flow may copy, with the run that promoted them.
+    """Return topics of the new primary that the reverse flow may copy, and the run that promoted them.
 
     Empty where the reverse flow never ran.
 
@@ -30,15 +30,15 @@ def begun(context: Context) -> dict[str, str]:
 
 
 def promoted(context: Context) -> dict[str, RoleRecord]:
-    """The promoted topics of the flow, by their names on the old primary, from the loaded state."""
+    """Return the promoted topics of the flow, by their names on the old primary, from the loaded state."""
     roles, known = context.state.all(RoleRecord), context.known.topics
     return {name: role for name, role in sorted(roles.items()) if role.is_promoted and name in known}
 
 
 def choose(context: Context, topics: Collection[str] = (), *, while_away: bool = False) -> dict[str, str]:
-    """The topics to return: their names on the old primary → on the new one.
+    """Return the topics to fail back: their names on the old primary → on the new one.
 
-    :param topics: only these; empty: all
+    :param topics: only these; all if empty
     :param while_away: also while the old primary does not answer: then all that a failover has promoted
 
     :raises ConfigError: no reverse flow is configured
@@ -56,8 +56,8 @@ def choose(context: Context, topics: Collection[str] = (), *, while_away: bool =
     others = sorted(name for name in waiting if topics and name not in topics)
     waiting = {name: role for name, role in waiting.items() if name not in others}
     flow = context.flow
-    if not waiting and (found := _stopped(context, topics)):
-        raise refusal(reverse_flow(context).name, flow.source, found)
+    if not waiting and (written := _stopped(context, topics)):
+        raise refusal(reverse_flow(context).name, flow.source, written)
     if not waiting and others:
         raise Refused(
             "nothing_to_protect_in_topics",
@@ -85,26 +85,26 @@ def choose(context: Context, topics: Collection[str] = (), *, while_away: bool =
 
 
 def _stopped(context: Context, topics: Collection[str]) -> dict[TopicPartition, str]:
-    """The partitions to whose copies another client has written: the reverse flow copies them no more."""
+    """Return partitions that the reverse flow no longer copies: another client wrote to their copies."""
     state = records_of(context.settings, reverse_flow(context))
     names = {context.known.topics[t][0] for t in topics if t in context.known.topics}
     return stopped(state, names) if bool(names) == bool(topics) else {}
 
 
 def unplanned(context: Context) -> dict[str, RoleRecord]:
-    """The topics of the scope that no switchover promoted: the old primary may have records of its own."""
+    """Return the topics that no switchover promoted: the old primary may have records of its own."""
     roles = context.state.all(RoleRecord)
     return {name: roles[name] for name in context.scope.topics if not roles[name].planned}
 
 
 def not_returned(context: Context) -> list[str]:
-    """Return the topics of the scope that the reverse flow may not copy yet. Raises DrkitError: no answer."""
+    """Return the topics that the reverse flow may not copy yet. Raises DrkitError if a cluster is silent."""
     roles, done = context.state.all(RoleRecord), begun(context)
     return [name for name, topic in context.scope.topics.items() if done.get(topic) != roles[name].run_id]
 
 
 def pairs(context: Context) -> list[CopiedPartition]:
-    """Every partition of the scope with its copy, in the direction of the flow, by the loaded state."""
+    """Return every partition of the scope with its copy, in the direction of the flow."""
     known, roles = context.known, context.state.all(RoleRecord)
     return [
         known.pair(name, number)
@@ -114,7 +114,7 @@ def pairs(context: Context) -> list[CopiedPartition]:
 
 
 def turned(pair: CopiedPartition) -> CopiedPartition:
-    """A partition and its copy as the reverse flow has them."""
+    """Return a partition and its copy as the reverse flow has them."""
     return CopiedPartition(pair.target, pair.source, pair.target_id, pair.source_id)
 
 
@@ -126,7 +126,7 @@ def pairs_of_flows(settings: Settings) -> Iterator[tuple[FlowSettings, FlowSetti
 
 
 def waiting(settings: Settings, there: FlowSettings, back: FlowSettings) -> dict[str, RoleRecord]:
-    """The topics that wait, by their names on the new primary.
+    """Return the promoted topics that are not copied back yet, by their names on the new primary.
 
     :param there: the flow whose failover has promoted topics
     :param back: the flow in the other direction
@@ -136,39 +136,39 @@ def waiting(settings: Settings, there: FlowSettings, back: FlowSettings) -> dict
 
 
 def switched(settings: Settings, there: FlowSettings, back: FlowSettings) -> list[str]:
-    """The topics that wait and that a switchover has promoted, by their names on the old primary.
+    """Return the waiting topics that a switchover promoted, by their names on the old primary.
 
-    It has no record of its own there: no decision is needed. What the flow back does not copy waits for a
-    person.
+    The old primary has no record of its own in them: no decision is needed. A topic that the flow back does
+    not copy waits for a person.
 
     :param there: the flow whose failover has promoted topics
     :param back: the flow in the other direction
     :raises DrkitError: a cluster does not answer
     """
-    found = waiting(settings, there, back).items()
-    waits = {topic for topic, role in found if role.planned and back.copies(topic)}
+    roles = waiting(settings, there, back).items()
+    waits = {topic for topic, role in roles if role.planned and back.copies(topic)}
     topics = records_of(settings, there).all(GenerationRecord) if waits else {}
     return sorted(name for name, record in topics.items() if record.target in waits)
 
 
 def may_wait(settings: Settings, there: FlowSettings, back: FlowSettings) -> bool:
-    """Whether topics wait, or may wait as far as is known while the old primary does not answer.
+    """Return whether topics wait, or may wait while the old primary does not answer.
 
     :param there: the flow whose failover has promoted topics
     :param back: the flow in the other direction
     :raises DrkitError: the new primary does not answer
     """
-    found = _roles(settings, there)
-    if not found:
+    roles = _roles(settings, there)
+    if not roles:
         return False
     try:
-        return bool(_waits(settings, found, back))
+        return bool(_waits(settings, roles, back))
     except ClusterUnreachable:
         return True
 
 
 def died(settings: Settings, there: FlowSettings) -> bool:
-    """Whether clients are where an unplanned failover has moved them.
+    """Return whether an unplanned failover has moved clients.
 
     :param there: the flow that may have been failed over
     :raises DrkitError: the new primary does not answer
@@ -177,7 +177,7 @@ def died(settings: Settings, there: FlowSettings) -> bool:
 
 
 def returned(settings: Settings, there: FlowSettings, back: FlowSettings) -> dict[str, RoleRecord]:
-    """The promoted topics that are copied back since, by their names on the new primary.
+    """Return the promoted topics that are copied back since, by their names on the new primary.
 
     :param there: the flow whose failover has promoted topics
     :param back: the flow in the other direction
@@ -189,9 +189,9 @@ def returned(settings: Settings, there: FlowSettings, back: FlowSettings) -> dic
 def _promoted(
     settings: Settings, there: FlowSettings, back: FlowSettings
 ) -> tuple[dict[str, RoleRecord], dict[str, RoleRecord]]:
-    found = _roles(settings, there)
-    waits = _waits(settings, found, back) if found else {}
-    return waits, {t: r for t, r in found.items() if t not in waits}
+    roles = _roles(settings, there)
+    waits = _waits(settings, roles, back) if roles else {}
+    return waits, {t: r for t, r in roles.items() if t not in waits}
 
 
 def _roles(settings: Settings, there: FlowSettings) -> dict[str, RoleRecord]:

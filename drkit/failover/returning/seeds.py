@@ -1,4 +1,4 @@
-"""How the copy of each partition begins in the reverse flow: the flow's map inverted, or an emptied log.
+"""Begin the copy of each partition in the reverse flow: with the flow's map inverted, or an emptied log.
 
 A tail that the old primary keeps is appended to the new one before the reverse flow begins its partition.
 """
@@ -23,6 +23,7 @@ from drkit.failover.loss.log_cursor import first_record
 from drkit.failover.loss.positions import positions_of
 from drkit.failover.returning.compare import cuts_of
 from drkit.failover.returning.exporting import EXPORT
+from drkit.failover.returning.gates import Methods
 from drkit.failover.returning.replays import planned_replay, tell_replay
 from drkit.failover.returning.scope import pairs, turned, unplanned
 from drkit.flow_state.copied_topics import CopiedPartition
@@ -38,7 +39,7 @@ from drkit.offsets.translation import PartitionPosition
 from drkit.replay.run import roll_back_kept
 
 APPEND: Final = "append "
-"""The name of the effect, before the topic."""
+"""The effect's name before the topic."""
 
 
 class AppendedTail(NamedTuple):
@@ -63,37 +64,35 @@ def append_kept(context: Context, topic: str) -> dict[TopicPartition, AppendedTa
         done = replayer.run(plan, partial(tell_replay, context, StepName.BEGIN))
         records = {t.source: t.records for t in plan.export.tails}
         firsts = {t.source: next(t.read()).offset for t in plan.export.tails}
-        found = {}
-        for at, result in sorted(done.items()):
-            if result.appended != records[at] or not result.ids or result.copied_to is None:
+        tails = {}
+        for tp, result in sorted(done.items()):
+            if result.appended != records[tp] or not result.ids or result.copied_to is None:
                 raise Failed(
                     "keep_not_appended",
-                    where=f"{at} of {context.flow.source}",
-                    evidence=f"{result.appended} of {records[at]} records",
+                    where=f"{tp} of {context.flow.source}",
+                    evidence=f"{result.appended} of {records[tp]} records",
                     command=RETURN.command,
                 )
             copy = KeptTail(result.copied_to, frozenset(result.ids))
-            found[at] = AppendedTail(firsts[at], copy)
-            outcome[str(at)] = {"appended": result.appended, "up to": result.copied_to}
-    return found
+            tails[tp] = AppendedTail(firsts[tp], copy)
+            outcome[str(tp)] = {"appended": result.appended, "up to": result.copied_to}
+    return tails
 
 
-def roll_back_kept_tails(
-    context: Context, decided: Mapping[TopicPartition, Method], topics: Collection[str]
-) -> list[str]:
+def roll_back_kept_tails(context: Context, decided: Methods, topics: Collection[str]) -> list[str]:
     """Let others append what is left of the tails that were to be kept; what was appended stays.
 
     :param decided: partition of the old primary → its method
-    :param topics: those that have not begun, by their names there
-    :returns: what a person has to know of it
+    :param topics: those that are not begun, by their names there
+    :returns: notes for a person
     :raises DrkitError: the new primary does not answer, or refuses
     """
     done = [t for t in topics if APPEND + t in context.effects(StepName.BEGIN)]
     if not done:
         return []
     names = context.scope.topics
-    kept = [TopicPartition(names[at.topic], at.partition) for at, method in decided.items()
-            if at.topic in done and method is Method.KEEP]  # fmt: skip
+    kept = [TopicPartition(names[tp.topic], tp.partition) for tp, method in decided.items()
+            if tp.topic in done and method is Method.KEEP]  # fmt: skip
     run_id = context.effects(StepName.EXPORT)[EXPORT]["intent"]["run"]
     roll_back_kept(context.target_settings, context.flow, run_id, kept)
     note = (
@@ -103,7 +102,6 @@ def roll_back_kept_tails(
     return [note]
 
 
-Methods = Mapping[TopicPartition, Method]
 _KNOWN_SECONDS: Final = 20.0
 _NONE_KEPT: Final[Mapping[TopicPartition, AppendedTail]] = {}
 
@@ -114,7 +112,7 @@ def seed(
 ) -> None:  # fmt: skip
     """Begin the reverse flow's map of some topics, and record which topics are copies of which.
 
-    :param methods: by partition of the old primary; one that is not named is continued
+    :param methods: by partition of the old primary; a partition without one is continued
     :param effect: its name in the journal
     :param kept: tails that stay, as they were appended to the new primary
     :raises Refused: a partition of the old primary does not end where it did
@@ -125,7 +123,7 @@ def seed(
     with context.effect(StepName.BEGIN, effect, begins=begins) as outcome:
         write_seeds(back.target, back.flow, back.state, seeds)
         known = back.state.all(GenerationRecord)
-        wanted = {
+        records = {
             s.partition.source.topic: GenerationRecord(
                 s.partition.target.topic, s.partition.source_id, s.partition.target_id,
                 source_cluster=context.target_admin().cluster_id,
@@ -133,7 +131,7 @@ def seed(
             for s in seeds
         }  # fmt: skip
         same = {t: (r.target, r.source_id, r.target_id) for t, r in known.items()}
-        new = ((t, r) for t, r in wanted.items() if same.get(t) != (r.target, r.source_id, r.target_id))
+        new = ((t, r) for t, r in records.items() if same.get(t) != (r.target, r.source_id, r.target_id))
         back.state.put_all(new)
         outcome["partitions"] = len(seeds)
 
@@ -142,62 +140,62 @@ def _seeds(
     context: Context, topics: Collection[str], methods: Methods, kept: Mapping[TopicPartition, AppendedTail]
 ) -> list[SeededPartition]:
     ends = context.result(StepName.COMPARE)["ends"]
-    wanted = [p for p in pairs(context) if p.source.topic in topics]
-    younger = {at for at in methods if at.topic in topics} - {p.source for p in wanted}
-    wanted += [context.known.pair(*at) for at in sorted(younger)]
-    emptied = [p for p in wanted if methods.get(p.source, Method.DELTA).empties]
-    starts = _starts(context, wanted)
+    copies = [p for p in pairs(context) if p.source.topic in topics]
+    younger = {tp for tp in methods if tp.topic in topics} - {p.source for p in copies}
+    copies += [context.known.pair(*tp) for tp in sorted(younger)]
+    emptied = [p for p in copies if methods.get(p.source, Method.DELTA).empties]
+    starts = _starts(context, copies)
     # Whatever the new primary has of a partition that is younger than the failover, clients wrote since.
     began = cuts_of(context)
-    cuts = {p.source: max(began.get(p.source, 0), starts[p.target]) for p in wanted}
+    cuts = {p.source: max(began.get(p.source, 0), starts[p.target]) for p in copies}
     ids = _ids(context, topics) if emptied else {}
-    positions = positions_of(context, [p for p in wanted if not methods.get(p.source, Method.DELTA).empties])
-    found = []
-    for pair in wanted:
-        at, end = pair.source, ends.get(str(pair.source), 0)
-        by_now = turned(pair)._replace(target_id=ids.get(at.topic, pair.source_id))
-        cut, method = cuts[at], methods.get(at, Method.DELTA)
+    positions = positions_of(context, [p for p in copies if not methods.get(p.source, Method.DELTA).empties])
+    seeds = []
+    for pair in copies:
+        tp, end = pair.source, ends.get(str(pair.source), 0)
+        by_now = turned(pair)._replace(target_id=ids.get(tp.topic, pair.source_id))
+        cut, method = cuts[tp], methods.get(tp, Method.DELTA)
         if method.empties:
             rebuilt = method is Method.REBUILD
             upstream = min(starts[pair.target], cut) if rebuilt else cut
             first = None if rebuilt else _first(context, pair.target, (starts[pair.target], cut))
             seeded = seed_of_emptied(CopyEnd(upstream, end), first)
-            found.append(SeededPartition(by_now, seeded, cut=cut, emptied=end))
+            seeds.append(SeededPartition(by_now, seeded, cut=cut, emptied=end))
             continue
-        place = positions[at]
-        assert isinstance(place, PartitionPosition)  # noqa: S101  COMPARE has refused any other
-        known = inverted(place.segments, place.copied_end)
+        position = positions[tp]
+        assert isinstance(position, PartitionPosition)  # noqa: S101  COMPARE has refused any other
+        known = inverted(position.segments, position.copied_end)
         begin = known[0][0] if known else cut
-        first = _first(context, pair.target, (place.start, begin))
-        crossings, tail = place.inverted_crossings(), kept.get(at)
-        seeded = seed_after(place.segments, place.copied_end, CopyEnd(cut, end), first, crossings)
-        if (methods.get(at) is Method.KEEP) is (tail is None):
+        first = _first(context, pair.target, (position.start, begin))
+        crossings, tail = position.inverted_crossings(), kept.get(tp)
+        seeded = seed_after(position.segments, position.copied_end, CopyEnd(cut, end), first, crossings)
+        if (methods.get(tp) is Method.KEEP) is (tail is None):
             raise Failed(
-                "kept_tail_missing", where=str(at), evidence=f"appended: {first_of(map(str, sorted(kept)))}"
+                "kept_tail_missing", where=str(tp), evidence=f"appended: {first_of(map(str, sorted(kept)))}"
             )
         if tail is not None:
             crossings = (*crossings, Crossing(cut, tail.copy.end, tail.first, end))
         kept_copy = tail.copy if tail is not None else None
-        found.append(SeededPartition(by_now, seeded, crossings=crossings, kept=kept_copy))
-    return found
+        seeds.append(SeededPartition(by_now, seeded, crossings=crossings, kept=kept_copy))
+    return seeds
 
 
 def refuse_removed(context: Context, topics: Collection[str]) -> None:
-    """Refuse topics of which the new primary has removed what clients wrote there first.
+    """Refuse topics whose first records since the failover the new primary has removed.
 
-    Topics that a switchover promoted are passed over: nothing is decided about them, and where their copy
-    continues is reported by it.
+    Topics that a switchover promoted are passed over: nothing is decided about them, and the flow reports
+    where their copy continues.
 
     :raises Refused: there are some, and they were not given up
     :raises DrkitError: the new primary does not answer
     """
     accepted = set(context.request.give_up_history)
-    asked = unplanned(context).keys() & set(topics)
-    asked = asked if EVERY_TOPIC not in accepted else set()
-    wanted = [p for p in pairs(context) if p.source.topic in asked - accepted]
-    starts, cuts = _starts(context, wanted), cuts_of(context)
+    checked = unplanned(context).keys() & set(topics)
+    checked = checked if EVERY_TOPIC not in accepted else set()
+    copies = [p for p in pairs(context) if p.source.topic in checked - accepted]
+    starts, cuts = _starts(context, copies), cuts_of(context)
     gone = [
-        f"{p.target}: clients began at {cuts[p.source]}, it begins at {starts[p.target]}" for p in wanted
+        f"{p.target}: clients began at {cuts[p.source]}, it begins at {starts[p.target]}" for p in copies
         if starts[p.target] > cuts[p.source]
     ]  # fmt: skip
     if gone:
@@ -209,31 +207,31 @@ def refuse_removed(context: Context, topics: Collection[str]) -> None:
         )
 
 
-def _starts(context: Context, wanted: Collection[CopiedPartition]) -> dict[TopicPartition, int]:
-    targets = [w.target for w in wanted]
+def _starts(context: Context, copies: Collection[CopiedPartition]) -> dict[TopicPartition, int]:
+    targets = [w.target for w in copies]
     if not targets:
         return {}
-    topics = context.run(metadata, context.target, sorted({at.topic for at in targets}))
-    found: dict[TopicPartition, int] = context.run(listed, context.target, topics, targets, EARLIEST)
-    if silent := sorted(set(targets) - found.keys()):
+    topics = context.run(metadata, context.target, sorted({tp.topic for tp in targets}))
+    starts: dict[TopicPartition, int] = context.run(listed, context.target, topics, targets, EARLIEST)
+    if silent := sorted(set(targets) - starts.keys()):
         raise Failed(
             "new_start_unknown",
             where=str(silent[0]),
             evidence="its leader does not answer",
             hint=f"check the cluster, then: {retry_command(context)}",
         )
-    return found
+    return starts
 
 
 def _ids(context: Context, topics: Collection[str]) -> dict[str, UUID]:
-    """The current ids of topics of the old primary: a topic may have been recreated, or created just now."""
+    """Return the current ids of old topics: one may have been recreated, or created just now."""
     source = context.source()
     if source is None:
         return {}
 
     def ask() -> dict[str, list[TopicMetadata]]:
-        found: dict[str, list[TopicMetadata]] = context.run(metadata_of_all, source, sorted(topics))
-        return found
+        described: dict[str, list[TopicMetadata]] = context.run(metadata_of_all, source, sorted(topics))
+        return described
 
     patient = Retrying(
         retry=retry_if_result(lambda answers: bool(_unknown_in(answers))),
@@ -253,12 +251,12 @@ def _ids(context: Context, topics: Collection[str]) -> dict[str, UUID]:
 
 
 def _unknown_in(answers: Mapping[str, list[TopicMetadata]]) -> list[str]:
-    """The topics that a broker does not know; one that is new gets there within moments."""
+    """Return the topics that a broker does not know; a new one gets there within moments."""
     return [f"{name}: {codes.error_name(t.error)}" for name, each in answers.items() for t in each if t.error]
 
 
-def _first(context: Context, at: TopicPartition, span: tuple[int, int]) -> int | None:
+def _first(context: Context, tp: TopicPartition, span: tuple[int, int]) -> int | None:
     if span[0] >= span[1]:
         return None
-    found: int | None = context.run(first_record, context.target, at, span)
-    return found
+    offset: int | None = context.run(first_record, context.target, tp, span)
+    return offset

@@ -1,4 +1,4 @@
-"""REPOINT, VERIFY and DONE: clients are sent to the new primary, it is checked, next steps are named.
+"""REPOINT, VERIFY and DONE: send clients to the new primary, check it, and name the next steps.
 
 DONE never advises to copy back by hand: the reverse flow leaves out what was promoted until a failback has
 begun.
@@ -18,6 +18,7 @@ from drkit.errors import Failed, Refused
 from drkit.failover.checks.late_groups import repeated, too_late
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
+from drkit.failover.core.reverse import opposite_flow
 from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.fencing.methods import SIZE
 from drkit.failover.fencing.proof import WRITABLE, code_name, write_codes
@@ -30,7 +31,7 @@ from drkit.repoint import RepointOutcome, Result, adapters, endpoint_of, tell_al
 
 
 class RepointStep(Step):
-    """See the module."""
+    """REPOINT: sends clients to the new primary."""
 
     name = StepName.REPOINT
 
@@ -53,21 +54,22 @@ class RepointStep(Step):
                 StepProgress(self.name, f"{outcome.name}: {outcome.result}", {"tries": outcome.tries})
             )
 
-        with context.effect(self.name, "tell", endpoint=endpoint.as_dict()) as told:
+        with context.effect(self.name, "tell", endpoint=endpoint.as_dict()) as effect:
             outcomes = tell_all(ways, endpoint, on_outcome=on_outcome, clock=context.clock)
-            told["ways"] = [
+            effect["ways"] = [
                 {
                     "name": o.name,
                     "result": o.result.value,
                     "tries": o.tries,
                     "seconds": o.seconds,
-                    "error": _said(o),
+                    "error": _error_text(o),
                 }
                 for o in outcomes
             ]
         _judge(outcomes)
         notes = [f"{o.name} repointed ({o.result})" for o in outcomes]
-        return StepResult({"endpoint": endpoint.as_dict(), "ways": told["ways"]}, (*notes, *_names(context)))
+        evidence = {"endpoint": endpoint.as_dict(), "ways": effect["ways"]}
+        return StepResult(evidence, (*notes, *_names(context)))
 
 
 def _ways(context: Context) -> Any:
@@ -107,31 +109,31 @@ def _names(context: Context) -> tuple[str, ...]:
     return tuple(f"topic {a} is called {b} on {context.flow.target}" for a, b in _renamed(context).items())
 
 
-def _said(outcome: RepointOutcome) -> str:
+def _error_text(outcome: RepointOutcome) -> str:
     error = outcome.error
     return "" if error is None else f"{error.what} ({error.evidence})" if error.evidence else error.what
 
 
 def _judge(outcomes: list[RepointOutcome]) -> None:
-    open_ = [o for o in outcomes if not o.result.is_done]
-    if not open_:
+    unfinished = [o for o in outcomes if not o.result.is_done]
+    if not unfinished:
         return
-    named = "; ".join(f"{o.name}: {_said(o) or o.result}" for o in open_)
-    refused = [o for o in open_ if o.result is Result.REFUSED]
+    evidence = "; ".join(f"{o.name}: {_error_text(o) or o.result}" for o in unfinished)
+    refused = [o for o in unfinished if o.result is Result.REFUSED]
     if refused:
         error = refused[0].error
         raise Refused(
             "newer_term",
             where=", ".join(o.name for o in refused),
-            evidence=error.evidence if error is not None else named,
+            evidence=error.evidence if error is not None else evidence,
             count=len(refused),
             total=len(outcomes),
         )
     raise Failed(
         "repoint_failed",
-        where=", ".join(o.name for o in open_),
-        evidence=named,
-        count=len(open_),
+        where=", ".join(o.name for o in unfinished),
+        evidence=evidence,
+        count=len(unfinished),
         total=len(outcomes),
     )
 
@@ -146,7 +148,7 @@ _WORKS: Final = "works"
 
 
 class VerifyStep(Step):
-    """See the module."""
+    """VERIFY: checks that the new primary accepts records and that groups work there."""
 
     name = StepName.VERIFY
 
@@ -166,24 +168,25 @@ class VerifyStep(Step):
         brokers = self._canaries(context)
         closed = _partitions(context)
         groups = self._groups(context)
-        waiting = {g: why for g, why in groups.items() if why != _WORKS}
+        waiting = {g: reason for g, reason in groups.items() if reason != _WORKS}
         notes = [f"a canary was written and read on {counted(brokers, 'broker')} of {context.flow.target}"]
         if closed:
             notes.append(
                 f"{counted(len(closed), 'partition', 'refuses')} drkit itself, which is fenced there"
             )
         notes.append(f"{len(groups) - len(waiting)} of {len(groups)} groups are at work")
-        notes += [f"{g}: {why}" for g, why in sorted(waiting.items())]
-        again = repeated(context)
+        notes += [f"{g}: {reason}" for g, reason in sorted(waiting.items())]
+        repeats = repeated(context)
         notes += [
             f"{g} still read {context.flow.source} after its position was taken:"
             f" it reprocesses up to {counted(n, 'record')}"
-            for g, n in sorted(again.items())
+            for g, n in sorted(repeats.items())
         ]
-        left = too_late(context)
-        notes += [f"group {g} remains on {context.flow.source}: {why}" for g, why in sorted(left.items())]
-        evidence = {"brokers": brokers, "groups": groups, "refuse_drkit": closed, "repeats": again}
-        evidence["too_late"] = left
+        late = too_late(context)
+        source = context.flow.source
+        notes += [f"group {g} remains on {source}: {reason}" for g, reason in sorted(late.items())]
+        evidence = {"brokers": brokers, "groups": groups, "refuse_drkit": closed, "repeats": repeats}
+        evidence["too_late"] = late
         return StepResult(evidence, tuple(notes))
 
     def _canaries(self, context: Context) -> int:
@@ -192,83 +195,84 @@ class VerifyStep(Step):
             ensure_canary(context.target_admin())
             deadline = context.clock() + _CANARY_SECONDS
             while True:
-                sung: dict[int, str] = context.run(_sing_everywhere, context.target)
-                ill = {n: why for n, why in sung.items() if why}
-                if (sung and not ill) or context.clock() > deadline:
+                canaries: dict[int, str] = context.run(_write_canaries, context.target)
+                failed = {n: reason for n, reason in canaries.items() if reason}
+                if (canaries and not failed) or context.clock() > deadline:
                     break
                 # The leaders of the canary's topic are new, or move.
                 context.pause(_CANARY_PAUSE_SECONDS)
-            outcome["ill"] = {str(n): why for n, why in ill.items()}
-        if ill or not sung:
+            outcome["ill"] = {str(n): reason for n, reason in failed.items()}
+        if failed or not canaries:
             raise Failed(
                 "record_not_kept",
-                where=", ".join(f"{context.flow.target}, broker {n}" for n in ill) or context.flow.target,
-                evidence="; ".join(dict.fromkeys(ill.values())) or f"{TOPIC} has no leaders",
+                where=", ".join(f"{context.flow.target}, broker {n}" for n in failed) or context.flow.target,
+                evidence="; ".join(dict.fromkeys(failed.values())) or f"{TOPIC} has no leaders",
             )
-        return len(sung)
+        return len(canaries)
 
     def _groups(self, context: Context) -> dict[str, str]:
         committed = context.result(StepName.COMMIT_OFFSETS)
         names = [*committed.get("groups", ()), *committed.get("kept", ())]
         deadline = context.clock() + context.settings.failover.verify_seconds
-        told = float("-inf")
+        reported = float("-inf")
         while True:
             groups: dict[str, TargetGroup] = context.run(on_target, context.target, names)
-            found = {g: _at_work(context, g, t) for g, t in groups.items()}
-            waiting = [g for g, why in found.items() if why != _WORKS]
+            states = {g: _state_of(context, g, t) for g, t in groups.items()}
+            waiting = [g for g, state in states.items() if state != _WORKS]
             if not waiting or context.clock() > deadline:
-                return found
-            if context.clock() - told > _TELL_SECONDS:
-                told = context.clock()
-                text = f"{len(found) - len(waiting)} of {len(found)} groups have active members yet"
+                return states
+            if context.clock() - reported > _TELL_SECONDS:
+                reported = context.clock()
+                text = f"{len(states) - len(waiting)} of {len(states)} groups have active members yet"
                 context.tell(StepProgress(self.name, text, {"first": min(waiting)}))
-            left = max(0.0, deadline - context.clock())
-            context.pause(min(_PAUSE_SECONDS, left))
+            remaining = max(0.0, deadline - context.clock())
+            context.pause(min(_PAUSE_SECONDS, remaining))
 
 
 def _partitions(context: Context) -> list[str]:
     codes = context.run(write_codes, context.target, context.scope.topics.values())
-    bad = {at: c for at, c in codes.items() if c not in {WRITABLE, TOPIC_AUTHORIZATION_FAILED}}
+    bad = {tp: c for tp, c in codes.items() if c not in {WRITABLE, TOPIC_AUTHORIZATION_FAILED}}
     if bad:
-        evidence = "; ".join(f"{at}: {code_name(c)}" for at, c in sorted(bad.items())[:_SHOWN])
+        evidence = "; ".join(f"{tp}: {code_name(c)}" for tp, c in sorted(bad.items())[:_SHOWN])
         raise Failed("new_primary_refuses", where=context.flow.target, evidence=evidence)
-    return [str(at) for at, c in sorted(codes.items()) if c == TOPIC_AUTHORIZATION_FAILED]
+    return [str(tp) for tp, c in sorted(codes.items()) if c == TOPIC_AUTHORIZATION_FAILED]
 
 
-async def _sing_everywhere(target: RawCluster) -> dict[int, str]:
-    """Return broker → why its canary failed; empty text when it did not."""
+async def _write_canaries(target: RawCluster) -> dict[int, str]:
+    """Return broker → the reason why its canary failed, or an empty text if it did not."""
     topic = (await metadata(target, [TOPIC]))[TOPIC]
     leaders = {p: leader.node for p, leader in topic.leaders.items()}
-    out: dict[int, str] = {}
+    reasons: dict[int, str] = {}
     for broker in sorted({n for n in leaders.values() if n >= 0}):
-        place = placed(topic.topic_id, leaders, broker)
-        if place is None:
+        partition = placed(topic.topic_id, leaders, broker)
+        if partition is None:
             continue
         try:
-            sung = await probe_write(target, broker, place, uuid.uuid4().bytes, _CANARY_MS)
+            canary = await probe_write(target, broker, partition, uuid.uuid4().bytes, _CANARY_MS)
         except RawError as error:
-            out[broker] = f"no answer ({type(error).__name__})"
+            reasons[broker] = f"no answer ({type(error).__name__})"
             continue
-        out[broker] = "" if sung.outcome is ProbeOutcome.WORKS else sung.evidence or sung.outcome.value
-    return out
+        is_written = canary.outcome is ProbeOutcome.WORKS
+        reasons[broker] = "" if is_written else canary.evidence or canary.outcome.value
+    return reasons
 
 
-def _at_work(context: Context, group: str, found: TargetGroup) -> str:
-    if not found.members:
+def _state_of(context: Context, group: str, state: TargetGroup) -> str:
+    if not state.members:
         return "no members yet"
     translated = context.result(StepName.TRANSLATE)
-    mine: Mapping[str, list[Any]] = translated["positions"].get(group, {})
-    left = 0
-    for target, (_, downstream, *_mark) in mine.items():
-        stored = found.stored.get(partition_of(target))
+    positions: Mapping[str, list[Any]] = translated["positions"].get(group, {})
+    uncommitted = 0
+    for target, (_, downstream, *_mark) in positions.items():
+        stored = state.stored.get(partition_of(target))
         if stored is not None and stored.offset != downstream:
             return _WORKS
-        left += max(0, translated["ends"][target] - downstream)
-    return f"{counted(len(found.members), 'member')}, has not committed yet" if left else _WORKS
+        uncommitted += max(0, translated["ends"][target] - downstream)
+    return f"{counted(len(state.members), 'member')}, has not committed yet" if uncommitted else _WORKS
 
 
 class DoneStep(Step):
-    """See the module."""
+    """DONE: names what a person has to do next."""
 
     name = StepName.DONE
 
@@ -288,9 +292,9 @@ def next_steps(context: Context) -> list[str]:
     lines = []
     fence = context.result(StepName.FENCE)
     if fence and not fence.get("proven"):
-        why = fence.get("debt") or "its fence is not proven"
+        reason = fence.get("debt") or "its fence is not proven"
         lines.append(
-            f"{flow.source} may take writes ({why}): keep its listeners closed until it is fenced;"
+            f"{flow.source} may take writes ({reason}): keep its listeners closed until it is fenced;"
             " drkit watch does that at the first contact, or: drkit fence pay"
         )
     if context.request.planned:
@@ -308,25 +312,26 @@ def next_steps(context: Context) -> list[str]:
 
 
 def _after_switchover(context: Context) -> list[str]:
-    """The old primary is fenced and holds nothing of its own: it becomes the standby."""
+    """Return what makes the old primary, which is fenced and has no records of its own, the standby."""
     flow = context.flow
-    reverse = f"{flow.target}->{flow.source}"
-    begin = f"drkit replicate --flow '{reverse}' begins by itself where it runs; else"
-    turn = to_reprotect(flow.source, flow.target)
+    name = f"{flow.target}->{flow.source}"
+    begin = f"drkit replicate --flow '{name}' begins by itself where it runs; else"
+    reprotect = to_reprotect(flow.source, flow.target)
     if context.result(StepName.FENCE).get("how") == SIZE and not context.request.clients_cut:
         begin = f"the return does not begin by itself: say how clients are kept off {flow.source}"
-        turn = f'{turn} --clients-cut "HOW"'
-    back = next((f for f in context.settings.flows if f.name == reverse), None)
-    left = [] if back is None else sorted(t for t in context.scope.topics.values() if not back.copies(t))
-    if back is None:
+        reprotect = f'{reprotect} --clients-cut "HOW"'
+    left_out: list[str] = []
+    if (reverse_flow := opposite_flow(context.settings, flow)) is not None:
+        left_out = sorted(t for t in context.scope.topics.values() if not reverse_flow.copies(t))
+    else:
         table = f'[[flows]] source = "{flow.target}", target = "{flow.source}"'
         begin = f"add the flow back to the configuration ({table}), then"
     return [
         f"{flow.target} is not protected: nothing copies from it until the reverse replication runs",
-        f"{begin}: {turn}, then: drkit replicate --flow '{reverse}'",
+        f"{begin}: {reprotect}, then: drkit replicate --flow '{name}'",
         *(
-            [f"topics or topics_exclude of {reverse} leave out {first_of(left)}: nothing copies them"]
-            if left
+            [f"topics or topics_exclude of {name} leave out {first_of(left_out)}: nothing copies them"]
+            if left_out
             else ()
         ),
     ]

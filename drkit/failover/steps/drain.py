@@ -1,4 +1,4 @@
-"""DRAIN: waits until the copy reaches the fenced end, or the deadline; then states what is missing."""
+"""DRAIN: wait until the copy reaches the fenced end, or the deadline; then report what is missing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _RETURN_SECONDS: Final = 20.0
 
 
 class DrainStep(Step):
-    """See the module."""
+    """DRAIN: waits for the copy, and counts what is missing."""
 
     name = StepName.DRAIN
 
@@ -45,20 +45,20 @@ class DrainStep(Step):
             lost = lost_partitions(context, scope_positions(context, None), None)
             silent = silent_risk(context, known_records(lost), held_of(lost))
             loss = evidence_of(context, lost, silent, fenced=False)
-            why = f"it does not answer: nothing to wait for; {loss['statement']}"
-            return [StepEffect("report what is lost", alias, why)]
+            reason = f"it does not answer: nothing to wait for; {loss['statement']}"
+            return [StepEffect("report what is lost", alias, reason)]
         lost = lost_partitions(context, scope_positions(context, source), source)
         seconds = context.settings.failover.drain_seconds
-        what = f"wait up to {seconds:g} s for the copy to reach the end of {counted(len(lost), 'partition')}"
-        return [StepEffect(what, f"{alias} and {context.flow.target}", f"now: {_left(lost)}")]
+        text = f"wait up to {seconds:g} s for the copy to reach the end of {counted(len(lost), 'partition')}"
+        return [StepEffect(text, f"{alias} and {context.flow.target}", f"now: {_left(lost)}")]
 
     def run(self, context: Context) -> StepResult:
         fenced = bool(context.result(StepName.FENCE).get("proven"))
         deadline = context.clock() + context.settings.failover.drain_seconds
-        loss, places = self._waited(context, deadline, fenced=fenced)
+        loss, positions = self._wait_for_copy(context, deadline, fenced=fenced)
         if context.request.planned:
             context.state.load()
-            refuse_written(context, places)
+            refuse_written(context, positions)
         _refuse(context, loss, fenced=fenced)
         evidence: dict[str, Any] = {**loss}
         notes = [loss["statement"]]
@@ -69,18 +69,18 @@ class DrainStep(Step):
         if context.request.planned:
             behind = wait_for_groups(context, deadline)
             evidence["groups_behind"] = behind
-            notes += [f"{g} still reads on {context.flow.source}: {why}" for g, why in behind.items()]
+            notes += [f"{g} still reads on {context.flow.source}: {reason}" for g, reason in behind.items()]
         return StepResult(evidence, tuple(notes))
 
-    def _waited(
+    def _wait_for_copy(
         self, context: Context, deadline: float, *, fenced: bool
     ) -> tuple[LossEvidence, ScopePositions]:
-        told, until = float("-inf"), context.clock() + _RETURN_SECONDS
+        reported, until = float("-inf"), context.clock() + _RETURN_SECONDS
         while True:
             source = context.source()
             try:
-                places = scope_positions(context, source)
-                lost = lost_partitions(context, places, source)
+                positions = scope_positions(context, source)
+                lost = lost_partitions(context, positions, source)
             except RawError as error:
                 if source is None:
                     raise  # the target
@@ -88,7 +88,7 @@ class DrainStep(Step):
                 continue
             if source is None:
                 risk = silent_risk(context, known_records(lost), held_of(lost))
-                return evidence_of(context, lost, risk, fenced=fenced), places
+                return evidence_of(context, lost, risk, fenced=fenced), positions
             now = context.clock()
             if (
                 is_drained(lost)
@@ -96,50 +96,50 @@ class DrainStep(Step):
                 or _is_stuck(context, lost)
                 or not _is_copied(context, until)
             ):
-                return evidence_of(context, lost, None, fenced=fenced), places
-            if now - told > _TELL_SECONDS:
-                told = now
+                return evidence_of(context, lost, None, fenced=fenced), positions
+            if now - reported > _TELL_SECONDS:
+                reported = now
                 context.tell(StepProgress(self.name, _left(lost), {"seconds_left": round(deadline - now, 1)}))
             context.pause(_PAUSE_SECONDS)
 
 
 def _is_stuck(context: Context, lost: Sequence[Lost]) -> bool:
-    """Whether nothing is missing but topics that were created again, and the flow does not copy these."""
+    """Return whether only recreated topics are missing, which the flow does not copy."""
     others = [p for p in lost if p.reason != RECREATED]
     return len(others) < len(lost) and context.flow.on_source_recreated == "stop" and is_drained(others)
 
 
 def _is_copied(context: Context, until: float) -> bool:
-    """Whether waiting helps: these topics are copied, or will be soon.
+    """Return whether waiting helps: these topics are copied, or will be soon.
 
-    :param until: time by which a replicator fenced by this run is back, by the context's clock
+    :param until: the time by which a replicator fenced by this run is back, by the context's clock
     """
     context.state.load()
     roles = context.state.all(RoleRecord)
     if any(topic in roles for topic in context.scope.topics):
         return False  # frozen
-    found = context.replicator()
-    if found is not None and found.alive:
+    replicator = context.replicator()
+    if replicator is not None and replicator.alive:
         return True
     return bool(context.effects(StepName.FREEZE)) and context.clock() < until
 
 
 def _left(lost: Sequence[Lost]) -> str:
-    left = sum(p.records or 0 for p in lost)
+    records = sum(p.records or 0 for p in lost)
     waiting = sum(p.open_transaction for p in lost)
     held = held_of(lost)
     text = f", {counted(waiting, 'partition')} with an open transaction" if waiting else ""
-    back = held_text(held.records, held.acknowledged)
-    return f"{counted(left, 'record')} left" + text + (f", {back}" if back else "")
+    held_back = held_text(held.records, held.acknowledged)
+    return f"{counted(records, 'record')} left" + text + (f", {held_back}" if held_back else "")
 
 
 def _refuse(context: Context, loss: LossEvidence, *, fenced: bool) -> None:
     request, budget = context.request, context.settings.failover.rpo_seconds
-    again = sorted({p["topic"] for p in loss["partitions"] if p["reason"] == RECREATED})
-    if request.planned and again:
+    recreated = sorted({p["topic"] for p in loss["partitions"] if p["reason"] == RECREATED})
+    if request.planned and recreated:
         raise Refused(
             "recreated_on_old_primary",
-            where=f"{context.flow.source}: {first_of(again)}",
+            where=f"{context.flow.source}: {first_of(recreated)}",
             evidence=f"they have other ids there than what was copied; {loss['statement']}",
         )
     if request.planned and not (loss["drained"] and fenced):

@@ -43,7 +43,7 @@ _LATER: Final = (
 
 
 class FenceStep(Step):
-    """See the module."""
+    """FENCE: keeps clients from writing to the old primary, and proves it."""
 
     name: StepName = StepName.FENCE
 
@@ -56,8 +56,8 @@ class FenceStep(Step):
         method = self.method(context)
         if method is None:
             return [StepEffect("look whether producers are refused", alias, 'means = "none"')]
-        why = "; ".join(filter(None, (f"proven by {self._canary(context)}", method.stands_in)))
-        fence = StepEffect(f"fence {counted(number, 'topic')} by {method.name}", alias, why)
+        detail = "; ".join(filter(None, (f"proven by {self._canary(context)}", method.stands_in)))
+        fence = StepEffect(f"fence {counted(number, 'topic')} by {method.name}", alias, detail)
         policy = context.settings.failover.fence.open_transactions
         lines = [*planned_wait(context), *planned_record(context), fence]
         return [*lines, StepEffect("wait for open transactions", alias, f"{policy} those that do not end")]
@@ -76,17 +76,17 @@ class FenceStep(Step):
         return self._silent(context)
 
     def prove(self, context: Context) -> StepResult:
-        found = context.result(self.name)
-        how, alias = found.get("how"), context.flow.source
+        result = context.result(self.name)
+        how, alias = result.get("how"), context.flow.source
         if how == "stopped":
-            left = still_there(context.source_settings, context.loop, 0.0)
-            if left:
-                raise Failed("old_primary_back", where=alias, evidence=_findings(left))
+            servers = still_there(context.source_settings, context.loop, 0.0)
+            if servers:
+                raise Failed("old_primary_back", where=alias, evidence=_findings(servers))
             return StepResult({"connections": "refused"})
         if context.source() is None:
             return StepResult({"asked": False, "why": context.source_error})
         if how == _DEBT:
-            if found.get("details", {}).get("answered"):
+            if result.get("details", {}).get("answered"):
                 return StepResult({"asked": False, "why": "a person chose to continue unfenced"})
             raise Failed("fence_possible_now", where=alias)
         proof = self._proof(context, 0.0)
@@ -120,11 +120,11 @@ class FenceStep(Step):
     # -- a primary that answers ---------------------------------------------------------------------
 
     def method(self, context: Context) -> FenceMethod | None:
-        """Return the fence that the source gets now; None: drkit puts up none. Raises DrkitError."""
+        """Return the fence that the source gets now, or None if drkit applies none. Raises DrkitError."""
         return choose(self._wish(context), context.source_settings, context.state, context.scope.topics)
 
     def _wish(self, context: Context) -> Wish:
-        """Only a switchover can wait until a person has granted what drkit lacks on the source."""
+        """Return what fence is asked for: only a switchover can wait for rights that drkit lacks."""
         how, planned = context.settings.failover.fence, context.request.planned
         return Wish(how.means, how.canary, not planned, str(FAILOVER.resume) if planned else _UNFENCED)
 
@@ -138,7 +138,7 @@ class FenceStep(Step):
         except Refused as error:  # the fence could be applied, but not proven
             if context.request.planned or not context.request.accept_data_loss:
                 raise
-            return self._owed(context, error.in_short, answered=True)
+            return self._leave_pending(context, error.in_short, answered=True)
         how, seconds = _ELSEWHERE, context.settings.failover.fence.seconds
         details = method.details(context.scope.topics) if method is not None else {}
         resolver = self._resolver(context, source, method, details)
@@ -161,7 +161,7 @@ class FenceStep(Step):
             "proven": True, "how": how, "debt": "",
             "details": {
                 "canary": self._canary(context), "refused": len(proof.refused),
-                "without_leader": [str(at) for at in proof.without_leader], **resolved.to_json(),
+                "without_leader": [str(tp) for tp in proof.without_leader], **resolved.to_json(),
             },
         }  # fmt: skip
         return StepResult({**evidence}, tuple(_notes(context, method, proof, resolved)))
@@ -178,7 +178,7 @@ class FenceStep(Step):
                 method.suspend(details)
 
         def restore() -> None:
-            assert isinstance(method, SizeFence)  # noqa: S101  likewise
+            assert isinstance(method, SizeFence)  # noqa: S101  `restore` is used with `suspend` alone
             method.apply(details)
             self._proof(context, settings.seconds)
 
@@ -196,8 +196,8 @@ class FenceStep(Step):
         """Record the fence as pending, if the request accepts data loss."""
         if context.request.planned or not context.request.accept_data_loss:
             raise unproven(proof, context.flow.source, _UNFENCED)
-        why = f"it {proof.in_words}: {proof.places}"
-        return self._owed(context, why, answered=True)
+        reason = f"it {proof.in_words}: {proof.places}"
+        return self._leave_pending(context, reason, answered=True)
 
     def _proof(self, context: Context, seconds: float) -> Proof:
         fence = context.settings.failover.fence
@@ -209,58 +209,59 @@ class FenceStep(Step):
     # -- a silent primary ---------------------------------------------------------------------------
 
     def _silent(self, context: Context) -> StepResult:
-        settings, why = context.settings.failover.fence, context.source_error or "it does not answer"
+        settings, reason = context.settings.failover.fence, context.source_error or "it does not answer"
         if not has_stop(settings):
-            return self._owed(context, why)
+            return self._leave_pending(context, reason)
         document = {
             "cluster": context.flow.source, "run_id": context.run_id, "term": context.term,
-            "bootstrap_servers": context.source_settings.bootstrap_servers, "why": why,
+            "bootstrap_servers": context.source_settings.bootstrap_servers, "why": reason,
         }  # fmt: skip
         try:
             with context.effect(self.name, _STOP, **document) as outcome:
                 outcome["how"] = stopped = stop_site(settings, document)
-            left = still_there(context.source_settings, context.loop, settings.stop_seconds, context.clock)
-            if left:
-                raise Failed("hook_without_effect", where=context.flow.source, evidence=_findings(left))
+            brokers = still_there(context.source_settings, context.loop, settings.stop_seconds, context.clock)
+            if brokers:
+                raise Failed("hook_without_effect", where=context.flow.source, evidence=_findings(brokers))
         except DrkitError as error:
             if not context.request.accept_data_loss:
                 raise
-            return self._owed(context, f"{why}; {error.in_short}")
+            return self._leave_pending(context, f"{reason}; {error.in_short}")
         settle(context.state, PendingFence, context.scope.topics)
         details = {"by": stopped, "stopped_ms": context.wall()}
         evidence: FenceEvidence = {"proven": True, "how": "stopped", "debt": "", "details": details}
         note = f"{context.flow.source} was stopped by {stopped}: no broker takes connections"
         return StepResult({**evidence}, (note,))
 
-    def _owed(self, context: Context, why: str, *, answered: bool = False) -> StepResult:
-        with context.effect(self.name, _DEBT, why=why):
+    def _leave_pending(self, context: Context, reason: str, *, answered: bool = False) -> StepResult:
+        with context.effect(self.name, _DEBT, why=reason):
             pending = PendingFence(
-                context.run_id, context.term, context.wall(), why, tuple(sorted(context.scope.topics))
+                context.run_id, context.term, context.wall(), reason, tuple(sorted(context.scope.topics))
             )
             owe(context.state, pending)
-        context.tell(StepProgress(self.name, f"the fence is pending: {why}"))
+        context.tell(StepProgress(self.name, f"the fence is pending: {reason}"))
         evidence: FenceEvidence = {
-            "proven": False, "how": _DEBT, "debt": why, "details": {"answered": answered},
+            "proven": False, "how": _DEBT, "debt": reason, "details": {"answered": answered},
         }  # fmt: skip
         note = (
-            f"{context.flow.source} is not fenced: {why}. What it takes from now on stays there, as"
+            f"{context.flow.source} is not fenced: {reason}. What it takes from now on stays there, as"
             f" divergence; {_LATER}"
         )
         return StepResult({**evidence}, (note,))
 
     def _lift_later(self, context: Context, error: DrkitError) -> str:
-        left = tuple(fenced(context, context.scope.topics))
-        owe(context.state, PendingLift(context.run_id, context.wall(), error.in_short, left))
+        topics = tuple(fenced(context, context.scope.topics))
+        owe(context.state, PendingLift(context.run_id, context.wall(), error.in_short, topics))
         return (
-            f"{context.flow.source} is still fenced for {counted(len(left), 'topic')} ({error.in_short}):"
+            f"{context.flow.source} is still fenced for {counted(len(topics), 'topic')} ({error.in_short}):"
             " producers are refused there; drkit watch lifts it at the first contact, or:"
             f" {paid_with(context.flow.name)}"
         )
 
 
 def _notes(context: Context, method: FenceMethod | None, proof: Proof, resolved: Resolved) -> list[str]:
-    some, how = counted(len(proof.refused), "partition", "refuses"), method.name if method else _ELSEWHERE
-    notes = [f"{context.flow.source} is fenced by {how}: {some} the canary"]
+    partitions = counted(len(proof.refused), "partition", "refuses")
+    how = method.name if method else _ELSEWHERE
+    notes = [f"{context.flow.source} is fenced by {how}: {partitions} the canary"]
     if method and method.stands_in:
         notes.append(f"not fenced by ACLs: {method.stands_in}; a return needs DESCRIBE on the cluster")
     if proof.without_leader:
@@ -268,5 +269,5 @@ def _notes(context: Context, method: FenceMethod | None, proof: Proof, resolved:
     return [*notes, *resolved.notes()]
 
 
-def _findings(found: list[Any]) -> str:
-    return "; ".join(f"{f.server}: {f.kind.value}" for f in found)
+def _findings(findings: list[Any]) -> str:
+    return "; ".join(f"{f.server}: {f.kind.value}" for f in findings)

@@ -36,26 +36,26 @@ from drkit.offsets.takeup import FROZEN_EPOCH
 
 
 class ReverseHold:
-    """Freezes the topics of the scope for the reverse flow; does nothing where that has no state."""
+    """Freezes the topics of the scope for the reverse flow; does nothing if that flow has no state."""
 
     def __init__(self, context: Context, state: StateTopic | None) -> None:
         self._context, self._state, self._topics = context, state, 0
         self._before = state.get(ControlRecord) if state is not None else None
 
     def freeze(self) -> int:
-        """Freeze them; return how many. Repeated, it does nothing more. Raises DrkitError: no state."""
+        """Freeze them, and return how many; repeatable. Raises DrkitError if the state cannot be written."""
         state, context = self._state, self._context
         if state is None:
             return 0
         role = RoleRecord(Role.FROZEN, context.term, context.run_id, context.wall())
         roles, known = state.all(RoleRecord), state.all(GenerationRecord)
-        mine = [t for t in context.scope.topics.values() if t in known and t not in roles]
-        state.put_all((topic, role) for topic in mine)
-        self._topics = len(mine)
-        return len(mine)
+        topics = [t for t in context.scope.topics.values() if t in known and t not in roles]
+        state.put_all((topic, role) for topic in topics)
+        self._topics = len(topics)
+        return len(topics)
 
     def is_noticed(self) -> bool:
-        """Whether no replicator copies the topics any more: it has another plan, or does not run."""
+        """Return whether no replicator copies the topics any more: it has another plan, or does not run."""
         if self._state is None or not self._topics:
             return True
         self._state.load()
@@ -63,7 +63,7 @@ class ReverseHold:
 
 
 def has_left(state: FlowState, before: ControlRecord | None, now_ms: int) -> bool:
-    """Whether a flow's replicator has another plan than `before`, or does not run, by the loaded state."""
+    """Return whether a flow's replicator has left the plan `before` or does not run, by the loaded state."""
     runner, now = replicator_of(state, now_ms), state.get(ControlRecord)
     return runner is None or not runner.alive or _plan(now) != _plan(before)
 
@@ -80,10 +80,10 @@ def reverse_hold(context: Context) -> ReverseHold:
 
     :raises DrkitError: its state cannot be read
     """
-    back = opposite_flow(context.settings, context.flow) if context.request.planned else None
-    if back is None or context.source() is None:
+    flow = opposite_flow(context.settings, context.flow) if context.request.planned else None
+    if flow is None or context.source() is None:
         return ReverseHold(context, None)
-    state = context.kept.reverse_of(lambda: state_of(context.settings, back))
+    state = context.kept.reverse_of(lambda: state_of(context.settings, flow))
     if state is not None:
         state.load()
     return ReverseHold(context, state)
@@ -94,10 +94,10 @@ def release_reverse(context: Context) -> None:
 
     :raises DrkitError: the state cannot be written
     """
-    back = opposite_flow(context.settings, context.flow)
-    if back is None or context.source() is None:
+    flow = opposite_flow(context.settings, context.flow)
+    if flow is None or context.source() is None:
         return
-    with state_of(context.settings, back) as state:
+    with state_of(context.settings, flow) as state:
         if state is None:
             return
         roles = state.all(RoleRecord).items()
@@ -113,50 +113,50 @@ _WRITERS: Final = "writers"
 
 
 class FreezeStep(Step):
-    """See the module."""
+    """FREEZE: stops the copy of these topics, and fences drkit's own writers."""
 
     name = StepName.FREEZE
 
     def plan(self, context: Context) -> list[StepEffect]:
         partitions, target = pairs_of(context), context.flow.target
-        what = f"fence drkit's writers on {counted(len(partitions), 'partition')}, proven on each"
+        text = f"fence drkit's writers on {counted(len(partitions), 'partition')}, proven on each"
         return [
             StepEffect(f"stop copying {counted(len(context.scope.topics), 'topic')}", context.flow.name),
-            StepEffect(what, target, "a copy task that wakes up later is refused there"),
+            StepEffect(text, target, "a copy task that wakes up later is refused there"),
         ]
 
     def run(self, context: Context) -> StepResult:
         context.state.load()
-        details = {"topics": sorted(context.scope.topics), "copied_ms": _copied_ms(context)}
+        began = {"topics": sorted(context.scope.topics), "copied_ms": _copied_ms(context)}
         before, reverse = context.state.get(ControlRecord), reverse_hold(context)
-        with context.effect(self.name, STOP, **details) as outcome:
+        with context.effect(self.name, STOP, **began) as outcome:
             role = RoleRecord(Role.FROZEN, context.term, context.run_id, context.wall())
             known = {t: context.state.get(RoleRecord, t) for t in context.scope.topics}
-            mine = [t for t, r in known.items() if r is None or (r.is_frozen and r.run_id != context.run_id)]
-            context.state.put_all((topic, role) for topic in mine)
+            free = [t for t, r in known.items() if r is None or (r.is_frozen and r.run_id != context.run_id)]
+            context.state.put_all((topic, role) for topic in free)
             outcome["reverse"] = reverse.freeze()
             # Fenced while it still copies, a task would take its buckets again, and be fenced again.
-            outcome["let_go"] = self._let_go(context, reverse, before)
+            outcome["let_go"] = self._wait_for_replicators(context, reverse, before)
         # Every live id, with an epoch that fences every epoch of a copy task.
         ids, bulk = context.state.get(ProducerIdsRecord), self._bulk(context)
         live = [ProducerIdentity(i, FROZEN_EPOCH) for i in ids.ids] if ids is not None else []
         writers = _writers(context, live, bulk)
-        told = {"live": [list(i) for i in live], "bulk": {str(b): list(i) for b, i in bulk.items()}}
-        with context.effect(self.name, _WRITERS, **told) as outcome:
+        details = {"live": [list(i) for i in live], "bulk": {str(b): list(i) for b, i in bulk.items()}}
+        with context.effect(self.name, _WRITERS, **details) as outcome:
             progress = self._fence(context, writers)
             outcome["fenced"] = len(progress.proven)
         _refuse(context, progress)
-        evidence: FreezeEvidence = {"proven": True, "details": told}
+        evidence: FreezeEvidence = {"proven": True, "details": details}
         fenced = counted(len(progress.proven), "partition")
         notes = (f"drkit's writers are fenced on {fenced}, each proven by a canary",)
         return StepResult({**evidence}, notes)
 
     def prove(self, context: Context) -> StepResult:
-        """Each leader's epoch, and a canary of the old epoch."""
+        """Compare each leader's epoch, and write a canary with the old epoch."""
         context.state.load()
-        told = context.result(self.name).get("details", {})
-        live = [ProducerIdentity(*i) for i in told.get("live", ())]
-        bulk = {int(b): ProducerIdentity(*i) for b, i in told.get("bulk", {}).items()}
+        details = context.result(self.name).get("details", {})
+        live = [ProducerIdentity(*i) for i in details.get("live", ())]
+        bulk = {int(b): ProducerIdentity(*i) for b, i in details.get("bulk", {}).items()}
         roles = context.state.all(RoleRecord)
         free = [t for t in context.scope.topics if t not in roles]
         if free:
@@ -166,7 +166,7 @@ class FreezeStep(Step):
         return StepResult({"partitions_fenced": len(progress.proven)})
 
     def undo(self, context: Context) -> StepResult:
-        """The flow copies again, with a new producer id."""
+        """Let the flow copy again, with a new producer id."""
         effects = context.effects(self.name)
         context.state.load()
         notes = []
@@ -183,7 +183,9 @@ class FreezeStep(Step):
 
     # -- the flow -----------------------------------------------------------------------------------
 
-    def _let_go(self, context: Context, reverse: ReverseHold, before: ControlRecord | None) -> bool:
+    def _wait_for_replicators(
+        self, context: Context, reverse: ReverseHold, before: ControlRecord | None
+    ) -> bool:
         """Wait for running replicators to drop these topics from their plans; return whether they did.
 
         Their writers are fenced in any case. While the source is silent, they make no plan and have nothing
@@ -205,21 +207,21 @@ class FreezeStep(Step):
         """Take over the buckets of these topics: abort open transactions, fence writers; return the ids."""
         flow = context.flow
         buckets = {bucket_of(*p.source, flow.buckets) for p in pairs_of(context)}
-        found: dict[int, ProducerIdentity] = context.run(take_bulk_ids, context.target, flow, sorted(buckets))
+        ids: dict[int, ProducerIdentity] = context.run(take_bulk_ids, context.target, flow, sorted(buckets))
         known = context.state.all(BulkProducerRecord)
-        records = ((str(identity.id), BulkProducerRecord(bucket)) for bucket, identity in found.items())
+        records = ((str(identity.id), BulkProducerRecord(bucket)) for bucket, identity in ids.items())
         context.state.put_all((name, record) for name, record in records if known.get(name) != record)
-        return found
+        return ids
 
     def _fence(self, context: Context, writers: Writers, *, effects: bool = True) -> FenceProgress:
-        told: set[str] = set()
+        reported: set[str] = set()
 
         def on_round(progress: FenceProgress) -> None:
-            reasons = {f"{at}: {why}" for at, why in progress.waiting.items()} - told
+            reasons = {f"{tp}: {reason}" for tp, reason in progress.waiting.items()} - reported
             if effects and reasons:
-                told.update(reasons)
-                some = counted(len(progress.waiting), "partition")
-                context.tell(StepProgress(self.name, f"waiting for {some}", {"first": min(reasons)}))
+                reported.update(reasons)
+                partitions = counted(len(progress.waiting), "partition")
+                context.tell(StepProgress(self.name, f"waiting for {partitions}", {"first": min(reasons)}))
 
         seconds = context.settings.failover.fence.freeze_seconds if effects else _PROOF_SECONDS
         deadline = context.clock() + seconds
@@ -229,8 +231,8 @@ class FreezeStep(Step):
                 context.target, writers, deadline, effects=effects, clock=context.clock, on_round=on_round
             )
 
-        found: FenceProgress = context.run(go)
-        return found
+        result: FenceProgress = context.run(go)
+        return result
 
     def _renew(self, context: Context, intent: dict[str, Any]) -> int:
         """Return a new live id for the flow, the same one when repeated; the old id remains fenced."""
@@ -239,7 +241,7 @@ class FreezeStep(Step):
 
 
 def _copied_ms(context: Context) -> int | None:
-    """Return the time up to which these topics were copied at the freeze; None: the old primary answers."""
+    """Return the time up to which these topics were copied, or None if the old primary answers."""
     if context.source() is not None:
         return None
     roles = [context.state.get(RoleRecord, topic) for topic in context.scope.topics]
@@ -248,22 +250,22 @@ def _copied_ms(context: Context) -> int | None:
 
 def _writers(context: Context, live: list[ProducerIdentity], bulk: dict[int, ProducerIdentity]) -> Writers:
     everywhere = tuple(Writer(*i) for i in live)
-    found: dict[TopicPartition, tuple[Writer, ...]] = {}
+    writers: dict[TopicPartition, tuple[Writer, ...]] = {}
     for pair in pairs_of(context):
-        taken = bulk.get(bucket_of(*pair.source, context.flow.buckets))
-        found[pair.target] = (*everywhere, *((Writer(*taken),) if taken is not None else ()))
-    return found
+        own = bulk.get(bucket_of(*pair.source, context.flow.buckets))
+        writers[pair.target] = (*everywhere, *((Writer(*own),) if own is not None else ()))
+    return writers
 
 
 def _refuse(context: Context, progress: FenceProgress) -> None:
     if not progress.waiting:
         return
-    some = [f"{at}: {why}" for at, why in sorted(progress.waiting.items())[:_SHOWN]]
-    more = len(progress.waiting) - len(some)
+    shown = [f"{tp}: {reason}" for tp, reason in sorted(progress.waiting.items())[:_SHOWN]]
+    more = len(progress.waiting) - len(shown)
     raise Failed(
         "older_writers",
         where=context.flow.target,
-        evidence="; ".join(some) + (f" and {more} more" if more else ""),
+        evidence="; ".join(shown) + (f" and {more} more" if more else ""),
         count=len(progress.waiting),
         total=len(progress.waiting) + len(progress.proven),
     )

@@ -1,4 +1,4 @@
-"""TRANSLATE and COMMIT_OFFSETS: the exact target offset of each group and partition, proven, then committed.
+"""TRANSLATE and COMMIT_OFFSETS: translate each group's offsets exactly, prove them, and commit them.
 
 The table that guards checkpoint rounds decides on each commit too (`drkit.offsets.group_guard`). A group with
 members, or one that committed on the target by itself, is not moved without request. Offsets are within the
@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from drkit.counted import counted, verb
+from drkit.counted import counted, first_of, verb
 from drkit.errors import Failed, Refused
 from drkit.failover.checks.late_groups import late_notes, look_late
 from drkit.failover.checks.survey import positions_of
@@ -44,66 +44,69 @@ _NO_PARTITION: Final = Unavailable("the target has no such partition")
 
 
 class TranslateStep(Step):
-    """See the module."""
+    """TRANSLATE: finds the exact target offset of each group and partition."""
 
     name = StepName.TRANSLATE
 
     def plan(self, context: Context) -> list[StepEffect]:
-        """Current values; the copy continues until FREEZE."""
-        found = self._translated(context, context.source(), act=False)
+        """Return what the current offsets translate to; the copy continues until FREEZE."""
+        translated = self._translate(context, context.source(), act=False)
         where = f"{context.flow.source} → {context.flow.target}"
         exact = [
-            StepEffect(f"group {group}: {_in_short(partitions)}", where, "as of now")
-            for group, partitions in sorted(found["positions"].items())
+            StepEffect(
+                f"group {group}: {first_of(f'{tp} {p[0]} → {p[1]}' for tp, p in sorted(partitions.items()))}",
+                where,
+                "as of now",
+            )
+            for group, partitions in sorted(translated["positions"].items())
         ]
         unavailable = [
-            StepEffect(f"group {group}: no exact position in {at}", where, why)
-            for group, partitions in sorted(found["unavailable"].items())
-            for at, why in sorted(partitions.items())
+            StepEffect(f"group {group}: no exact position in {partition}", where, reason)
+            for group, partitions in sorted(translated["unavailable"].items())
+            for partition, reason in sorted(partitions.items())
         ]
         return exact + unavailable
 
     def run(self, context: Context) -> StepResult:
-        found = asked(context, lambda source: self._translated(context, source, act=True))
-        if found["unavailable"] and not context.request.accept_data_loss:
-            first, why = next(iter(found["unavailable"].items()))
+        translated = asked(context, lambda source: self._translate(context, source, act=True))
+        if translated["unavailable"] and not context.request.accept_data_loss:
+            first, reasons = next(iter(translated["unavailable"].items()))
             raise Refused(
                 "no_exact_position",
-                where=f"{context.flow.name}: {', '.join(sorted(found['unavailable'])[:_SHOWN])}",
-                evidence=f"group {first}, {': '.join(next(iter(why.items())))}",
-                groups=counted(len(found["unavailable"]), "group"),
+                where=f"{context.flow.name}: {', '.join(sorted(translated['unavailable'])[:_SHOWN])}",
+                evidence=f"group {first}, {': '.join(next(iter(reasons.items())))}",
+                groups=counted(len(translated["unavailable"]), "group"),
                 translate_group=translate_group(first),
             )
-        number = sum(map(len, found["positions"].values()))
-        groups = counted(len(found["positions"]), "group")
+        number = sum(map(len, translated["positions"].values()))
+        groups = counted(len(translated["positions"]), "group")
         notes = [f"{counted(number, 'position')} of {groups} {verb(number, 'is')} exact"]
-        return StepResult(
-            found, (*notes, *found["settled"], *late_notes(found["late"]), found["loss"]["statement"])
-        )
+        notes += [*translated["settled"], *late_notes(translated["late"]), translated["loss"]["statement"]]
+        return StepResult(translated, tuple(notes))
 
-    def _translated(self, context: Context, source: RawCluster | None, *, act: bool) -> dict[str, Any]:
+    def _translate(self, context: Context, source: RawCluster | None, *, act: bool) -> dict[str, Any]:
         late = look_late(context, source)
         groups = sorted({*context.scope.groups, *late["groups"]})
         settled = settle(context, source, groups) if source is not None and act else []
         committed, origin = positions_of(context, source, groups)
         # The source's ends are read after the groups: else one that commits meanwhile would be past them.
-        places = scope_positions(context, source, final=True)
+        known = scope_positions(context, source, final=True)
         names = context.scope.topics
         positions: dict[str, dict[str, list[Any]]] = {}
         unavailable: dict[str, dict[str, str]] = {}
         for group in groups:
-            for at, stored in sorted(committed.get(group, {}).items()):
-                if at.topic not in names:
+            for tp, stored in sorted(committed.get(group, {}).items()):
+                if tp.topic not in names:
                     continue
-                target = str(TopicPartition(names[at.topic], at.partition))
-                place = places.get(at, _NO_PARTITION)
-                answer = place if isinstance(place, Unavailable) else place.forward(stored.offset)
+                target = str(TopicPartition(names[tp.topic], tp.partition))
+                position = known.get(tp, _NO_PARTITION)
+                answer = position if isinstance(position, Unavailable) else position.forward(stored.offset)
                 if isinstance(answer, Unavailable):
                     unavailable.setdefault(group, {})[target] = answer.reason
                 else:
                     mark = [stored.metadata] if stored.mark is not None else []
                     positions.setdefault(group, {})[target] = [stored.offset, answer.offset, *mark]
-        lost = lost_partitions(context, places, source)
+        lost = lost_partitions(context, known, source)
         risk = silent_risk(context, known_records(lost), held_of(lost)) if source is None else None
         fenced = bool(context.result(StepName.FENCE).get("proven"))
         return {
@@ -112,71 +115,65 @@ class TranslateStep(Step):
             "positions_from": origin,
             "late": late,
             "settled": settled,
-            "frontiers": frontiers_of(places),
-            **_bounds(context, places),
+            "frontiers": frontiers_of(known),
+            **_bounds(context, known),
             "loss": evidence_of(context, lost, risk, fenced=fenced),
         }
 
     def prove(self, context: Context) -> StepResult:
-        """Each position translates back to its source offset."""
-        found = context.result(StepName.TRANSLATE)
-        places = scope_positions(context, None, final=True)
-        back = {target: source for source, target in context.scope.topics.items()}
+        """Check that each position translates back to its source offset."""
+        translated = context.result(StepName.TRANSLATE)
+        known = scope_positions(context, None, final=True)
+        source_of = {target: source for source, target in context.scope.topics.items()}
         proven = 0
-        for group, partitions in found.get("positions", {}).items():
+        for group, partitions in translated.get("positions", {}).items():
             for target, (upstream, downstream, *_) in partitions.items():
-                at = partition_of(target)
-                source = TopicPartition(back.get(at.topic, ""), at.partition)
-                place = places.get(source, _NO_PARTITION)
-                _leads_back(place, upstream, downstream, f"group {group}, {target}")
+                tp = partition_of(target)
+                source = TopicPartition(source_of.get(tp.topic, ""), tp.partition)
+                position = known.get(source, _NO_PARTITION)
+                _prove(position, upstream, downstream, f"group {group}, {target}")
                 proven += 1
         return StepResult({"proven": proven})
 
 
-def _bounds(context: Context, places: ScopePositions) -> dict[str, dict[str, int]]:
+def _bounds(context: Context, positions: ScopePositions) -> dict[str, dict[str, int]]:
     names = context.scope.topics
     known = {
-        str(TopicPartition(names[at.topic], at.partition)): p
-        for at, p in sorted(places.items())
+        str(TopicPartition(names[tp.topic], tp.partition)): p
+        for tp, p in sorted(positions.items())
         if isinstance(p, PartitionPosition)
     }
     return {
-        "starts": {at: p.start for at, p in known.items()},
-        "ends": {at: p.end for at, p in known.items()},
+        "starts": {tp: p.start for tp, p in known.items()},
+        "ends": {tp: p.end for tp, p in known.items()},
     }
 
 
-def _leads_back(place: PartitionPosition | Unavailable, upstream: int, downstream: int, where: str) -> None:
+def _prove(position: PartitionPosition | Unavailable, upstream: int, downstream: int, where: str) -> None:
     """Check that a target offset and its source offset point to the same first record.
 
     The first target record at or after `downstream` is the copy of the first copied record at or after
     `upstream`.
     """
-    if isinstance(place, PartitionPosition):
-        if not len(place.segments) and downstream == place.end:
+    if isinstance(position, PartitionPosition):
+        if not len(position.segments) and downstream == position.end:
             return  # no record was copied, so none can be translated back
-        back = place.backward(downstream)
-        if isinstance(back, Exact):
-            again = place.forward(back.offset)
-            beyond = place.frontier is not None and upstream > place.frontier
+        source_again = position.backward(downstream)
+        if isinstance(source_again, Exact):
+            target_again = position.forward(source_again.offset)
+            beyond = position.frontier is not None and upstream > position.frontier
             if (
-                isinstance(again, Exact)
-                and again.offset == downstream
-                and (beyond or back.offset >= upstream)
+                isinstance(target_again, Exact)
+                and target_again.offset == downstream
+                and (beyond or source_again.offset >= upstream)
             ):
                 return
     raise Failed(
         "translation_not_reversible",
         where=where,
         evidence=f"{upstream} → {downstream} → "
-        f"{back if isinstance(place, PartitionPosition) else place.reason}",
+        f"{source_again if isinstance(position, PartitionPosition) else position.reason}",
     )
-
-
-def _in_short(partitions: Mapping[str, list[Any]]) -> str:
-    shown = [f"{at} {p[0]} → {p[1]}" for at, p in sorted(partitions.items())[:_SHOWN]]
-    more = len(partitions) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
 
 _AT_ONCE: Final = 250
@@ -185,19 +182,19 @@ _FINE: Final = frozenset({GuardVerdict.UNCHANGED, GuardVerdict.ECHO})
 
 
 class CommitOffsetsStep(Step):
-    """See the module."""
+    """COMMIT_OFFSETS: commits the translated offsets on the target."""
 
     name = StepName.COMMIT_OFFSETS
 
     def plan(self, context: Context) -> list[StepEffect]:
         target_groups = context.run(on_target, context.target, context.scope.groups)
         effects = []
-        for group, found in sorted(target_groups.items()):
-            kept = sum(s.mark is not None for s in found.stored.values())
-            why = f"{counted(kept, 'position')} by drkit already {verb(kept, 'exists')}"
-            if found.members:
-                why = f"{counted(len(found.members), 'member')}: {', '.join(found.members[:_SHOWN])}"
-            effects.append(StepEffect(f"commit offsets for {group}", context.flow.target, why))
+        for group, state in sorted(target_groups.items()):
+            marked = sum(s.mark is not None for s in state.stored.values())
+            detail = f"{counted(marked, 'position')} by drkit already {verb(marked, 'exists')}"
+            if state.members:
+                detail = f"{counted(len(state.members), 'member')}: {', '.join(state.members[:_SHOWN])}"
+            effects.append(StepEffect(f"commit offsets for {group}", context.flow.target, detail))
         return effects
 
     def run(self, context: Context) -> StepResult:
@@ -213,15 +210,15 @@ class CommitOffsetsStep(Step):
             before = {g: _before(target_groups[g], part[g]) for g in part}
             with context.effect(self.name, f"groups from {min(part)}", before=before) as outcome:
                 failed: dict[str, dict[TopicPartition, str]] = context.run(write, context.target, part)
-                outcome["failed"] = {g: [str(at) for at in p] for g, p in failed.items()}
+                outcome["failed"] = {g: [str(tp) for tp in p] for g, p in failed.items()}
             if failed:
-                some = [
-                    f"group {g}, {at}: {why}"
+                errors = [
+                    f"group {g}, {tp}: {reason}"
                     for g, p in sorted(failed.items())
-                    for at, why in sorted(p.items())
+                    for tp, reason in sorted(p.items())
                 ]
                 raise Failed(
-                    "positions_not_stored", where=context.flow.target, evidence="; ".join(some[:_SHOWN])
+                    "positions_not_stored", where=context.flow.target, evidence="; ".join(errors[:_SHOWN])
                 )
             context.tell(
                 StepProgress(self.name, f"{counted(len(part), 'group')} committed", {"last": max(part)})
@@ -234,17 +231,17 @@ class CommitOffsetsStep(Step):
         return StepResult({"groups": moved, "kept": kept, "verdicts": dict(by_verdict)}, tuple(notes))
 
     def prove(self, context: Context) -> StepResult:
-        """The target stores the translated offsets."""
+        """Check that the target stores the translated offsets."""
         positions = context.result(StepName.TRANSLATE)["positions"]
         target_groups: dict[str, TargetGroup] = context.run(on_target, context.target, sorted(positions))
         topics = set(context.scope.topics.values())
         read_back, wrong = 0, []
         for group, partitions in positions.items():
-            found = target_groups[group]
-            if _own_work(context, found, partitions, topics):
+            state = target_groups[group]
+            if _own_work(context, state, partitions, topics):
                 continue  # the group committed by itself, so its offsets were not written
             for target, (upstream, downstream, *mark) in partitions.items():
-                stored = found.stored.get(partition_of(target))
+                stored = state.stored.get(partition_of(target))
                 came_from = StoredOffset(upstream, mark[0]).mark if mark else None
                 least = came_from.upstream if came_from is not None else downstream
                 if stored is not None and (stored.offset == downstream or (mark and stored.offset >= least)):
@@ -257,10 +254,10 @@ class CommitOffsetsStep(Step):
         return StepResult({"read_back": read_back})
 
     def undo(self, context: Context) -> StepResult:
-        """Restores earlier offsets, if no group has committed."""
+        """Restore earlier offsets of groups that have not committed since."""
         restored = 0
-        for name, told in context.effects(self.name).items():
-            before = told["intent"].get("before")
+        for name, effect in context.effects(self.name).items():
+            before = effect["intent"].get("before")
             if before is None:
                 continue  # an eviction: members rejoin by themselves
             restored += context.run(restore, context.target, context.flow.source, before)
@@ -274,46 +271,46 @@ def _decided(
     topics = set(context.scope.topics.values())
     verdicts: dict[str, dict[TopicPartition, GuardVerdict]] = {}
     writes: Writes = {}
-    for group, found in target_groups.items():
+    for group, state in target_groups.items():
         positions = context.result(StepName.TRANSLATE)["positions"][group]
-        worked = bool(_own_work(context, found, positions, topics))
+        worked = bool(_own_work(context, state, positions, topics))
         may_keep = context.request.keep_positions and not _is_in_return(context, group)
-        for at, case in _cases(context, group, found, worked=worked):
+        for tp, case in _cases(context, group, state, worked=worked):
             verdict = judge(case)
-            verdicts.setdefault(group, {})[at] = verdict
+            verdicts.setdefault(group, {})[tp] = verdict
             if verdict.is_write:
-                writes.setdefault(group, {})[at] = to_write(case)
+                writes.setdefault(group, {})[tp] = to_write(case)
             elif not (verdict in _FINE or (verdict is GuardVerdict.MOVED and may_keep)):
-                raise _refusal(context, group, at, verdict, found)
+                raise _refusal(context, group, tp, verdict, state)
     return verdicts, writes
 
 
-def _before(group: TargetGroup, wanted: Iterable[TopicPartition]) -> dict[str, list[Any] | None]:
-    found = {at: group.stored.get(at) for at in wanted}
-    return {str(at): None if s is None else [s.offset, s.metadata] for at, s in found.items()}
+def _before(group: TargetGroup, partitions: Iterable[TopicPartition]) -> dict[str, list[Any] | None]:
+    stored = {tp: group.stored.get(tp) for tp in partitions}
+    return {str(tp): None if s is None else [s.offset, s.metadata] for tp, s in stored.items()}
 
 
 def _own_work(
-    context: Context, found: TargetGroup, positions: Mapping[str, Any], topics: Collection[str]
+    context: Context, state: TargetGroup, positions: Mapping[str, Any], topics: Collection[str]
 ) -> list[TopicPartition]:
-    """Partitions in which the group committed on the target by itself, after it had left for the source."""
+    """Return partitions in which the group committed on the target after it had left for the source."""
     echoes = {partition_of(target) for target, (_, _, *mark) in positions.items() if mark}
-    return [at for at in found.own_work(context.flow.source, topics) if at not in echoes]
+    return [tp for tp in state.own_work(context.flow.source, topics) if tp not in echoes]
 
 
 def _cases(
-    context: Context, group: str, found: TargetGroup, *, worked: bool
+    context: Context, group: str, state: TargetGroup, *, worked: bool
 ) -> Iterator[tuple[TopicPartition, Case]]:
     translated, now, known = context.result(StepName.TRANSLATE), context.wall(), context.known
     for target, (upstream, downstream, *mark) in translated["positions"][group].items():
-        at = partition_of(target)
-        own = found.stored.get(at)
-        copied = TopicPartition(known.upstream.get(at.topic, ""), at.partition)
+        tp = partition_of(target)
+        own = state.stored.get(tp)
+        copied = TopicPartition(known.upstream.get(tp.topic, ""), tp.partition)
         case = Case(
             source=context.flow.source,
             on_source=StoredOffset(upstream, mark[0] if mark else ""),
             position=Exact(downstream),
-            state=found.state,
+            state=state.state,
             on_target=own,
             worked=worked,
             start=translated["starts"][target],
@@ -323,24 +320,24 @@ def _cases(
             refresh_ms=_NEVER_MS,
             is_void=known.is_void(copied, own.offset if own is not None else None),
         )
-        yield at, case
+        yield tp, case
 
 
 def _is_in_return(context: Context, group: str) -> bool:
-    topics = {partition_of(at).topic for at in context.result(StepName.TRANSLATE)["positions"][group]}
+    topics = {partition_of(tp).topic for tp in context.result(StepName.TRANSLATE)["positions"][group]}
     return not topics.isdisjoint(begun_by_turn(context.state.records))
 
 
 def _refusal(
-    context: Context, group: str, at: TopicPartition, verdict: GuardVerdict, found: TargetGroup
+    context: Context, group: str, tp: TopicPartition, verdict: GuardVerdict, state: TargetGroup
 ) -> Refused | Failed:
-    where = f"group {group} on {context.flow.target}, {at}"
-    stored = f"at {found.stored[at].offset}" if at in found.stored else "in another partition"
+    where = f"group {group} on {context.flow.target}, {tp}"
+    stored = f"at {state.stored[tp].offset}" if tp in state.stored else "in another partition"
     if verdict is GuardVerdict.LIVE:
         return Refused(
             "members_on_target",
             where=where,
-            evidence=", ".join(found.members[:_SHOWN]) or f"state {found.state}",
+            evidence=", ".join(state.members[:_SHOWN]) or f"state {state.state}",
             hint="stop these consumers, then: drkit failover --resume; or remove them: drkit"
             " failover --resume --evict-members",
             group=group,
@@ -360,7 +357,7 @@ def _refusal(
     return Failed(
         "position_not_written",
         where=where,
-        evidence=f"state {found.state}, {found.stored.get(at)}",
+        evidence=f"state {state.state}, {state.stored.get(tp)}",
         group=group,
         verdict=verdict.value,
         translate_group=translate_group(group),

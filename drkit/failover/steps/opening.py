@@ -2,8 +2,8 @@
 
 First the flow's state records that producers own the topics. From then on no sync of settings, ACLs or
 positions changes them, and `drkit replicate` skips them. Then the topics get the source's own settings, and
-producers get the rights of its ACLs. In a switchover home, ACLs that only home has are removed before, if a
-person has said so.
+producers get the rights of its ACLs. In a switchover home, ACLs that only home has are removed before, if the
+request asks for it.
 """
 
 from __future__ import annotations
@@ -42,31 +42,31 @@ _EFFECT: Final = "acls only home"
 
 
 def planned_removals(context: Context) -> list[StepEffect]:
-    """What :func:`remove_only_home` would do."""
-    what = "delete" if context.request.acls_only_home == REMOVE else "keep"
-    why = f"{context.flow.source} does not have it"
-    seen, home = _found(context), context.flow.target
+    """Return what :func:`remove_only_home` would do."""
+    action = "delete" if context.request.acls_only_home == REMOVE else "keep"
+    reason = f"{context.flow.source} does not have it"
+    comparison, home = _compare_acls(context), context.flow.target
     return [
-        *(StepEffect(f"{what} acl {o.acl}", home, why) for o in seen.only_home),
-        *(StepEffect("leave as it is", home, f"not compared: {what}") for what in seen.not_compared),
+        *(StepEffect(f"{action} acl {o.acl}", home, reason) for o in comparison.only_home),
+        *(StepEffect("leave as it is", home, f"not compared: {acls}") for acls in comparison.not_compared),
     ]
 
 
 def remove_only_home(context: Context) -> list[str]:
-    """Remove the ACLs of clients that only home has, or say which stay; returns notes.
+    """Remove the ACLs of clients that only home has, or report which stay; returns notes.
 
-    What cannot be removed is named: nothing is held for it while clients can write on neither side.
+    An ACL that cannot be removed does not hold the run: clients can write on neither side.
     """
-    seen = _found(context)
-    found, unknown = seen.only_home, seen.unknown
+    comparison = _compare_acls(context)
+    only_home, unknown = comparison.only_home, comparison.unknown
     notes = [f"ACLs of both sides were not compared: {unknown}"] if unknown else []
-    notes += [f"not compared: {'; '.join(seen.not_compared)}"] if seen.not_compared else []
-    if not found:
+    notes += [f"not compared: {'; '.join(comparison.not_compared)}"] if comparison.not_compared else []
+    if not only_home:
         return notes
     home = context.flow.target
     if context.request.acls_only_home != REMOVE:
-        return [*notes, f"only {home} has, and keeps: {first_of(found)}"]
-    acls = [o.acl for o in found]
+        return [*notes, f"only {home} has, and keeps: {first_of(only_home)}"]
+    acls = [o.acl for o in only_home]
     with context.effect(StepName.OPEN, _EFFECT, acls=[str(a) for a in acls]) as outcome:
         try:
             refused = {str(a): e.evidence for a, e in delete_acls(context.target_settings, acls).items()}
@@ -79,12 +79,12 @@ def remove_only_home(context: Context) -> list[str]:
             f"removed, since only {home} had it: {counted(len(removed), 'ACL')}: {first_of(removed)}"
         )
     if refused:
-        left = first_of(f"{acl} ({why})" for acl, why in refused.items())
-        notes.append(f"remove by hand what {home} allows still: {left}")
+        remaining = first_of(f"{acl} ({reason})" for acl, reason in refused.items())
+        notes.append(f"remove by hand what {home} allows still: {remaining}")
     return notes
 
 
-def _found(context: Context) -> HomeAcls:
+def _compare_acls(context: Context) -> HomeAcls:
     returning = begun_by_turn(context.state.records) & set(context.scope.topics.values())
     return look_home_acls(context, returning, answers=bool(returning) and context.source() is not None)
 
@@ -99,7 +99,7 @@ _PAUSE_SECONDS: Final = 0.1
 
 
 class OpenStep(Step, Announced):
-    """See the module."""
+    """OPEN: makes the topics of the target writable."""
 
     name = StepName.OPEN
 
@@ -108,8 +108,8 @@ class OpenStep(Step, Announced):
         given, left_out = _promotion(context)
         return [
             *(
-                StepEffect(f"empty {at} again", target, f"brokers have brought back what is from {start} on")
-                for at, start in came_back(context).items()
+                StepEffect(f"empty {tp} again", target, f"brokers have brought back what is from {start} on")
+                for tp, start in came_back(context).items()
             ),
             *(
                 StepEffect(f"promote {name}", f"{target}: {to}", "no sync of drkit's touches it from then on")
@@ -127,7 +127,7 @@ class OpenStep(Step, Announced):
         ]
 
     def announce(self, context: Context, *, begun: bool) -> None:
-        """Marked on the source, and not aborted there."""
+        """Mark the opening on the source, which refuses an abort from then on."""
         mark_opening(context, begun=begun)
 
     def refuse_aborted(self, context: Context) -> None:
@@ -135,32 +135,33 @@ class OpenStep(Step, Announced):
 
     def run(self, context: Context) -> StepResult:
         scope = context.scope
-        again = empty_again(context, self.name)
+        emptied = empty_again(context, self.name)
         with context.effect(self.name, "promote", topics=list(scope.topics)) as outcome:
             _promote(context)
             outcome["promoted"] = len(scope.topics)
-        wanted = _configs(context)
-        with context.effect(self.name, "settings", settings=wanted) as outcome:
-            failed = alter_topic_configs(context.target_admin(), wanted)
+        settings = _configs(context)
+        with context.effect(self.name, "settings", settings=settings) as outcome:
+            failed = alter_topic_configs(context.target_admin(), settings)
             outcome["refused"] = {t: e.evidence for t, e in failed.items()}
         if failed:
             raise _refused("settings of topics", context, failed)
-        notes = [*again, f"{counted(len(scope.topics), 'topic')} of {context.flow.target} open for producers"]
+        topics, target = counted(len(scope.topics), "topic"), context.flow.target
+        notes = [*emptied, f"{topics} of {target} open for producers"]
         notes += remove_only_home(context)
         given, left_out = _promotion(context)
         if given.grant or given.lift:
-            notes.append(self._let_in(context, given))
+            notes.append(self._grant(context, given))
         if guard := self._lift_guard(context):
             notes.append(_lifted("the guard of the passive side", guard))
         _wait_until_heard(context)
-        if why := mark_opened(context):
-            notes.append(f"{context.flow.source} does not know yet that it is open: {why}")
+        if reason := mark_opened(context):
+            notes.append(f"{context.flow.source} does not know yet that it is open: {reason}")
         notes += [f"not given or lifted: {acl}: {OUTSIDE}" for acl in sorted(left_out)[:_SHOWN]]
         acls = {
             "granted": _texts(given.grant), "lifted": [*_texts(given.lift), *guard],
             "left_out": _texts(left_out),
         }  # fmt: skip
-        evidence = {"topics": dict(scope.topics), "settings": wanted, "acls": acls}
+        evidence = {"topics": dict(scope.topics), "settings": settings, "acls": acls}
         return StepResult(evidence, tuple(notes))
 
     def _lift_guard(self, context: Context) -> list[str]:
@@ -171,7 +172,7 @@ class OpenStep(Step, Announced):
                 outcome["lifted"] = lift_guard(context)
         return guard
 
-    def _let_in(self, context: Context, given: Promotion) -> str:
+    def _grant(self, context: Context, given: Promotion) -> str:
         settings = context.target_settings
         details = {what: [str(a) for a in sorted(acls)] for what, acls in given._asdict().items()}
         with context.effect(self.name, "acls", **details) as outcome:
@@ -188,7 +189,7 @@ class OpenStep(Step, Announced):
         return f"{counted(len(given.grant), 'ACL')} given to producers{lifted}"
 
     def prove(self, context: Context) -> StepResult:
-        """Checks roles, settings and ACLs on the target."""
+        """Check roles, settings and ACLs on the target."""
         context.state.load()
         prove_empty(context)
         roles, topics = context.state.all(RoleRecord), context.scope.topics
@@ -212,17 +213,18 @@ def _promote(context: Context) -> None:
     for name, target in context.scope.topics.items():
         known = state.get(RoleRecord, name)
         if known is None or not known.is_promoted or known.run_id != context.run_id:
-            frontiers = _of_topic(translated.get("frontiers", {}), name)
-            ends = _of_topic(translated.get("ends", {}), target)
-            term, run_id = context.term, context.run_id
-            role = RoleRecord(Role.PROMOTED, term, run_id, context.wall(), frontiers, ends)
-            leaders = sorted(topics[target].leaders.items())
-            role = replace(
-                role, epochs={p: leader.epoch if leader.node >= 0 else None for p, leader in leaders}
+            planned, leaders = context.request.planned, sorted(topics[target].leaders.items())
+            role = RoleRecord(
+                Role.PROMOTED,
+                context.term,
+                context.run_id,
+                context.wall(),
+                frontiers=_of_topic(translated.get("frontiers", {}), name),
+                ends=_of_topic(translated.get("ends", {}), target),
+                planned=planned or None,
+                clients_cut=(context.request.clients_cut or None) if planned else None,
+                epochs={p: leader.epoch if leader.node >= 0 else None for p, leader in leaders},
             )
-            if context.request.planned:
-                cut = context.request.clients_cut or None
-                role = replace(role, planned=True, clients_cut=cut)
             changes.append((name, role))
             configs = state.get(ConfigsRecord, name)
             if configs is not None and configs.delayed:
@@ -235,18 +237,18 @@ def _promote(context: Context) -> None:
 
 
 def _of_topic(values: Mapping[str, int | None], topic: str) -> dict[int, int | None]:
-    parts = ((at.rpartition("-"), value) for at, value in values.items())
+    parts = ((partition.rpartition("-"), value) for partition, value in values.items())
     return {int(number): value for (name, _, number), value in parts if name == topic}
 
 
 def _configs(context: Context) -> dict[str, dict[str, str | None]]:
     """Return the settings for each target topic: the source's own values where copies needed others."""
-    found: dict[str, dict[str, str | None]] = {}
+    wanted: dict[str, dict[str, str | None]] = {}
     for name, target in context.scope.topics.items():
         known = context.state.get(ConfigsRecord, name)
         settings = known.settings if known is not None else {}
-        found[target] = {setting: settings.get(setting) for setting in (*PASSIVE, MAX_MESSAGE_BYTES)}
-    return found
+        wanted[target] = {setting: settings.get(setting) for setting in (*PASSIVE, MAX_MESSAGE_BYTES)}
+    return wanted
 
 
 def _other_settings(context: Context) -> list[str]:
@@ -255,15 +257,15 @@ def _other_settings(context: Context) -> list[str]:
     wrong = []
     for topic, settings in wanted.items():
         for name, value in settings.items():
-            found = configs.get(topic, {}).get(name)
-            is_set = found is not None and found.is_set_on_topic
-            if (value is None and is_set) or (value is not None and (found is None or found.value != value)):
-                wrong.append(f"{topic}: {name} = {found.value if found else None}, not {value}")
+            now = configs.get(topic, {}).get(name)
+            is_set = now is not None and now.is_set_on_topic
+            if (value is None and is_set) or (value is not None and (now is None or now.value != value)):
+                wrong.append(f"{topic}: {name} = {now.value if now else None}, not {value}")
     return wrong
 
 
 def _missing_acls(context: Context) -> frozenset[Acl] | None:
-    """Return the grants that the target does not list; None: it has no authorizer."""
+    """Return the grants that the target does not list, or None if it has no authorizer."""
     grant = _promotion(context)[0].grant
     try:
         return grant - list_acls(context.target_settings).acls if grant else grant
@@ -283,10 +285,10 @@ def _promotion(context: Context) -> tuple[Promotion, frozenset[Acl]]:
     record = context.state.get(AclsRecord)
     if not context.flow.sync_topic_acls or record is None:
         return Promotion(frozenset(), frozenset()), frozenset()
-    once = context.state.all(GenerationRecord)
+    copied = context.state.all(GenerationRecord)
     _, writer = context.settings.task_sides(context.flow)
     bounds = AclBounds(
-        context.flow.acl_scope({*context.scope.topics, *once}),
+        context.flow.acl_scope({*context.scope.topics, *copied}),
         own_principals(context.target_settings, writer),
     )
     opened = None if context.scope.whole_flow else set(context.scope.topics.values())
@@ -313,5 +315,5 @@ def _shown(settings: Mapping[str, str | None]) -> str:
 def _refused(what: str, context: Context, failed: Mapping[str, DrkitError]) -> DrkitError:
     if silent := [e for e in failed.values() if isinstance(e, ClusterUnreachable)]:
         return silent[0]  # a broker went away; the target refused nothing
-    shown = "; ".join(f"{at}: {e.evidence}" for at, e in sorted(failed.items())[:_SHOWN])
+    shown = "; ".join(f"{name}: {e.evidence}" for name, e in sorted(failed.items())[:_SHOWN])
     return Failed("open_refused", where=context.flow.target, evidence=shown, what=what)

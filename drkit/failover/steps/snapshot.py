@@ -21,14 +21,14 @@ class LockStep(Step):
 
     def plan(self, context: Context) -> list[StepEffect]:
         where = f"journal of {context.flow.name} on {context.flow.target}"
-        why = refused_later(context) or "an older orchestrator is refused"
+        reason = refused_later(context) or "an older orchestrator is refused"
         # A return asks for its term when it begins.
         term = f" as term {context.term}" if context.term else ""
-        return [StepEffect(f"take the journal{term}", where, why)]
+        return [StepEffect(f"take the journal{term}", where, reason)]
 
     def run(self, context: Context) -> StepResult:
-        told = {"term": context.term, "run_id": context.run_id, "decision": dict(context.decision)}
-        return StepResult(told, tuple(filter(None, (refused_later(context),))))
+        evidence = {"term": context.term, "run_id": context.run_id, "decision": dict(context.decision)}
+        return StepResult(evidence, tuple(filter(None, (refused_later(context),))))
 
 
 class SnapshotStep(Step):
@@ -38,9 +38,9 @@ class SnapshotStep(Step):
 
     def plan(self, context: Context) -> list[StepEffect]:
         flow, scope = context.flow, context.scope
-        what = f"look at {counted(len(scope.topics), 'topic')} and {counted(len(scope.groups), 'group')}"
+        text = f"look at {counted(len(scope.topics), 'topic')} and {counted(len(scope.groups), 'group')}"
         return [
-            StepEffect(what, f"{flow.source} and {flow.target}", "what is refused here has changed nothing")
+            StepEffect(text, f"{flow.source} and {flow.target}", "what is refused here has changed nothing")
         ]
 
     def run(self, context: Context) -> StepResult:
@@ -51,7 +51,7 @@ class SnapshotStep(Step):
 
 
 def _settings_followed(context: Context) -> list[str]:
-    """Bring the settings of the copies in step before a switchover; what could not be compared is said.
+    """Bring the settings of the copies in step before a switchover; report what could not be compared.
 
     The topic sync compares them every minute. What a person has set since would be lost: from the opening on
     the copy's own settings count, on both sides.
@@ -62,10 +62,10 @@ def _settings_followed(context: Context) -> list[str]:
     copied = {t: context.known.topics[t] for t in context.scope.topics if t in context.known.topics}
     source, target = Cluster.connect(context.source_settings), context.target_admin()
     try:
-        found, delayed = follow_settings(source, target, flow, context.state, copied)
+        followed, delayed = follow_settings(source, target, flow, context.state, copied)
     except DrkitError as error:
         return [f"settings changed since the last round of the topic sync are not copied: {error.in_short}"]
-    notes = [f"settings followed: {first_of(found)}"] if found else []
+    notes = [f"settings followed: {first_of(followed)}"] if followed else []
     if delayed:
         todo = f"to follow them, set them on {flow.target}"
         notes.append(f"settings not followed, they remove records: {first_of(delayed)}; {todo}")

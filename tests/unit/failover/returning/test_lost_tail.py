@@ -189,8 +189,8 @@ def test_what_no_export_has_is_given_up_by_name(
 
 def test_the_comparison_says_what_retention_has_removed() -> None:
     context: Any = SimpleNamespace(flow=SimpleNamespace(source="p"))
-    told = "; ".join(_notes(context, {}, [NeedsMethod(PART_GONE, "diverged")]))
-    assert "the retention of p has removed some: t-0: 7 offsets" in told
+    notes = "; ".join(_notes(context, {}, [NeedsMethod(PART_GONE, "diverged")]))
+    assert "the retention of p has removed some: t-0: 7 offsets" in notes
 
 
 def test_an_abort_says_whose_retention_runs_again() -> None:

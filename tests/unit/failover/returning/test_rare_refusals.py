@@ -17,9 +17,9 @@ from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import Method, RunRequest
 from drkit.failover.emptying.empty import not_empty
 from drkit.failover.loss.findings import DivergenceState, PartitionDivergence
-from drkit.failover.old_primary import fence as guard
+from drkit.failover.old_primary import fence
 from drkit.failover.old_primary.emptied import refuse_risen
-from drkit.failover.returning import gates as keep_gates
+from drkit.failover.returning import gates
 from drkit.failover.returning.compare import NeedsMethod
 from drkit.failover.returning.deciding import DecideStep
 from drkit.flow_state.records import FenceAclsRecord
@@ -59,11 +59,11 @@ def test_a_tail_with_records_that_drkit_copied_back_is_not_kept(tmp_path: Path, 
     result = {StepName.EXPORT: {"manifest": path, "sha256": check_files(path).sha256}}
     context = returning(result=result.get)
     if not copied_back:
-        keep_gates.refuse_copied_back(context, ["t"])
+        gates.refuse_copied_back(context, ["t"])
         return
-    keep_gates.refuse_copied_back(context, ["another"])
+    gates.refuse_copied_back(context, ["another"])
     with pytest.raises(Refused, check=coded("keep_mixed")) as caught:
-        keep_gates.refuse_copied_back(context, ["t"])
+        gates.refuse_copied_back(context, ["t"])
     assert caught.value.evidence == "t-0"
     assert "--method t=rebuild" in caught.value.hint
 
@@ -75,13 +75,13 @@ def test_a_second_tail_is_not_kept_before_the_copy_has_passed_the_first(
     position = PartitionPosition(
         frontier=frontier, crossings=(Crossing(10, 20, 10, 20), Crossing(20, 30, 25, 35))
     )
-    monkeypatch.setattr(keep_gates, "positions_of", lambda *_: {AT: position})
-    monkeypatch.setattr(keep_gates, "refuse_compacted", lambda *_: None)
+    monkeypatch.setattr(gates, "positions_of", lambda *_: {AT: position})
+    monkeypatch.setattr(gates, "refuse_compacted", lambda *_: None)
     tail = PartitionDivergence("t", 0, DivergenceState.DIVERGED, 10, 14, proven=True, records=4)
     context = returning(
         state=SimpleNamespace(get=lambda *_: None), known=SimpleNamespace(pair=lambda *at: at)
     )
-    ask = lambda: keep_gates.refuse_keep(context, {AT: NeedsMethod(tail, "")}, {AT: Method.KEEP})  # noqa: E731
+    ask = lambda: gates.refuse_keep(context, {AT: NeedsMethod(tail, "")}, {AT: Method.KEEP})  # noqa: E731
     if not is_refused:
         ask()
         return
@@ -139,10 +139,10 @@ def test_a_guard_that_would_refuse_drkit_is_never_put_up(
 ) -> None:
     allows = {topic_acl("t", who, AclOperation.WRITE, Permission.ALLOW) for who in [*writers, *own]}
     existing: frozenset[Acl] = frozenset({FENCED, *allows})
-    monkeypatch.setattr(guard, "list_acls", lambda _: SimpleNamespace(acls=existing))
-    monkeypatch.setattr(guard, "own_principals", lambda *_: frozenset(own))
-    monkeypatch.setattr(guard, "is_open", lambda _: False)
-    monkeypatch.setattr(guard, "missing", lambda *_: [])
+    monkeypatch.setattr(fence, "list_acls", lambda _: SimpleNamespace(acls=existing))
+    monkeypatch.setattr(fence, "own_principals", lambda *_: frozenset(own))
+    monkeypatch.setattr(fence, "is_open", lambda _: False)
+    monkeypatch.setattr(fence, "missing", lambda *_: [])
     monkeypatch.setattr(Cluster, "connect", lambda _: None)
     state = SimpleNamespace(
         get=lambda kind: FenceAclsRecord(frozenset({FENCED})) if kind is FenceAclsRecord else None
@@ -154,9 +154,9 @@ def test_a_guard_that_would_refuse_drkit_is_never_put_up(
     )
     back: Any = SimpleNamespace(flow=None, state=SimpleNamespace(get=lambda _: None))
     if evidence is None:
-        guard.refuse_unguarded(context, back, ["t"])
+        fence.refuse_unguarded(context, back, ["t"])
         return
     with pytest.raises(Refused, check=coded("fence_refuses_drkit")) as caught:
-        guard.refuse_unguarded(context, back, ["t"])
+        fence.refuse_unguarded(context, back, ["t"])
     assert evidence in caught.value.evidence
     assert "own_principal" in caught.value.hint

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from drkit.errors import ClusterUnreachable, NotAuthorized, Refused
-from drkit.failover.old_primary import readers as module
+from drkit.failover.old_primary import readers
 from drkit.failover.old_primary.readers import Readers, planned_eviction, refuse_readers
 from drkit.failover.returning.pre_delete_checks import PreDeleteChecks
 from drkit.kafka.codes import GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED
@@ -42,12 +42,12 @@ class Brokers:
         def by(found: Any) -> Any:
             return lambda groups, **_: answer({g: found for g in groups if found is not None})
 
-        asked = SimpleNamespace(
+        groups = SimpleNamespace(
             listed=lambda: answer(listed), describe=by(told), describe_share=by(told), committed=by(committed)
         )
-        monkeypatch.setattr(module, "Groups", lambda _: asked)
+        monkeypatch.setattr(readers, "Groups", lambda _: groups)
         accepts = SimpleNamespace(accepts=lambda name: name.startswith("shop-"))
-        monkeypatch.setattr(module, "reverse_flow", lambda _: SimpleNamespace(group_filter=accepts))
+        monkeypatch.setattr(readers, "reverse_flow", lambda _: SimpleNamespace(group_filter=accepts))
         self.context: Any = SimpleNamespace(
             run=lambda do, *given: asyncio.run(do(*given)), clock=lambda: 0.0, run_id="r1",
             flow=SimpleNamespace(name="a->b", source="a"), pause=lambda _: None,
@@ -118,9 +118,9 @@ def test_a_plan_names_whom_it_removes_also_from_groups_that_the_flow_leaves_out(
 def test_who_was_removed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     found, removed = Brokers(monkeypatch, "billing", "consumer", reading("orders")), list[str]()
     looks = iter([Readers({"billing": "app on host"}, frozenset(), ()), Readers({}, frozenset(), ())])
-    monkeypatch.setattr(module, "_settled", lambda *_: next(looks))
-    monkeypatch.setattr(module, "_rejoined", lambda *_: next(looks))
-    monkeypatch.setattr(module, "evict_members", lambda *given: removed.extend(given[3]))
+    monkeypatch.setattr(readers, "_settled", lambda *_: next(looks))
+    monkeypatch.setattr(readers, "_rejoined", lambda *_: next(looks))
+    monkeypatch.setattr(readers, "evict_members", lambda *given: removed.extend(given[3]))
     notes = refuse_readers(found.context, found.source, {"orders"}, evict=True)
     assert (removed, notes) == (["billing"], ["removed from groups on a: billing (app on host)"])
 

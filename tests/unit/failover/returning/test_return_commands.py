@@ -29,7 +29,7 @@ from drkit.failover.core.machine import FAILOVER, RETURN, StepName, Table
 from drkit.failover.core.request import Disposition, Method, RunRequest, option_of
 from drkit.failover.fencing.methods import ACL, SIZE
 from drkit.failover.loss.findings import DivergenceState, PartitionDivergence
-from drkit.failover.old_primary import fence as late_fence
+from drkit.failover.old_primary import fence
 from drkit.failover.old_primary.fence import nothing_keeps_off
 from drkit.failover.returning import contact, deciding, gates, replays, scope
 from drkit.failover.returning.compare import NeedsMethod, to_json
@@ -74,7 +74,7 @@ def no_authorizer(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: object) -> None:
         raise NoAuthorizer("no_authorizer", where="p", alias="p")
 
-    monkeypatch.setattr(late_fence, "list_acls", refuse)
+    monkeypatch.setattr(fence, "list_acls", refuse)
 
 
 @pytest.mark.usefixtures("no_authorizer")
@@ -285,8 +285,8 @@ def test_a_fence_that_refuses_drkit_is_foreseen(
 ) -> None:
     """Of an old primary that died unfenced the return fences by size only after it has begun."""
     found = SimpleNamespace(name=method, details=lambda topics: {"sizes": dict.fromkeys(topics)})
-    monkeypatch.setattr(late_fence.LateFence, "method", lambda *_: found if method else None)
-    monkeypatch.setattr(late_fence, "recorded_sizes", lambda _: recorded)
+    monkeypatch.setattr(fence.LateFence, "method", lambda *_: found if method else None)
+    monkeypatch.setattr(fence, "recorded_sizes", lambda _: recorded)
     monkeypatch.setattr(contact, "is_another", lambda _: False)
     monkeypatch.setattr(contact, "unplanned", lambda _: {"t": None})
     monkeypatch.setattr(contact, "_cut", lambda _: "")

@@ -189,11 +189,11 @@ tails = st.builds(
 
 
 @given(st.lists(st.builds(NeedsMethod, tails, st.text(max_size=9)), max_size=4))
-def test_what_was_found_is_read_from_the_journal_as_it_was_written(found: list[NeedsMethod]) -> None:
-    plain = json.loads(json.dumps(to_json(found)))
-    assert of_json(plain) == found
+def test_what_was_found_is_read_from_the_journal_as_it_was_written(partitions: list[NeedsMethod]) -> None:
+    plain = json.loads(json.dumps(to_json(partitions)))
+    assert of_json(plain) == partitions
     later = [{**entry, "of a later version": 1} for entry in plain]
-    assert of_json(later) == found
-    for u in found:
+    assert of_json(later) == partitions
+    for u in partitions:
         first, end = u.span
         assert 0 <= first <= end or end == 0

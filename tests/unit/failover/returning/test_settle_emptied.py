@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from drkit.failover.core.machine import StepName
-from drkit.failover.emptying import standing as durable
+from drkit.failover.emptying import standing
 from drkit.failover.emptying.standing import EMPTIED, Wait, settle_emptied, wait_now
 from drkit.model import TopicPartition
 
@@ -27,9 +27,9 @@ class Scene:
             clock=lambda: self.now, tell=lambda _progress: None, effects=lambda _step: self.begun,
         )  # fmt: skip
         until = self.now + left
-        monkeypatch.setattr(durable, "wait_now", lambda _: Wait(4, max(0.0, until - self.now)))
-        monkeypatch.setattr(durable, "_seconds", lambda _: INTERVAL)
-        monkeypatch.setattr(durable, "empty_again", self._empty_again)
+        monkeypatch.setattr(standing, "wait_now", lambda _: Wait(4, max(0.0, until - self.now)))
+        monkeypatch.setattr(standing, "_seconds", lambda _: INTERVAL)
+        monkeypatch.setattr(standing, "empty_again", self._empty_again)
 
     def _sleep(self, seconds: float) -> None:
         self.now += seconds
@@ -76,8 +76,8 @@ def test_the_clocks_of_two_hosts_are_not_subtracted(
 ):
     """A switchover from a host whose clock is two minutes ahead waited for nothing."""
     partition = TopicPartition("t", 0)
-    monkeypatch.setattr(durable, "emptied_in", lambda _: {partition: 10})
-    monkeypatch.setattr(durable, "_seconds", lambda _: INTERVAL)
+    monkeypatch.setattr(standing, "emptied_in", lambda _: {partition: 10})
+    monkeypatch.setattr(standing, "_seconds", lambda _: INTERVAL)
     emptied = SimpleNamespace(at_ms=1_000_000)
     context: Any = SimpleNamespace(
         request=SimpleNamespace(planned=True), known=SimpleNamespace(emptied={partition: 10}),

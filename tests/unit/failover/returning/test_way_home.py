@@ -9,8 +9,7 @@ import pytest
 
 from drkit.config import FlowSettings
 from drkit.errors import ClusterUnreachable, Refused
-from drkit.failover import failback as way_home
-from drkit.failover import service
+from drkit.failover import failback, service
 from drkit.failover.failback import FlowPair, going_home, not_in_step, nothing_to_do, refuse_uncut
 from drkit.failover.fencing.methods import ACL, SIZE
 from drkit.failover.service import FailoverService
@@ -45,8 +44,8 @@ def test_only_named_topics_are_looked_at(named: tuple[str, ...], going: set[str]
 
 def test_what_is_said_of_named_topics_is_of_these_alone():
     assert nothing_to_do(FlowPair(THERE, BACK)).evidence.startswith("no topic is active on b")
-    said = nothing_to_do(FlowPair(THERE, BACK, frozenset({"orders", "audit"})))
-    assert said.evidence.startswith("none of audit, orders is active on b")
+    reason = nothing_to_do(FlowPair(THERE, BACK, frozenset({"orders", "audit"})))
+    assert reason.evidence.startswith("none of audit, orders is active on b")
 
 
 class Opened:
@@ -82,8 +81,8 @@ class Opened:
 def test_clients_do_not_move_home_where_the_turn_after_it_would_be_refused(
     monkeypatch: pytest.MonkeyPatch, by_size: list[str] | None, named: tuple[str, ...], cut: str, refused: str
 ):
-    monkeypatch.setattr(way_home, "returned", lambda *_: {"orders": None, "audit": None})
-    monkeypatch.setattr(way_home, "FailoverService", lambda *_: Opened(by_size))
+    monkeypatch.setattr(failback, "returned", lambda *_: {"orders": None, "audit": None})
+    monkeypatch.setattr(failback, "FailoverService", lambda *_: Opened(by_size))
     settings: Any = None
     if not refused:
         refuse_uncut(settings, FlowPair(THERE, BACK, frozenset(named)), cut)
