@@ -64,7 +64,7 @@ def _module(path: str) -> str:
 
 
 def target_errors(flow: FlowSettings) -> AbstractContextManager[None]:
-    """Turn a request outside a run that the target leaves unanswered into ClusterUnreachable."""
+    """Raise ClusterUnreachable if the target leaves a request outside a run unanswered."""
     return unanswered_as("target_unreachable_in_step", flow.target)
 
 
@@ -132,7 +132,7 @@ class Interpreter:
 
     @property
     def _opened(self) -> bool:
-        """Whether clients may write to the new primary: then no earlier step is repeated."""
+        """Return whether clients may write to the new primary: then no earlier step is repeated."""
         return self._journal.run.is_final
 
     def _kept(self) -> set[StepName]:
@@ -140,7 +140,7 @@ class Interpreter:
         return {s for s in known if self._opened or not self._table.row[s].is_finding}
 
     def _is_unfenced(self) -> bool:
-        """Whether the old primary answers now and takes, or may take, writes."""
+        """Return whether the old primary answers now and takes, or may take, writes."""
         context, fence = self._context, self._context.result(StepName.FENCE)
         if fence.get("details", {}).get("answered"):
             return False  # a person decided, on record, to continue unfenced

@@ -36,7 +36,7 @@ def places_of(context: Context) -> dict[TopicPartition, CopyPosition]:
 
 
 class Placed(Protocol):
-    """What is known of a copy at one moment."""
+    """The position of a copy at one moment."""
 
     @property
     def foreign(self) -> tuple[Foreign, ...]:
@@ -44,10 +44,10 @@ class Placed(Protocol):
 
 
 def written(context: Context, places: Mapping[TopicPartition, Placed]) -> dict[TopicPartition, str]:
-    """Return the partitions of the scope to which another client wrote since a turn → what is known of it.
+    """Return the partitions of the scope to which others wrote since a failback → offset and producer.
 
-    What a copy task has found is on record. The log is read as well: no task looks at an idle partition
-    between two epochs. A transaction that is open may be aborted, and counts until then.
+    Copy tasks record such writes. The log is read as well: no task checks an idle partition between two
+    epochs. An open transaction may be aborted, and counts until then.
 
     :param places: of the partitions, by their names on the source
     """
@@ -71,10 +71,10 @@ def refusal(flow: str, target: str, found: Mapping[TopicPartition, str]) -> Refu
 
 
 def stopped(state: FlowState, topics: Collection[str] = ()) -> dict[TopicPartition, str]:
-    """Return the partitions behind whose copy a flow has stopped, as is on record → what is known of it.
+    """Return the partitions whose copy is recorded as stopped by foreign records → offset and producer.
 
     :param state: of the flow
-    :param topics: only these, by their names on its source; empty: all
+    :param topics: the only topics, by their names on its source, or empty for all
     """
     seen = written_of(state).items()
     return {at: _text(r.offset, r.producer_id) for at, r in seen if not topics or at.topic in topics}

@@ -41,7 +41,10 @@ def look_late(context: Context, source: RawCluster | None) -> Late:
 
 
 def too_late(context: Context) -> dict[str, str]:
-    """Return groups that first committed in a moved topic after TRANSLATE → why they have no position."""
+    """Return groups that first committed in a moved topic after TRANSLATE → why they have no position.
+
+    Empty if the old primary does not answer.
+    """
     translated = context.result(StepName.TRANSLATE)
     now: tuple[str, ...] = asked_now(context, lambda source: look_outside(context, source, {}).late, ())
     placed = {*translated.get("positions", {}), *translated.get("late", {}).get("groups", ())}

@@ -34,7 +34,7 @@ class SourceReader(NamedTuple):
     """A group of the source, before the flow's filters apply."""
 
     kind: str
-    """Its protocol type; empty: offsets that were stored without a member."""
+    """Its protocol type, or empty if its offsets were stored without a member."""
     topics: frozenset[str]
     """Topics in which it has committed offsets, of the flow or not."""
     is_known: bool = True
@@ -144,7 +144,7 @@ def not_copied(
 ) -> dict[str, str]:
     """Return topics that the flow should copy but that have no copy, with the reasons. Pure.
 
-    :param listed: the source's topics; None: it is silent, and the topics of the last events are used
+    :param listed: the source's topics, or None if it is silent: then the topics of the last events are used
     """
     known, events = state.all(GenerationRecord), state.readable(EventRecord)
     promoted = promoted_of(state)
@@ -223,7 +223,7 @@ class Reach(NamedTuple):
 
     @property
     def others(self) -> str:
-        """Remaining clients that the way reaches; empty: none."""
+        """Remaining clients that the way reaches, in words, or empty if it reaches none."""
         found = []
         if self.other_groups:
             found.append(f"groups that remain: {first_of(self.other_groups)}")

@@ -47,7 +47,7 @@ def by_the_table(*reasons: Reason) -> Callable[[PreconditionInput], Iterator[Ref
 
 
 def overruled(row: ReasonRow, request: RunRequest) -> bool:
-    """Whether a person overrules a reason, on record."""
+    """Return whether a person overrules a reason, on record."""
     if request.planned and row.flag in {Flag.DATA_LOSS, Flag.QUORUM}:
         return True  # a switchover waits until everything is copied, and is refused without the primary
     given = {
@@ -161,7 +161,7 @@ def _own_positions(q: PreconditionInput) -> Iterator[Refused]:
 
 
 def _worked_on_target(q: PreconditionInput) -> Iterator[tuple[str, TargetGroup, list[TopicPartition]]]:
-    """Groups that committed on the target by themselves, and where."""
+    """Yield the groups that committed on the target by themselves, and the partitions."""
     topics = set(q.scope.topics.values())
     for group, found in sorted(q.survey.target_groups.items()):
         if own := found.own_work(q.survey.source.alias, topics):

@@ -60,7 +60,11 @@ class Chosen(NamedTuple):
 
 
 def choose(context: Context, groups: Sequence[str], topics: Sequence[str] = ()) -> Chosen:
-    """Return the scope of groups and source topics, or of all. Raises ConfigError: unknown or none."""
+    """Return the scope of some groups and topics, or of all that the flow copies if none is named.
+
+    :param topics: source topics, also those that no group reads
+    :raises ConfigError: a group or topic is unknown, or there is nothing to move
+    """
     positions, origin = positions_of(context, context.source())
     promoted = promoted_of(context.state.records)
     return chosen(Basis(context.flow, copied_of(context), promoted, positions, origin), groups, topics)

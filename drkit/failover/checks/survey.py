@@ -90,9 +90,9 @@ class ClusterIdentity(NamedTuple):
 
     alias: str
     id: str | None
-    """The current cluster id; None: the cluster does not answer."""
+    """The current cluster id, or None if the cluster does not answer."""
     expected: str | None
-    """The cluster id when the flow last ran; None: it never ran."""
+    """The cluster id when the flow last ran, or None if it never ran."""
 
 
 @dataclass(frozen=True)
@@ -103,13 +103,13 @@ class Survey:
     source: ClusterIdentity
     target: ClusterIdentity
     source_error: str
-    """Why the source does not answer; empty when it does."""
+    """The reason why the source does not answer, or empty if it does."""
     partitions: tuple[PartitionStatus, ...]
     positions: Positions
     """Committed offsets of the scope's groups in its topics."""
     positions_from: str
     positions_age_seconds: float | None
-    """Age of the committed offsets; None: unknown."""
+    """Age of the committed offsets, or None if unknown."""
     target_groups: dict[str, TargetGroup]
     facts: FailoverFacts
     """Facts for the table of reasons, with the loss."""
@@ -119,16 +119,15 @@ class Survey:
     outside: OutOfScope
     reach: tuple[Reach, ...]
     begun_by_turn: frozenset[str] = frozenset()
-    """Topics of the target whose copying began with a turn: positions there continue the earlier ones."""
-
+    """Topics of the target whose copying began with a failback: positions there continue the earlier ones."""
     hanging: Mapping[str, int] = field(default_factory=dict)
     """Transactional ids that hang at brokers of the target, since it was fenced by size as a primary."""
     written: Mapping[TopicPartition, str] = field(default_factory=dict)
-    """Partitions of the target to which another client wrote since a turn, and where."""
+    """Partitions of the target to which another client wrote since a failback → offset and producer."""
     home_acls: HomeAcls = NOT_COMPARED
-    """What clients may do on the side to which they return, and not where they are now."""
+    """ACLs of the side to which clients return that the side where they are now does not have."""
     unreplayed: tuple[Unreplayed, ...] = ()
-    """What a return has left to append to the source; asked for a switchover alone."""
+    """Records that a failback still has to append to the source; read for a switchover only."""
 
     @property
     def risk(self) -> Risk:
@@ -157,7 +156,7 @@ class Survey:
 
 
 def survey(context: Context) -> Survey:
-    """Return the survey of a run's scope. Raises DrkitError: the target's answer or state is unreadable."""
+    """Return the survey of a run's scope. Raises DrkitError: target silent, or its state unreadable."""
     context.state.load()
     with unanswered_as("target_unreachable", context.flow.target):
         # If the source goes away meanwhile, the survey is repeated with the target alone.
@@ -212,7 +211,7 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
 def positions_of(
     context: Context, source: RawCluster | None, groups: Collection[str] | None = None
 ) -> tuple[Positions, str]:
-    """Return committed offsets of the flow's groups (None: all) in copied topics, and their origin."""
+    """Return committed offsets of `groups` (None: all of the flow) in copied topics, and their origin."""
     flow, known = context.flow, context.known
     if source is not None:
         return context.run(committed_on_source, source, flow, known, groups), FROM_SOURCE
@@ -222,12 +221,6 @@ def positions_of(
     log.read(topic.topic_id if topic.leaders else None)
     found = checkpointed(log.of(groups), flow, known, by_marks)
     return {group: of_group for group, of_group in found.items() if group not in log.gone}, FROM_CHECKPOINTS
-
-
-# -- the clusters ------------------------------------------------------------------------------------
-
-
-# -- the copy ----------------------------------------------------------------------------------------
 
 
 def _partitions(
@@ -259,14 +252,14 @@ def _waiting(
         missing = {g.at: g.end - g.start for g in gaps_of(places, noted)}
         return noted, {at: UncopiedRecords(n, None, None, exact=False) for at, n in missing.items()}
     topics = context.run(metadata, source, sorted(names))
-    same = {n for n in names if topics[n].topic_id == context.known.topics[n][1]}
+    known = context.known
+    same = {n for n in names if topics[n].topic_id == known.topics[n][1]}
     ends: dict[TopicPartition, Ends] = context.run(ends_of, source, topics, sorted(same))
-    left_out = context.known.left_out
-    ends = with_held(ends, context.run(held_back, source, topics, ends, left_out))
+    ends = with_held(ends, context.run(held_back, source, topics, ends, known.left_out))
     gaps = gaps_of(places, ends)
     if not gaps:
         return ends, {}
-    return ends, context.run(waiting, source, topics, gaps, left_out)
+    return ends, context.run(waiting, source, topics, gaps, known.left_out)
 
 
 def _risk(context: Context, partitions: list[PartitionStatus], source: RawCluster | None) -> Risk:

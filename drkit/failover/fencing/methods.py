@@ -69,9 +69,9 @@ def bare_topics(topics: Iterable[str], existing: Collection[Acl]) -> list[str]:
 def may_write(
     topic: str, existing: Collection[Acl], principals: Collection[str], *, is_open: bool | None
 ) -> bool | None:
-    """Whether some ACL lets one of these principals write; DENYs, which fences consist of, are ignored.
+    """Return whether an ACL lets one of these principals write, ignoring DENYs, of which fences consist.
 
-    :param is_open: whether a topic without ACLs is open to all principals; None: unknown
+    :param is_open: whether a topic without ACLs is open to all principals, or None if unknown
     :returns: None for a topic without ACLs if `is_open` is unknown
     """
     of_topic = _on(topic, existing)
@@ -108,16 +108,16 @@ _SHOWN: Final = 5
 Details = Mapping[str, Any]
 
 
-def recorded_acls(state: StateTopic) -> frozenset[Acl]:
-    """Return the ACLs of fences, from the flow's state."""
-    found = state.get(FenceAclsRecord)
-    return found.acls if found is not None else frozenset()
+def recorded_acls(state: StateTopic, kind: type[FenceAclsRecord] = FenceAclsRecord) -> frozenset[Acl]:
+    """Return the ACLs of fences, or of another kind of record, from the flow's state."""
+    record = state.get(kind)
+    return record.acls if record is not None else frozenset()
 
 
 def recorded_sizes(state: StateTopic) -> dict[str, str | None]:
     """Return the topics fenced by size with their previous values, from the flow's state."""
-    found = state.get(FenceSizesRecord)
-    return dict(found.topics) if found is not None else {}
+    record = state.get(FenceSizesRecord)
+    return dict(record.topics) if record is not None else {}
 
 
 class FenceMethod(Protocol):
@@ -127,7 +127,7 @@ class FenceMethod(Protocol):
     holds_markers: bool
     """Whether the fence also blocks transaction markers."""
     stands_in: str
-    """Why it stands in for a fence by ACL that could not be chosen; empty: it does not."""
+    """The reason why it replaces a fence by ACL that could not be chosen, or empty if it does not."""
 
     def details(self, topics: Collection[str]) -> dict[str, Any]:
         """Return what :meth:`apply` would create now, as plain data, enough to remove it."""

@@ -78,7 +78,7 @@ class Resolved:
         return sorted(v["transactional_id"] for v in self.seen.values() if v.get("marked"))
 
     def notes(self) -> list[str]:
-        """What a person has to know."""
+        """Return the facts that a person needs, as sentences."""
         found = [f"{self.aborted} open transactions were aborted"] if self.aborted else []
         if self.marked:
             found.append(
@@ -114,7 +114,7 @@ class TransactionResolver:
         self._clock = clock
         self._owners: dict[int, Owner] = {}
         self._silent = ""
-        """Why the coordinator of a transaction may be known later; empty: all have answered."""
+        """The reason why the coordinator of a transaction may be known later, or empty if all answered."""
         self.resolved = Resolved()
 
     def beforehand(self) -> None:
@@ -130,7 +130,11 @@ class TransactionResolver:
             self._wait_seconds = 0.0
 
     def run(self) -> Resolved:
-        """Wait, then abort, until no transaction is open. Raises Refused: one is, and is held; RawError."""
+        """Wait, then abort, until no transaction is open; return the outcome.
+
+        :raises Refused: some are open, and the settings say to hold then
+        :raises RawError: the cluster stopped answering
+        """
         wait = self._wait_seconds
         for _ in range(_ROUNDS):
             found = self._gone(wait)
@@ -211,7 +215,7 @@ class TransactionResolver:
         for producer, places in sorted(_by_producer(found).items()):
             known, owner = self.resolved.seen[producer], self._owners.get(producer)
             if owner is None and self._silent:
-                # It may have decided to commit, and told the producer so.
+                # It may have decided to commit, and acknowledged that to the producer.
                 known["ended"] = f"{_NOT_ABORTED}: {self._silent}"
             elif owner is None:
                 self._mark(producer, places, commits=False)

@@ -69,7 +69,11 @@ async def fence(
     clock: Callable[[], float] = monotonic,
     on_round: Callable[[FenceProgress], None] = lambda _: None,
 ) -> FenceProgress:
-    """Fence, or only prove, until every partition proves it or the deadline. Raises NotAuthorized."""
+    """Fence until every partition proves it, or the deadline passes; return the progress.
+
+    :param effects: False: only prove
+    :raises NotAuthorized: drkit may not write markers
+    """
     progress = FenceProgress(set(), dict.fromkeys(writers, "not asked yet"))
     while True:
         await _round(cluster, writers, progress, effects=effects)

@@ -35,14 +35,15 @@ _COUNT_AT: Final = 57
 """Byte offset of the record count in a batch's header."""
 _UNCOMPRESSED: Final = 0
 _TIMEOUT_MS: Final = 10_000
-_AGAIN: Final = codes.LEADER_MOVES | {-1}
+_NO_ANSWER: Final = -1
+_AGAIN: Final = LEADER_MOVES | {_NO_ANSWER}
 """Codes after which a partition is asked again: a leader change, or no answer."""
 
 
 async def write_codes(
     cluster: RawCluster, topics: Iterable[str], acks: int = ALL
 ) -> dict[TopicPartition, int]:
-    """Return each partition leader's error code (−1: no answer); with acks=1 lagging replicas are fine."""
+    """Return each leader's error code, −1 without an answer; with `acks` 1 lagging replicas are no error."""
     out: dict[TopicPartition, int] = {}
     wanted = sorted(topics)
     for _ in range(2):
@@ -50,7 +51,7 @@ async def write_codes(
         by_node: dict[int, list[Append]] = {}
         for name, topic in found.items():
             for number, leader in topic.leaders.items():
-                if out.get(TopicPartition(name, number), -1) in _AGAIN:
+                if out.get(TopicPartition(name, number), _NO_ANSWER) in _AGAIN:
                     append = Append(name, topic.topic_id, number, _impossible())
                     by_node.setdefault(leader.node, []).append(append)
         for codes_of_node in await cluster.loop.together(partial(_ask, cluster, acks), by_node.items()):
@@ -62,7 +63,7 @@ async def write_codes(
 
 async def _ask(cluster: RawCluster, acks: int, asked: tuple[int, list[Append]]) -> dict[TopicPartition, int]:
     node, appends = asked
-    silent = {TopicPartition(a.topic, a.partition): -1 for a in appends}
+    silent = {TopicPartition(a.topic, a.partition): _NO_ANSWER for a in appends}
     if node < 0:
         return silent
     try:
@@ -84,7 +85,7 @@ def _impossible() -> bytearray:
 
 def code_name(code: int) -> str:
     """Return Kafka's name of an error code."""
-    return "no answer" if code == -1 else codes.error_name(code)
+    return "no answer" if code == _NO_ANSWER else codes.error_name(code)
 
 
 _REFUSED: Final = frozenset({MESSAGE_TOO_LARGE, TOPIC_AUTHORIZATION_FAILED})
@@ -96,7 +97,6 @@ _LEADER: Final = 1
 """acks: with all of them a leader that lacks replicas in sync refuses before it comes to a fence by size."""
 _PAUSE_SECONDS: Final = 0.05
 _CONNECT_MS: Final = 5000
-_NO_ANSWER: Final = -1
 
 
 class Proof(NamedTuple):
@@ -109,16 +109,16 @@ class Proof(NamedTuple):
     open: dict[TopicPartition, str]
     """Partitions that would take a record, or did not answer."""
     silent: frozenset[TopicPartition] = frozenset()
-    """Those of `open` that did not answer, or whose leader moves."""
+    """Partitions of `open` that did not answer, or whose leader moves."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether no partition takes anything."""
+        """Return whether no partition takes anything."""
         return not self.open
 
     @property
     def is_unknown(self) -> bool:
-        """Whether partitions did not answer, and none that did would take a record."""
+        """Return whether partitions did not answer, and none that did would take a record."""
         return bool(self.open) and self.open.keys() <= self.silent
 
     @property
@@ -128,7 +128,7 @@ class Proof(NamedTuple):
 
     @property
     def in_words(self) -> str:
-        """What the cluster does in the open partitions. One that is silent is not said to take writes."""
+        """The state of the open partitions, in words. A silent one counts as unknown, not as writable."""
         if self.is_unknown:
             return f"does not answer in {counted(len(self.open), 'partition')}"
         return f"still takes writes in {counted(len(self.taking), 'partition')}"
@@ -140,7 +140,7 @@ class Proof(NamedTuple):
 
 
 class Worth(Enum):
-    """What the refusals of a canary are worth."""
+    """The value of a canary's refusals as a proof."""
 
     PROOF = "proof"
     """The canary may write without a fence, and ACLs apply to it."""
@@ -151,14 +151,14 @@ class Worth(Enum):
 
 
 class Rights(NamedTuple):
-    """What a cluster's authorizer decides by."""
+    """The input of a cluster's authorizer."""
 
     acls: Collection[Acl]
     """The cluster's ACLs, without those of fences."""
     principals: Collection[str]
-    """The canary's principals on the cluster; empty: unknown."""
+    """The canary's principals on the cluster, or none if unknown."""
     is_open: bool | None
-    """Whether a topic without ACLs is open to all principals; None: unknown."""
+    """Whether a topic without ACLs is open to all principals, or None if unknown."""
 
 
 def worth(codes: Mapping[TopicPartition, int], rights: Rights) -> Worth:
@@ -180,7 +180,7 @@ def worth_of(
 ) -> Worth:
     """Ask every partition once; return what the canary's refusals are worth.
 
-    :param canary: client properties of an ordinary producer; empty: drkit's own
+    :param canary: client properties of an ordinary producer, or empty for drkit's own
     :raises Refused: the refusals are worth nothing
     :raises DrkitError: the canary cannot connect at all
     """
@@ -208,7 +208,7 @@ def prove(
 ) -> Proof:
     """Ask every partition until all refuse or `seconds` have passed; return the last result. Appends nothing.
 
-    :param canary: client properties of an ordinary producer; empty: drkit's own
+    :param canary: client properties of an ordinary producer, or empty for drkit's own
     :param refusals: the answers that count as refused
     :raises DrkitError: the canary cannot connect at all
     """
@@ -268,7 +268,7 @@ async def _codes(cluster: RawCluster, topics: Collection[str]) -> dict[TopicPart
 
 
 def canary_name(settings: ClusterSettings, canary: Mapping[str, str]) -> str:
-    """Return the canary's name, for people."""
+    """Return the canary's name, to be printed."""
     return canary.get("sasl.username") or (
         "a producer of its own" if canary else f"drkit on {settings.alias}"
     )

@@ -1,7 +1,7 @@
 """The record of a planned run's fence on the source: written before the fence, marked before OPEN.
 
 Where the target dies with its journal, only the source has a record of what to lift, and whether that is
-safe. A run that is not planned keeps no record: its source may die, and then no record on it could say that
+safe. A run that is not planned keeps no record: its source may die, and then no record on it could show that
 the target opens.
 """
 
@@ -34,7 +34,7 @@ class AbortedAtSource(Refused):
 
 
 def planned_record(context: Context) -> list[StepEffect]:
-    """Return what a dry run says of the record."""
+    """Return the planned effect for a dry run."""
     if not context.request.planned:
         return []
     return [
@@ -60,20 +60,20 @@ def write_down(context: Context, method: str, details: dict[str, Any]) -> None:
 
 
 def keep_earlier(context: Context) -> None:
-    """Take over into the flow's state what earlier runs' fences replaced. Raises DrkitError: planned only."""
+    """Take over into the flow's state what earlier fences replaced. Raises DrkitError: planned runs only."""
     wanted, planned = set(context.scope.topics), context.request.planned
     with suppress(*() if planned else (DrkitError,)):
         topic = _topic(context)
         earlier = [r for r in topic.read().open if r.run_id != context.run_id and r.topics & wanted]
         for found in earlier:
             _keep(context, found.without(tuple(found.topics - wanted)))
-        if earlier and not planned:  # a planned run's own record says the same
+        if earlier and not planned:  # a planned run has its own record of it
             names, run_id = sorted(wanted), context.run_id or ANY_RUN
             topic.append(topic.entry(FenceMark.TAKEN, run_id, context.term, topics=names))
 
 
 def _keep(context: Context, found: FenceRecord) -> None:
-    """Enter those parts of a fence that are still in effect and not in the flow's state."""
+    """Record the parts of a fence that are still in effect and not in the flow's state."""
     state, settings = context.state, context.source_settings
     known, sizes = recorded_sizes(state), found.own_sizes
     existing = topic_configs(Cluster.connect(settings), sizes) if sizes else {}
@@ -116,9 +116,9 @@ def mark_opening(context: Context, *, begun: bool) -> None:
 
 
 def mark_opened(context: Context) -> str:
-    """Mark on the source that the target is open; return why that failed, empty: it did not.
+    """Mark on the source that the target is open; return the error, or empty if it succeeded.
 
-    The mark before OPEN says enough to be safe, so a source that is silent by now does not matter.
+    The mark before OPEN is enough for safety, so a source that is silent by now does not matter.
     """
     if not _has_record(context):
         return ""
@@ -151,7 +151,7 @@ def note_lifted(context: Context, topics: Collection[str]) -> None:
 def refuse_aborted(context: Context) -> None:
     """Refuse to continue a run that was aborted at the source while its target was away.
 
-    A source that does not tell is asked again before OPEN.
+    A source that does not answer is asked again before OPEN.
 
     :raises AbortedAtSource: it was
     """
@@ -165,7 +165,7 @@ def refuse_aborted(context: Context) -> None:
 
 
 def aborted_runs(context: Context) -> frozenset[str]:
-    """Return the runs that were aborted at the source while the target was away. Raises DrkitError."""
+    """Return the runs aborted at the source, the target away: clients may write there. Raises DrkitError."""
     return frozenset(run_id for run_id, found in _topic(context).read().records.items() if found.is_aborted)
 
 
@@ -184,7 +184,7 @@ def _topic(context: Context) -> FenceTopic:
 
 
 def _has_record(context: Context) -> bool:
-    """Whether the run has written a record; one of an older drkit has none."""
+    """Return whether the run has written a record; one of an older drkit has none."""
     return context.request.planned and RECORD in context.effects(StepName.FENCE)
 
 

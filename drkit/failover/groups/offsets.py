@@ -48,7 +48,7 @@ async def committed_on_source(
 ) -> Positions:
     """Return the committed offsets of the flow's groups in copied topics.
 
-    :param groups: the only groups to ask about, all of them consumer groups; None: all groups
+    :param groups: the only groups to ask about, all of them consumer groups, or None for all groups
     :raises DrkitError: the source refuses the offsets of some group
     :raises RawError: the source stopped answering
     """
@@ -67,9 +67,9 @@ async def committed_on_source(
 
 
 def checkpoints_age(state: FlowState, now_ms: int) -> float | None:
-    """Return the seconds since a round of checkpoints last ended well; None: unknown.
+    """Return the seconds since a round of checkpoints last succeeded, or None if unknown.
 
-    A round that failed may have written nothing of some groups, so its time says nothing.
+    A round that failed may have written nothing for some groups, so its time does not count.
     """
     last = state.get(CheckpointsRecord)
     return last.age_seconds(now_ms) if last is not None else None
@@ -171,7 +171,7 @@ async def write(cluster: RawCluster, writes: Writes) -> dict[str, dict[TopicPart
 async def restore(
     cluster: RawCluster, source: str, before: Mapping[str, Mapping[str, list[Any] | None]]
 ) -> int:
-    """Restore earlier offsets where drkit's, marked with `source`, are still stored; return how many."""
+    """Restore earlier offsets where drkit's, marked with `source`, are still stored; return their number."""
     groups = Groups(cluster)
     committed = await groups.committed(before)
     back: dict[str, dict[TopicPartition, Committed]] = {}
@@ -205,7 +205,7 @@ def evict_members(
     groups: Iterable[str],
     command: object = FAILOVER.resume,
 ) -> None:
-    """Remove every member of some groups; `command` follows then. Raises Failed: not removed."""
+    """Remove every member of some groups; live ones rejoin. `command`: after they stop. Raises Failed."""
     found = context.run(on_target, cluster, list(groups))
     full = {g: t.members for g, t in found.items() if t.members}
     if not full:

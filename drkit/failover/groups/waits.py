@@ -1,4 +1,4 @@
-"""What a switchover waits for in consumer groups: idle consumers, and offsets in open transactions.
+"""The waits of a switchover for consumer groups: idle consumers, and offsets in open transactions.
 
 Consumers on a fenced source are awaited until they reach its end, so that a switchover repeats nothing. A
 fence on topics does not end a transaction that only sent offsets (``sendOffsetsToTransaction``). It could
@@ -105,7 +105,7 @@ class Pending(NamedTuple):
     at: TopicPartition
     """The partition that stores its offsets."""
     producers: Mapping[int, Owner | None]
-    """Producers with open transactions there; None: drkit may not see the transactional id."""
+    """Producers with open transactions there, with None if drkit may not see the transactional id."""
 
     def __str__(self) -> str:
         named = (o.transactional_id if o else f"producer {i}" for i, o in sorted(self.producers.items()))
@@ -113,7 +113,11 @@ class Pending(NamedTuple):
 
 
 def settle(context: Context, source: RawCluster, groups: Iterable[str]) -> list[str]:
-    """Wait until no open transaction holds offsets of the groups; return notes. Raises Refused, RawError."""
+    """Wait until no open transaction holds offsets of the groups; return notes on aborted ones.
+
+    :raises Refused: some do, and the settings say to hold then, or the abort timed out
+    :raises RawError: the source stopped answering
+    """
     settings, names = context.settings.failover.fence, sorted(groups)
     deadline = context.clock() + settings.transaction_wait_seconds
     found: list[Pending] = context.run(pending, source, names)

@@ -88,8 +88,14 @@ class JournalTopic:
     # -- reading ------------------------------------------------------------------------------------
 
     async def exists(self) -> bool:
-        """Whether the journal topic exists, so that this flow ever had a failover. Raises RawError."""
+        """Return whether the journal topic exists; else the flow never had a failover. Raises RawError."""
         return await self._tail.is_there(self._cluster)
+
+    async def read_existing(self) -> JournalHistory:
+        """Read to the end of the topic, if it exists; return the history. Raises DrkitError or RawError."""
+        if await self.exists():
+            await self.read()
+        return self.history
 
     async def read(self) -> list[JournalEntry]:
         """Read to the end of the topic; return the new entries and add them to the history.
@@ -127,7 +133,7 @@ class JournalTopic:
         self._refused.append((None, offset, why))
 
     def _is_ours(self, record: Record) -> bool:
-        """Whether a record has a valid MAC, or no control key is set; others are kept for the report."""
+        """Return whether a record has a valid MAC, or no control key is set; note others for the report."""
         why = self._signatures.refused(record.key, record.value, record.headers)
         if why:
             self._refused.append((record.key, record.offset, why))

@@ -25,15 +25,15 @@ _REPROTECT: Final = "check the cluster, then: drkit reprotect, with --resume whe
 
 
 class LogSide(NamedTuple):
-    """One of both clusters, and its topics as they are now."""
+    """One of both clusters, with its current topics."""
 
     cluster: RawCluster
     topics: Mapping[str, TopicMetadata]
     is_old: bool = False
-    """The old primary: that it stopped answering ends the whole comparison, not that of one partition."""
+    """Whether it is the old primary: if that stops answering, the whole comparison ends."""
 
     def fetch(self, at: TopicPartition) -> Fetch:
-        """Return what fetches from a partition."""
+        """Return the function that fetches from a partition."""
         ask = leader_fetch(self.cluster, self.topics.get(at.topic), at)
 
         async def fetch(offset: int, most_bytes: int) -> Any:
@@ -66,7 +66,7 @@ class LogSide(NamedTuple):
 async def first_answers(
     side: LogSide, wanted: Mapping[TopicPartition, int], partition_bytes: int
 ) -> dict[TopicPartition, Any]:
-    """The first fetch answer of many partitions, in one request per topic and leader.
+    """Return the first fetch answer of many partitions, in one request per topic and leader.
 
     :param wanted: partition → where to begin
     :param partition_bytes: limit of each partition
@@ -118,7 +118,7 @@ class PieceCursor(RecordCursor):
         self._is_mapped, self._skip = is_mapped, skip
 
     async def pieces(self) -> list[Piece]:
-        """The next records; empty at the end of the range. Raises as :meth:`next`."""
+        """Return the next records; empty at the end of the range. Raises as :meth:`next`."""
         while (read := await self.next()) is not None:
             found = [piece for chunk in read.found.chunks for piece in pieces_in(chunk)]
             if self._skip and not all(self._is_mapped(piece[0]) for piece in found):

@@ -47,7 +47,7 @@ def positions_of(
 ) -> ScopePositions:
     """Return the current position of some partitions; those of promoted topics cost a fetch each.
 
-    :param source: asked for its ends; None: nothing more is expected from it
+    :param source: asked for its ends, or None if nothing more is expected from it
     :raises RawError: the target does not answer
     :raises Failed: the offset map cannot be read
     """
