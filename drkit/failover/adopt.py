@@ -91,17 +91,17 @@ class TopicRecords:
 
         :param unsigned: for a key without any MAC, use the newest record
         """
-        found: dict[tuple[int, bytes | None], ReadRecord] = {}
+        newest_of: dict[tuple[int, bytes | None], ReadRecord] = {}
         for record in filter(self.is_needed, self.records):
-            at = record.partition, record.key
-            before = found.get(at)
+            slot = record.partition, record.key
+            before = newest_of.get(slot)
             if is_valid(record):
                 wins = before is None or record.order >= before.order  # lower in a copy
             else:
                 wins = unsigned and (before is None or not is_valid(before))
             if wins:
-                found[at] = record
-        return sorted(found.values(), key=lambda r: (r.partition, r.offset))
+                newest_of[slot] = record
+        return sorted(newest_of.values(), key=lambda r: (r.partition, r.offset))
 
     def foreign(self) -> list[ReadRecord]:
         """Return the newest record of every key that has no record with a valid MAC."""
@@ -253,7 +253,7 @@ def look(settings: Settings, flow: FlowSettings) -> FlowRecords:
     keys = settings.control.keys
     if keys is None:
         raise ConfigError("no_control_key", where="control.key_file is not set")
-    found = FlowRecords(flow, keys, [], {})
+    records = FlowRecords(flow, keys, [], {})
     source, target = settings.sides(flow)
     for kind in SignedTopic:
         here = [source if kind is SignedTopic.FENCES else target]
@@ -261,15 +261,15 @@ def look(settings: Settings, flow: FlowSettings) -> FlowRecords:
             here.append(settings.cluster(third))
         for cluster in here:
             topic = TopicRecords(kind.of(flow.source, flow.target), cluster.alias, kind)
-            found.topics.append(topic)
+            records.topics.append(topic)
             try:
-                found.clusters[cluster.alias] = Cluster.connect(cluster)
-                _read(topic, found.clusters[cluster.alias], keys)
+                records.clusters[cluster.alias] = Cluster.connect(cluster)
+                _read(topic, records.clusters[cluster.alias], keys)
             except ClusterUnreachable as error:
                 if cluster is not source:
                     raise
                 topic.unreachable = error.evidence  # after a failover the source may never come back
-    return found
+    return records
 
 
 def sign_all(found: FlowRecords, *, unsigned: bool, discard: bool = False) -> dict[str, int]:
@@ -360,8 +360,8 @@ def _ends(topic: TopicRecords, cluster: Cluster) -> dict[int, int]:
     described = describe_topics(cluster, [topic.name]).get(topic.name)
     if described is None:
         return {}
-    at = [TopicPartition(topic.name, p) for p in described.leaders]
-    return {a.partition: e for a, e in list_offsets(cluster, at, "latest", committed=False).items()}
+    partitions = [TopicPartition(topic.name, p) for p in described.leaders]
+    return {tp.partition: e for tp, e in list_offsets(cluster, partitions, "latest", committed=False).items()}
 
 
 def _read_record(place: LogPlace, keys: ControlKeys, partition: int, record: Record) -> ReadRecord:

@@ -390,15 +390,15 @@ class Failback:
             while True:
                 pair = collector.look().pair
                 topics = going_home(pair.topics, self._ways) if pair is not None else []
-                left = not_in_step(topics, back)
-                if topics and not left:
+                lagging = not_in_step(topics, back)
+                if topics and not lagging:
                     put_back(self._settings, self._ways.there, self._topics or None)
                     return
-                if (state := copy_state(pair, left)) != shown:
+                if (state := copy_state(pair, lagging)) != shown:
                     shown = state
                     self._operator.show_wait(back, state)
-                if left:
-                    waits = self._ways._replace(topics=frozenset(t.topic for t in left))
+                if lagging:
+                    waits = self._ways._replace(topics=frozenset(t.topic for t in lagging))
                     refuse_stopped(self._settings, waits)
                 if monotonic() >= deadline or self._stop.wait(_POLL_SECONDS):
                     only = (word for topic in self._topics for word in ("--topic", topic))

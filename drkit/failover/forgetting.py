@@ -159,17 +159,17 @@ def _promoted_before(
     another id now. If only the newer one were forgotten, it would decide where clients write.
     """
     names = {t.copy: t.topic for t in found}
-    back = opposite_flow(context.settings, context.flow)
-    if back is None or not names:
+    opposite = opposite_flow(context.settings, context.flow)
+    if opposite is None or not names:
         return {}
-    state = records_of(context.settings, back)
+    state = records_of(context.settings, opposite)
     promoted, known = promoted_of(state) & names.keys(), state.all(GenerationRecord)
-    kept = {each.topic for each in unreplayed(state, promoted)}
+    retained = {each.topic for each in unreplayed(state, promoted)}
     for copy in promoted & known.keys():
         ids = {answer.topic_id for answer in on_new.get(copy, ()) if not answer.error}
         if known[copy].target != names[copy] or known[copy].source_id in ids:
-            kept.add(copy)
-    return dict.fromkeys(promoted - kept, back.name)
+            retained.add(copy)
+    return dict.fromkeys(promoted - retained, opposite.name)
 
 
 def _context(service: FailoverService) -> Context:

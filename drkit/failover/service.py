@@ -53,8 +53,8 @@ class FailoverService(Runs):
             chosen = choose(context, groups, topics)
             context = self._context = replace(context, scope=chosen.scope)
             seen = survey(context)
-            found = refusals_of(context, seen)
-        for _, refusal in found:
+            refusals = refusals_of(context, seen)
+        for _, refusal in refusals:
             raise refusal
         confirm(Proposal(self._flow.name, chosen, seen, context.settings.flow_back(self._flow)))
         return self._begun(context, {"asked": chosen.to_json()}, decision)
@@ -155,6 +155,6 @@ class FailoverService(Runs):
             context = self._context = replace(context, scope=chosen.scope, term=term)
             seen = survey(context)
             journal.found[StepName.SNAPSHOT] = seen.to_json()
-            found = refusals_of(context, seen)
+            refusals = refusals_of(context, seen)
             lines = rehearse(context, self._steps[FAILOVER.name])
-            return Rehearsal(chosen, seen, lines, found, context.settings.flow_back(self._flow))
+            return Rehearsal(chosen, seen, lines, refusals, context.settings.flow_back(self._flow))

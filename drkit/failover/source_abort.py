@@ -63,24 +63,24 @@ def abort_at_source(
     source = settings.cluster(flow.source).with_client(flow.source_admin)
     with FenceTopic(source, flow) as topic:
         log = topic.read()
-        found = _abortable(log, topic, target_error)
+        records = _abortable(log, topic, target_error)
         if not statement:
-            _refuse_opening(found, topic)
-            _refuse_later(settings, flow, found)
-        confirm(SourceAbortPlan(flow.source, flow.target, target_error.in_short, tuple(found)))
+            _refuse_opening(records, topic)
+            _refuse_later(settings, flow, records)
+        confirm(SourceAbortPlan(flow.source, flow.target, target_error.in_short, tuple(records)))
         try:
             with Stall() as stall, permitted_by(stall.ask):
-                for record in found:
+                for record in records:
                     _abort(topic, source, record, statement)
         except ProcessSuspended:
             raise Failed(
                 "suspended_in_abort", where=topic.where, evidence="what it knew of the record may be old"
             ) from None
-    runs, topics = [r.run_id for r in found], sorted({t for r in found for t in r.topics})
+    runs, topics = [r.run_id for r in records], sorted({t for r in records for t in r.topics})
     observe.event("aborted_at_source", level="warning", flow=flow.name, runs=runs, topics=topics,
                   reason=statement or target_error.in_short)  # fmt: skip
     next_ = f"when {flow.target} is back: {FAILOVER.abort.plus('--flow', flow.name)}"
-    if any(r.may_be_open or r.mark is FenceMark.OPENING for r in found):
+    if any(r.may_be_open or r.mark is FenceMark.OPENING for r in records):
         resume = FAILOVER.resume.plus("--accept-data-loss", REASON, "--flow", flow.name)
         next_ += f"; where OPEN had begun: {resume}"
     return {

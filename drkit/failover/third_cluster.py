@@ -109,8 +109,8 @@ def third_cluster(settings: Settings, there: FlowSettings, to: str) -> ThirdClus
     copied_by = runner.host if runner is not None and runner.alive else ""
     rows = {row["topic"]: row for row in dry_run(settings, [flow])}
     unseen = {"action": "leave out", "reason": "the flow's filters do not choose it"}
-    left = {t: rows.get(t, unseen) for t in promoted}
-    if wrong := [f"{t}: {row['reason']}" for t, row in left.items() if row["action"] == "leave out"]:
+    planned = {t: rows.get(t, unseen) for t in promoted}
+    if wrong := [f"{t}: {row['reason']}" for t, row in planned.items() if row["action"] == "leave out"]:
         look = typed("drkit", "replicate", "--flow", flow.name, "--dry-run")
         raise Refused("third_incomplete", where=flow.name, evidence=first_of(wrong), look=look)
     return ThirdCluster(

@@ -31,8 +31,8 @@ def places_of(context: Context) -> dict[TopicPartition, CopyPosition]:
         if name in context.scope.topics
     ]
     side = context.kept.side_of(context.target, context.flow.source)
-    found: dict[TopicPartition, CopyPosition] = context.run(side.places, copied, known.producers.own)
-    return found
+    positions: dict[TopicPartition, CopyPosition] = context.run(side.places, copied, known.producers.own)
+    return positions
 
 
 class Placed(Protocol):
@@ -51,12 +51,12 @@ def written(context: Context, places: Mapping[TopicPartition, Placed]) -> dict[T
 
     :param places: of the partitions, by their names on the source
     """
-    own, turned = frozenset(on_record(context.state.records)), {at.topic for at in context.known.cuts}
+    own, turned = frozenset(on_record(context.state.records)), {tp.topic for tp in context.known.cuts}
     out = {}
-    for at, place in places.items():
-        theirs = [f for f in place.foreign if f.producer_id not in own]
-        if at.topic in turned and theirs:
-            out[at] = _text(theirs[0].base, theirs[0].producer_id)
+    for tp, place in places.items():
+        others = [f for f in place.foreign if f.producer_id not in own]
+        if tp.topic in turned and others:
+            out[tp] = _text(others[0].base, others[0].producer_id)
     return out | stopped(context.state.records, context.scope.topics)
 
 
@@ -65,7 +65,7 @@ def refusal(flow: str, target: str, found: Mapping[TopicPartition, str]) -> Refu
     return Refused(
         "foreign_writes",
         where=f"{flow}: {target}",
-        evidence=first_of(f"{at} {why}" for at, why in sorted(found.items())),
+        evidence=first_of(f"{tp} {why}" for tp, why in sorted(found.items())),
         partitions=counted(len(found), "partition", "has"),
     )
 
@@ -76,23 +76,23 @@ def stopped(state: FlowState, topics: Collection[str] = ()) -> dict[TopicPartiti
     :param state: of the flow
     :param topics: the only topics, by their names on its source, or empty for all
     """
-    seen = written_of(state).items()
-    return {at: _text(r.offset, r.producer_id) for at, r in seen if not topics or at.topic in topics}
+    records = written_of(state).items()
+    return {tp: _text(r.offset, r.producer_id) for tp, r in records if not topics or tp.topic in topics}
 
 
 def refuse_written(context: Context, places: ScopePositions) -> None:
     """Refuse to open a standby to which another client wrote since a failback. Raises Refused."""
-    known = {at: place for at, place in places.items() if isinstance(place, PartitionPosition)}
-    found = written(context, known)
-    if not found and _is_undecided(context):
+    known = {tp: place for tp, place in places.items() if isinstance(place, PartitionPosition)}
+    writes = written(context, known)
+    if not writes and _is_undecided(context):
         # Those positions end at the last stable offset: a transaction that is open there may still commit.
-        found = written(context, places_of(context))
-    if found:
-        raise refusal(context.flow.name, context.flow.target, found)
+        writes = written(context, places_of(context))
+    if writes:
+        raise refusal(context.flow.name, context.flow.target, writes)
 
 
 def _is_undecided(context: Context) -> bool:
-    turned = {at.topic for at in context.known.cuts} & context.scope.topics.keys()
+    turned = {tp.topic for tp in context.known.cuts} & context.scope.topics.keys()
     if not turned:
         return False
     topics = context.run(metadata, context.target, sorted(context.scope.topics[t] for t in turned))

@@ -47,9 +47,9 @@ def refused(found: HomeAcls, request: RunRequest, sides: tuple[str, str]) -> Ite
     if found.unknown:
         yield Refused("home_acls_unknown", where=home, evidence=found.unknown)
     elif found.only_home and request.acls_only_home != REMOVE:
-        some = counted(len(found.only_home), "ACL")
+        number = counted(len(found.only_home), "ACL")
         yield Refused(
-            "home_acls_wider", where=home, evidence=f"{some}: {first_of(found.only_home)}", here=here
+            "home_acls_wider", where=home, evidence=f"{number}: {first_of(found.only_home)}", here=here
         )
     elif wider := [o for o in found.only_home if o.others]:
         yield Refused("home_acls_shared", where=home, evidence=first_of(wider))

@@ -70,13 +70,13 @@ def repeated(context: Context) -> dict[str, int]:
         lambda source: context.run(committed_on_source, source, context.flow, context.known, sorted(placed)),
         {},
     )
-    found: dict[str, int] = {}
+    repeats: dict[str, int] = {}
     for group, partitions in placed.items():
         known = {
-            TopicPartition(source_names[at.topic], at.partition): place[0]
-            for at, place in ((partition_of(text), place) for text, place in partitions.items())
+            TopicPartition(source_names[tp.topic], tp.partition): place[0]
+            for tp, place in ((partition_of(text), place) for text, place in partitions.items())
         }
-        moved = (s.offset - known[at] for at, s in now.get(group, {}).items() if at in known)
+        moved = (s.offset - known[tp] for tp, s in now.get(group, {}).items() if tp in known)
         if number := sum(max(0, n) for n in moved):
-            found[group] = number
-    return found
+            repeats[group] = number
+    return repeats

@@ -29,8 +29,8 @@ def least_term(context: Context, folder: Path) -> int:
     :param folder: this machine's journals: the one on the target may have been deleted
     """
     known = term_of(context.state.records)
-    asked = ask_all(adapters(context.settings.failover.repoint))
-    sent = max((a.endpoint.term for a in asked if a.endpoint is not None), default=0)
+    answers = ask_all(adapters(context.settings.failover.repoint))
+    sent = max((a.endpoint.term for a in answers if a.endpoint is not None), default=0)
     return 1 + max(known, _opposite(context), sent, _of_files(folder))
 
 
@@ -84,11 +84,11 @@ def decided(context: Context, decision: Mapping[str, Any]) -> dict[str, Any]:
         return dict(decision)
     now = context.wall()
     notes = read_notes(context.target_admin(), context.flow, Speakers.of(context.settings))
-    found = [note.body for note in notes.all(Vote)]
+    votes = [note.body for note in notes.all(Vote)]
     return {
         "by": person(),
         "mode": "by hand",
-        "votes": [v.to_json() for v in found if now - v.at_ms < _OLD_MS],
+        "votes": [v.to_json() for v in votes if now - v.at_ms < _OLD_MS],
     }
 
 

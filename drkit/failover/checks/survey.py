@@ -56,8 +56,8 @@ def unready_topics(context: Context, partitions: Iterable[PartitionStatus]) -> l
     admin = context.target_admin()
     topics = describe_topics(admin, names)
     configs = topic_configs(admin, topics)
-    found = list(_reasons(names, topics, configs, partitions))
-    return found[:_ENOUGH]
+    reasons = list(_reasons(names, topics, configs, partitions))
+    return reasons[:_ENOUGH]
 
 
 def _reasons(
@@ -76,10 +76,10 @@ def _reasons(
                 yield f"{name}-{number} has no leader on the target"
             elif len(p.in_sync) < min(needed, len(p.replicas)):
                 yield f"{name}-{number} has {len(p.in_sync)} replicas in sync on the target, needs {needed}"
-    for seen in partitions:
-        copy = topics.get(seen.target_topic)
-        if copy is not None and seen.partition not in copy.leaders:
-            yield f"{seen.target_topic} has no partition {seen.partition} on the target, the source has"
+    for status in partitions:
+        copy = topics.get(status.target_topic)
+        if copy is not None and status.partition not in copy.leaders:
+            yield f"{status.target_topic} has no partition {status.partition} on the target, the source has"
 
 
 _NO_PARTITION: Final = "the target has no such partition"
@@ -142,7 +142,7 @@ class Survey:
             "target": self.target._asdict(),
             "source_error": self.source_error,
             "partitions": [asdict(p) for p in self.partitions],
-            "positions": {g: {str(at): s.offset for at, s in p.items()} for g, p in self.positions.items()},
+            "positions": {g: {str(tp): s.offset for tp, s in p.items()} for g, p in self.positions.items()},
             "positions_from": self.positions_from,
             "positions_age_seconds": self.positions_age_seconds,
             "target_groups": {g: [t.state, list(t.members)] for g, t in self.target_groups.items()},
@@ -174,8 +174,8 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
     # All groups while the source is silent: then only the flow's checkpoints name the remaining groups.
     positions, origin = positions_of(context, source, scope.groups if source is not None else None)
     outside = look_outside(context, source, positions)
-    mine = {
-        g: {at: s for at, s in p.items() if at.topic in scope.topics}
+    in_scope = {
+        g: {tp: s for tp, s in p.items() if tp.topic in scope.topics}
         for g, p in positions.items()
         if g in scope.groups
     }
@@ -189,7 +189,7 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
         ClusterIdentity(flow.target, target_id, ids.target if ids is not None else None),
         source_error="" if source is not None else context.source_error or "it does not answer",
         partitions=tuple(partitions),
-        positions=mine,
+        positions=in_scope,
         positions_from=origin,
         positions_age_seconds=checkpoints_age(state.records, now) if source is None else 0.0,
         target_groups=targets,
@@ -219,8 +219,8 @@ def positions_of(
     log = context.kept.checkpoints_of(context.target_settings, flow)
     topic = context.run(metadata, context.target, [log.name])[log.name]
     log.read(topic.topic_id if topic.leaders else None)
-    found = checkpointed(log.of(groups), flow, known, by_marks)
-    return {group: of_group for group, of_group in found.items() if group not in log.gone}, FROM_CHECKPOINTS
+    positions = checkpointed(log.of(groups), flow, known, by_marks)
+    return {group: p for group, p in positions.items() if group not in log.gone}, FROM_CHECKPOINTS
 
 
 def _partitions(
@@ -228,15 +228,15 @@ def _partitions(
 ) -> list[PartitionStatus]:
     names = {t: known[0] for t, known in context.known.topics.items() if t in context.scope.topics}
     ends, records = _waiting(context, set(names), places, source)
-    gone = {at.topic: p for at, p in places.items() if at.partition < 0}
-    known = {at for at in places if at.partition >= 0} | {at for at in ends if at.topic in names}
+    gone = {tp.topic: p for tp, p in places.items() if tp.partition < 0}
+    known = {tp for tp in places if tp.partition >= 0} | {tp for tp in ends if tp.topic in names}
     nowhere = CopyPosition(None, None, reason=_NO_PARTITION)
     return [
         status_of(
-            now, at, names[at.topic], gone.get(at.topic) or places.get(at) or nowhere,
-            ends.get(at), records.get(at),
+            now, tp, names[tp.topic], gone.get(tp.topic) or places.get(tp) or nowhere,
+            ends.get(tp), records.get(tp),
         )
-        for at in sorted(known)
+        for tp in sorted(known)
     ]  # fmt: skip
 
 
@@ -248,9 +248,9 @@ def _waiting(
 ) -> tuple[dict[TopicPartition, Ends], dict[TopicPartition, UncopiedRecords]]:
     """Return the source's current or last recorded ends, and the records that are not copied."""
     if source is None:
-        noted = {at: e for at, e in noted_ends(context.state.records).items() if at.topic in names}
+        noted = {tp: e for tp, e in noted_ends(context.state.records).items() if tp.topic in names}
         missing = {g.at: g.end - g.start for g in gaps_of(places, noted)}
-        return noted, {at: UncopiedRecords(n, None, None, exact=False) for at, n in missing.items()}
+        return noted, {tp: UncopiedRecords(n, None, None, exact=False) for tp, n in missing.items()}
     topics = context.run(metadata, source, sorted(names))
     known = context.known
     same = {n for n in names if topics[n].topic_id == known.topics[n][1]}

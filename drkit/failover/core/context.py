@@ -151,15 +151,15 @@ class Context:
 
         :param certain: if the lease is old only by its machine's clock, wait some seconds for a renewal
         """
-        found = self.kept.lease.look(self.state.records, self.wall(), self.clock())
-        while certain and found is not None and found.alive and not self.kept.lease.is_renewed:
+        holder = self.kept.lease.look(self.state.records, self.wall(), self.clock())
+        while certain and holder is not None and holder.alive and not self.kept.lease.is_renewed:
             by_clock = replicator_of(self.state.records, self.wall())
             if by_clock is None or by_clock.alive:
                 break
             self.pause(_LEASE_PAUSE_SECONDS)
             self.state.load()
-            found = self.kept.lease.look(self.state.records, self.wall(), self.clock())
-        return found
+            holder = self.kept.lease.look(self.state.records, self.wall(), self.clock())
+        return holder
 
     @property
     def source_settings(self) -> ClusterSettings:

@@ -38,8 +38,8 @@ def opposite_flow(settings: Settings, flow: FlowSettings) -> FlowSettings | None
 
 def required_opposite(settings: Settings, flow: FlowSettings) -> FlowSettings:
     """Return the flow in the other direction. Raises ConfigError: it is not configured."""
-    if (found := opposite_flow(settings, flow)) is not None:
-        return found
+    if (opposite := opposite_flow(settings, flow)) is not None:
+        return opposite
     raise ConfigError(
         "no_reverse_flow",
         where="[[flows]]",
@@ -68,8 +68,8 @@ def reverse(context: Context) -> Iterator[Reverse]:
 def reverse_state(context: Context) -> FlowState:
     """Return the reverse flow's state on the old primary; empty where it never ran. Raises DrkitError."""
     name, cluster = state_topic(context.flow.target), Cluster.connect(context.source_settings)
-    found = newest_values(cluster, [name], verified=True).get(name, NewestValues())
-    return FlowState.of(found, f"{name} on {context.flow.source}", found.refused)
+    values = newest_values(cluster, [name], verified=True).get(name, NewestValues())
+    return FlowState.of(values, f"{name} on {context.flow.source}", values.refused)
 
 
 @contextmanager

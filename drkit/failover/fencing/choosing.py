@@ -52,22 +52,22 @@ def choose(
     :raises Refused: the canary can prove nothing; or the ACLs are hidden, and it may not be guessed
     :raises DrkitError: the cluster does not answer
     """
-    wanted, hidden = wish.means, ""
+    means, hidden = wish.means, ""
     try:
         rights = canary_rights(settings, state, wish.canary)
     except NotAuthorized:
-        if wanted == ACL or (wanted == AUTO and not wish.guesses):
+        if means == ACL or (means == AUTO and not wish.guesses):
             raise hidden_acls(settings, wish.again) from None
         rights, hidden = None, f"drkit may not list the ACLs of {settings.alias}"
     passes = rights is not None and worth_of(settings, wish.canary, topics, rights) is Worth.PASSES
-    if wanted == AUTO:
+    if means == AUTO:
         if hidden:
             return SizeFence(settings, state, hidden)
-        wanted = SIZE
+        means = SIZE
         if rights is not None and not passes:
             bare = bare_topics(topics, list_acls(settings).acls)
-            wanted = ACL if not bare or is_open(Cluster.connect(settings)) is not None else SIZE
-    return by_name(wanted, settings, state, spare_own=bool(wish.canary))
+            means = ACL if not bare or is_open(Cluster.connect(settings)) is not None else SIZE
+    return by_name(means, settings, state, spare_own=bool(wish.canary))
 
 
 def canary_rights(settings: ClusterSettings, state: StateTopic, canary: Mapping[str, str]) -> Rights | None:

@@ -165,28 +165,28 @@ class AclFence(FenceMethod):
                 alias=self._settings.alias,
             )
         own = own_principals(self._settings)
-        wanted = fence_acls(topics, others, is_open=bool(found), own=own, spare_own=self._spare)
-        if self._spare and wanted:
-            self._refuse_own(wanted, own)
+        acls = fence_acls(topics, others, is_open=bool(found), own=own, spare_own=self._spare)
+        if self._spare and acls:
+            self._refuse_own(acls, own)
         # Existing ACLs belong to someone else and must remain when the fence is removed.
-        wanted -= others
-        return {"acls": to_json(wanted | {a for a in recorded if a.name in topics})}
+        acls -= others
+        return {"acls": to_json(acls | {a for a in recorded if a.name in topics})}
 
-    def _refuse_own(self, wanted: Collection[Acl], own: Collection[str]) -> None:
+    def _refuse_own(self, acls: Collection[Acl], own: Collection[str]) -> None:
         """Refuse a DENY on drkit: it wins over every ALLOW, so drkit could not copy back."""
         alias = self._settings.alias
         if not own:
             evidence = "no own_principal is set, and the client's properties do not tell it"
             raise Refused("acl_fence_principal_unknown", where=alias, evidence=evidence, alias=alias)
-        if found := refusing_own(wanted, own):
+        if found := refusing_own(acls, own):
             raise Refused(
                 "acl_fence_refuses_drkit", where=alias, evidence=", ".join(str(a) for a in found[:_SHOWN])
             )
 
     def apply(self, details: Details) -> None:
-        wanted = from_json(details["acls"])
-        self._record(recorded_acls(self._state) | wanted)
-        _judge(self._settings, create_acls(self._settings, sorted(wanted)), "put up")
+        acls = from_json(details["acls"])
+        self._record(recorded_acls(self._state) | acls)
+        _judge(self._settings, create_acls(self._settings, sorted(acls)), "put up")
 
     def remove(self, details: Details) -> None:
         gone = from_json(details["acls"])

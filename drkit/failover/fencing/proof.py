@@ -24,7 +24,7 @@ from drkit.errors import ClusterUnreachable, DrkitError, Refused
 from drkit.failover.fencing.methods import may_write
 from drkit.kafka import codes
 from drkit.kafka.codes import LEADER_MOVES, MESSAGE_TOO_LARGE, TOPIC_AUTHORIZATION_FAILED
-from drkit.kafka.raw import EventLoop, RawCluster, RawError, connections
+from drkit.kafka.raw import RawCluster, RawError, connections
 from drkit.kafka.requests import ALL, Append, metadata, produced
 from drkit.model import TopicPartition
 from drkit.topology.acls import Acl
@@ -45,11 +45,11 @@ async def write_codes(
 ) -> dict[TopicPartition, int]:
     """Return each leader's error code, −1 without an answer; with `acks` 1 lagging replicas are no error."""
     out: dict[TopicPartition, int] = {}
-    wanted = sorted(topics)
+    names = sorted(topics)
     for _ in range(2):
-        found = await metadata(cluster, wanted)
+        described = await metadata(cluster, names)
         by_node: dict[int, list[Append]] = {}
-        for name, topic in found.items():
+        for name, topic in described.items():
             for number, leader in topic.leaders.items():
                 if out.get(TopicPartition(name, number), _NO_ANSWER) in _AGAIN:
                     append = Append(name, topic.topic_id, number, _impossible())
@@ -61,8 +61,8 @@ async def write_codes(
     return out
 
 
-async def _ask(cluster: RawCluster, acks: int, asked: tuple[int, list[Append]]) -> dict[TopicPartition, int]:
-    node, appends = asked
+async def _ask(cluster: RawCluster, acks: int, batch: tuple[int, list[Append]]) -> dict[TopicPartition, int]:
+    node, appends = batch
     silent = {TopicPartition(a.topic, a.partition): _NO_ANSWER for a in appends}
     if node < 0:
         return silent
@@ -136,7 +136,7 @@ class Proof(NamedTuple):
     @property
     def places(self) -> str:
         """The open partitions, in words."""
-        return first_of(f"{at}: {why}" for at, why in sorted(self.open.items()))
+        return first_of(f"{tp}: {why}" for tp, why in sorted(self.open.items()))
 
 
 class Worth(Enum):
@@ -167,11 +167,11 @@ def worth(codes: Mapping[TopicPartition, int], rights: Rights) -> Worth:
         return Worth.PROOF  # the canary's principal is unknown
     given = {
         topic: may_write(topic, rights.acls, rights.principals, is_open=rights.is_open)
-        for topic in {at.topic for at in codes}
+        for topic in {tp.topic for tp in codes}
     }
-    if any(code in _LET_IN and given[at.topic] is False for at, code in codes.items()):
+    if any(code in _LET_IN and given[tp.topic] is False for tp, code in codes.items()):
         return Worth.PASSES
-    shut_out = all(given[at.topic] is False for at in codes)
+    shut_out = all(given[tp.topic] is False for tp in codes)
     return Worth.NOTHING if shut_out and TOPIC_AUTHORIZATION_FAILED in codes.values() else Worth.PROOF
 
 
@@ -190,12 +190,12 @@ def worth_of(
             codes: dict[TopicPartition, int] = cluster.loop.run(_codes, cluster, topics)
         except RawError:
             return Worth.PROOF  # no answer yet; the proof asks again and reports
-    found = worth(codes, rights)
-    if found is Worth.NOTHING:
+    value = worth(codes, rights)
+    if value is Worth.NOTHING:
         who = ", ".join(sorted(rights.principals))
-        evidence = f"no ACL gives WRITE on any of {len({at.topic for at in codes})} topics to {who}"
+        evidence = f"no ACL gives WRITE on any of {len({tp.topic for tp in codes})} topics to {who}"
         raise Refused("canary_not_authorized", where=settings.alias, evidence=evidence, who=who)
-    return found
+    return value
 
 
 def prove(
@@ -217,26 +217,27 @@ def prove(
         loop.run(cluster.connect, _CONNECT_MS)
         deadline = clock() + seconds
         while True:
-            found = _asked(loop, cluster, topics, refusals)
-            if found.is_whole or clock() >= deadline:
-                return found
+            proof = _prove_once(cluster, topics, refusals)
+            if proof.is_whole or clock() >= deadline:
+                return proof
             loop.run(loop.sleep, _PAUSE_SECONDS)
 
 
-def _asked(loop: EventLoop, cluster: RawCluster, topics: Collection[str], refusals: Collection[int]) -> Proof:
+def _prove_once(cluster: RawCluster, topics: Collection[str], refusals: Collection[int]) -> Proof:
+    loop = cluster.loop
     try:
         codes: dict[TopicPartition, int] = loop.run(_codes, cluster, topics)
-        silent = [at for at, code in codes.items() if code == _NO_ANSWER]
-        known = loop.run(metadata, cluster, sorted({at.topic for at in silent})) if silent else {}
+        silent = [tp for tp, code in codes.items() if code == _NO_ANSWER]
+        known = loop.run(metadata, cluster, sorted({tp.topic for tp in silent})) if silent else {}
     except RawError as error:
         whole = {TopicPartition(t, -1): type(error).__name__ for t in topics}
         return Proof({}, (), whole, frozenset(whole))
     alone = tuple(
-        sorted(at for at in silent if at.topic in known and known[at.topic].leaders[at.partition].node < 0)
+        sorted(tp for tp in silent if tp.topic in known and known[tp.topic].leaders[tp.partition].node < 0)
     )
-    refused = {at: code_name(code) for at, code in codes.items() if code in refusals}
-    rest = {at: code_name(c) for at, c in codes.items() if at not in refused and at not in alone}
-    unknown = frozenset(at for at in rest if codes[at] == _NO_ANSWER or codes[at] in LEADER_MOVES)
+    refused = {tp: code_name(code) for tp, code in codes.items() if code in refusals}
+    rest = {tp: code_name(c) for tp, c in codes.items() if tp not in refused and tp not in alone}
+    unknown = frozenset(tp for tp in rest if codes[tp] == _NO_ANSWER or codes[tp] in LEADER_MOVES)
     return Proof(refused, alone, rest, unknown)
 
 
@@ -258,7 +259,7 @@ def unproven(proof: Proof, where: str, then: str) -> DrkitError:
 async def _codes(cluster: RawCluster, topics: Collection[str]) -> dict[TopicPartition, int]:
     """Return each leader's error code; a topic hidden from the canary has one code, for partition −1."""
     codes = await write_codes(cluster, topics, _LEADER)
-    unseen = set(topics) - {at.topic for at in codes}
+    unseen = set(topics) - {tp.topic for tp in codes}
     known = await metadata(cluster, sorted(unseen)) if unseen else {}
     return codes | {
         TopicPartition(name, -1): TOPIC_AUTHORIZATION_FAILED

@@ -253,11 +253,11 @@ def taken(run: RunLog, why: str) -> RunLocked:
     """Return the error that names a run's holder and its progress."""
     holder, last = run.holder, run.entries[-1]
     age = max(0, wall_ms() - last.at_ms) / 1000
-    at = run.last_step or "its beginning"
+    step = run.last_step or "its beginning"
     return RunLocked(
         "run_locked",
         where=f"host {holder.get('host')}, process {holder.get('pid')}, run {run.run_id}, term {run.term}",
-        evidence=f"{why}; it is {run.state} at {at}, its last entry was written {age:.1f} s ago",
+        evidence=f"{why}; it is {run.state} at {step}, its last entry was written {age:.1f} s ago",
         hint=f"let it finish; if its process is dead: {run.table.command} --resume"
         + (f", or {run.table.command} --abort" if run.abortable else "")
         + " (--take-over does not look whether it still writes)",

@@ -79,19 +79,19 @@ def violations(run: RunLog) -> list[str]:
     acted: StepName | None = None
     aborting = False
     for number, entry in enumerate(run.entries):
-        at = f"entry {number} ({entry.kind})"
+        where = f"entry {number} ({entry.kind})"
         aborting = aborting or entry.kind is EntryKind.ABORT
         if entry.effect or entry.kind is EntryKind.RESULT:
             acted = entry.step
         late = begun is not None and not table.row[begun].abortable
         late = late and begun is not None and (not table.row[begun].until_effect or acted is begun)
         if entry.kind is EntryKind.ABORT and late:
-            found.append(f"{at}: an abort after {table.last_abort}")
+            found.append(f"{where}: an abort after {table.last_abort}")
         if entry.kind not in {EntryKind.INTENT, EntryKind.RESULT} or entry.step is None:
             continue
         if aborting:
-            found.append(f"{at}: {entry.step} after the abort")
-        found += [f"{at}: {what}" for what in _out_of_order(table, entry, begun, done)]
+            found.append(f"{where}: {entry.step} after the abort")
+        found += [f"{where}: {fault}" for fault in _out_of_order(table, entry, begun, done)]
         if entry.kind is EntryKind.INTENT and not entry.effect:
             begun = entry.step
         elif not entry.effect and entry.step not in done:

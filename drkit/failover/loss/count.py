@@ -113,24 +113,24 @@ def lost_partitions(context: Context, places: ScopePositions, source: RawCluster
     """Return the loss of each partition of the scope. Raises RawError if the source stopped answering."""
     noted = noted_ends(context.state.records)
     if source is None:
-        return [_of_silent(at, p, noted.get(at)) for at, p in sorted(places.items())]
+        return [_of_silent(tp, p, noted.get(tp)) for tp, p in sorted(places.items())]
     skip = context.known.left_out
-    ends: dict[TopicPartition, Ends] = context.run(_ends, source, {at.topic for at in places}, skip)
-    places = {at: reaching(p, ends.get(at)) for at, p in places.items()}
-    gaps = [UncopiedRange(at, *span) for at, p in places.items() if (span := span_of(p)) is not None]
+    ends: dict[TopicPartition, Ends] = context.run(_ends, source, {tp.topic for tp in places}, skip)
+    places = {tp: reaching(p, ends.get(tp)) for tp, p in places.items()}
+    gaps = [UncopiedRange(tp, *span) for tp, p in places.items() if (span := span_of(p)) is not None]
     counts: dict[TopicPartition, Counted] = context.run(count_gaps, source, gaps, skip) if gaps else {}
     silent = {
-        at.topic for at, p in places.items() if isinstance(p, PartitionPosition) and p.source_end is None
+        tp.topic for tp, p in places.items() if isinstance(p, PartitionPosition) and p.source_end is None
     }
     deleted, planned = context.run(_deleted, source, silent), context.request.planned
-    found = [
-        _of_deleted(at, p, noted.get(at), planned=planned)
-        if at.topic in deleted and isinstance(p, PartitionPosition)
-        else of_answering(at, p, counts.get(at), ends.get(at))
-        for at, p in sorted(places.items())
+    lost = [
+        _of_deleted(tp, p, noted.get(tp), planned=planned)
+        if tp.topic in deleted and isinstance(p, PartitionPosition)
+        else of_answering(tp, p, counts.get(tp), ends.get(tp))
+        for tp, p in sorted(places.items())
     ]
     # A topic may have grown since the scope was compared, and the standby does not have that partition yet.
-    return found + [_of_added(at, e) for at, e in sorted(ends.items()) if at not in places]
+    return lost + [_of_added(tp, e) for tp, e in sorted(ends.items()) if tp not in places]
 
 
 async def _deleted(source: RawCluster, topics: Collection[str]) -> frozenset[str]:
@@ -168,14 +168,14 @@ def _from(place: PartitionPosition) -> int | None:
     return max(place.frontier, place.source_start or 0)
 
 
-def _of_silent(at: TopicPartition, place: PartitionPosition | Unavailable, ends: Ends | None) -> Lost:
+def _of_silent(tp: TopicPartition, place: PartitionPosition | Unavailable, ends: Ends | None) -> Lost:
     if isinstance(place, Unavailable):
-        return Lost(*at, reason=place.reason)
+        return Lost(*tp, reason=place.reason)
     first = ends.start if ends is not None else 0
     start = first if place.frontier is None else place.frontier
     if ends is None:
-        return Lost(*at, start)
-    return Lost(*at, start, ends.end, max(0, ends.end - start)).held(ends, place.frontier)
+        return Lost(*tp, start)
+    return Lost(*tp, start, ends.end, max(0, ends.end - start)).held(ends, place.frontier)
 
 
 def reaching(place: PartitionPosition | Unavailable, ends: Ends | None) -> PartitionPosition | Unavailable:
@@ -190,7 +190,7 @@ def reaching(place: PartitionPosition | Unavailable, ends: Ends | None) -> Parti
 
 
 def of_answering(
-    at: TopicPartition, place: PartitionPosition | Unavailable, counted: Counted | None, ends: Ends | None
+    tp: TopicPartition, place: PartitionPosition | Unavailable, counted: Counted | None, ends: Ends | None
 ) -> Lost:
     """Return the loss of one partition.
 
@@ -198,17 +198,17 @@ def of_answering(
     :param ends: read after `place`, or None if its leader does not answer
     """
     if isinstance(place, Unavailable):
-        return Lost(*at, reason=place.reason)
+        return Lost(*tp, reason=place.reason)
     if place.source_end is None:
-        return Lost(*at, reason="the source does not tell its end")
+        return Lost(*tp, reason="the source does not tell its end")
     end, start = place.source_end, _from(place)
     written = ends.high_watermark if ends is not None else None
     is_open = written is None or written > end
     if counted is None:
-        none = Lost(*at, start, end, records=0, bytes=0, open_transaction=is_open, exact=True)
+        none = Lost(*tp, start, end, records=0, bytes=0, open_transaction=is_open, exact=True)
         return none.held(ends, place.frontier)
     found = Lost(
-        *at,
+        *tp,
         start,
         end,
         records=counted.records,
@@ -220,7 +220,7 @@ def of_answering(
     return found.held(ends, place.frontier)
 
 
-def _of_deleted(at: TopicPartition, place: PartitionPosition, noted: Ends | None, *, planned: bool) -> Lost:
+def _of_deleted(tp: TopicPartition, place: PartitionPosition, noted: Ends | None, *, planned: bool) -> Lost:
     """Return the loss of a topic that was deleted on the source: the records that were not copied by then.
 
     Its copy has the rest. A switchover loses nothing more of it, and waiting does not help.
@@ -228,20 +228,20 @@ def _of_deleted(at: TopicPartition, place: PartitionPosition, noted: Ends | None
     :param noted: its last recorded ends, or None
     """
     start = place.frontier
-    left = None if noted is None else max(0, noted.end - (noted.start if start is None else start))
+    missing = None if noted is None else max(0, noted.end - (noted.start if start is None else start))
     reason = DELETED
-    if left != 0:
-        reason += f", {'an unknown number of' if left is None else left} records were not copied before"
-    if planned or left == 0:
-        return Lost(*at, start, start, records=0, bytes=0, exact=True, reason=reason)
-    return Lost(*at, start, noted.end if noted is not None else None, records=left, reason=reason)
+    if missing != 0:
+        reason += f", {'an unknown number of' if missing is None else missing} records were not copied before"
+    if planned or missing == 0:
+        return Lost(*tp, start, start, records=0, bytes=0, exact=True, reason=reason)
+    return Lost(*tp, start, noted.end if noted is not None else None, records=missing, reason=reason)
 
 
-def _of_added(at: TopicPartition, ends: Ends) -> Lost:
+def _of_added(tp: TopicPartition, ends: Ends) -> Lost:
     """Return the loss of a partition that the target does not have; the age of its records is not read."""
     if ends.end == ends.start and not ends.held_offsets:
-        return Lost(*at, ends.start, ends.end, records=0, bytes=0, exact=True)
-    return Lost(*at, ends.start, ends.end, reason="the target has no such partition").held(ends, None)
+        return Lost(*tp, ends.start, ends.end, records=0, bytes=0, exact=True)
+    return Lost(*tp, ends.start, ends.end, reason="the target has no such partition").held(ends, None)
 
 
 def is_drained(lost: Sequence[Lost]) -> bool:
@@ -323,5 +323,5 @@ def _places(missing: Sequence[Lost]) -> str:
 def frontiers_of(places: Mapping[TopicPartition, PartitionPosition | Unavailable]) -> dict[str, Any]:
     """Return the first missing source offsets, for the journal."""
     return {
-        str(at): p.frontier if isinstance(p, PartitionPosition) else None for at, p in sorted(places.items())
+        str(tp): p.frontier if isinstance(p, PartitionPosition) else None for tp, p in sorted(places.items())
     }

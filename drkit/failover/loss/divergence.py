@@ -69,10 +69,10 @@ _LEAST_BYTES: Final = 32 << 10
 
 async def commits_in(source: RawCluster, topics: Collection[str]) -> Commits:
     """Return the committed offsets of consumer groups in topics. Raises DrkitError or RawError."""
-    asked = Groups(source)
-    names = sorted(g for g, listed in (await asked.listed()).items() if is_consumer(listed))
+    client = Groups(source)
+    names = sorted(g for g, listed in (await client.listed()).items() if is_consumer(listed))
     offsets: Commits = {}
-    for group, answer in (await asked.committed(names)).items():
+    for group, answer in (await client.committed(names)).items():
         if answer.value is None:
             raise failure(answer.error, f"read the offsets of the group {group}", source.alias)
         offsets |= {(group, tp): c.offset for tp, c in answer.value.items() if tp.topic in topics}
@@ -80,13 +80,10 @@ async def commits_in(source: RawCluster, topics: Collection[str]) -> Commits:
 
 
 def translated_by(context: Context, runs: Mapping[str, str]) -> Commits:
-    """Return the source offsets that failovers translated. Raises DrkitError: the journal cannot be read.
-
-    :param runs: topic on the old primary → id of the run that promoted it
-    """
+    """Return the source offsets that failovers translated; `runs`: topic → its run. Raises DrkitError."""
     journal = JournalTopic(context.target, context.flow.source, context.flow.target)
     history: JournalHistory = context.run(journal.read_existing)
-    found: Commits = {}
+    offsets: Commits = {}
     for run_id in sorted(set(runs.values())):
         run = history.runs.get(run_id)
         if run is None:
@@ -98,8 +95,8 @@ def translated_by(context: Context, runs: Mapping[str, str]) -> Commits:
                 topic, _, number = target.rpartition("-")
                 name = names.get(topic, "")
                 if runs.get(name) == run_id:
-                    found[group, TopicPartition(name, int(number))] = upstream
-    return found
+                    offsets[group, TopicPartition(name, int(number))] = upstream
+    return offsets
 
 
 class BeyondCounter:
@@ -107,29 +104,29 @@ class BeyondCounter:
 
     def __init__(self, commits: Commits) -> None:
         offsets: dict[TopicPartition, set[int]] = {}
-        for (_, at), offset in commits.items():
-            offsets.setdefault(at, set()).add(offset)
+        for (_, tp), offset in commits.items():
+            offsets.setdefault(tp, set()).add(offset)
         self._commits = commits
-        self._offsets = {at: sorted(some) for at, some in offsets.items()}
-        self._counts = {at: [0] * (len(some) + 1) for at, some in self._offsets.items()}
+        self._offsets = {tp: sorted(some) for tp, some in offsets.items()}
+        self._counts = {tp: [0] * (len(some) + 1) for tp, some in self._offsets.items()}
 
-    def take(self, at: TopicPartition, offset: int) -> None:
+    def take(self, tp: TopicPartition, offset: int) -> None:
         """Count a record of the tail."""
-        if (offsets := self._offsets.get(at)) is not None:
-            self._counts[at][bisect_right(offsets, offset)] += 1
+        if (offsets := self._offsets.get(tp)) is not None:
+            self._counts[tp][bisect_right(offsets, offset)] += 1
 
     def judged(self, translated: Commits, tails: Iterable[PartitionDivergence]) -> tuple[OldCommit, ...]:
         """Return the kind of each committed offset, given those that the failovers translated."""
         by_place = {TopicPartition(t.topic, t.partition): t for t in tails}
         found = []
-        for (group, at), offset in sorted(self._commits.items()):
-            index = bisect_right(self._offsets[at], offset)
-            beyond, tail = sum(self._counts[at][:index]), by_place.get(at)
+        for (group, tp), offset in sorted(self._commits.items()):
+            index = bisect_right(self._offsets[tp], offset)
+            beyond, tail = sum(self._counts[tp][:index]), by_place.get(tp)
             gone = tail is not None and tail.removed + tail.emptied > 0 and offset > tail.lost_from
-            known = translated.get((group, at))
+            known = translated.get((group, tp))
             kind = CommitKind.SUPERSEDED if known == offset else CommitKind.OTHER
             kind = CommitKind.BEYOND if beyond or gone else kind
-            found.append(OldCommit(group, *at, offset, kind, known, beyond))
+            found.append(OldCommit(group, *tp, offset, kind, known, beyond))
         return tuple(found)
 
 
@@ -210,20 +207,20 @@ class _Comparison:
         committed, unknown = self._commits({*self.roles, *uncopied}) if others else ({}, "")
         counter = BeyondCounter(committed)
 
-        def taken(at: TopicPartition, record: Record) -> None:
-            counter.take(at, record.offset)
-            take(at, record)
+        def taken(tp: TopicPartition, record: Record) -> None:
+            counter.take(tp, record.offset)
+            take(tp, record)
 
         rules = _rules(context, self.roles)
         checks = [
-            check_of(old, self.new, at, frontier, rules[at.topic])
-            for at, frontier in _partitions(self.roles, existing)
+            check_of(old, self.new, tp, frontier, rules[tp.topic])
+            for tp, frontier in _partitions(self.roles, existing)
         ]
         tails: list[PartitionDivergence] = context.run(_compared, checks, depth, taken)
         if depth:
             tails = with_outlived(context, checks, tails, self.settled)
         none = Copy(CopyFate.KEPT)
-        never = [PartitionCheck(old, self.new, at, None, none) for at in _all_of(existing, uncopied)]
+        never = [PartitionCheck(old, self.new, tp, None, none) for tp in _all_of(existing, uncopied)]
         more: list[PartitionDivergence] = context.run(_compared, never, depth, taken)
         commits, unknown = self._judged(counter, [*tails, *more], unknown)
         return Divergence(
@@ -241,13 +238,13 @@ class _Comparison:
         return [n for n in names if context.flow.topic_filter.accepts(n) and context.flow.copies(n)]
 
     def _epochs(self, existing: Mapping[str, TopicMetadata]) -> dict[TopicPartition, int]:
-        found = {}
-        for at, located in self.new.located.items():
+        epochs = {}
+        for tp, located in self.new.located.items():
             answer = located.answer
-            is_there = at.topic in existing and at.partition in existing[at.topic].leaders
+            is_there = tp.topic in existing and tp.partition in existing[tp.topic].leaders
             if isinstance(answer, Resolution) and answer.leader_epoch >= 0 and is_there:
-                found[at] = answer.leader_epoch
-        return found
+                epochs[tp] = answer.leader_epoch
+        return epochs
 
     def _commits(self, topics: Collection[str]) -> tuple[Commits, str]:
         try:
@@ -271,23 +268,23 @@ def _rules(context: Context, topics: Collection[str]) -> dict[str, MayLack]:
     copies = {topic: known[topic][0] for topic in topics if topic in known}
     of_old = topic_configs(Cluster.connect(context.source_settings), topics) if topics else {}
     of_new = topic_configs(context.target_admin(), list(copies.values())) if copies else {}
-    found = {}
+    rules = {}
     for topic in topics:
         copy = of_new.get(copies.get(topic, ""))
         of_copy = (is_compacted(copy), is_expiring(copy)) if copy is not None else (False, False)
-        found[topic] = MayLack(is_compacted(of_old.get(topic, {})), *of_copy)
-    return found
+        rules[topic] = MayLack(is_compacted(of_old.get(topic, {})), *of_copy)
+    return rules
 
 
 async def _compared(checks: Sequence[PartitionCheck], depth: int, take: Take) -> list[PartitionDivergence]:
     """Compare partitions, some at a time. Raises RawError: the old primary stopped answering."""
-    found: list[PartitionDivergence] = []
+    results: list[PartitionDivergence] = []
     for first in range(0, len(checks), _AT_ONCE):
         some = checks[first : first + _AT_ONCE]
         answers = await _first_answers(some, depth)
         loop = some[0].old.side.cluster.loop
-        found += await loop.together(lambda c: c.run(depth, take, answers[c.at]), some)  # noqa: B023  awaited here
-    return found
+        results += await loop.together(lambda c: c.run(depth, take, answers[c.at]), some)  # noqa: B023  awaited here
+    return results
 
 
 async def _first_answers(checks: Sequence[PartitionCheck], depth: int) -> dict[TopicPartition, Answers]:
@@ -302,12 +299,12 @@ async def _first_answers(checks: Sequence[PartitionCheck], depth: int) -> dict[T
         return {c.at: {} for c in checks}
     size = max(_LEAST_BYTES, depth * _RECORD_BYTES)
     old, new = checks[0].old.side, checks[0].new.side
-    olds = await first_answers(old, {at: begin.old for at, (_, begin) in begins.items()}, size)
+    olds = await first_answers(old, {tp: begin.old for tp, (_, begin) in begins.items()}, size)
     news = await first_answers(new, {copies.new: begin.new for copies, begin in begins.values()}, size)
     found: dict[TopicPartition, dict[Side, Any]] = {c.at: {} for c in checks}
-    for at, (copies, _) in begins.items():
-        found[at] |= {Side.OLD: olds[at]} if at in olds else {}
-        found[at] |= {Side.NEW: news[copies.new]} if copies.new in news else {}
+    for tp, (copies, _) in begins.items():
+        found[tp] |= {Side.OLD: olds[tp]} if tp in olds else {}
+        found[tp] |= {Side.NEW: news[copies.new]} if copies.new in news else {}
     return dict(found)
 
 

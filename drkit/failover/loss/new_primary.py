@@ -60,9 +60,9 @@ class NewPrimary:
     strangers: Mapping[TopicPartition, int | None]
     """Copies into which others wrote while they were passive, as recorded; the offset, None if unknown."""
 
-    def copy(self, at: TopicPartition) -> Copy:
+    def copy(self, tp: TopicPartition) -> Copy:
         """Return the fate of the copy of a promoted partition."""
-        pair = self.pairs[at]
+        pair = self.pairs[tp]
         to, topic = pair.target, self.side.topics[pair.target.topic]
         if topic.error and topic.error not in codes.NO_SUCH_TOPIC:
             return Copy(CopyFate.KEPT, unknown=f"{to.topic}: {codes.error_name(topic.error)}")
@@ -71,23 +71,23 @@ class NewPrimary:
             return Copy(state)
         if leader_of(self.side.topics, to) < 0 or to not in self.ends or to not in self.starts:
             return Copy(CopyFate.KEPT, unknown=f"the leader of its copy {to} does not answer")
-        return shortened(self.ends[to], self.epochs.get(to), self.cuts.get(at))
+        return shortened(self.ends[to], self.epochs.get(to), self.cuts.get(tp))
 
-    def unnamed_copy(self, at: TopicPartition) -> tuple[Copy, bool]:
+    def unnamed_copy(self, tp: TopicPartition) -> tuple[Copy, bool]:
         """Return the fate of the copy of a partition without a role, and whether its topic lacks it."""
-        if at.topic not in self.targets:
+        if tp.topic not in self.targets:
             return Copy(CopyFate.KEPT), False
-        target, wanted = self.targets[at.topic]
+        target, wanted = self.targets[tp.topic]
         topic = self.side.topics[target]
         state = copy_state(topic, wanted, min(topic.leaders, default=0))
-        return Copy(state), state is CopyFate.KEPT and at.partition not in topic.leaders
+        return Copy(state), state is CopyFate.KEPT and tp.partition not in topic.leaders
 
-    def place(self, at: TopicPartition) -> Resolution | str:
+    def place(self, tp: TopicPartition) -> Resolution | str:
         """Return the mapping of a partition to its copy, or the reason why it is unknown."""
-        found = self.located.get(at)
-        if found is None:
+        located = self.located.get(tp)
+        if located is None:
             return "its copy could not be asked"
-        return found.answer.reason if isinstance(found.answer, Unavailable) else found.answer
+        return located.answer.reason if isinstance(located.answer, Unavailable) else located.answer
 
 
 def topic_fate(topic: TopicMetadata, wanted: UUID | None) -> CopyFate:
@@ -132,24 +132,24 @@ def look_at_new_primary(
         for number in sorted({*(roles[name].frontiers or {}), *(roles[name].ends or {})})
         for pair in [known.pair(name, number)]
     }
-    wanted = sorted({known.topics[name][0] for name in topics})
-    found = context.run(metadata, context.target, wanted)
-    asked = [p.target for p in pairs.values() if leader_of(found, p.target) >= 0]
+    names = sorted({known.topics[name][0] for name in topics})
+    described = context.run(metadata, context.target, names)
+    asked = [p.target for p in pairs.values() if leader_of(described, p.target) >= 0]
     epochs = {
         pair.target: epoch
-        for at, pair in pairs.items()
-        if (epoch := (roles[at.topic].epochs or {}).get(at.partition)) is not None
-        and leader_of(found, pair.target) >= 0
+        for tp, pair in pairs.items()
+        if (epoch := (roles[tp.topic].epochs or {}).get(tp.partition)) is not None
+        and leader_of(described, pair.target) >= 0
     }
     cuts, reader = _cuts(roles, topics), context.kept.places_of(context.target, context.flow.source)
     return NewPrimary(
-        LogSide(context.target, found),
+        LogSide(context.target, described),
         targets={name: (known.topics[name][0], known.topics[name][2]) for name in topics},
         pairs=pairs,
         located=context.run(reader.locate, pairs.values(), known.producers),
-        starts=context.run(listed, context.target, found, asked, EARLIEST),
-        ends=context.run(listed, context.target, found, asked, LATEST),
-        epochs=context.run(epoch_ends, context.target, found, epochs),
+        starts=context.run(listed, context.target, described, asked, EARLIEST),
+        ends=context.run(listed, context.target, described, asked, LATEST),
+        epochs=context.run(epoch_ends, context.target, described, epochs),
         cuts=cuts,
         strangers=_strangers(context, pairs.keys(), cuts),
     )
@@ -171,16 +171,16 @@ def _strangers(
     promoted = set(wanted)
     # Before the flow's own return, the copy was a primary that clients wrote to.
     since = {topic: known.at_ms for topic, known in context.state.all(ReturnRecord).items()}
-    found: dict[TopicPartition, int | None] = {}
+    offsets: dict[TopicPartition, int | None] = {}
     for event in context.state.all(EventRecord).values():
-        at = TopicPartition(event.topic, event.partition)
-        if event.kind == "foreign_writer" and at in promoted and event.at_ms >= since.get(event.topic, 0):
+        tp = TopicPartition(event.topic, event.partition)
+        if event.kind == "foreign_writer" and tp in promoted and event.at_ms >= since.get(event.topic, 0):
             offset = event.fields.get("offset")
-            found[at] = offset if isinstance(offset, int) else None
-    for at, record in written_of(context.state.records).items():
-        if at in promoted and at in cuts and record.offset < cuts[at]:
-            found[at] = record.offset
-    return found
+            offsets[tp] = offset if isinstance(offset, int) else None
+    for tp, record in written_of(context.state.records).items():
+        if tp in promoted and tp in cuts and record.offset < cuts[tp]:
+            offsets[tp] = record.offset
+    return offsets
 
 
 def emptied_in_vain(context: Context) -> dict[TopicPartition, Emptied]:
@@ -203,12 +203,12 @@ def emptied_before(context: Context, ids: Mapping[str, UUID]) -> dict[TopicParti
     state = reverse_state(context)
     copies = state.all(GenerationRecord)
     emptied = emptied_in_vain(context)
-    found = {at: e.up_to for at, e in emptied.items() if at.topic in ids}
-    for at, offset in emptied_of(state).items():
-        copy = TopicPartition(copies[at.topic].target, at.partition)
-        if ids.get(copy.topic) == copies[at.topic].target_id:
-            found[copy] = max(found.get(copy, 0), offset)
-    return found
+    offsets = {tp: e.up_to for tp, e in emptied.items() if tp.topic in ids}
+    for tp, offset in emptied_of(state).items():
+        copy = TopicPartition(copies[tp.topic].target, tp.partition)
+        if ids.get(copy.topic) == copies[tp.topic].target_id:
+            offsets[copy] = max(offsets.get(copy, 0), offset)
+    return offsets
 
 
 class ReverseSide(NamedTuple):

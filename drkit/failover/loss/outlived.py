@@ -37,7 +37,7 @@ def with_outlived(
     :param settled: topics whose keys are not compared
     :raises RawError: the old primary stopped answering
     """
-    found = []
+    results = []
     for check, tail in zip(checks, tails, strict=True):
         now = tail
         try:
@@ -45,8 +45,8 @@ def with_outlived(
                 now = _Comparison(context, check, spans).judged(tail)
         except (Unreadable, CorruptBatch) as error:
             now = tail._replace(found=DivergenceState.UNKNOWN, why=error.in_short, proven=False)
-        found.append(now)
-    return found
+        results.append(now)
+    return results
 
 
 class _Spans(NamedTuple):
@@ -86,8 +86,8 @@ class _Comparison(NamedTuple):
 
     def judged(self, tail: PartitionDivergence) -> PartitionDivergence:
         """Return the partition with the number of keys that live on."""
-        at, copy = self.check.at, self.check.new.pairs[self.check.at].target
-        old, new = (self.check.old.side, at), (self.check.new.side, copy)
+        tp, copy = self.check.at, self.check.new.pairs[self.check.at].target
+        old, new = (self.check.old.side, tp), (self.check.new.side, copy)
         if not self.spans.lost_start and self._is_whole(*new):
             return tail
         progress = f"{self.check.at}: compaction was at work on its copy, so its keys are compared"
@@ -104,16 +104,16 @@ class _Comparison(NamedTuple):
             living.drop(record.key)
         return tail._replace(outlived=living.number())
 
-    def _is_whole(self, side: LogSide, at: TopicPartition) -> bool:
-        cursor = side.cursor(at, self.spans.since)
+    def _is_whole(self, side: LogSide, tp: TopicPartition) -> bool:
+        cursor = side.cursor(tp, self.spans.since)
         while (read := self.context.run(cursor.next)) is not None:
             self.context.journal.renew()
             if not is_whole(read.answer.records or b"", read.position):
                 return False
         return True
 
-    def _records(self, side: LogSide, at: TopicPartition, span: tuple[int, int]) -> Iterator[Record]:
-        cursor = side.cursor(at, span)
+    def _records(self, side: LogSide, tp: TopicPartition, span: tuple[int, int]) -> Iterator[Record]:
+        cursor = side.cursor(tp, span)
         while (read := self.context.run(cursor.next)) is not None:
             self.context.journal.renew()
             yield from read.records

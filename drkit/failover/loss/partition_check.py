@@ -60,11 +60,11 @@ class OldPrimary:
         """Return whether it is the topic that was copied."""
         return topic in self.side.topics and self.side.topics[topic].topic_id == self.ids.get(topic)
 
-    def silent(self, at: TopicPartition) -> str:
+    def silent(self, tp: TopicPartition) -> str:
         """Return why a partition that exists has no ends, or empty if it has or does not exist."""
-        topic = self.side.topics.get(at.topic)
-        leader = topic.leaders.get(at.partition) if topic is not None else None
-        if leader is None or at in self.ends:
+        topic = self.side.topics.get(tp.topic)
+        leader = topic.leaders.get(tp.partition) if topic is not None else None
+        if leader is None or tp in self.ends:
             return ""
         return "it has no leader" if leader.node < 0 else "its leader does not answer"
 
@@ -250,35 +250,35 @@ def _gaps(segments: SegmentMap, start: int, end: int) -> Iterator[tuple[int, int
 
 
 def check_of(
-    old: OldPrimary, new: NewPrimary, at: TopicPartition, frontier: int | None, rules: MayLack
+    old: OldPrimary, new: NewPrimary, tp: TopicPartition, frontier: int | None, rules: MayLack
 ) -> PartitionCheck:
     """Return the comparison to make of a partition.
 
     :param frontier: first offset that was not copied, by the role of its topic, or None if none was
     """
-    if at not in new.pairs:
-        copy, is_more = new.unnamed_copy(at)
-        return PartitionCheck(old, new, at, frontier, copy, is_more=is_more)
-    copy, log = new.copy(at), old.ends.get(at)
-    if frontier is None or log is None or copy.unknown or not old.is_same(at.topic):
-        return PartitionCheck(old, new, at, frontier, copy)
+    if tp not in new.pairs:
+        copy, is_more = new.unnamed_copy(tp)
+        return PartitionCheck(old, new, tp, frontier, copy, is_more=is_more)
+    copy, log = new.copy(tp), old.ends.get(tp)
+    if frontier is None or log is None or copy.unknown or not old.is_same(tp.topic):
+        return PartitionCheck(old, new, tp, frontier, copy)
     if copy.state not in {CopyFate.KEPT, CopyFate.REGRESSED}:
-        return PartitionCheck(old, new, at, frontier, copy)
-    place, pair = new.place(at), new.pairs[at]
+        return PartitionCheck(old, new, tp, frontier, copy)
+    place, pair = new.place(tp), new.pairs[tp]
     if isinstance(place, str):
-        return PartitionCheck(old, new, at, frontier, copy._replace(unknown=place))
-    limit = copy.end if copy.end is not None else new.cuts.get(at, place.copied_end)
+        return PartitionCheck(old, new, tp, frontier, copy._replace(unknown=place))
+    limit = copy.end if copy.end is not None else new.cuts.get(tp, place.copied_end)
     segments = _closed(place.segments, min(limit, place.copied_end))
     left = origin_of(segments, limit) if copy.state is CopyFate.REGRESSED else None
     # Records before the crossing's end were compared when it was made: each side has its tail elsewhere.
     crossed = pair.crossings[-1] if pair.crossings else Crossing(0, 0, 0, 0)
     if limit < crossed.target_end:
         why = f"its copy ends at {limit}, among the records of a tail that a return has kept"
-        return PartitionCheck(old, new, at, frontier, copy._replace(unknown=why))
+        return PartitionCheck(old, new, tp, frontier, copy._replace(unknown=why))
     last = segments.record_before(limit)
     old_end = min(o for o in (frontier, log.end, left) if o is not None)
     copies = Copies(
-        at,
+        tp,
         pair.target,
         segments,
         old_span=(max(log.start, crossed.source_end), old_end),
@@ -288,7 +288,7 @@ def check_of(
     )
     known_to = last[0] + 1 if last is not None else 0
     mapped = Mapped(copies, min(limit, place.copied_end), known_to, left, place.leader_epoch)
-    return PartitionCheck(old, new, at, frontier, copy, mapped)
+    return PartitionCheck(old, new, tp, frontier, copy, mapped)
 
 
 def _closed(segments: SegmentMap, end: int) -> SegmentMap:

@@ -39,7 +39,7 @@ def scope_positions(context: Context, source: RawCluster | None, *, final: bool 
     found = positions_of(context, pairs_of(context), source)
     if not final:
         return found
-    return {at: replace(p, frozen=True) if isinstance(p, PartitionPosition) else p for at, p in found.items()}
+    return {tp: replace(p, frozen=True) if isinstance(p, PartitionPosition) else p for tp, p in found.items()}
 
 
 def positions_of(
