@@ -67,16 +67,16 @@ class TopicRecords:
     ends: dict[int, int] = field(default_factory=dict)
     """End offset of each partition when the topic was read."""
     hidden: int | None = None
-    """First offset of a record with a valid MAC whose transaction is open; None: there is none."""
+    """First offset of a record with a valid MAC whose transaction is open, or None if all are decided."""
     unreachable: str = ""
-    """Why it was not read: its cluster, the source, does not answer."""
+    """The reason why it was not read (its cluster, the source, does not answer), or empty if it was."""
 
     def counts(self) -> dict[str, int]:
         """Return the number of records by sign."""
         return {sign.value: n for sign in Sign if (n := sum(r.sign is sign for r in self.records))}
 
     def is_needed(self, record: ReadRecord) -> bool:
-        """Whether drkit will read such a record."""
+        """Return whether drkit will read such a record."""
         key = (record.key or b"").decode(errors="replace")
         if self.kind is SignedTopic.STATE:
             return kind_of(key) is not None
@@ -91,24 +91,24 @@ class TopicRecords:
 
         :param unsigned: for a key without any MAC, use the newest record
         """
-        found: dict[tuple[int, bytes | None], ReadRecord] = {}
+        newest_of: dict[tuple[int, bytes | None], ReadRecord] = {}
         for record in filter(self.is_needed, self.records):
-            at = record.partition, record.key
-            before = found.get(at)
+            slot = record.partition, record.key
+            before = newest_of.get(slot)
             if is_valid(record):
                 wins = before is None or record.order >= before.order  # lower in a copy
             else:
                 wins = unsigned and (before is None or not is_valid(before))
             if wins:
-                found[at] = record
-        return sorted(found.values(), key=lambda r: (r.partition, r.offset))
+                newest_of[slot] = record
+        return sorted(newest_of.values(), key=lambda r: (r.partition, r.offset))
 
     def foreign(self) -> list[ReadRecord]:
         """Return the newest record of every key that has no record with a valid MAC."""
         return [r for r in self.newest(unsigned=True) if not is_valid(r)]
 
     def is_signed(self) -> bool:
-        """Whether the newest needed record of every key has a MAC of the current control key."""
+        """Return whether the newest needed record of every key has a MAC of the current control key."""
         last: dict[tuple[int, bytes | None], ReadRecord] = {}
         for record in filter(self.is_needed, self.records):
             before = last.get((record.partition, record.key))
@@ -118,7 +118,7 @@ class TopicRecords:
 
 
 def is_valid(record: ReadRecord) -> bool:
-    """Whether a record has the MAC of an accepted control key."""
+    """Return whether a record has the MAC of an accepted control key."""
     return record.sign in {Sign.CURRENT, Sign.PREVIOUS}
 
 
@@ -149,7 +149,7 @@ def log_entries(topic: TopicRecords, *, unsigned: bool) -> list[ReadRecord]:
 
 
 def only_foreign(topic: TopicRecords) -> bool:
-    """Whether a log has records, but none with a valid MAC: its reader refuses such a log."""
+    """Return whether a log has records, but none with a valid MAC: its reader refuses such a log."""
     return bool(topic.records) and not any(map(is_valid, topic.records))
 
 
@@ -216,14 +216,14 @@ class FlowRecords:
 
     @property
     def adopted(self) -> bool:
-        """Whether an adoption was done before: then records without a MAC were written by others."""
+        """Return whether an adoption was done before: then records without a MAC were written by others."""
         marker = ControlKeyRecord.key().encode()
         state = [t for t in self.topics if t.kind is SignedTopic.STATE]
         return any(r.key == marker for t in state for r in t.records)
 
     @property
     def lacks_mac(self) -> bool:
-        """Whether some key that drkit needs has no record with a valid MAC."""
+        """Return whether some key that drkit needs has no record with a valid MAC."""
         return any(log_entries(t, unsigned=True) if t.kind in LOGS else t.foreign() for t in self.topics)
 
     def to_json(self) -> list[dict[str, object]]:
@@ -253,7 +253,7 @@ def look(settings: Settings, flow: FlowSettings) -> FlowRecords:
     keys = settings.control.keys
     if keys is None:
         raise ConfigError("no_control_key", where="control.key_file is not set")
-    found = FlowRecords(flow, keys, [], {})
+    records = FlowRecords(flow, keys, [], {})
     source, target = settings.sides(flow)
     for kind in SignedTopic:
         here = [source if kind is SignedTopic.FENCES else target]
@@ -261,15 +261,15 @@ def look(settings: Settings, flow: FlowSettings) -> FlowRecords:
             here.append(settings.cluster(third))
         for cluster in here:
             topic = TopicRecords(name_of(kind, flow.source, flow.target), cluster.alias, kind)
-            found.topics.append(topic)
+            records.topics.append(topic)
             try:
-                found.clusters[cluster.alias] = Cluster.connect(cluster)
-                _read(topic, found.clusters[cluster.alias], keys)
+                records.clusters[cluster.alias] = Cluster.connect(cluster)
+                _read(topic, records.clusters[cluster.alias], keys)
             except ClusterUnreachable as error:
                 if cluster is not source:
                     raise
-                topic.unreachable = error.evidence  # after a failover it may be gone for ever
-    return found
+                topic.unreachable = error.evidence  # after a failover the source may never come back
+    return records
 
 
 def sign_all(found: FlowRecords, *, unsigned: bool, discard: bool = False) -> dict[str, int]:
@@ -356,12 +356,12 @@ def _read(topic: TopicRecords, cluster: Cluster, keys: ControlKeys) -> None:
 
 
 def _ends(topic: TopicRecords, cluster: Cluster) -> dict[int, int]:
-    """Return end offsets by partition; empty: there is no such topic."""
+    """Return end offsets by partition, or nothing if the topic does not exist."""
     described = describe_topics(cluster, [topic.name]).get(topic.name)
     if described is None:
         return {}
-    at = [TopicPartition(topic.name, p) for p in described.leaders]
-    return {a.partition: e for a, e in list_offsets(cluster, at, "latest", committed=False).items()}
+    partitions = [TopicPartition(topic.name, p) for p in described.leaders]
+    return {tp.partition: e for tp, e in list_offsets(cluster, partitions, "latest", committed=False).items()}
 
 
 def _read_record(place: LogPlace, keys: ControlKeys, partition: int, record: Record) -> ReadRecord:
@@ -407,36 +407,29 @@ def _write(
     if is_whole := topic.kind not in LOGS:
         config["transactional.id"] = adopting_transactional_id(flow.source, flow.target)
         config["transaction.timeout.ms"] = int(_SECONDS * 1000)
-    producer, told = Producer(config, logger=QUIET), Delivered()
+    producer, delivered = Producer(config, logger=QUIET), Delivered()
     newest = max((r.order for r in topic.records), default=0)
     signatures = Signatures(keys, topic.name, lambda: cluster.cluster_id, newest=newest)
     try:
         if is_whole:
             producer.init_transactions(_SECONDS)
             producer.begin_transaction()
-        for partition, key, value in records:
-            headers = signatures.text_headers(key, value)
-            _produce(
-                producer=producer,
-                told=told,
-                name=topic.name,
-                value=value,
-                key=key,
-                partition=partition,
-                headers=headers,
-            )
+        for record in records:
+            _produce(producer, delivered, topic.name, record, signatures.text_headers(*record[1:]))
         if producer.flush(_SECONDS):
-            told.failed.append(KafkaError(KafkaError._MSG_TIMED_OUT))  # noqa: SLF001  the constant's only name
-        if is_whole and not told.failed:
-            _refuse_between(topic, told, producer)
+            delivered.failed.append(KafkaError(KafkaError._MSG_TIMED_OUT))  # noqa: SLF001  the constant's only name
+        if is_whole and not delivered.failed:
+            _refuse_between(topic, delivered, producer)
             producer.commit_transaction(_SECONDS)
     except KafkaException as error:
-        told.failed.append(error.args[0])
-    if told.failed:
-        raise Failed("signing_failed", where=f"{topic.name} on {topic.where}", evidence=told.failed[0].str())
+        delivered.failed.append(error.args[0])
+    if delivered.failed:
+        raise Failed(
+            "signing_failed", where=f"{topic.name} on {topic.where}", evidence=delivered.failed[0].str()
+        )
 
 
-def _refuse_between(topic: TopicRecords, told: Delivered, producer: Producer) -> None:
+def _refuse_between(topic: TopicRecords, delivered: Delivered, producer: Producer) -> None:
     """Refuse if another process wrote to the topic after the read, except for notes.
 
     :raises Refused: another process wrote; the transaction is aborted
@@ -444,19 +437,25 @@ def _refuse_between(topic: TopicRecords, told: Delivered, producer: Producer) ->
     if topic.kind is SignedTopic.NOTES:
         return
     try:
-        refuse_change(topic, topic.ends | told.first)
+        refuse_change(topic, topic.ends | delivered.first)
     except Refused:
         producer.abort_transaction(_SECONDS)
         raise
 
 
 def _produce(
-    producer: Producer, told: Delivered, name: str, value: bytes | None, key: bytes | None, partition: int,
+    producer: Producer,
+    delivered: Delivered,
+    name: str,
+    record: Written,
     headers: dict[str, str | bytes | None] | None,
-) -> None:  # fmt: skip
+) -> None:
+    partition, key, value = record
     while True:
         try:
-            producer.produce(name, value, key, partition=partition, headers=headers, on_delivery=told.take)
+            producer.produce(
+                name, value, key, partition=partition, headers=headers, on_delivery=delivered.take
+            )
         except BufferError:
             producer.poll(0.1)
         else:

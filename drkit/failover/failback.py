@@ -2,8 +2,8 @@
 
 The old primary becomes the standby; clients move back to it, as planned; then the other cluster becomes its
 standby. Each stage leaves records on the clusters and is a run of its own that can be resumed, so an
-interrupted failback continues where it stopped. Some topics can fail back before the others: each stage is of
-these alone then.
+interrupted failback continues where it stopped. If some topics fail back before the others, each stage
+is for these topics only.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from drkit.status.paired import PairedCollector
 
 
 class FailbackStage(StrEnum):
-    """What is done next."""
+    """The next stage of a failback."""
 
     RETURN = "return"
     """The old primary becomes the standby of the new one."""
@@ -49,7 +49,7 @@ class FailbackStage(StrEnum):
 
 
 class FailbackState(NamedTuple):
-    """Where a pair is on its way home."""
+    """The progress of a pair in its failback."""
 
     stage: FailbackStage
     is_under_way: bool
@@ -57,26 +57,26 @@ class FailbackState(NamedTuple):
 
 
 class FlowPair(NamedTuple):
-    """Both directions of a pair, by where its home is."""
+    """Both directions of a pair, seen from its home."""
 
     there: FlowSettings
     """The flow whose source is the home of the clients."""
     back: FlowSettings
     topics: frozenset[str] = frozenset()
-    """The topics that go home, by their name on both sides; empty: all."""
+    """The topics that fail back, by their name on both sides, or empty for all."""
 
     def has(self, topics: Iterable[str]) -> bool:
-        """Whether some of these go home."""
+        """Return whether some of these topics fail back."""
         return any(not self.topics or topic in self.topics for topic in topics)
 
 
 def ways_of(settings: Settings, there: FlowSettings, topics: Collection[str] = ()) -> FlowPair:
-    """Return both directions of the pair of a failed over flow. Raises ConfigError: none leads back."""
+    """Return both directions of the pair of a flow that failed over. Raises ConfigError: no opposite flow."""
     return FlowPair(there, required_opposite(settings, there), frozenset(topics))
 
 
 def situation(settings: Settings, ways: FlowPair) -> FailbackState | None:
-    """Return what is next; None: nothing is left. Raises Refused: a failover runs; DrkitError: no answer."""
+    """Return the next stage, or None if complete. Raises Refused: a failover runs; DrkitError: no answer."""
     there, back, _ = ways
     opened = {flow: _open_run(settings, flow) for flow in (there.name, back.name)}
     if (run := opened[there.name]) is not None:
@@ -118,30 +118,30 @@ def refuse_unknown(settings: Settings, ways: FlowPair) -> None:
 
 def refuse_unreplayed(settings: Settings, ways: FlowPair) -> None:
     """Refuse to move clients home without records that were to be replayed. Raises Refused or DrkitError."""
-    if found := unreplayed(records_of(settings, ways.there), ways.topics or None):
-        raise not_replayed(ways.there.name, found)
+    if pending := unreplayed(records_of(settings, ways.there), ways.topics or None):
+        raise not_replayed(ways.there.name, pending)
 
 
 def refuse_stopped(settings: Settings, ways: FlowPair) -> None:
     """Refuse to wait for a copy that stopped: another client wrote there. Raises Refused or DrkitError."""
-    if found := stopped(records_of(settings, ways.back), ways.topics):
-        raise refusal(ways.back.name, ways.back.target, found)
+    if written := stopped(records_of(settings, ways.back), ways.topics):
+        raise refusal(ways.back.name, ways.back.target, written)
 
 
 def refuse_uncut(settings: Settings, ways: FlowPair, clients_cut: str) -> None:
-    """Refuse to bring clients home where the other cluster could not become the standby afterwards.
+    """Refuse to move clients home if the other cluster could not become the standby afterwards.
 
-    :param clients_cut: how clients are kept off the side that they leave; empty: it was not said
+    :param clients_cut: how clients are kept off the side that they leave, or empty if not stated
     :raises Refused: its fence would have to be lifted, and nothing else would keep clients off
     """
     if clients_cut:
         return
-    found: list[str] = []
-    with suppress(DrkitError), FailoverService(settings, ways.back) as service:  # the switchover says it
+    by_size: list[str] = []
+    with suppress(DrkitError), FailoverService(settings, ways.back) as service:  # the switchover reports it
         topics = returned(settings, ways.there, ways.back)
-        found = service.switch_by_size([t for t in topics if ways.has([t])])
-    if found:
-        raise uncut(ways, found)
+        by_size = service.switch_by_size([t for t in topics if ways.has([t])])
+    if by_size:
+        raise uncut(ways, by_size)
 
 
 def uncut(ways: FlowPair, topics: Collection[str], switchover: str = "switchover home") -> Refused:
@@ -158,7 +158,7 @@ def uncut(ways: FlowPair, topics: Collection[str], switchover: str = "switchover
 
 
 def nothing_to_do(ways: FlowPair) -> Refused:
-    """The refusal where nothing is left to do from the beginning."""
+    """Return the refusal of a failback with nothing to do."""
     there = ways.there
     which = f"none of {first_of(sorted(ways.topics))}" if ways.topics else "no topic"
     evidence = f"{which} is active on {there.target} because of a failover of this flow"
@@ -166,7 +166,7 @@ def nothing_to_do(ways: FlowPair) -> Refused:
 
 
 def going_home(topics: Iterable[PairTopic], ways: FlowPair) -> list[PairTopic]:
-    """The topics of a pair that go home, or have. Pure."""
+    """Return the topics of a pair that fail back, or have failed back. Pure."""
     return [t for t in topics if ways.has([t.topic])]
 
 
@@ -194,9 +194,9 @@ class FailbackOptions(NamedTuple):
     request: RunRequest
     """The decisions of all stages; each stage takes those that concern it."""
     wait_seconds: float
-    """How long the switchover may wait for the copy on the old primary."""
+    """Time that the switchover may wait for the copy on the old primary."""
     take_over: bool = False
-    """Continue a run of which another orchestrator holds the lock."""
+    """Continue a run that another orchestrator has locked."""
     is_planned: bool = False
     """Clients were moved by a switchover: a replicator may run the return, too."""
 
@@ -232,13 +232,13 @@ class FailbackOperator:
         topics: tuple[str, ...],
         stage: FailbackStage,  # noqa: ARG002  for subclasses
     ) -> dict[str, Any]:
-        """Begin a failback and run it to its end; return its report. Raises DrkitError: held or failed."""
+        """Begin a failback and run it to its end; return its report. Raises DrkitError: held, or failed."""
         return service.begin_return(request, topics=topics)
 
     def resume_return(
         self, service: FailoverService, request: RunRequest, *, take_over: bool
     ) -> dict[str, Any]:
-        """Resume a failback and run it to its end; return its report. Raises DrkitError: held or failed."""
+        """Resume a failback and run it to its end; return its report. Raises DrkitError: held, or failed."""
         return service.resume(request, take_over=take_over)
 
 
@@ -264,7 +264,7 @@ class Failback:
         """Whether no stage is left."""
 
     def run(self, until: FailbackStage | None = None) -> None:
-        """Run all remaining stages, or those before one. Raises Refused: nothing to do; DrkitError."""
+        """Run all remaining stages, or those before `until`. Raises Refused: nothing to do; DrkitError."""
         now: FailbackState | None = self._next_stage()
         while now is not None:
             if now.stage is until:
@@ -293,7 +293,11 @@ class Failback:
         self.is_complete = True
 
     def rehearse(self) -> Rehearsal | ReturnProposal:
-        """Return what the next stage would do. Changes nothing. Raises Refused: as the stage; DrkitError."""
+        """Return what the next stage would do. Changes nothing.
+
+        :raises Refused: the stage would be refused, or its run is already under way
+        :raises DrkitError: a cluster does not answer
+        """
         now = self._next_stage()
         flow = self._flow_of(now.stage)
         if now.is_under_way:
@@ -333,7 +337,7 @@ class Failback:
 
     @property
     def _topics(self) -> tuple[str, ...]:
-        """The topics that fail back; empty: all. Their names are the same on both sides."""
+        """The topics that fail back, or none for all. Their names are the same on both sides."""
         return tuple(sorted(self._ways.topics))
 
     def _flow_of(self, stage: FailbackStage) -> FlowSettings:
@@ -386,15 +390,15 @@ class Failback:
             while True:
                 pair = collector.look().pair
                 topics = going_home(pair.topics, self._ways) if pair is not None else []
-                left = not_in_step(topics, back)
-                if topics and not left:
+                lagging = not_in_step(topics, back)
+                if topics and not lagging:
                     put_back(self._settings, self._ways.there, self._topics or None)
                     return
-                if (state := copy_state(pair, left)) != shown:
+                if (state := copy_state(pair, lagging)) != shown:
                     shown = state
                     self._operator.show_wait(back, state)
-                if left:
-                    waits = self._ways._replace(topics=frozenset(t.topic for t in left))
+                if lagging:
+                    waits = self._ways._replace(topics=frozenset(t.topic for t in lagging))
                     refuse_stopped(self._settings, waits)
                 if monotonic() >= deadline or self._stop.wait(_POLL_SECONDS):
                     only = (word for topic in self._topics for word in ("--topic", topic))
@@ -413,9 +417,9 @@ def copy_state(pair: PairStatus | None, left: Sequence[PairTopic]) -> str:
     """Return how far the copy on the old primary is, in words; `left` is not in step. Pure."""
     if pair is None or not pair.topics:
         return "its state is unknown"
-    some = f"{counted(len(left), 'topic')} of {len(pair.topics)}"
+    lagging = f"{counted(len(left), 'topic')} of {len(pair.topics)}"
     records = [t.records for t in left]
     known = [n for n in records if n is not None]
     more = f", {sum(known):,} records left" if known and len(known) == len(records) else ""
-    why = next((t.why for t in left if t.why), "")
-    return f"{some}{more}" + (f"; {left[0].topic}: {why}" if why else "")
+    reason = next((t.why for t in left if t.why), "")
+    return f"{lagging}{more}" + (f"; {left[0].topic}: {reason}" if reason else "")

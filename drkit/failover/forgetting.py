@@ -1,7 +1,7 @@
 """`drkit reprotect --forget`: end the promotion of topics that neither side has as they were promoted.
 
-A topic that was deleted on the new primary, whether or not it was created again, has nothing to come home to;
-with the old primary's topic gone too, nothing can be lost any more. Until a person says so its promotion
+A topic that was deleted on the new primary, whether or not it was created again, has nothing to fail back;
+with the old primary's topic gone too, nothing can be lost any more. Until a person ends it, its promotion
 stays on record: the old primary's topic may be the only copy of its records.
 """
 
@@ -42,7 +42,7 @@ from drkit.kafka.requests import TopicMetadata, metadata_of_all
 _OF_A_TOPIC: Final[tuple[type[StateRecord], ...]] = (
     IncompleteRecord, HeldSettingsRecord, ConfigsRecord, GenerationRecord, RoleRecord,
 )  # fmt: skip
-"""What a flow's state says of a copied topic, the role last: a process that dies before it begins again."""
+"""Records of a copied topic in a flow's state, the role last: if the process dies before, it begins again."""
 _FORGOTTEN: Final = ("", None, None)
 
 
@@ -54,21 +54,21 @@ class OverTopic(NamedTuple):
     copy: str
     """Its name on the new primary."""
     fate: CopyFate
-    """Gone, or made anew: then it is copied like any other topic from now on."""
+    """Gone, or recreated: then it is copied like any other topic from now on."""
     also: str = ""
-    """The flow in the other direction, whose earlier promotion of it is void, too; empty: there is none."""
+    """The flow in the other direction, if its earlier promotion of the topic is void too, or empty."""
 
     @property
     def in_words(self) -> str:
-        """The sentence for people."""
+        """The sentence to be printed."""
         also = f"; {self.also} had promoted it before, which is void, too" if self.also else ""
         return f"{self.topic} is gone; its copy {self.copy} {ANOTHER_TOPIC[self.fate]}{also}"
 
 
 def forgettable(service: FailoverService, topics: Collection[str]) -> list[OverTopic]:
-    """The topics whose promotion :func:`forget` would end. Changes nothing.
+    """Return the topics whose promotion :func:`forget` would end. Changes nothing.
 
-    :param topics: by their names on the old primary; ``*``: all that neither side has
+    :param topics: by their names on the old primary, or ``*`` for all that neither side has
     :raises Refused: a side has one of them, an export alone has records of it, or a run is under way
     :raises DrkitError: a cluster does not answer
     """
@@ -83,10 +83,11 @@ def forgettable(service: FailoverService, topics: Collection[str]) -> list[OverT
     source = context.source()
     if source is None:
         raise not_answering(context, RETURN.typed("--forget"))
-    is_another(context)  # of another cluster nothing can be said
+    is_another(context)  # nothing is known of another cluster
     names = roles if every else sorted(set(topics))
     # Only an earlier process of this command deletes what a copy is, and leaves the role.
-    copies = {name: context.known.topics.get(name, _FORGOTTEN) for name in names}
+    known = context.known.topics
+    copies = {name: known.get(name, _FORGOTTEN) for name in names}
     on_old = context.run(_of_all_brokers, source, names)
     targets = [target for target, _, _ in copies.values() if target]
     on_new = context.run(_of_all_brokers, context.target, targets)
@@ -120,9 +121,9 @@ def forgettable(service: FailoverService, topics: Collection[str]) -> list[OverT
 def forget(service: FailoverService, topics: Collection[str], *, by: str) -> list[OverTopic]:
     """End the promotion of topics that neither side has; return them. It may be repeated.
 
-    The fences of the old primary for them are lifted, and what the flow's state says of them is deleted.
+    The fences of the old primary for them are lifted, and their records in the flow's state are deleted.
 
-    :param by: who says so
+    :param by: the person who decided it
     :raises DrkitError: as :func:`forgettable`
     """
     found = forgettable(service, topics)
@@ -137,7 +138,7 @@ def forget(service: FailoverService, topics: Collection[str], *, by: str) -> lis
 
 def _end(context: Context, topics: Collection[OverTopic], by: str) -> None:
     names = [t.topic for t in topics]
-    # First: the note left promoted topics out of its ages, so it says nothing of what is copied from now on.
+    # First: the note left promoted topics out of its ages, so it does not cover what is copied from now on.
     if topics:
         context.state.delete_all(SourceSeenRecord, [""])
     lift_fences(context, names)
@@ -152,23 +153,23 @@ def _end(context: Context, topics: Collection[OverTopic], by: str) -> None:
 def _promoted_before(
     context: Context, found: Collection[OverTopic], on_new: Mapping[str, list[TopicMetadata]]
 ) -> dict[str, str]:
-    """Copies that the opposite flow has promoted before and that are void there, too, with its name.
+    """Return the copies whose earlier promotion by the opposite flow is void too, with that flow's name.
 
     That promotion is about a topic of the old primary, which is gone, and one of the new primary, which has
-    another id now. With only the newer one forgotten it would say where clients write.
+    another id now. If only the newer one were forgotten, it would decide where clients write.
     """
     names = {t.copy: t.topic for t in found}
-    back = opposite_flow(context.settings, context.flow)
-    if back is None or not names:
+    opposite = opposite_flow(context.settings, context.flow)
+    if opposite is None or not names:
         return {}
-    state = records_of(context.settings, back)
+    state = records_of(context.settings, opposite)
     promoted, known = promoted_of(state) & names.keys(), state.all(GenerationRecord)
-    kept = {each.topic for each in unreplayed(state, promoted)}
+    retained = {each.topic for each in unreplayed(state, promoted)}
     for copy in promoted & known.keys():
         ids = {answer.topic_id for answer in on_new.get(copy, ()) if not answer.error}
         if known[copy].target != names[copy] or known[copy].source_id in ids:
-            kept.add(copy)
-    return dict.fromkeys(promoted - kept, back.name)
+            retained.add(copy)
+    return dict.fromkeys(promoted - retained, opposite.name)
 
 
 def _context(service: FailoverService) -> Context:

@@ -39,9 +39,9 @@ UNEXPECTED: Final = (
 def unexpected(error: BaseException, where: str, command: str = FAILOVER.command) -> Failed:
     """Return the error that holds the run at `where`; `command` resumes or aborts it."""
     last = extract_tb(error.__traceback__)[-1:]
-    at = "".join(f", in {frame.name} of {_module(frame.filename)}, line {frame.lineno}" for frame in last)
+    place = "".join(f", in {each.name} of {_module(each.filename)}, line {each.lineno}" for each in last)
     return Failed(
-        "step_unexpected", where=where, evidence=f"{type(error).__name__}: {error}{at}", command=command
+        "step_unexpected", where=where, evidence=f"{type(error).__name__}: {error}{place}", command=command
     )
 
 
@@ -64,7 +64,7 @@ def _module(path: str) -> str:
 
 
 def target_errors(flow: FlowSettings) -> AbstractContextManager[None]:
-    """Turn a request outside a run that the target leaves unanswered into ClusterUnreachable."""
+    """Raise ClusterUnreachable if the target leaves a request outside a run unanswered."""
     return unanswered_as("target_unreachable_in_step", flow.target)
 
 
@@ -98,23 +98,23 @@ class Interpreter:
         """Continue from the journal's last entry to the end. Raises DrkitError: a step refused or failed."""
         ended = self._kept()
         self._refuse_aborted_elsewhere()
-        at = 0
-        while at < len(self._table.rows):
-            row, wanted = self._table.rows[at], None
+        index = 0
+        while index < len(self._table.rows):
+            row, repeated = self._table.rows[index], None
             self._guarded(row, self._stop_if_asked)
             if row.looks_again and not self._opened and self._is_unfenced():
-                wanted = StepName.FENCE
+                repeated = StepName.FENCE
             elif row.step in ended and row.must_hold and not self._still_holds(row):
-                wanted = row.step
-            if wanted is not None:
+                repeated = row.step
+            if repeated is not None:
                 self._guarded(row, self._refuse_flapping)
-                ended -= self._step_back(wanted)
-                at = self._table.order.index(wanted)
+                ended -= self._step_back(repeated)
+                index = self._table.order.index(repeated)
                 continue
             if row.step not in ended:
                 self._guarded(row, self._run)
                 ended.add(row.step)
-            at += 1
+            index += 1
         self._journal.write(EntryKind.END, None, "", {"state": RunState.DONE.value})
 
     def abort(self, reason: str) -> None:
@@ -132,7 +132,7 @@ class Interpreter:
 
     @property
     def _opened(self) -> bool:
-        """Whether clients may write to the new primary: then no earlier step is repeated."""
+        """Return whether clients may write to the new primary: then no earlier step is repeated."""
         return self._journal.run.is_final
 
     def _kept(self) -> set[StepName]:
@@ -140,7 +140,7 @@ class Interpreter:
         return {s for s in known if self._opened or not self._table.row[s].is_finding}
 
     def _is_unfenced(self) -> bool:
-        """Whether the old primary answers now and takes, or may take, writes."""
+        """Return whether the old primary answers now and takes, or may take, writes."""
         context, fence = self._context, self._context.result(StepName.FENCE)
         if fence.get("details", {}).get("answered"):
             return False  # a person decided, on record, to continue unfenced
@@ -155,8 +155,8 @@ class Interpreter:
         except RunLocked:
             raise
         except (DrkitError, RawError) as error:
-            why = error.what if isinstance(error, DrkitError) else repr(error)
-            self._tell(row.step, f"does not hold any more: {why}")
+            reason = error.what if isinstance(error, DrkitError) else repr(error)
+            self._tell(row.step, f"does not hold any more: {reason}")
             return False
         return True
 

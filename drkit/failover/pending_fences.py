@@ -1,9 +1,9 @@
 """Fences outside a run: shows active and pending fences, applies pending ones at first contact, lifts them.
 
-A fence that somebody else has lifted, or that was lifted off its record, is put up again when a person asks.
-Between question and answer the state may change: only what was agreed to is done then, and what is pending
-besides is named. A run that can still be aborted owns its fence. This module then changes nothing: resume or
-abort the run.
+A fence that another party has lifted, or that is missing from its record, is applied again when a person
+asks. Between question and answer the state may change: only what was agreed to is done then, and other
+pending fences are named. A run that can still be aborted owns its fence. This module then changes nothing:
+resume or abort the run.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class TopicFence(NamedTuple):
     topic: str
     fence: str
     """``acl``, ``max.message.bytes``, both, ``owed`` for a pending fence, ``taken away`` for one that is on
-    record and not there, or empty: drkit knows of none."""
+    record and not there, or empty if drkit knows of no fence."""
     takes_writes: str
     """The canary's latest result: ``no``, ``yes`` with the partitions, or why it is unknown."""
     promoted: bool
@@ -56,7 +56,7 @@ class Fences(NamedTuple):
     lift: PendingLift | None
     """Fences to lift at the first contact with the cluster."""
     unanswered: str
-    """Why the cluster did not answer; empty: it did."""
+    """The reason why the cluster did not answer, or empty if it did."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the fences as plain JSON data."""
@@ -69,14 +69,14 @@ class Fences(NamedTuple):
 
 
 class DueFences(NamedTuple):
-    """Topics of the source, by what is due for them."""
+    """Topics of the source, by the work that is due for them."""
 
     pending: frozenset[str] = frozenset()
     lift: frozenset[str] = frozenset()
     taken_away: frozenset[str] = frozenset()
-    """Somebody else has lifted their fence: clients may write there."""
+    """Another party has lifted their fence: clients may write there."""
     off_record: frozenset[str] = frozenset()
-    """Their fence is on no record any more, and they take writes."""
+    """Their fence is not on record any more, and they take writes."""
 
     @classmethod
     def of(
@@ -86,7 +86,7 @@ class DueFences(NamedTuple):
         gone: Collection[str],
         off_record: Collection[str] = (),
     ) -> Self:
-        """What these records say, and what was seen on the source."""
+        """Return the due work by these records and the state of the source."""
         return cls(
             frozenset(pending.topics if pending is not None else ()),
             frozenset(lift.topics if lift is not None else ()),
@@ -100,28 +100,28 @@ class DueFences(NamedTuple):
         return sorted(self.pending | self.taken_away | self.off_record)
 
     def within(self, agreed: DueFences) -> DueFences:
-        """What is still due of what was agreed to."""
-        return DueFences(*(now & said for now, said in zip(self, agreed, strict=True)))
+        """Return the agreed work that is still due."""
+        return DueFences(*(now & before for now, before in zip(self, agreed, strict=True)))
 
     def besides(self, agreed: DueFences) -> list[str]:
-        """What is due now and was not agreed to, as sentences."""
-        whats = ("the fence of {} is pending", "the lift of the fence of {} is pending",
+        """Return the work that is due now and was not agreed to, as sentences."""
+        sentences = ("the fence of {} is pending", "the lift of the fence of {} is pending",
                  "somebody has lifted the fence of {}", "the fence of {} went off its record")  # fmt: skip
         since = "since this command has looked: nothing was done about it"
         return [
-            f"{what.format(first_of(sorted(now - said)))} {since}"
-            for what, now, said in zip(whats, self, agreed, strict=True)
-            if now - said
+            f"{sentence.format(first_of(sorted(now - before)))} {since}"
+            for sentence, now, before in zip(sentences, self, agreed, strict=True)
+            if now - before
         ]
 
 
 def canary_answers(context: Context, topics: list[str]) -> dict[str, str]:
-    """Whether each source topic takes writes: ``no``, ``yes`` with the partitions, or why it is unknown."""
+    """Return topic → whether it takes writes: ``no``, ``yes`` with the partitions, or why that is unknown."""
     canary = context.settings.failover.fence.canary
     settings = context.source_settings
     try:
         rights = None
-        with suppress(NotAuthorized):  # what the canary is worth is unknown then; what it is told is not
+        with suppress(NotAuthorized):  # the canary's worth is unknown then; its results are not
             rights = canary_rights(settings, context.state, canary) if topics else None
         if rights is not None:
             worth_of(settings, canary, topics, rights)
@@ -130,12 +130,12 @@ def canary_answers(context: Context, topics: list[str]) -> dict[str, str]:
         return dict.fromkeys(topics, f"unknown: {error.what}")
     except DrkitError as error:
         return dict.fromkeys(topics, f"the canary cannot connect: {error.what}")
-    out = {at.topic: "no" for at in (*proof.refused, *proof.without_leader)}
-    for at, why in sorted(proof.open.items(), key=lambda each: (each[0] in proof.silent, each[0])):
-        said = "unknown" if at in proof.silent else "yes"
-        before = out.get(at.topic, "no")
-        told = str(at.partition) if why == code_name(WRITABLE) else f"{at.partition} ({why})"
-        out[at.topic] = f"{said}: partitions {told}" if before == "no" else f"{before}, {told}"
+    out = {tp.topic: "no" for tp in (*proof.refused, *proof.without_leader)}
+    for tp, code in sorted(proof.open.items(), key=lambda each: (each[0] in proof.silent, each[0])):
+        answer = "unknown" if tp in proof.silent else "yes"
+        before = out.get(tp.topic, "no")
+        shown = str(tp.partition) if code == code_name(WRITABLE) else f"{tp.partition} ({code})"
+        out[tp.topic] = f"{answer}: partitions {shown}" if before == "no" else f"{before}, {shown}"
     return out
 
 
@@ -167,7 +167,7 @@ def shown(service: FailoverService) -> Fences:
     kinds |= dict.fromkeys(owed, _OWED)
     unanswered = "" if context.source() is not None else context.source_error
     if not unanswered:
-        with suppress(DrkitError):  # it hides its ACLs: what the canary gets is shown
+        with suppress(DrkitError):  # it hides its ACLs: the canary's result is shown
             kinds |= dict.fromkeys(set(taken_away(context)) - owed, TAKEN_AWAY)
     answers = {} if unanswered else canary_answers(context, sorted(kinds))
     rows = (
@@ -204,12 +204,12 @@ def due(service: FailoverService) -> DueFences:
 
 
 class AppliedFences(NamedTuple):
-    """What :func:`apply_pending` has done."""
+    """The result of :func:`apply_pending`."""
 
     evidence: Mapping[str, Any]
     notes: tuple[str, ...]
     is_paid: bool
-    """Whether something was done; else the notes say what is due and was not agreed to."""
+    """Whether something was done; else the notes name the due work that was not agreed to."""
 
 
 def apply_pending(service: FailoverService, agreed: DueFences | None = None) -> AppliedFences | None:
@@ -218,9 +218,9 @@ def apply_pending(service: FailoverService, agreed: DueFences | None = None) -> 
     Lifts the fences of aborted failovers. Applies the pending fence, proves it and resolves open
     transactions. The call is idempotent, also when two processes make it at once.
 
-    :param agreed: what a person has seen: nothing else is done, and what is due besides is noted. Fences that
-        somebody else has lifted, or that are on no record, are put up again by it alone: only a person knows
-        whether they may be. None: all that is pending
+    :param agreed: the work that a person has confirmed, or None for all that is pending. Nothing else is
+        done, and other due work is noted. Fences that another party has lifted, or that are not on record,
+        are applied again only if confirmed: only a person knows whether they may be
     :raises ClusterUnreachable: the old primary does not answer
     :raises Refused: it still takes writes, or is another cluster; or a failover that can be aborted is under
         way
@@ -236,40 +236,42 @@ def apply_pending(service: FailoverService, agreed: DueFences | None = None) -> 
         raise not_answering(context, BY_COMMAND)
     refuse_another(context)
     evidence: Mapping[str, Any] = {}
-    notes = [_lifted(context, lift, work.lift)] if lift is not None and work.lift else []
+    notes = [_lift_pending(context, lift, work.lift)] if lift is not None and work.lift else []
     if topics := work.to_fence:
         gone = sorted(work.taken_away)
-        paid = LateFence().run(_for(service, context, topics))
+        applied = LateFence().run(_for(service, context, topics))
         run_id = "" if pending is None else pending.run_id
         observe.event("fence_paid", flow=context.flow.name, run=run_id, topics=topics, taken_away=gone,
-                      evidence=list(paid.notes))  # fmt: skip
+                      evidence=list(applied.notes))  # fmt: skip
         with suppress(NotAuthorized):
             forget_replaced(context, gone)
         notes += [f"somebody had lifted the fence of {first_of(gone)}: it is up again"] if gone else []
         if open_ := sorted(work.off_record):
             notes.append(f"the fence of {first_of(open_)} was on no record: it is up again, and on record")
-        evidence, notes = paid.evidence, [*notes, *paid.notes]
+        evidence, notes = applied.evidence, [*notes, *applied.notes]
     return AppliedFences(evidence, (*notes, *besides), is_paid=True)
 
 
 def _due_now(
     service: FailoverService, context: Context, pending: PendingFence | None, lift: PendingLift | None
 ) -> DueFences:
-    """What is due on request of a person; where the source is silent, what is pending alone."""
+    """Return the work due on request of a person; only pending work if the source is silent."""
     gone, open_ = _gone(context, pending, lift), list[str]()
     if context.source() is not None:
         try:
             open_ = left_open(context, service.fenced_by)
         except NotAuthorized:
-            if pending is None and lift is None:  # what is pending is done all the same
+            if pending is None and lift is None:  # pending work is done all the same
                 raise
     return DueFences.of(pending, lift, gone, open_)
 
 
 def _gone(context: Context, *pending: PendingFence | PendingLift | None) -> list[str]:
-    """The promoted topics whose fence somebody else has lifted; none where the source is silent.
+    """Return the promoted topics whose fence another party has lifted; none if the source is silent.
 
-    Which these are may be hidden: what is pending is done all the same.
+    The ACLs may be hidden: pending work is done all the same.
+
+    :raises Refused: the source is another cluster; or the ACLs are hidden, and nothing is pending
     """
     if context.source() is None:
         return []
@@ -282,11 +284,11 @@ def _gone(context: Context, *pending: PendingFence | PendingLift | None) -> list
         raise hidden_acls(context.source_settings, BY_COMMAND) from None
 
 
-def _lifted(context: Context, lift: PendingLift, wanted: Collection[str]) -> str:
+def _lift_pending(context: Context, lift: PendingLift, agreed: Collection[str]) -> str:
     """Lift the pending fences, except those of topics that were promoted since; return a note."""
-    topics = sorted(set(wanted) - promoted_of(context.state.records))
+    topics = sorted(set(agreed) - promoted_of(context.state.records))
     lift_fences(context, topics)
-    settle(context.state, PendingLift, wanted)
+    settle(context.state, PendingLift, agreed)
     observe.event("fence_lifted", flow=context.flow.name, topics=topics, reason=lift.in_words)
     return f"the fences of {counted(len(topics), 'topic')} were lifted: run {lift.run_id} was rolled back"
 
@@ -294,7 +296,7 @@ def _lifted(context: Context, lift: PendingLift, wanted: Collection[str]) -> str
 def liftable(service: FailoverService, topics: Collection[str], reason: str) -> list[str]:
     """Return the topics whose active or pending fences :func:`lift` would remove.
 
-    :param topics: of the source; empty: all
+    :param topics: of the source, or empty for all
     :param reason: why fences of topics that the new primary owns may be lifted
     :raises ConfigError: a topic has no fence
     :raises Refused: both clusters would take writes, and there is no reason; or a failover is under way

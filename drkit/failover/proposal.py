@@ -1,4 +1,4 @@
-"""What a person sees before a run begins: scope, dry run, findings, and what would be refused."""
+"""Proposals to a person before a run begins: scope, dry run, findings and refusals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def rehearse(context: Context, steps: Mapping[StepName, Step], table: Table = FA
 
 
 class Proposal(NamedTuple):
-    """What a person is asked to confirm."""
+    """A failover that a person has to confirm."""
 
     flow: str
     chosen: Chosen
@@ -41,12 +41,12 @@ class Rehearsal(NamedTuple):
     survey: Survey
     lines: list[Planned]
     refusals: list[tuple[str, Refused]]
-    """The refusals by gate; empty: the failover would begin."""
+    """The refusals by gate, or none if the failover would begin."""
     flow_back: str | None
 
 
 class ReturnProposal(NamedTuple):
-    """What a return would do."""
+    """A failback that a person has to confirm."""
 
     old_primary: str
     new_primary: str
@@ -56,10 +56,10 @@ class ReturnProposal(NamedTuple):
     """Their names on the old primary → on the new one."""
     lines: list[Planned]
     undecided: str = ""
-    """The decisions that are missing before anything is destroyed; empty: none."""
+    """The decisions that are missing before anything is destroyed, or empty."""
 
 
 Confirm = Callable[[Proposal], None]
 """Asks for confirmation; raises when the answer is no."""
 ConfirmReturn = Callable[[ReturnProposal], None]
-"""Likewise, of a return."""
+"""Asks for confirmation of a failback."""

@@ -119,12 +119,12 @@ def _still_writing(run: RunLog) -> float:
 
 
 def _outside(evidence: Mapping[StepName, Mapping[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = dict(evidence.get(StepName.SNAPSHOT, {}).get("outside", {}))
+    outside: dict[str, Any] = dict(evidence.get(StepName.SNAPSHOT, {}).get("outside", {}))
     late = evidence.get(StepName.TRANSLATE, {}).get("late", {})
     too_late = evidence.get(StepName.VERIFY, {}).get("too_late", {})
-    found["groups"] = {**found.get("groups", {}), **late.get("remaining", {}), **too_late}
-    found["not_copied"] = {**found.get("not_copied", {}), **late.get("not_copied", {})}
-    return found
+    outside["groups"] = {**outside.get("groups", {}), **late.get("remaining", {}), **too_late}
+    outside["not_copied"] = {**outside.get("not_copied", {}), **late.get("not_copied", {})}
+    return outside
 
 
 def _groups(evidence: Mapping[StepName, Mapping[str, Any]], scope: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,17 +144,17 @@ def _groups(evidence: Mapping[StepName, Mapping[str, Any]], scope: Mapping[str, 
 
 
 def _seconds(run: RunLog) -> dict[str, float]:
-    found = {s.value: float(r.get("seconds") or 0.0) for s, r in run.results.items()}
+    seconds = {s.value: float(r.get("seconds") or 0.0) for s, r in run.results.items()}
     ends = _ends(run)
     began = run.entries[0].at_ms
     if _CLIENTS_AGAIN in ends:
-        found["until_repointed"] = (ends[_CLIENTS_AGAIN] - began) / 1000
+        seconds["until_repointed"] = (ends[_CLIENTS_AGAIN] - began) / 1000
     if StepName.VERIFY in ends:
-        found["until_verified"] = (ends[StepName.VERIFY] - began) / 1000
+        seconds["until_verified"] = (ends[StepName.VERIFY] - began) / 1000
     lost = run.opening.get("decision", {}).get("lost_at_ms")
     if lost is not None and _CLIENTS_AGAIN in ends:
-        found["since_the_primary_was_lost"] = (ends[_CLIENTS_AGAIN] - lost) / 1000
-    return found
+        seconds["since_the_primary_was_lost"] = (ends[_CLIENTS_AGAIN] - lost) / 1000
+    return seconds
 
 
 def _ends(run: RunLog) -> dict[StepName | None, int]:

@@ -74,11 +74,11 @@ def refuse_held(run: RunLog | None) -> None:
     """
     if run is None or run.entries[-1].kind is not EntryKind.HELD:
         return
-    why = run.held.get("error", {}).get("error", "")
+    reason = run.held.get("error", {}).get("error", "")
     raise RunLocked(
         "run_held",
         where=f"run {run.run_id}, term {run.term}",
-        evidence=f"{run.state} at {run.last_step or 'its beginning'}" + (f": {why}" if why else ""),
+        evidence=f"{run.state} at {run.last_step or 'its beginning'}" + (f": {reason}" if reason else ""),
         table=run.table.name,
         commands=run.table.next_commands(abortable=run.abortable),
     )
@@ -112,7 +112,7 @@ def refuse_owned(run: RunLog | None, flow: str) -> None:
 NO_SCOPE: Final = Scope({}, (), whole_flow=False)
 _CONNECT_MS: Final = 10_000
 NAMED: Final = "--topic "
-"""Before the name of a topic in the journal's words of a failback."""
+"""The prefix of a topic's name in the journalled options of a failback."""
 NO_DECISION: Final[Mapping[str, Any]] = {}
 
 
@@ -168,7 +168,7 @@ class Runs:
                     )
                 self._state = StateTopic(target_settings, flow.source)
                 self._state.load()
-                self._read_journal()
+                loop.run(self._topic.read_existing)
         except DrkitError:
             self.close()
             raise
@@ -182,9 +182,9 @@ class Runs:
     def close(self) -> None:
         """Close all connections."""
         if self._context is not None:
-            self._context.drop_source()
-            self._context.kept.close()
-        self._target.close()
+            self._context.close()
+        else:
+            self._target.close()
         if self._state is not None:
             self._state.close()
         self._loop.close()
@@ -227,9 +227,9 @@ class Runs:
         return self._context
 
     def read_again(self) -> None:
-        """Read the journal on: :attr:`under_way` is as of now. Raises DrkitError: it cannot be read."""
+        """Read the journal to its end and update :attr:`under_way`. Raises DrkitError: it cannot be read."""
         with target_errors(self._flow):
-            self._read_journal()
+            self._loop.run(self._topic.read_existing)
 
     @property
     def flow(self) -> FlowSettings:
@@ -238,7 +238,7 @@ class Runs:
 
     @property
     def under_way(self) -> RunLog | None:
-        """The run that is under way, as of the last read of the journal; None: no run is."""
+        """The run that is under way, as of the last read of the journal, or None."""
         return self._topic.history.open
 
     @property
@@ -249,18 +249,14 @@ class Runs:
 
     # -- how ----------------------------------------------------------------------------------------
 
-    def _read_journal(self) -> None:
-        if self._loop.run(self._topic.exists):
-            self._loop.run(self._topic.read)
-
     def _begun(
         self, context: Context, opening: Mapping[str, Any], decision: Mapping[str, Any]
     ) -> dict[str, Any]:
         term = least_term(context, self._folder)
         ensure_topic(context.target_admin(), self._topic.name)
         journal = self._journal(uuid.uuid4().hex[:12])
-        said = {"scope": context.scope.to_json(), "request": context.request.to_json()}
-        journal.begin(term, {**said, "decision": decided(context, decision), **opening})
+        moved = {"scope": context.scope.to_json(), "request": context.request.to_json()}
+        journal.begin(term, {**moved, "decision": decided(context, decision), **opening})
         context = self._context = replace(context, journal=journal, run_id=journal.run_id, term=journal.term)
         return self._walked(context, journal, abort="")
 
@@ -271,8 +267,7 @@ class Runs:
         else:
             refuse_late_choices(run, added)
         journal = self._journal(run.run_id)
-        said = {k: v for k, v in added.to_json().items() if v}
-        journal.take_over(said, at_once=take_over)
+        journal.take_over({k: v for k, v in added.to_json().items() if v}, at_once=take_over)
         run = journal.run
         request = RunRequest.from_json(run.request)
         decision = run.opening.get("decision", {})
@@ -328,7 +323,7 @@ class Runs:
 
 
 def refuse_late_choices(run: RunLog, added: RunRequest) -> None:
-    """Refuse choices that a return cannot follow, before they are journalled: a run keeps what was said.
+    """Refuse choices that a failback cannot follow, before they are journalled: a run keeps its choices.
 
     :raises Refused: one names another topic; or topics may have begun, and something else was decided
     """
@@ -341,8 +336,8 @@ def refuse_late_choices(run: RunLog, added: RunRequest) -> None:
         return
     late = [
         f"{topic}: {choice_for(run.request.get(kind, {}), topic) or 'nothing'} was said, now {value}"
-        for kind, said in (("dispositions", added.dispositions), ("methods", added.methods))
-        for topic, value in said.items()
+        for kind, choices in (("dispositions", added.dispositions), ("methods", added.methods))
+        for topic, value in choices.items()
         if choice_for(run.request.get(kind, {}), topic) != value
     ]
     if late:

@@ -53,8 +53,8 @@ class FailoverService(Runs):
             chosen = choose(context, groups, topics)
             context = self._context = replace(context, scope=chosen.scope)
             seen = survey(context)
-            found = refusals_of(context, seen)
-        for _, refusal in found:
+            refusals = refusals_of(context, seen)
+        for _, refusal in refusals:
             raise refusal
         confirm(Proposal(self._flow.name, chosen, seen, context.settings.flow_back(self._flow)))
         return self._begun(context, {"asked": chosen.to_json()}, decision)
@@ -71,10 +71,10 @@ class FailoverService(Runs):
         """Make the old primary the standby of the new one; return the report.
 
         :param confirm: called before anything is begun, with what would be done
-        :param topics: by their names on the old primary; empty: all that a failover has promoted
+        :param topics: by their names on the old primary, or empty for all that a failover has promoted
         :param decides_later: begin also while a decision is missing: the run keeps what the old
             primary has, exports it, and is held then
-        :param until_export: a person wants that, so that a command that is printed says it again
+        :param until_export: on request of a person: printed commands repeat the option
         :raises Undecided: a decision is missing
         :raises Refused: a step refuses, or there is nothing to return
         :raises DrkitError: a step failed
@@ -88,13 +88,13 @@ class FailoverService(Runs):
             raise error
         confirm(proposal)
         # On record: a run that is resumed and ends without a change prints the command that begins it again.
-        words = [*(f"{NAMED}{topic}" for topic in topics), *(UNTIL_EXPORT,) * until_export]
+        words = [*(f"{NAMED}{topic}" for topic in topics), *([UNTIL_EXPORT] if until_export else [])]
         return self._begun(context, {"table": RETURN.name, "words": words}, NO_DECISION)
 
     def rehearse_return(
         self, request: RunRequest, topics: Sequence[str] = (), *, until_export: bool = False
     ) -> ReturnProposal:
-        """Return what each step of a return would do. Changes nothing.
+        """Return what each step of a failback would do. Changes nothing.
 
         :param until_export: as for :meth:`begin_return`
         :raises DrkitError: a step would refuse, or a cluster does not answer
@@ -110,9 +110,9 @@ class FailoverService(Runs):
         )  # fmt: skip
 
     def switch_by_size(self, topics: Collection[str]) -> list[str]:
-        """The topics that a switchover would fence by size, so that its return needs a word about clients.
+        """Return the topics that a switchover would fence by size, so that its failback needs `clients_cut`.
 
-        Empty where that was said of other topics of the flow, and counts for these, too.
+        Empty if that was stated for other topics of the flow: it counts for these, too.
 
         :param topics: by their names on the source
         :raises DrkitError: which fence they get is unknown
@@ -155,6 +155,6 @@ class FailoverService(Runs):
             context = self._context = replace(context, scope=chosen.scope, term=term)
             seen = survey(context)
             journal.found[StepName.SNAPSHOT] = seen.to_json()
-            found = refusals_of(context, seen)
+            refusals = refusals_of(context, seen)
             lines = rehearse(context, self._steps[FAILOVER.name])
-            return Rehearsal(chosen, seen, lines, found, context.settings.flow_back(self._flow))
+            return Rehearsal(chosen, seen, lines, refusals, context.settings.flow_back(self._flow))

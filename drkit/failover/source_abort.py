@@ -1,7 +1,7 @@
 """The abort of a planned run by its record on the source, while the target with the journal is away.
 
 The record lifts exactly the run's fence. It is safe while the run has not marked there that it opens its
-target; after that mark a person must say how the target is known to be lost.
+target; after that mark a person must state how the target is known to be lost.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from drkit.errors import DrkitError, Failed, Refused
 from drkit.failover.core.machine import FAILOVER
 from drkit.failover.core.stall import ProcessSuspended, Stall
 from drkit.failover.fencing.methods import lift_acls, lift_sizes
-from drkit.failover.journal.entries import RUN_ID, read_history
-from drkit.failover.journal.file import JournalFile, folder_of
+from drkit.failover.journal.entries import read_history
+from drkit.failover.journal.file import files_in, folder_of
 from drkit.flow_state.source_fence.entries import FenceLog, FenceMark, FenceRecord
 from drkit.flow_state.source_fence.topic import FenceTopic
 from drkit.kafka.transport import permitted_by
@@ -25,7 +25,7 @@ from drkit.next_command import REASON
 
 
 class SourceAbortPlan(NamedTuple):
-    """What an abort at the source would do, for the question."""
+    """The effect of an abort at the source, to be confirmed."""
 
     source: str
     target: str
@@ -63,24 +63,24 @@ def abort_at_source(
     source = settings.cluster(flow.source).with_client(flow.source_admin)
     with FenceTopic(source, flow) as topic:
         log = topic.read()
-        found = _abortable(log, topic, target_error)
+        records = _abortable(log, topic, target_error)
         if not statement:
-            _refuse_opening(found, topic)
-            _refuse_later(settings, flow, found)
-        confirm(SourceAbortPlan(flow.source, flow.target, target_error.in_short, tuple(found)))
+            _refuse_opening(records, topic)
+            _refuse_later(settings, flow, records)
+        confirm(SourceAbortPlan(flow.source, flow.target, target_error.in_short, tuple(records)))
         try:
             with Stall() as stall, permitted_by(stall.ask):
-                for record in found:
+                for record in records:
                     _abort(topic, source, record, statement)
         except ProcessSuspended:
             raise Failed(
                 "suspended_in_abort", where=topic.where, evidence="what it knew of the record may be old"
             ) from None
-    runs, topics = [r.run_id for r in found], sorted({t for r in found for t in r.topics})
+    runs, topics = [r.run_id for r in records], sorted({t for r in records for t in r.topics})
     observe.event("aborted_at_source", level="warning", flow=flow.name, runs=runs, topics=topics,
                   reason=statement or target_error.in_short)  # fmt: skip
     next_ = f"when {flow.target} is back: {FAILOVER.abort.plus('--flow', flow.name)}"
-    if any(r.may_be_open or r.mark is FenceMark.OPENING for r in found):
+    if any(r.may_be_open or r.mark is FenceMark.OPENING for r in records):
         resume = FAILOVER.resume.plus("--accept-data-loss", REASON, "--flow", flow.name)
         next_ += f"; where OPEN had begun: {resume}"
     return {
@@ -117,15 +117,14 @@ def _refuse_later(settings: Settings, flow: FlowSettings, found: list[FenceRecor
     """Refuse when this machine's journals have a later run of the flow, which the source does not know."""
     term = max(r.term for r in found)
     known, topics = {r.run_id for r in found}, {t for r in found for t in r.topics}
-    folder = folder_of(settings.failover.journal_folder)
-    for path in sorted(path for path in folder.glob("*.jsonl") if RUN_ID.fullmatch(path.stem)):
-        for run in read_history(JournalFile(folder, path.stem).entries()).runs.values():
+    for file in files_in(folder_of(settings.failover.journal_folder)):
+        for run in read_history(file.entries()).runs.values():
             is_later = run.term > term and run.run_id not in known and run.table is FAILOVER and run.is_final
             if not is_later or topics.isdisjoint(run.opening.get("scope", {}).get("topics", {})):
                 continue
             raise Refused(
                 "later_failover",
-                where=f"run {run.run_id}, {path}",
+                where=f"run {run.run_id}, {file.path}",
                 evidence=f"term {run.term}, {run.state} at {run.last_step}; the record on the source is of"
                 f" term {term}",
                 flow=flow.name,
@@ -133,7 +132,7 @@ def _refuse_later(settings: Settings, flow: FlowSettings, found: list[FenceRecor
 
 
 def _abort(topic: FenceTopic, source: ClusterSettings, record: FenceRecord, statement: str) -> None:
-    """Write the abort down, see that nothing was before it, and lift the fence."""
+    """Record the abort and lift the fence. Raises Refused: the run has marked since that its target opens."""
     if not record.is_aborted:
         entry = topic.entry(FenceMark.ABORTED, record.run_id, record.term, why=statement)
         record = topic.append(entry).records[record.run_id]

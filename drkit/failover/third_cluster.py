@@ -1,4 +1,4 @@
-"""`drkit reprotect --to`: whether a third cluster can protect the new primary, by an ordinary flow.
+"""`drkit reprotect --to`: check that a third cluster can protect the new primary, by an ordinary flow.
 
 Nothing is changed, and the old primary is never asked: it keeps what it has, and its return stays possible.
 """
@@ -25,19 +25,19 @@ from drkit.topic_sync.rules import refuse_promoted
 
 @dataclass(frozen=True)
 class ThirdCluster:
-    """How a third cluster would protect what a failover has promoted."""
+    """The protection of promoted topics by a third cluster."""
 
     flow: str
-    """From the new primary to it."""
+    """The flow from the new primary to it."""
     topics: tuple[str, ...]
     continues: bool
     """Whether it has been copied to before, and copying continues; else it begins at each log's start."""
     copied_by: str
-    """Host of the replicator that runs; empty: none does."""
+    """Host of the replicator that runs, or empty."""
     moves_groups: bool
 
     def to_json(self) -> dict[str, Any]:
-        """The same as plain data."""
+        """Return the result as plain data."""
         return asdict(self)
 
 
@@ -49,10 +49,10 @@ class NoFlow(Refused):
 
 
 def failed_over(settings: Settings, to: str) -> FlowSettings:
-    """The only flow whose failover has promoted topics, but for those that lead from or to the third cluster.
+    """Return the only flow whose failover has promoted topics, without flows from or to the third cluster.
 
     :raises ConfigError: no such flow, or more than one
-    :raises DrkitError: a cluster does not answer, and it may be the flow of it
+    :raises DrkitError: a cluster does not answer, and its flow may be the one
     """
     found, silent = [], None
     for flow in settings.flows:
@@ -70,7 +70,7 @@ def failed_over(settings: Settings, to: str) -> FlowSettings:
 
 
 def third_cluster(settings: Settings, there: FlowSettings, to: str) -> ThirdCluster:
-    """What protects the new primary of a flow on another cluster.
+    """Return the protection of a flow's new primary by another cluster.
 
     :param there: the flow that was failed over
     :param to: alias of the third cluster
@@ -109,8 +109,8 @@ def third_cluster(settings: Settings, there: FlowSettings, to: str) -> ThirdClus
     copied_by = runner.host if runner is not None and runner.alive else ""
     rows = {row["topic"]: row for row in dry_run(settings, [flow])}
     unseen = {"action": "leave out", "reason": "the flow's filters do not choose it"}
-    left = {t: rows.get(t, unseen) for t in promoted}
-    if wrong := [f"{t}: {row['reason']}" for t, row in left.items() if row["action"] == "leave out"]:
+    planned = {t: rows.get(t, unseen) for t in promoted}
+    if wrong := [f"{t}: {row['reason']}" for t, row in planned.items() if row["action"] == "leave out"]:
         look = typed("drkit", "replicate", "--flow", flow.name, "--dry-run")
         raise Refused("third_incomplete", where=flow.name, evidence=first_of(wrong), look=look)
     return ThirdCluster(
@@ -125,7 +125,7 @@ def _promoted(settings: Settings, flow: FlowSettings) -> list[str]:
 
 
 def flow_table(there: FlowSettings, to: str, promoted: list[str]) -> str:
-    """The table of a flow from the new primary to another cluster, as TOML. Pure.
+    """Return the table of a flow from the new primary to another cluster, as TOML. Pure.
 
     Topics and groups are chosen as in the flow that was failed over; where that one gives topics other names,
     they are named.

@@ -1,4 +1,4 @@
-"""What the process that copies from a new primary does by itself: begin a failback, and end a hold.
+"""Threads of the process that copies from a new primary: begin a failback, and end a hold.
 
 A switchover leaves nothing on the old primary that was not copied, so there is nothing to decide, and its
 failback begins soon after. The failback of a primary that was given up is never begun here. The new
@@ -8,6 +8,7 @@ switches.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 from contextlib import closing
 import threading
@@ -46,8 +47,8 @@ def _start(
             threading.Thread(target=watch.run, args=(stop,), name=name.format(back), daemon=True).start()
 
 
-class _Watch:
-    """Look at one pair until told to stop; nothing that goes wrong ends this.
+class _Watch(ABC):
+    """Watch one pair until a stop is requested; no error ends the watch.
 
     :param there: the flow whose failover has promoted topics
     :param back: the flow in the other direction, which this process copies
@@ -55,14 +56,15 @@ class _Watch:
 
     pause_seconds: ClassVar[float]
     again_seconds: ClassVar[float]
-    """After an error."""
+    """The pause after an error."""
 
     def __init__(self, settings: Settings, there: FlowSettings, back: FlowSettings) -> None:
         self._settings, self._there, self._back = settings, there, back
-        self._told = ""
+        self._reported = ""
+        """The last error that was reported, which is not reported again."""
 
     def run(self, stop: threading.Event) -> None:
-        """Look until `stop` is set, and report each new error once."""
+        """Watch until `stop` is set, and report each new error once."""
         pause = self.pause_seconds
         while not stop.wait(pause):
             pause = self.again_seconds
@@ -72,28 +74,28 @@ class _Watch:
             except RunLocked:
                 pause = self.pause_seconds  # a failover is under way, or another process's failback
             except DrkitError as error:
-                if (text := f"{error.what} {error.evidence}") != self._told:
-                    self._told = text
+                if (text := f"{error.what} {error.evidence}") != self._reported:
+                    self._reported = text
                     self._report(error)
             except RawError:
                 continue  # the flow's own copy reports that a cluster does not answer
 
+    @abstractmethod
     def look(self) -> object:
         """Do what is pending. Raises DrkitError: a cluster does not answer, or refuses."""
-        raise NotImplementedError
 
-    def _report(self, error: DrkitError) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _report(self, error: DrkitError) -> None: ...
 
 
 class ReturnWatch(_Watch):
-    """Looks for topics that a switchover has promoted, and begins their failback."""
+    """Begins the failback of topics that a switchover has promoted."""
 
     pause_seconds = 2.0
     again_seconds = 5.0  # members of groups leave, brokers come back
 
     def look(self) -> None:
-        """Begin a failback where one is pending, or continue one that its process has left."""
+        """Begin a pending failback, or continue one that its process has left."""
         due = switched(self._settings, self._there, self._back)
         if not due:
             return
@@ -105,7 +107,7 @@ class ReturnWatch(_Watch):
                 report = service.resume(RunRequest())  # refused where its process still works on it
             else:
                 return
-        self._told = ""
+        self._reported = ""
         observe.event("return_begun", flow=self._back.name, run=report["run"], topics=len(report["topics"]))
 
     def _report(self, error: DrkitError) -> None:
@@ -114,21 +116,21 @@ class ReturnWatch(_Watch):
 
 
 class HoldWatch(_Watch):
-    """Looks for holds of a pair whose topics are protected, and puts the settings back."""
+    """Ends the holds of a pair whose topics are protected: puts their settings back."""
 
     pause_seconds = again_seconds = 30.0
 
     def look(self) -> list[HeldTopic]:
-        """Put back what is not needed any more; return it. Raises DrkitError: a cluster does not answer."""
-        found = []
+        """End the holds that are not needed any more; return their topics."""
+        ended: list[HeldTopic] = []
         for flow in (self._there, self._back):
             if not held_now(self._settings, flow):
                 continue
             with closing(PairedCollector(self._settings, flow, groups=False)) as collector:
                 pair = collector.look().pair
             if pair is not None:
-                found += put_back_protected(self._settings, flow, pair.topics)
-        return found
+                ended += put_back_protected(self._settings, flow, pair.topics)
+        return ended
 
     def _report(self, error: DrkitError) -> None:
         observe.error(error, flow=self._back.name)
@@ -137,14 +139,14 @@ class HoldWatch(_Watch):
 def put_back_protected(
     settings: Settings, flow: FlowSettings, topics: Iterable[PairTopic]
 ) -> list[HeldTopic]:
-    """Put the settings of those topics back that are protected, with a lag that is known.
+    """Put the settings of protected topics with a known lag back; return these topics.
 
-    :param flow: the flow that was failed over, by which the pair was looked at
+    :param flow: the flow that was failed over; `topics` are those of its pair
     :raises DrkitError: the new primary does not answer, or refuses
     """
     safe = [t.topic for t in topics if t.state is PairState.PROTECTED and t.records is not None]
-    found = put_back(settings, flow, safe)
-    for topic in found:
+    ended = put_back(settings, flow, safe)
+    for topic in ended:
         observe.event(
             "hold_ended",
             flow=flow.name,
@@ -152,4 +154,4 @@ def put_back_protected(
             settings=dict(topic.after),
             changed=dict(topic.changed),
         )
-    return found
+    return ended

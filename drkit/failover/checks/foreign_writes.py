@@ -31,12 +31,12 @@ def places_of(context: Context) -> dict[TopicPartition, CopyPosition]:
         if name in context.scope.topics
     ]
     side = context.kept.side_of(context.target, context.flow.source)
-    found: dict[TopicPartition, CopyPosition] = context.run(side.places, copied, known.producers.own)
-    return found
+    positions: dict[TopicPartition, CopyPosition] = context.run(side.places, copied, known.producers.own)
+    return positions
 
 
 class Placed(Protocol):
-    """What is known of a copy at one moment."""
+    """The position of a copy at one moment."""
 
     @property
     def foreign(self) -> tuple[Foreign, ...]:
@@ -44,19 +44,19 @@ class Placed(Protocol):
 
 
 def written(context: Context, places: Mapping[TopicPartition, Placed]) -> dict[TopicPartition, str]:
-    """Return the partitions of the scope to which another client wrote since a turn → what is known of it.
+    """Return the partitions of the scope to which others wrote since a failback → offset and producer.
 
-    What a copy task has found is on record. The log is read as well: no task looks at an idle partition
-    between two epochs. A transaction that is open may be aborted, and counts until then.
+    Copy tasks record such writes. The log is read as well: no task checks an idle partition between two
+    epochs. An open transaction may be aborted, and counts until then.
 
     :param places: of the partitions, by their names on the source
     """
-    own, turned = frozenset(on_record(context.state.records)), {at.topic for at in context.known.cuts}
+    own, turned = frozenset(on_record(context.state.records)), {tp.topic for tp in context.known.cuts}
     out = {}
-    for at, place in places.items():
-        theirs = [f for f in place.foreign if f.producer_id not in own]
-        if at.topic in turned and theirs:
-            out[at] = _text(theirs[0].base, theirs[0].producer_id)
+    for tp, place in places.items():
+        others = [f for f in place.foreign if f.producer_id not in own]
+        if tp.topic in turned and others:
+            out[tp] = _text(others[0].base, others[0].producer_id)
     return out | stopped(context.state.records, context.scope.topics)
 
 
@@ -65,34 +65,34 @@ def refusal(flow: str, target: str, found: Mapping[TopicPartition, str]) -> Refu
     return Refused(
         "foreign_writes",
         where=f"{flow}: {target}",
-        evidence=first_of(f"{at} {why}" for at, why in sorted(found.items())),
+        evidence=first_of(f"{tp} {why}" for tp, why in sorted(found.items())),
         partitions=counted(len(found), "partition", "has"),
     )
 
 
 def stopped(state: FlowState, topics: Collection[str] = ()) -> dict[TopicPartition, str]:
-    """Return the partitions behind whose copy a flow has stopped, as is on record → what is known of it.
+    """Return the partitions whose copy is recorded as stopped by foreign records → offset and producer.
 
     :param state: of the flow
-    :param topics: only these, by their names on its source; empty: all
+    :param topics: the only topics, by their names on its source, or empty for all
     """
-    seen = written_of(state).items()
-    return {at: _text(r.offset, r.producer_id) for at, r in seen if not topics or at.topic in topics}
+    records = written_of(state).items()
+    return {tp: _text(r.offset, r.producer_id) for tp, r in records if not topics or tp.topic in topics}
 
 
 def refuse_written(context: Context, places: ScopePositions) -> None:
     """Refuse to open a standby to which another client wrote since a failback. Raises Refused."""
-    known = {at: place for at, place in places.items() if isinstance(place, PartitionPosition)}
-    found = written(context, known)
-    if not found and _is_undecided(context):
+    known = {tp: place for tp, place in places.items() if isinstance(place, PartitionPosition)}
+    writes = written(context, known)
+    if not writes and _is_undecided(context):
         # Those positions end at the last stable offset: a transaction that is open there may still commit.
-        found = written(context, places_of(context))
-    if found:
-        raise refusal(context.flow.name, context.flow.target, found)
+        writes = written(context, places_of(context))
+    if writes:
+        raise refusal(context.flow.name, context.flow.target, writes)
 
 
 def _is_undecided(context: Context) -> bool:
-    turned = {at.topic for at in context.known.cuts} & context.scope.topics.keys()
+    turned = {tp.topic for tp in context.known.cuts} & context.scope.topics.keys()
     if not turned:
         return False
     topics = context.run(metadata, context.target, sorted(context.scope.topics[t] for t in turned))

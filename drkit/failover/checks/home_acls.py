@@ -10,7 +10,8 @@ from drkit.counted import counted, first_of
 from drkit.errors import DrkitError, Refused
 from drkit.failover.core.context import Context
 from drkit.failover.core.request import RunRequest
-from drkit.flow_state.records import FenceAclsRecord, GuardAclsRecord
+from drkit.failover.fencing.methods import recorded_acls
+from drkit.flow_state.records import GuardAclsRecord
 from drkit.kafka.access.acls import NoAuthorizer, is_open, list_acls, own_principal, scram_users
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.requests import Groups, ListedGroup
@@ -24,15 +25,15 @@ _INTERNAL: Final = ("__", "drkit-", "mm2-drkit-")
 
 
 class HomeAcls(NamedTuple):
-    """What was found."""
+    """The result of the comparison."""
 
     only_home: tuple[OnlyHome, ...] = ()
     unknown: str = ""
-    """Why they could not be compared; empty: they were, or there is nothing to compare."""
+    """The reason why they could not be compared, or empty if they were or there is nothing to compare."""
     own_unknown: bool = False
     """Whether drkit's own principal at home is not known: its ACLs look like those of a client."""
     not_compared: tuple[str, ...] = ()
-    """What a person has to look at: drkit does not compare it, or only home has it and it stays."""
+    """What a person has to check: drkit does not compare it, or only home has it and it stays."""
 
 
 NOT_COMPARED: Final = HomeAcls()
@@ -46,9 +47,9 @@ def refused(found: HomeAcls, request: RunRequest, sides: tuple[str, str]) -> Ite
     if found.unknown:
         yield Refused("home_acls_unknown", where=home, evidence=found.unknown)
     elif found.only_home and request.acls_only_home != REMOVE:
-        some = counted(len(found.only_home), "ACL")
+        number = counted(len(found.only_home), "ACL")
         yield Refused(
-            "home_acls_wider", where=home, evidence=f"{some}: {first_of(found.only_home)}", here=here
+            "home_acls_wider", where=home, evidence=f"{number}: {first_of(found.only_home)}", here=here
         )
     elif wider := [o for o in found.only_home if o.others]:
         yield Refused("home_acls_shared", where=home, evidence=first_of(wider))
@@ -59,9 +60,9 @@ def refused(found: HomeAcls, request: RunRequest, sides: tuple[str, str]) -> Ite
 
 
 def look_home_acls(context: Context, returning: Collection[str], *, answers: bool) -> HomeAcls:
-    """Compare the ACLs of both sides; nothing unless topics come home in a switchover.
+    """Compare the ACLs of both sides if topics fail back in a switchover; else return an empty result.
 
-    :param returning: topics of the target whose copying began with a turn
+    :param returning: topics of the target whose copying began with a failback
     :param answers: whether the source answers
     """
     if not (context.request.planned and returning and answers):
@@ -89,8 +90,9 @@ def _compared(context: Context, returning: frozenset[str]) -> HomeAcls:
         is_open=bool(is_open(Cluster.connect(context.source_settings))),
         is_whole=context.scope.whole_flow,
     )
-    found = only_home(home - _acls(context, GuardAclsRecord), active - _acls(context, FenceAclsRecord), scope)
-    return HomeAcls(tuple(found), own_unknown=None in own, not_compared=tuple(_not_compared(context)))
+    guard, fence = recorded_acls(context.state, GuardAclsRecord), recorded_acls(context.state)
+    wider = only_home(home - guard, active - fence, scope)
+    return HomeAcls(tuple(wider), own_unknown=None in own, not_compared=tuple(_not_compared(context)))
 
 
 def _not_compared(context: Context) -> Iterator[str]:
@@ -104,13 +106,8 @@ def _not_compared(context: Context) -> Iterator[str]:
     yield "quotas, delegation tokens and ACLs of the cluster itself"
 
 
-def _acls(context: Context, kind: type[FenceAclsRecord]) -> frozenset[Acl]:
-    known = context.state.get(kind)
-    return known.acls if known is not None else frozenset()
-
-
 def _groups(context: Context, home: Collection[Acl]) -> frozenset[str]:
-    """The groups that return, also those that have not committed but have ACLs."""
+    """Return the groups that return, also those that have not committed but have ACLs."""
     if not context.scope.whole_flow:
         return frozenset(context.scope.groups)
     accepts = context.flow.group_filter.accepts
@@ -125,7 +122,7 @@ def _named(acls: Collection[Acl]) -> set[str]:
 
 
 def _own(context: Context) -> set[str | None]:
-    """The principals of all of drkit's clients at home; with None where one is not known."""
+    """Return the principals of all of drkit's clients at home; with None where one is not known."""
     cluster, alias = context.settings.cluster(context.flow.target), context.flow.target
     clients = [context.flow.target_admin]
     for flow in context.settings.flows:

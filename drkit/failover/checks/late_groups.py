@@ -41,7 +41,10 @@ def look_late(context: Context, source: RawCluster | None) -> Late:
 
 
 def too_late(context: Context) -> dict[str, str]:
-    """Return groups that first committed in a moved topic after TRANSLATE → why they have no position."""
+    """Return groups that first committed in a moved topic after TRANSLATE → why they have no position.
+
+    Empty if the old primary does not answer.
+    """
     translated = context.result(StepName.TRANSLATE)
     now: tuple[str, ...] = asked_now(context, lambda source: look_outside(context, source, {}).late, ())
     placed = {*translated.get("positions", {}), *translated.get("late", {}).get("groups", ())}
@@ -67,13 +70,13 @@ def repeated(context: Context) -> dict[str, int]:
         lambda source: context.run(committed_on_source, source, context.flow, context.known, sorted(placed)),
         {},
     )
-    found: dict[str, int] = {}
+    repeats: dict[str, int] = {}
     for group, partitions in placed.items():
         known = {
-            TopicPartition(source_names[at.topic], at.partition): place[0]
-            for at, place in ((partition_of(text), place) for text, place in partitions.items())
+            TopicPartition(source_names[tp.topic], tp.partition): place[0]
+            for tp, place in ((partition_of(text), place) for text, place in partitions.items())
         }
-        moved = (s.offset - known[at] for at, s in now.get(group, {}).items() if at in known)
+        moved = (s.offset - known[tp] for tp, s in now.get(group, {}).items() if tp in known)
         if number := sum(max(0, n) for n in moved):
-            found[group] = number
-    return found
+            repeats[group] = number
+    return repeats

@@ -34,7 +34,7 @@ class SourceReader(NamedTuple):
     """A group of the source, before the flow's filters apply."""
 
     kind: str
-    """Its protocol type; empty: offsets that were stored without a member."""
+    """Its protocol type, or empty if its offsets were stored without a member."""
     topics: frozenset[str]
     """Topics in which it has committed offsets, of the flow or not."""
     is_known: bool = True
@@ -84,12 +84,12 @@ class OutOfScope:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for the journal, without the groups that the run does not affect."""
-        found = {
+        plain = {
             name: dict(value) if isinstance(value, Mapping) else list(value)
             for name, value in vars(self).items()
         }
-        del found["staying"]
-        return found | {"torn": {g: list(topics) for g, topics in self.torn.items()}}
+        del plain["staying"]
+        return plain | {"torn": {g: list(topics) for g, topics in self.torn.items()}}
 
 
 def look_outside(context: Context, source: RawCluster | None, positions: Positions) -> OutOfScope:
@@ -100,12 +100,12 @@ def look_outside(context: Context, source: RawCluster | None, positions: Positio
     """
     flow, state = context.flow, context.state.records
     listed: dict[str, TopicMetadata] | None = None
-    readers: Readers = {g: SourceReader("", frozenset(at.topic for at in p)) for g, p in positions.items()}
+    readers: Readers = {g: SourceReader("", frozenset(tp.topic for tp in p)) for g, p in positions.items()}
     if source is not None:
         listed = context.run(all_topics, source)
         readers = context.run(readers_of, source)
-    found = outside(flow, context.scope, readers, not_copied(flow, listed, state), state)
-    return found if source is not None else by_the_last_round(found, context.scope, state)
+    result = outside(flow, context.scope, readers, not_copied(flow, listed, state), state)
+    return result if source is not None else by_the_last_round(result, context.scope, state)
 
 
 def by_the_last_round(found: OutOfScope, scope: Scope, state: FlowState) -> OutOfScope:
@@ -118,9 +118,9 @@ def by_the_last_round(found: OutOfScope, scope: Scope, state: FlowState) -> OutO
         return found
     others, _ = from_state(last)
     places: dict[str, str] = {}
-    for group, at, verdict, why in last.refused:
-        if verdict == GuardVerdict.NO_POSITION.name and partition_of(at).topic in scope.topics:
-            places.setdefault(group, f"{at}: {why or verdict}; it begins where its auto.offset.reset says")
+    for group, tp, verdict, why in last.refused:
+        if verdict == GuardVerdict.NO_POSITION.name and partition_of(tp).topic in scope.topics:
+            places.setdefault(group, f"{tp}: {why or verdict}; it begins where its auto.offset.reset says")
     return replace(found, kinds={o.group: o.reason for o in others}, no_place=places)
 
 
@@ -132,7 +132,7 @@ async def readers_of(source: RawCluster) -> dict[str, SourceReader]:
     return {
         group: SourceReader(
             listed[group].protocol,
-            frozenset(at.topic for at in answer.value or ()),
+            frozenset(tp.topic for tp in answer.value or ()),
             is_known=answer.value is not None and listed[group].protocol != _SHARE,
         )
         for group, answer in answers.items()
@@ -144,20 +144,20 @@ def not_copied(
 ) -> dict[str, str]:
     """Return topics that the flow should copy but that have no copy, with the reasons. Pure.
 
-    :param listed: the source's topics; None: it is silent, and the topics of the last events are used
+    :param listed: the source's topics, or None if it is silent: then the topics of the last events are used
     """
     known, events = state.all(GenerationRecord), state.readable(EventRecord)
     promoted = promoted_of(state)
     names = listed.keys() if listed is not None else {e.topic for e in events.values() if e.kind == _LEFT_OUT}
-    found = {}
+    missing = {}
     for name in sorted(names):
         if not flow.copies(name) or flow.is_heartbeats(name) or name in promoted:
             continue
         if name not in known:
-            found[name] = _why(events.get(EventRecord.name_of(_LEFT_OUT, name)))
+            missing[name] = _why(events.get(EventRecord.name_of(_LEFT_OUT, name)))
         elif listed is not None and _is_another(listed[name], known[name]):
-            found[name] = "it was deleted and created again on the source: its copy is of the earlier topic"
-    return found
+            missing[name] = "it was deleted and created again on the source: its copy is of the earlier topic"
+    return missing
 
 
 def _why(event: EventRecord | None) -> str:
@@ -223,13 +223,13 @@ class Reach(NamedTuple):
 
     @property
     def others(self) -> str:
-        """Remaining clients that the way reaches; empty: none."""
-        found = []
+        """Remaining clients that the way reaches, in words, or empty if it reaches none."""
+        clients = []
         if self.other_groups:
-            found.append(f"groups that remain: {first_of(self.other_groups)}")
+            clients.append(f"groups that remain: {first_of(self.other_groups)}")
         if self.other_topics:
-            found.append(f"producers of topics that remain: {first_of(self.other_topics)}")
-        return "; ".join(found)
+            clients.append(f"producers of topics that remain: {first_of(self.other_topics)}")
+        return "; ".join(clients)
 
     def in_words(self) -> str:
         """Return a sentence for the proposal."""
@@ -246,7 +246,7 @@ def look_reach(context: Context, outside: OutOfScope) -> tuple[Reach, ...]:
 
 def reach(ways: Iterable[RepointSettings], scope: Scope, outside: OutOfScope) -> tuple[Reach, ...]:
     """Return the moving and remaining clients that these ways reach."""
-    found = []
+    reaches = []
     for way in ways:
         if not scope.whole_flow and not way.tells(scope.groups, scope.topics):
             continue
@@ -256,5 +256,5 @@ def reach(ways: Iterable[RepointSettings], scope: Scope, outside: OutOfScope) ->
                 other_groups=tuple(filter(way.reaches_group, outside.staying)),
                 other_topics=tuple(filter(way.reaches_topic, outside.staying_topics)),
             )
-        found.append(one)
-    return tuple(found)
+        reaches.append(one)
+    return tuple(reaches)

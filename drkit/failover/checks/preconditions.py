@@ -47,7 +47,7 @@ def by_the_table(*reasons: Reason) -> Callable[[PreconditionInput], Iterator[Ref
 
 
 def overruled(row: ReasonRow, request: RunRequest) -> bool:
-    """Whether a person overrules a reason, on record."""
+    """Return whether a person overrules a reason, on record."""
     if request.planned and row.flag in {Flag.DATA_LOSS, Flag.QUORUM}:
         return True  # a switchover waits until everything is copied, and is refused without the primary
     given = {
@@ -60,25 +60,25 @@ def overruled(row: ReasonRow, request: RunRequest) -> bool:
 
 def _refusal(q: PreconditionInput, row: ReasonRow) -> Refused:
     source, target = q.survey.source.alias, q.survey.target.alias
-    seen = first_of(row.evidence(q.survey.facts))
+    evidence = first_of(row.evidence(q.survey.facts))
     match row.reason:
         case Reason.REPLICATION_MOVES | Reason.OBSERVERS_DISAGREE:
             here = "" if row.reason is Reason.OBSERVERS_DISAGREE else f"; here: {q.survey.source_error}"
             # A switchover is refused without the primary, whatever is accepted.
             accept = '; or, if no application reaches it: --despite-signs-of-life "REASON"'
             accept = "" if q.request.planned else accept
-            error = Refused("source_alive", where=source, evidence=seen + here, accept=accept)
+            error = Refused("source_alive", where=source, evidence=evidence + here, accept=accept)
         case Reason.NO_QUORUM:
-            error = Refused("no_quorum", where=source, evidence=seen)
+            error = Refused("no_quorum", where=source, evidence=evidence)
         case Reason.TARGET_UNREACHABLE | Reason.TARGET_NOT_READY:
-            error = Refused("target_not_ready", where=target, evidence=seen)
+            error = Refused("target_not_ready", where=target, evidence=evidence)
         case Reason.PAUSED:
             hint = f"drkit watch resume --flow '{q.flow}'"
-            error = Refused("failovers_paused", where=q.flow, evidence=seen, hint=hint)
+            error = Refused("failovers_paused", where=q.flow, evidence=evidence, hint=hint)
         case Reason.NOT_PROTECTED:
-            error = Refused("not_copied_back", where=q.flow, evidence=seen, source=source)
+            error = Refused("not_copied_back", where=q.flow, evidence=evidence, source=source)
         case Reason.CLOCKS_DISAGREE:
-            error = Refused("heartbeats_from_the_future", where=q.flow, evidence=seen)
+            error = Refused("heartbeats_from_the_future", where=q.flow, evidence=evidence)
         case Reason.LAG_ABOVE_RPO:
             facts, primary = q.survey.facts, q.survey.source.alias
             is_silent = bool(q.survey.source_error)
@@ -114,13 +114,13 @@ def refusals(question: PreconditionInput) -> list[tuple[str, Refused]]:
 def _wrong_cluster(q: PreconditionInput) -> Iterator[Refused]:
     source, target = q.survey.source, q.survey.target
     if source.id is not None and source.id == target.id:
-        seen = f"both have the cluster id {target.id}"
-        yield Refused("same_cluster", where=q.flow, evidence=seen, source=source.alias, target=target.alias)
+        same = f"both have the cluster id {target.id}"
+        yield Refused("same_cluster", where=q.flow, evidence=same, source=source.alias, target=target.alias)
         return
-    for found in (source, target):
-        if None not in {found.id, found.expected} and found.id != found.expected:
-            seen = f"its cluster id is {found.id}, the flow ran with {found.expected}"
-            yield Refused("wrong_cluster", where=q.flow, evidence=seen, alias=found.alias)
+    for cluster in (source, target):
+        if None not in {cluster.id, cluster.expected} and cluster.id != cluster.expected:
+            evidence = f"its cluster id is {cluster.id}, the flow ran with {cluster.expected}"
+            yield Refused("wrong_cluster", where=q.flow, evidence=evidence, alias=cluster.alias)
 
 
 def _promoted(q: PreconditionInput) -> Iterator[Refused]:
@@ -154,14 +154,14 @@ def _own_positions(q: PreconditionInput) -> Iterator[Refused]:
             yield Refused(
                 "group_worked_on_target",
                 where=f"group {group} on {q.survey.target.alias}",
-                evidence=first_of(f"{at} at {found.stored[at].offset}" for at in own),
+                evidence=first_of(f"{tp} at {found.stored[tp].offset}" for tp in own),
                 hint=hint,
                 group=group,
             )
 
 
 def _worked_on_target(q: PreconditionInput) -> Iterator[tuple[str, TargetGroup, list[TopicPartition]]]:
-    """Groups that committed on the target by themselves, and where."""
+    """Yield the groups that committed on the target by themselves, and the partitions."""
     topics = set(q.scope.topics.values())
     for group, found in sorted(q.survey.target_groups.items()):
         if own := found.own_work(q.survey.source.alias, topics):
@@ -169,8 +169,8 @@ def _worked_on_target(q: PreconditionInput) -> Iterator[tuple[str, TargetGroup, 
 
 
 def _is_in_return(q: PreconditionInput, group: str) -> bool:
-    topics = {at.topic for at in q.survey.target_groups[group].stored}
-    topics |= {q.scope.topics.get(at.topic, "") for at in q.survey.positions.get(group, {})}
+    topics = {tp.topic for tp in q.survey.target_groups[group].stored}
+    topics |= {q.scope.topics.get(tp.topic, "") for tp in q.survey.positions.get(group, {})}
     return not topics.isdisjoint(q.survey.begun_by_turn)
 
 
@@ -184,7 +184,7 @@ def _positions_in_return(q: PreconditionInput) -> Iterator[Refused]:
             yield Refused(
                 "group_on_old_side",
                 where=f"group {group} on {q.survey.target.alias}",
-                evidence=first_of(f"{at} at {found.stored[at].offset}" for at in own),
+                evidence=first_of(f"{tp} at {found.stored[tp].offset}" for tp in own),
                 hint=hint,
                 group=group,
             )
@@ -197,22 +197,22 @@ def _planned(q: PreconditionInput) -> Iterator[Refused]:
     if q.survey.source_error:
         yield Refused("source_unreachable", where=q.survey.source.alias, evidence=q.survey.source_error)
     elif runner is None or not runner.alive:
-        seen = f"the lease of {runner.host} is {runner.age_seconds:.0f} s old" if runner else "no lease"
-        yield Refused("no_replicator", where=q.flow, evidence=seen, flow=q.flow)
+        evidence = f"the lease of {runner.host} is {runner.age_seconds:.0f} s old" if runner else "no lease"
+        yield Refused("no_replicator", where=q.flow, evidence=evidence, flow=q.flow)
 
 
 def _not_copied(q: PreconditionInput) -> Iterator[Refused]:
     if not (q.request.planned and q.scope.whole_flow):
         return  # named in the proposal and the report
     missing = q.survey.outside.not_copied
-    left = sorted(missing.keys() - set(q.request.leave_behind))
-    if left:
+    uncopied = sorted(missing.keys() - set(q.request.leave_behind))
+    if uncopied:
         yield Refused(
             "not_copied",
-            where=f"{q.flow}: {first_of(left)}",
-            evidence=f"{left[0]}: {missing[left[0]]}",
-            topics=counted(len(left), "topic"),
-            leave_behind=typed(*RunRequest(leave_behind=tuple(left)).options()),
+            where=f"{q.flow}: {first_of(uncopied)}",
+            evidence=f"{uncopied[0]}: {missing[uncopied[0]]}",
+            topics=counted(len(uncopied), "topic"),
+            leave_behind=typed(*RunRequest(leave_behind=tuple(uncopied)).options()),
         )
 
 

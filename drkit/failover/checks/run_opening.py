@@ -1,4 +1,4 @@
-"""What a run records when it begins: its term, above all known ones, and who decided, with the votes."""
+"""The opening of a run for the journal: its term, above all known ones, and who decided, with the votes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from drkit.detect.speakers import Speakers
 from drkit.detect.votes import Vote
 from drkit.errors import DrkitError
 from drkit.failover.core.context import Context
-from drkit.failover.journal.entries import JournalEntry
+from drkit.failover.journal.entries import JournalEntry, JournalHistory
 from drkit.failover.journal.topic import JournalTopic
-from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.raw import RawError
 from drkit.repoint import adapters, ask_all
 from drkit.status.facts import term_of
 
@@ -24,15 +24,18 @@ _CANNOT_BE_ASKED: Final = frozenset({"webhook", "command", "print"})
 
 
 def least_term(context: Context, folder: Path) -> int:
-    """Return a term above all known ones out of this journal, also in the files of `folder`."""
+    """Return a term above all known ones outside this journal; what does not answer is skipped.
+
+    :param folder: this machine's journals: the one on the target may have been deleted
+    """
     known = term_of(context.state.records)
-    asked = ask_all(adapters(context.settings.failover.repoint))
-    sent = max((a.endpoint.term for a in asked if a.endpoint is not None), default=0)
+    answers = ask_all(adapters(context.settings.failover.repoint))
+    sent = max((a.endpoint.term for a in answers if a.endpoint is not None), default=0)
     return 1 + max(known, _opposite(context), sent, _of_files(folder))
 
 
 def refused_later(context: Context) -> str:
-    """Return a sentence on receivers that may refuse this run's term after OPEN; empty: none known."""
+    """Return a sentence on receivers that may refuse this run's term after OPEN, or empty for none."""
     ways = sorted({w.kind for w in context.settings.failover.repoint} & _CANNOT_BE_ASKED)
     if context.term != 1 or not ways:
         return ""
@@ -60,39 +63,32 @@ def _opposite(context: Context) -> int:
         return 0
     topic = JournalTopic(source, context.flow.target, context.flow.source)
     try:
-        found: int = context.run(_read, topic, source)
+        history: JournalHistory = context.run(topic.read_existing)
     except (DrkitError, RawError):
         return 0
-    return found
-
-
-async def _read(topic: JournalTopic, _source: RawCluster) -> int:
-    if not await topic.exists():
-        return 0
-    await topic.read()
-    return topic.history.term
+    return history.term
 
 
 _OLD_MS: Final = 300_000
 """A vote older than this does not count for this failover."""
 
 
-def decided(context: Context, told: Mapping[str, Any]) -> dict[str, Any]:
+def decided(context: Context, decision: Mapping[str, Any]) -> dict[str, Any]:
     """Return the decision for the journal.
 
-    :param told: the decision of `drkit watch`, with votes and evidence; empty for a person's command: then
+    :param decision: the one of `drkit watch`, with votes and evidence; empty for a person's command: then
         the person decides, and the votes are the latest that the observers published
     :raises DrkitError: the observers' topic cannot be read
     """
-    if told:
-        return dict(told)
+    if decision:
+        return dict(decision)
     now = context.wall()
     notes = read_notes(context.target_admin(), context.flow, Speakers.of(context.settings))
-    found = [note.body for note in notes.all(Vote)]
+    votes = [note.body for note in notes.all(Vote)]
     return {
         "by": person(),
         "mode": "by hand",
-        "votes": [v.to_json() for v in found if now - v.at_ms < _OLD_MS],
+        "votes": [v.to_json() for v in votes if now - v.at_ms < _OLD_MS],
     }
 
 

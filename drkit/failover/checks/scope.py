@@ -60,7 +60,11 @@ class Chosen(NamedTuple):
 
 
 def choose(context: Context, groups: Sequence[str], topics: Sequence[str] = ()) -> Chosen:
-    """Return the scope of groups and source topics, or of all. Raises ConfigError: unknown or none."""
+    """Return the scope of some groups and topics, or of all that the flow copies if none is named.
+
+    :param topics: source topics, also those that no group reads
+    :raises ConfigError: a group or topic is unknown, or there is nothing to move
+    """
     positions, origin = positions_of(context, context.source())
     promoted = promoted_of(context.state.records)
     return chosen(Basis(context.flow, copied_of(context), promoted, positions, origin), groups, topics)
@@ -73,13 +77,13 @@ def chosen(basis: Basis, groups: Sequence[str], topics: Sequence[str] = ()) -> C
     """
     _refuse_unknown(basis, groups, topics)
     copied, positions = basis.copied, basis.positions
-    named = {at.topic for g in groups for at in positions[g]} | set(topics)
+    named = {tp.topic for g in groups for tp in positions[g]} | set(topics)
     asked = named & copied.keys() if groups or topics else set(copied)
     if not asked:
         raise ConfigError("nothing_to_move", where=f"flow {basis.flow.name}", flow=basis.flow.name)
     left = asked - basis.promoted
     moving = left or asked
-    readers = sorted(g for g, p in positions.items() if any(at.topic in moving for at in p))
+    readers = sorted(g for g, p in positions.items() if any(tp.topic in moving for tp in p))
     scope = Scope({t: copied[t] for t in sorted(moving)}, tuple(readers), whole_flow=not (groups or topics))
     others = () if scope.whole_flow else tuple(g for g in readers if g not in groups)
     return Chosen(scope, tuple(groups), tuple(topics), others, tuple(sorted(asked - moving)))

@@ -1,4 +1,4 @@
-"""What this machine knows of a silent primary, as facts for the table of reasons.
+"""Facts about a silent primary for the table of reasons, as this machine knows them.
 
 Votes count by the rules of `drkit watch`: fresh, not from the future, read from the topics on the target and
 on the third cluster. This process's own view counts if there are fewer observers than configured.
@@ -47,7 +47,7 @@ def facts_of(
 
     :param notes: the newest notes of observers, fence agents and people on the target
     :param unready: why the target cannot take over
-    :param unprotected: what the target has not wholly
+    :param unprotected: topics of which the target does not have every record
     """
     paused = (notes.pause,) if notes.pause else ()
     rpo = context.settings.failover.rpo_seconds

@@ -56,8 +56,8 @@ def unready_topics(context: Context, partitions: Iterable[PartitionStatus]) -> l
     admin = context.target_admin()
     topics = describe_topics(admin, names)
     configs = topic_configs(admin, topics)
-    found = list(_reasons(names, topics, configs, partitions))
-    return found[:_ENOUGH]
+    reasons = list(_reasons(names, topics, configs, partitions))
+    return reasons[:_ENOUGH]
 
 
 def _reasons(
@@ -76,10 +76,10 @@ def _reasons(
                 yield f"{name}-{number} has no leader on the target"
             elif len(p.in_sync) < min(needed, len(p.replicas)):
                 yield f"{name}-{number} has {len(p.in_sync)} replicas in sync on the target, needs {needed}"
-    for seen in partitions:
-        copy = topics.get(seen.target_topic)
-        if copy is not None and seen.partition not in copy.leaders:
-            yield f"{seen.target_topic} has no partition {seen.partition} on the target, the source has"
+    for status in partitions:
+        copy = topics.get(status.target_topic)
+        if copy is not None and status.partition not in copy.leaders:
+            yield f"{status.target_topic} has no partition {status.partition} on the target, the source has"
 
 
 _NO_PARTITION: Final = "the target has no such partition"
@@ -90,9 +90,9 @@ class ClusterIdentity(NamedTuple):
 
     alias: str
     id: str | None
-    """The current cluster id; None: the cluster does not answer."""
+    """The current cluster id, or None if the cluster does not answer."""
     expected: str | None
-    """The cluster id when the flow last ran; None: it never ran."""
+    """The cluster id when the flow last ran, or None if it never ran."""
 
 
 @dataclass(frozen=True)
@@ -103,13 +103,13 @@ class Survey:
     source: ClusterIdentity
     target: ClusterIdentity
     source_error: str
-    """Why the source does not answer; empty when it does."""
+    """The reason why the source does not answer, or empty if it does."""
     partitions: tuple[PartitionStatus, ...]
     positions: Positions
     """Committed offsets of the scope's groups in its topics."""
     positions_from: str
     positions_age_seconds: float | None
-    """Age of the committed offsets; None: unknown."""
+    """Age of the committed offsets, or None if unknown."""
     target_groups: dict[str, TargetGroup]
     facts: FailoverFacts
     """Facts for the table of reasons, with the loss."""
@@ -119,16 +119,15 @@ class Survey:
     outside: OutOfScope
     reach: tuple[Reach, ...]
     begun_by_turn: frozenset[str] = frozenset()
-    """Topics of the target whose copying began with a turn: positions there continue the earlier ones."""
-
+    """Topics of the target whose copying began with a failback: positions there continue the earlier ones."""
     hanging: Mapping[str, int] = field(default_factory=dict)
     """Transactional ids that hang at brokers of the target, since it was fenced by size as a primary."""
     written: Mapping[TopicPartition, str] = field(default_factory=dict)
-    """Partitions of the target to which another client wrote since a turn, and where."""
+    """Partitions of the target to which another client wrote since a failback → offset and producer."""
     home_acls: HomeAcls = NOT_COMPARED
-    """What clients may do on the side to which they return, and not where they are now."""
+    """ACLs of the side to which clients return that the side where they are now does not have."""
     unreplayed: tuple[Unreplayed, ...] = ()
-    """What a return has left to append to the source; asked for a switchover alone."""
+    """Records that a failback still has to append to the source; read for a switchover only."""
 
     @property
     def risk(self) -> Risk:
@@ -143,7 +142,7 @@ class Survey:
             "target": self.target._asdict(),
             "source_error": self.source_error,
             "partitions": [asdict(p) for p in self.partitions],
-            "positions": {g: {str(at): s.offset for at, s in p.items()} for g, p in self.positions.items()},
+            "positions": {g: {str(tp): s.offset for tp, s in p.items()} for g, p in self.positions.items()},
             "positions_from": self.positions_from,
             "positions_age_seconds": self.positions_age_seconds,
             "target_groups": {g: [t.state, list(t.members)] for g, t in self.target_groups.items()},
@@ -157,7 +156,7 @@ class Survey:
 
 
 def survey(context: Context) -> Survey:
-    """Return the survey of a run's scope. Raises DrkitError: the target's answer or state is unreadable."""
+    """Return the survey of a run's scope. Raises DrkitError: target silent, or its state unreadable."""
     context.state.load()
     with unanswered_as("target_unreachable", context.flow.target):
         # If the source goes away meanwhile, the survey is repeated with the target alone.
@@ -175,8 +174,8 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
     # All groups while the source is silent: then only the flow's checkpoints name the remaining groups.
     positions, origin = positions_of(context, source, scope.groups if source is not None else None)
     outside = look_outside(context, source, positions)
-    mine = {
-        g: {at: s for at, s in p.items() if at.topic in scope.topics}
+    in_scope = {
+        g: {tp: s for tp, s in p.items() if tp.topic in scope.topics}
         for g, p in positions.items()
         if g in scope.groups
     }
@@ -190,7 +189,7 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
         ClusterIdentity(flow.target, target_id, ids.target if ids is not None else None),
         source_error="" if source is not None else context.source_error or "it does not answer",
         partitions=tuple(partitions),
-        positions=mine,
+        positions=in_scope,
         positions_from=origin,
         positions_age_seconds=checkpoints_age(state.records, now) if source is None else 0.0,
         target_groups=targets,
@@ -212,7 +211,7 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
 def positions_of(
     context: Context, source: RawCluster | None, groups: Collection[str] | None = None
 ) -> tuple[Positions, str]:
-    """Return committed offsets of the flow's groups (None: all) in copied topics, and their origin."""
+    """Return committed offsets of `groups` (None: all of the flow) in copied topics, and their origin."""
     flow, known = context.flow, context.known
     if source is not None:
         return context.run(committed_on_source, source, flow, known, groups), FROM_SOURCE
@@ -220,14 +219,8 @@ def positions_of(
     log = context.kept.checkpoints_of(context.target_settings, flow)
     topic = context.run(metadata, context.target, [log.name])[log.name]
     log.read(topic.topic_id if topic.leaders else None)
-    found = checkpointed(log.of(groups), flow, known, by_marks)
-    return {group: of_group for group, of_group in found.items() if group not in log.gone}, FROM_CHECKPOINTS
-
-
-# -- the clusters ------------------------------------------------------------------------------------
-
-
-# -- the copy ----------------------------------------------------------------------------------------
+    positions = checkpointed(log.of(groups), flow, known, by_marks)
+    return {group: p for group, p in positions.items() if group not in log.gone}, FROM_CHECKPOINTS
 
 
 def _partitions(
@@ -235,15 +228,15 @@ def _partitions(
 ) -> list[PartitionStatus]:
     names = {t: known[0] for t, known in context.known.topics.items() if t in context.scope.topics}
     ends, records = _waiting(context, set(names), places, source)
-    gone = {at.topic: p for at, p in places.items() if at.partition < 0}
-    known = {at for at in places if at.partition >= 0} | {at for at in ends if at.topic in names}
+    gone = {tp.topic: p for tp, p in places.items() if tp.partition < 0}
+    known = {tp for tp in places if tp.partition >= 0} | {tp for tp in ends if tp.topic in names}
     nowhere = CopyPosition(None, None, reason=_NO_PARTITION)
     return [
         status_of(
-            now, at, names[at.topic], gone.get(at.topic) or places.get(at) or nowhere,
-            ends.get(at), records.get(at),
+            now, tp, names[tp.topic], gone.get(tp.topic) or places.get(tp) or nowhere,
+            ends.get(tp), records.get(tp),
         )
-        for at in sorted(known)
+        for tp in sorted(known)
     ]  # fmt: skip
 
 
@@ -255,18 +248,18 @@ def _waiting(
 ) -> tuple[dict[TopicPartition, Ends], dict[TopicPartition, UncopiedRecords]]:
     """Return the source's current or last recorded ends, and the records that are not copied."""
     if source is None:
-        noted = {at: e for at, e in noted_ends(context.state.records).items() if at.topic in names}
+        noted = {tp: e for tp, e in noted_ends(context.state.records).items() if tp.topic in names}
         missing = {g.at: g.end - g.start for g in gaps_of(places, noted)}
-        return noted, {at: UncopiedRecords(n, None, None, exact=False) for at, n in missing.items()}
+        return noted, {tp: UncopiedRecords(n, None, None, exact=False) for tp, n in missing.items()}
     topics = context.run(metadata, source, sorted(names))
-    same = {n for n in names if topics[n].topic_id == context.known.topics[n][1]}
+    known = context.known
+    same = {n for n in names if topics[n].topic_id == known.topics[n][1]}
     ends: dict[TopicPartition, Ends] = context.run(ends_of, source, topics, sorted(same))
-    left_out = context.known.left_out
-    ends = with_held(ends, context.run(held_back, source, topics, ends, left_out))
+    ends = with_held(ends, context.run(held_back, source, topics, ends, known.left_out))
     gaps = gaps_of(places, ends)
     if not gaps:
         return ends, {}
-    return ends, context.run(waiting, source, topics, gaps, left_out)
+    return ends, context.run(waiting, source, topics, gaps, known.left_out)
 
 
 def _risk(context: Context, partitions: list[PartitionStatus], source: RawCluster | None) -> Risk:

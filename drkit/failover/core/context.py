@@ -1,4 +1,4 @@
-"""What the steps of a failover share: the clusters, the scope, the journal, the clocks."""
+"""The context of the steps of a failover: the clusters, the scope, the journal, the clocks."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ REMEMBERED_SECONDS: Final = 60.0
 """A silent source is not asked again for this time: each try on one that hangs takes a second."""
 
 _ONE_BROKER_SECONDS: Final = 20.0
-"""How long a request is repeated while the old primary answers other requests: longer than a broker's
+"""Time for which a request is repeated while the old primary answers others: longer than a broker's
 session (9 s) and the leader election after it."""
 _AGAIN_SECONDS: Final = 0.5
 
 
 class Scope(NamedTuple):
-    """What a run moves: shown, confirmed, and fixed when the run begins."""
+    """The topics and groups that a run moves: shown, confirmed, and fixed when the run begins."""
 
     topics: dict[str, str]
     """Name on the source → name on the target."""
@@ -68,7 +68,7 @@ class StopAsked(Exception):
 
 
 class JournalView(Protocol):
-    """What steps may read from the journal and write to it."""
+    """The part of the journal that steps may read and write."""
 
     found: dict[StepName, dict[str, Any]]
     """Evidence of steps that the journal does not have yet: they are being proven, or only rehearsed."""
@@ -114,7 +114,7 @@ class Context:
     tell: Callable[[StepProgress], None]
     """Live progress; never needed for the outcome."""
     decision: Mapping[str, Any] = field(default_factory=dict)
-    """Who decided, by which votes and evidence (from `drkit watch`, or the person's command)."""
+    """The decision, with its votes and evidence (from `drkit watch`, or the person's command)."""
     named_topics: tuple[str, ...] = ()
     """The topics named by the command that began the run, or none for all topics."""
     until_export: bool = False
@@ -124,7 +124,7 @@ class Context:
     clock: Seconds = monotonic
     wall: Millis = field(default_factory=steady)
     source_error: str = ""
-    """Why the old primary did not answer at the last try; empty when it did, or was not tried."""
+    """The reason why the old primary did not answer at the last try, or empty if it did or was not tried."""
     source_refuses: bool = False
     """Whether the old primary refuses this machine, or its names do not resolve: no proof that it is gone."""
     kept: ReadCache = field(default_factory=ReadCache)
@@ -140,26 +140,26 @@ class Context:
         return self.loop.run(coroutine, *args)
 
     def pause(self, seconds: float) -> None:
-        """Wait, and keep the lock on the run. Raises StopAsked: by a person; Refused: taken over."""
+        """Wait, and keep the lock on the run. Raises StopAsked: a person stops it; Refused: taken over."""
         if self.is_stopped():
             raise StopAsked
         self.loop.run(self.loop.sleep, seconds)
         self.journal.renew()
 
     def replicator(self, *, certain: bool = False) -> LeaseHolder | None:
-        """Return the holder of the flow's lease, by the loaded state; None: no holder.
+        """Return the holder of the flow's lease, by the loaded state, or None without one.
 
         :param certain: if the lease is old only by its machine's clock, wait some seconds for a renewal
         """
-        found = self.kept.lease.look(self.state.records, self.wall(), self.clock())
-        while certain and found is not None and found.alive and not self.kept.lease.is_renewed:
+        holder = self.kept.lease.look(self.state.records, self.wall(), self.clock())
+        while certain and holder is not None and holder.alive and not self.kept.lease.is_renewed:
             by_clock = replicator_of(self.state.records, self.wall())
             if by_clock is None or by_clock.alive:
                 break
             self.pause(_LEASE_PAUSE_SECONDS)
             self.state.load()
-            found = self.kept.lease.look(self.state.records, self.wall(), self.clock())
-        return found
+            holder = self.kept.lease.look(self.state.records, self.wall(), self.clock())
+        return holder
 
     @property
     def source_settings(self) -> ClusterSettings:
@@ -269,7 +269,7 @@ T = TypeVar("T")
 
 
 def asked(context: Context, question: Callable[[RawCluster | None], T]) -> T:
-    """Return the answer; `question` gets the old primary, or None when it is silent. Raises RawError."""
+    """Return the answer; `question` gets the old primary, or None. Raises RawError: the target is silent."""
     while True:
         source = context.source()
         try:

@@ -53,12 +53,12 @@ class RunState(StrEnum):
 
     @property
     def is_over(self) -> bool:
-        """Whether the run has ended and cannot continue."""
+        """Return whether the run has ended and cannot continue."""
         return self in {RunState.ABORTED, RunState.REFUSED, RunState.DONE}
 
 
 class Belief(StrEnum):
-    """What a step assumes about the clusters, and others can make false while the run continues."""
+    """An assumption of a step about the clusters, which others can make false while the run continues."""
 
     MINE = "this process owns the run"
     SOURCE = "the old primary is silent"
@@ -70,13 +70,13 @@ class Belief(StrEnum):
 
 
 class Ground(NamedTuple):
-    """Who can make a belief false, and when it is checked again."""
+    """A belief, the parties that can make it false, and the times of further checks."""
 
     belief: Belief
     changed_by: str
-    """Who can make it false."""
+    """The parties that can make it false."""
     looked_again: str
-    """When it is checked again, and what follows when it is false."""
+    """The times of further checks, and the consequence if it is false."""
 
 
 _B: Final = Belief
@@ -105,7 +105,7 @@ class StepRow(NamedTuple):
     step: StepName
     does: str
     repeatable: str
-    """Why the step may be run again after its process was killed anywhere in it."""
+    """The reason why the step may be run again after its process was killed anywhere in it."""
     changes: bool
     """Whether it changes anything but the journal; a refusal before the first such step ends the run."""
     abortable: bool
@@ -118,16 +118,16 @@ class StepRow(NamedTuple):
     until_effect: bool = False
     """Whether the step has changed nothing until the first of its effects begins."""
     abort_leaves: str = ""
-    """What an abort in it, or after it, does not undo; empty: it undoes everything, or is refused."""
+    """Effects that an abort in or after it does not undo, or empty if it undoes all or is refused."""
 
     @property
     def is_final(self) -> bool:
-        """Whether no earlier step is repeated once it has begun: not all of it can be undone."""
+        """Return whether no earlier step is repeated once it has begun: not all of it can be undone."""
         return not self.abortable or bool(self.abort_leaves)
 
     @property
     def is_finding(self) -> bool:
-        """Whether `--resume` repeats it, until the point of no return: it looks, or compares first."""
+        """Return whether `--resume` repeats it, until the point of no return: it looks, or compares first."""
         return not self.must_hold and self.step is not StepName.LOCK and not self.is_final
 
 
@@ -171,7 +171,7 @@ class Table:
 
     @cached_property
     def point_of_no_return(self) -> StepName:
-        """The first step that cannot be undone wholly."""
+        """The first step that cannot be undone completely."""
         return next(row.step for row in self.rows if row.is_final)
 
     @cached_property
@@ -185,7 +185,7 @@ class Table:
         return next(row.step for row in self.rows if row.changes)
 
     def is_before(self, step: StepName, other: StepName) -> bool:
-        """Whether a step comes before another."""
+        """Return whether a step comes before another."""
         return self.order.index(step) < self.order.index(other)
 
 
@@ -269,8 +269,3 @@ def following(step: StepName | None) -> StepName | None:
     """Return the step of a failover after one; the first step for None; None after the last."""
     at = -1 if step is None else ORDER.index(step)
     return ORDER[at + 1] if at + 1 < len(ORDER) else None
-
-
-def is_before(step: StepName, other: StepName) -> bool:
-    """Whether a step of a failover comes before another."""
-    return FAILOVER.is_before(step, other)

@@ -53,7 +53,7 @@ class ReadCache:
     _fences: FenceTopic | None = None
     lease: LeaseWatch = field(default_factory=LeaseWatch)
     until_end: ExitStack = field(default_factory=ExitStack)
-    """What is closed when the run ends: closing a client takes a moment in which nothing takes writes."""
+    """Clients to close when the run ends: closing one takes time in which neither side takes writes."""
     _reverse: StateTopic | None = None
     quiet: tuple[float, int] | None = None
     """When replication last made no progress while the source was silent, and the number of heartbeats that
@@ -84,7 +84,7 @@ class ReadCache:
     def reverse_of(
         self, opened: Callable[[], AbstractContextManager[StateTopic | None]]
     ) -> StateTopic | None:
-        """Return the state of the reverse flow, loaded when it was opened; None: it never ran.
+        """Return the state of the reverse flow, loaded when it was opened, or None if the flow never ran.
 
         :param opened: opens it
         """

@@ -1,4 +1,4 @@
-"""What a person, or `drkit watch`, asks a run to do, accepts by name, and decides in a failback. Pure."""
+"""The request of a person, or of `drkit watch`: options, accepted risks, decisions of a failback. Pure."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ class RunRequest(NamedTuple):
     repoint_others: bool = False
     """Send clients that stay to the target, too, where a repoint way reaches more than what moves."""
     clients_cut: str = ""
-    """How a person keeps clients off the side that becomes passive, where no ACL does it."""
+    """The means by which a person keeps clients off the side that becomes passive, where no ACL does it."""
     dispositions: Mapping[str, str] = _NOTHING_SAID
-    """Topic of the old primary, or ``*`` → what becomes of the records that only it has."""
+    """Topic of the old primary, or ``*`` → the disposition of the records that only it has."""
     methods: Mapping[str, str] = _NOTHING_SAID
-    """Topic, or ``*`` → how the old primary's log is brought in step."""
+    """Topic, or ``*`` → the method to reconcile the old primary's log."""
     same: str = ""
-    """What a record with equal content on the new primary is, in a replay: ``content`` or ``none``."""
+    """``content`` if a replay treats a record of equal content on the new primary as the same; ``none``."""
     reason: str = ""
-    """Why records are given up, or partitions emptied."""
+    """The reason to give up records, or to empty partitions."""
     export_to: str = ""
-    """Where the records that only the old primary has are written before anything is destroyed."""
+    """The folder of the export that keeps the old primary's own records before anything is destroyed."""
     export_format: str = ""
-    """Of the export; empty: Parquet."""
+    """The format of the export, or empty for Parquet."""
     new_primary: str = ""
     """The cluster id of another cluster that replaces the old primary."""
     evict_readers: bool = False
@@ -55,9 +55,9 @@ class RunRequest(NamedTuple):
     """Topics whose earliest records the old primary alone still has, and may lose; or of which the new
     primary has removed what clients wrote there first."""
     copy_limit: int = 0
-    """Bytes of emptied topics that only the new primary may have before the next one is emptied; 0: any."""
+    """Bytes of emptied topics that only the new primary may have before the next is emptied, or 0 for any."""
     acls_only_home: str = ""
-    """What becomes of ACLs that only the side has to which clients return: ``remove`` or ``keep``."""
+    """``remove`` or ``keep``, for ACLs that only the side has to which clients return."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the request as plain data, for the journal."""
@@ -132,7 +132,7 @@ _SHOWN: Final = 50
 
 
 class Disposition(StrEnum):
-    """What becomes of the records that only the old primary has."""
+    """The fate of records that only the old primary has."""
 
     DISCARD = "discard"
     """They remain in the export alone."""
@@ -143,7 +143,7 @@ class Disposition(StrEnum):
 
 
 class Method(StrEnum):
-    """How a partition's log on the old primary is brought in step with the new one."""
+    """The method to reconcile a partition's log on the old primary with the new one."""
 
     DELTA = "delta"
     """Its records stay, and what clients wrote since is copied after them."""
@@ -156,7 +156,7 @@ class Method(StrEnum):
 
     @property
     def empties(self) -> bool:
-        """Whether the partition is emptied."""
+        """Return whether the partition is emptied."""
         return self in {Method.REBUILD, Method.TRIM}
 
 
@@ -184,5 +184,5 @@ def choices_among(request: RunRequest, topics: Collection[str]) -> RunRequest:
 
 
 def choice_for(choices: Mapping[str, str], topic: str) -> str | None:
-    """What was chosen for a topic, by its name or for every topic; None: nothing."""
+    """Return the choice for a topic, by its name or for every topic, or None without one."""
     return choices.get(topic, choices.get(EVERY_TOPIC))

@@ -32,14 +32,14 @@ class Reverse(NamedTuple):
 
 
 def opposite_flow(settings: Settings, flow: FlowSettings) -> FlowSettings | None:
-    """Return the flow in the other direction between the same clusters; None: none is configured."""
+    """Return the flow in the other direction between the same clusters, or None if not configured."""
     return next((f for f in settings.flows if f.has_opposite_in([flow])), None)
 
 
 def required_opposite(settings: Settings, flow: FlowSettings) -> FlowSettings:
-    """Return the flow in the other direction. Raises ConfigError: none is configured."""
-    if (found := opposite_flow(settings, flow)) is not None:
-        return found
+    """Return the flow in the other direction. Raises ConfigError: it is not configured."""
+    if (opposite := opposite_flow(settings, flow)) is not None:
+        return opposite
     raise ConfigError(
         "no_reverse_flow",
         where="[[flows]]",
@@ -50,7 +50,7 @@ def required_opposite(settings: Settings, flow: FlowSettings) -> FlowSettings:
 
 
 def reverse_flow(context: Context) -> FlowSettings:
-    """Return the flow from the new primary to the old one. Raises ConfigError: there is none."""
+    """Return the flow from the new primary to the old one. Raises ConfigError: it is not configured."""
     return required_opposite(context.settings, context.flow)
 
 
@@ -68,8 +68,8 @@ def reverse(context: Context) -> Iterator[Reverse]:
 def reverse_state(context: Context) -> FlowState:
     """Return the reverse flow's state on the old primary; empty where it never ran. Raises DrkitError."""
     name, cluster = state_topic(context.flow.target), Cluster.connect(context.source_settings)
-    found = newest_values(cluster, [name], verified=True).get(name, NewestValues())
-    return FlowState.of(found, f"{name} on {context.flow.source}", found.refused)
+    values = newest_values(cluster, [name], verified=True).get(name, NewestValues())
+    return FlowState.of(values, f"{name} on {context.flow.source}", values.refused)
 
 
 @contextmanager
@@ -95,8 +95,8 @@ def unreplayed_on_source(context: Context) -> list[Unreplayed]:
     """Return what a failback has left to append to a flow's source, in the scope. Raises DrkitError."""
     state = reverse_state(context)
     known = state.all(GenerationRecord)
-    mine = {t for t, copy in known.items() if copy.target in context.scope.topics}
-    return unreplayed(state, mine)
+    topics = {t for t, copy in known.items() if copy.target in context.scope.topics}
+    return unreplayed(state, topics)
 
 
 def not_replayed(flow: str, found: Sequence[Unreplayed]) -> Refused:

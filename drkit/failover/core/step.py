@@ -25,7 +25,7 @@ class StepEffect(NamedTuple):
 
 @dataclass(frozen=True)
 class StepResult:
-    """What a step did or found; journalled.
+    """The effects and findings of a step, for the journal.
 
     :param evidence: plain JSON data, for later steps (`Context.result`), a resumed run and the report
     :param notes: sentences for people, in the report under the step's name
@@ -78,10 +78,10 @@ class Announced(Protocol):
     """A step that is announced on a cluster before it begins: what refuses then has changed nothing."""
 
     def announce(self, context: Context, *, begun: bool) -> None:
-        """Announce the step, or refuse; repeatable. `begun`: in an earlier process. Raises Refused."""
+        """Announce the step; repeatable. `begun`: it began in an earlier process. Raises Refused."""
 
     def refuse_aborted(self, context: Context) -> None:
-        """Refuse a run that was aborted where the step is announced."""
+        """Refuse a run that was aborted where the step is announced. Raises Refused."""
 
 
 class FenceEvidence(TypedDict):
@@ -92,7 +92,7 @@ class FenceEvidence(TypedDict):
     how: str
     """``acl``, ``max.message.bytes``, ``stopped`` (a hook of the site) or ``debt``: the fence is pending."""
     debt: str
-    """Why the fence is pending until the first contact; empty when it is proven."""
+    """The reason why the fence is pending until the first contact, or empty if it is proven."""
     details: NotRequired[Any]
 
 

@@ -1,4 +1,4 @@
-"""Which of the two fences a cluster gets: by what the settings name, and what its authorizer shows.
+"""The choice between the two fences of a cluster, by the settings and its authorizer.
 
 An authorizer that hides its ACLs is not the same as none: which fence a return needs is unknown then. Only
 what cannot wait for a person is fenced by size, and only where the settings leave the choice to drkit.
@@ -29,17 +29,17 @@ AUTO: Final = "auto"
 
 
 class Wish(NamedTuple):
-    """How a fence is to be chosen."""
+    """The rules for the choice of a fence."""
 
     means: str
-    """As ``means`` in [failover.fence]."""
+    """The value of ``means`` in [failover.fence]."""
     canary: Mapping[str, str]
-    """Client properties of the ordinary producer that proves the fence; empty: drkit's own."""
+    """Client properties of the ordinary producer that proves the fence, or empty for drkit's own."""
     guesses: bool = True
     """Whether "auto" may take the size where the ACLs are hidden: at night a fence that drkit cannot copy
     through is worth more than none. "acl" never does: a person has chosen it."""
     again: str = ""
-    """What a person types after a refusal."""
+    """The command to suggest after a refusal."""
 
 
 def choose(
@@ -52,26 +52,26 @@ def choose(
     :raises Refused: the canary can prove nothing; or the ACLs are hidden, and it may not be guessed
     :raises DrkitError: the cluster does not answer
     """
-    wanted, hidden = wish.means, ""
+    means, hidden = wish.means, ""
     try:
         rights = canary_rights(settings, state, wish.canary)
     except NotAuthorized:
-        if wanted == ACL or (wanted == AUTO and not wish.guesses):
+        if means == ACL or (means == AUTO and not wish.guesses):
             raise hidden_acls(settings, wish.again) from None
         rights, hidden = None, f"drkit may not list the ACLs of {settings.alias}"
     passes = rights is not None and worth_of(settings, wish.canary, topics, rights) is Worth.PASSES
-    if wanted == AUTO:
+    if means == AUTO:
         if hidden:
             return SizeFence(settings, state, hidden)
-        wanted = SIZE
+        means = SIZE
         if rights is not None and not passes:
             bare = bare_topics(topics, list_acls(settings).acls)
-            wanted = ACL if not bare or is_open(Cluster.connect(settings)) is not None else SIZE
-    return by_name(wanted, settings, state, spare_own=bool(wish.canary))
+            means = ACL if not bare or is_open(Cluster.connect(settings)) is not None else SIZE
+    return by_name(means, settings, state, spare_own=bool(wish.canary))
 
 
 def canary_rights(settings: ClusterSettings, state: StateTopic, canary: Mapping[str, str]) -> Rights | None:
-    """Return what an authorizer decides by; None: there is none. Raises NotAuthorized: ACLs are hidden."""
+    """Return the input of an authorizer, or None without one. Raises NotAuthorized: it hides its ACLs."""
     try:
         existing = list_acls(settings).acls - recorded_acls(state)
     except NoAuthorizer:

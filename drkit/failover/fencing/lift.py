@@ -40,7 +40,7 @@ def taken_away(context: Context) -> list[str]:
 
     Not those of a run that was aborted at the source: that abort has lifted them, and clients write there.
 
-    :raises DrkitError: the source does not tell
+    :raises DrkitError: the source does not answer, or hides its ACLs
     """
     roles = context.state.records.readable(RoleRecord).items()
     promoted = {topic: role.run_id for topic, role in roles if role.is_promoted}
@@ -50,7 +50,7 @@ def taken_away(context: Context) -> list[str]:
 
 
 def forget_replaced(context: Context, topics: Collection[str]) -> None:
-    """Take ACLs that are gone off the record, of topics that are fenced otherwise. Raises DrkitError."""
+    """Drop the record of missing ACLs, of topics that have another fence. Raises DrkitError."""
     recorded = recorded_acls(context.state)
     if not any(a.name in topics for a in recorded):
         return
@@ -99,31 +99,28 @@ _READS: Final = frozenset({AclOperation.READ, AclOperation.DESCRIBE, AclOperatio
 
 
 def guards(context: Context) -> frozenset[Acl]:
-    """The ACLs on record that keep clients off the target topics of the scope, of the kinds of a fence."""
-    known = context.state.get(GuardAclsRecord)
-    if known is None:
-        return frozenset()
+    """Return the recorded ACLs, of the kinds of a fence, that keep clients off the scope's target topics."""
+    acls = recorded_acls(context.state, GuardAclsRecord)
     topics, own = set(context.scope.topics.values()), own_principals(context.target_settings)
-    return frozenset(a for a in known.acls if a.name in topics and _is_of_a_fence(a, own))
+    return frozenset(a for a in acls if a.name in topics and _is_of_a_fence(a, own))
 
 
 def lift_guard(context: Context) -> int:
-    """Delete these ACLs and their record; return how many; repeatable. Raises Failed or DrkitError."""
-    found = guards(context)
-    if not found:
+    """Delete these ACLs and their record; return their number; repeatable. Raises Failed or DrkitError."""
+    acls = guards(context)
+    if not acls:
         return 0
-    refused = delete_acls(context.target_settings, sorted(found))
+    refused = delete_acls(context.target_settings, sorted(acls))
     if refused:
         evidence = first_of(f"{acl}: {error.evidence}" for acl, error in refused.items())
         raise Failed("target_guard_not_lifted", where=context.flow.target, evidence=evidence)
-    known = context.state.get(GuardAclsRecord)
-    left = known.acls - found if known is not None else frozenset()
-    put_or_delete(context.state, GuardAclsRecord(left), needed=bool(left))
-    return len(found)
+    remaining = recorded_acls(context.state, GuardAclsRecord) - acls
+    put_or_delete(context.state, GuardAclsRecord(remaining), needed=bool(remaining))
+    return len(acls)
 
 
 def _is_of_a_fence(acl: Acl, own: frozenset[str]) -> bool:
-    """Whether a fence can have made it, whatever the record says: others may be able to write there."""
+    """Return whether a fence may have created it; the record alone is no proof: others may write there."""
     if acl.resource is not ResourceKind.TOPIC or acl.pattern is not PatternKind.LITERAL:
         return False
     if acl.denies:

@@ -69,9 +69,9 @@ def bare_topics(topics: Iterable[str], existing: Collection[Acl]) -> list[str]:
 def may_write(
     topic: str, existing: Collection[Acl], principals: Collection[str], *, is_open: bool | None
 ) -> bool | None:
-    """Whether some ACL lets one of these principals write; DENYs, which fences consist of, are ignored.
+    """Return whether an ACL lets one of these principals write, ignoring DENYs, of which fences consist.
 
-    :param is_open: whether a topic without ACLs is open to all principals; None: unknown
+    :param is_open: whether a topic without ACLs is open to all principals, or None if unknown
     :returns: None for a topic without ACLs if `is_open` is unknown
     """
     of_topic = _on(topic, existing)
@@ -108,16 +108,16 @@ _SHOWN: Final = 5
 Details = Mapping[str, Any]
 
 
-def recorded_acls(state: StateTopic) -> frozenset[Acl]:
-    """Return the ACLs of fences, from the flow's state."""
-    found = state.get(FenceAclsRecord)
-    return found.acls if found is not None else frozenset()
+def recorded_acls(state: StateTopic, kind: type[FenceAclsRecord] = FenceAclsRecord) -> frozenset[Acl]:
+    """Return the ACLs of fences, or of another kind of record, from the flow's state."""
+    record = state.get(kind)
+    return record.acls if record is not None else frozenset()
 
 
 def recorded_sizes(state: StateTopic) -> dict[str, str | None]:
     """Return the topics fenced by size with their previous values, from the flow's state."""
-    found = state.get(FenceSizesRecord)
-    return dict(found.topics) if found is not None else {}
+    record = state.get(FenceSizesRecord)
+    return dict(record.topics) if record is not None else {}
 
 
 class FenceMethod(Protocol):
@@ -127,7 +127,7 @@ class FenceMethod(Protocol):
     holds_markers: bool
     """Whether the fence also blocks transaction markers."""
     stands_in: str
-    """Why it stands in for a fence by ACL that could not be chosen; empty: it does not."""
+    """The reason why it replaces a fence by ACL that could not be chosen, or empty if it does not."""
 
     def details(self, topics: Collection[str]) -> dict[str, Any]:
         """Return what :meth:`apply` would create now, as plain data, enough to remove it."""
@@ -165,28 +165,28 @@ class AclFence(FenceMethod):
                 alias=self._settings.alias,
             )
         own = own_principals(self._settings)
-        wanted = fence_acls(topics, others, is_open=bool(found), own=own, spare_own=self._spare)
-        if self._spare and wanted:
-            self._refuse_own(wanted, own)
+        acls = fence_acls(topics, others, is_open=bool(found), own=own, spare_own=self._spare)
+        if self._spare and acls:
+            self._refuse_own(acls, own)
         # Existing ACLs belong to someone else and must remain when the fence is removed.
-        wanted -= others
-        return {"acls": to_json(wanted | {a for a in recorded if a.name in topics})}
+        acls -= others
+        return {"acls": to_json(acls | {a for a in recorded if a.name in topics})}
 
-    def _refuse_own(self, wanted: Collection[Acl], own: Collection[str]) -> None:
+    def _refuse_own(self, acls: Collection[Acl], own: Collection[str]) -> None:
         """Refuse a DENY on drkit: it wins over every ALLOW, so drkit could not copy back."""
         alias = self._settings.alias
         if not own:
             evidence = "no own_principal is set, and the client's properties do not tell it"
             raise Refused("acl_fence_principal_unknown", where=alias, evidence=evidence, alias=alias)
-        if found := refusing_own(wanted, own):
+        if found := refusing_own(acls, own):
             raise Refused(
                 "acl_fence_refuses_drkit", where=alias, evidence=", ".join(str(a) for a in found[:_SHOWN])
             )
 
     def apply(self, details: Details) -> None:
-        wanted = from_json(details["acls"])
-        self._record(recorded_acls(self._state) | wanted)
-        _judge(self._settings, create_acls(self._settings, sorted(wanted)), "put up")
+        acls = from_json(details["acls"])
+        self._record(recorded_acls(self._state) | acls)
+        _judge(self._settings, create_acls(self._settings, sorted(acls)), "put up")
 
     def remove(self, details: Details) -> None:
         gone = from_json(details["acls"])

@@ -46,7 +46,7 @@ class Resolved:
 
     def see(self, found: Found, known: Mapping[int, Owner]) -> None:
         """Add open transactions."""
-        for at, opened in sorted(found.items()):
+        for tp, opened in sorted(found.items()):
             for one in opened:
                 owner = known.get(one.producer_id)
                 seen = self.seen.setdefault(
@@ -57,8 +57,8 @@ class Resolved:
                         "ended": _BY_ITSELF,
                     },
                 )
-                if str(at) not in seen["partitions"]:
-                    seen["partitions"].append(str(at))
+                if str(tp) not in seen["partitions"]:
+                    seen["partitions"].append(str(tp))
 
     def to_json(self) -> dict[str, Any]:
         """Return the outcome as plain data, for the journal."""
@@ -78,7 +78,7 @@ class Resolved:
         return sorted(v["transactional_id"] for v in self.seen.values() if v.get("marked"))
 
     def notes(self) -> list[str]:
-        """What a person has to know."""
+        """Return the facts that a person needs, as sentences."""
         found = [f"{self.aborted} open transactions were aborted"] if self.aborted else []
         if self.marked:
             found.append(
@@ -114,7 +114,7 @@ class TransactionResolver:
         self._clock = clock
         self._owners: dict[int, Owner] = {}
         self._silent = ""
-        """Why the coordinator of a transaction may be known later; empty: all have answered."""
+        """The reason why the coordinator of a transaction may be known later, or empty if all answered."""
         self.resolved = Resolved()
 
     def beforehand(self) -> None:
@@ -130,7 +130,11 @@ class TransactionResolver:
             self._wait_seconds = 0.0
 
     def run(self) -> Resolved:
-        """Wait, then abort, until no transaction is open. Raises Refused: one is, and is held; RawError."""
+        """Wait, then abort, until no transaction is open; return the outcome.
+
+        :raises Refused: some are open, and the settings say to hold then
+        :raises RawError: the cluster stopped answering
+        """
         wait = self._wait_seconds
         for _ in range(_ROUNDS):
             found = self._gone(wait)
@@ -139,14 +143,14 @@ class TransactionResolver:
             self._refuse(found)
             self._suspended()
             wait = 0.0
-        self.resolved.left = [str(at) for at in sorted(self._open())]
+        self.resolved.left = [str(tp) for tp in sorted(self._open())]
         return self.resolved
 
     def _open(self) -> Found:
         found: Found = self._cluster.loop.run(open_on, self._cluster, self._topics)
         if found:
-            asked = self._cluster.loop.run(all_owners, self._cluster, _producers(found))
-            self._owners, self._silent = asked.owners, asked.silent
+            answers = self._cluster.loop.run(all_owners, self._cluster, _producers(found))
+            self._owners, self._silent = answers.owners, answers.silent
             self.resolved.see(found, self._owners)
         return found
 
@@ -170,12 +174,12 @@ class TransactionResolver:
 
     def _refuse(self, found: Found) -> None:
         waiting = {
-            at: left for at, o in sorted(found.items())
-            if (left := [one for one in o if not self._is_decided(one.producer_id)])
+            tp: undecided for tp, o in sorted(found.items())
+            if (undecided := [one for one in o if not self._is_decided(one.producer_id)])
         }  # fmt: skip
         if self._aborts or not waiting:
             return
-        evidence = ", ".join(f"{at} by {self._name(left[0])}" for at, left in waiting.items())
+        evidence = ", ".join(f"{tp} by {self._name(undecided[0])}" for tp, undecided in waiting.items())
         raise Refused("open_transactions", where=self._cluster.alias, evidence=evidence, count=len(waiting))
 
     def _name(self, opened: OpenProducer) -> str:
@@ -211,7 +215,7 @@ class TransactionResolver:
         for producer, places in sorted(_by_producer(found).items()):
             known, owner = self.resolved.seen[producer], self._owners.get(producer)
             if owner is None and self._silent:
-                # It may have decided to commit, and told the producer so.
+                # It may have decided to commit, and acknowledged that to the producer.
                 known["ended"] = f"{_NOT_ABORTED}: {self._silent}"
             elif owner is None:
                 self._mark(producer, places, commits=False)
@@ -231,8 +235,8 @@ class TransactionResolver:
         self, producer: int, places: list[tuple[TopicPartition, OpenProducer]], *, commits: bool
     ) -> None:
         """End a transaction without its coordinator (KIP-664), in the epoch of its records."""
-        for at, one in places:
-            marker = Marker(producer, one.state.epoch, max(0, one.state.coordinator_epoch), (at,), commits)
+        for tp, one in places:
+            marker = Marker(producer, one.state.epoch, max(0, one.state.coordinator_epoch), (tp,), commits)
             self._cluster.loop.run(write_markers, self._cluster, one.node, [marker])
 
 
@@ -242,12 +246,12 @@ def _producers(found: Found) -> set[int]:
 
 def _each(found: Found) -> set[tuple[TopicPartition, int, int]]:
     """Return single transactions: a producer's next transaction begins at another offset."""
-    return {(at, one.producer_id, one.state.open_since) for at, some in found.items() for one in some}
+    return {(tp, one.producer_id, one.state.open_since) for tp, some in found.items() for one in some}
 
 
 def _by_producer(found: Found) -> dict[int, list[tuple[TopicPartition, OpenProducer]]]:
     out: dict[int, list[tuple[TopicPartition, OpenProducer]]] = {}
-    for at, opened in found.items():
+    for tp, opened in found.items():
         for one in opened:
-            out.setdefault(one.producer_id, []).append((at, one))
+            out.setdefault(one.producer_id, []).append((tp, one))
     return out

@@ -69,7 +69,11 @@ async def fence(
     clock: Callable[[], float] = monotonic,
     on_round: Callable[[FenceProgress], None] = lambda _: None,
 ) -> FenceProgress:
-    """Fence, or only prove, until every partition proves it or the deadline. Raises NotAuthorized."""
+    """Fence until every partition proves it, or the deadline passes; return the progress.
+
+    :param effects: False: only prove
+    :raises NotAuthorized: drkit may not write markers
+    """
     progress = FenceProgress(set(), dict.fromkeys(writers, "not asked yet"))
     while True:
         await _round(cluster, writers, progress, effects=effects)
@@ -82,7 +86,7 @@ async def fence(
 async def _round(cluster: RawCluster, writers: Writers, progress: FenceProgress, *, effects: bool) -> None:
     missing = progress.waiting
     try:
-        topics = await metadata(cluster, sorted({at.topic for at in missing}))
+        topics = await metadata(cluster, sorted({tp.topic for tp in missing}))
     except RawError as error:
         progress.waiting = dict.fromkeys(missing, f"no answer ({type(error).__name__})")
         return
@@ -90,14 +94,14 @@ async def _round(cluster: RawCluster, writers: Writers, progress: FenceProgress,
         cluster,
         topics,
         missing,
-        lambda node, some: _node(cluster, topics, node, {at: writers[at] for at in some}, effects=effects),
+        lambda node, some: _node(cluster, topics, node, {tp: writers[tp] for tp in some}, effects=effects),
     )
-    for at in list(missing):
-        if reason := answers.get(at, "it has no leader"):
-            missing[at] = reason
+    for tp in list(missing):
+        if reason := answers.get(tp, "it has no leader"):
+            missing[tp] = reason
         else:
-            missing.pop(at)
-            progress.proven.add(at)
+            missing.pop(tp)
+            progress.proven.add(tp)
 
 
 async def _node(
@@ -109,23 +113,24 @@ async def _node(
         if effects and behind:
             await _mark(cluster, node, behind)
             behind = await _behind(cluster, node, writers)
-        found = {at: f"producer {w.producer_id} is not fenced" for w, some in behind.items() for at in some}
-        found |= await _sing(cluster, node, topics, {at: w for at, w in writers.items() if at not in found})
+        reasons = {tp: f"producer {w.producer_id} is not fenced" for w, some in behind.items() for tp in some}
+        fenced = {tp: w for tp, w in writers.items() if tp not in reasons}
+        reasons |= await _send_canaries(cluster, node, topics, fenced)
     except RawError as error:
         return dict.fromkeys(writers, f"broker {node} does not answer ({type(error).__name__})")
-    return found
+    return reasons
 
 
 async def _behind(cluster: RawCluster, node: int, writers: Writers) -> _Behind:
-    found: _Behind = {}
-    for at, (error, producers) in (await describe_producers(cluster, node, writers)).items():
-        for writer in writers[at]:
+    behind: _Behind = {}
+    for tp, (error, producers) in (await describe_producers(cluster, node, writers)).items():
+        for writer in writers[tp]:
             state = producers.get(writer.producer_id)
             if error or state is None or state.epoch < writer.epoch:
                 coordinator = max(0, state.coordinator_epoch) if state is not None else 0
                 key = UnfencedWriter(writer.producer_id, writer.epoch, coordinator)
-                found.setdefault(key, []).append(at)
-    return found
+                behind.setdefault(key, []).append(tp)
+    return behind
 
 
 async def _mark(cluster: RawCluster, node: int, behind: _Behind) -> None:
@@ -136,34 +141,34 @@ async def _mark(cluster: RawCluster, node: int, behind: _Behind) -> None:
         raise NotAuthorized("not_authorized_to_fence", where=cluster.alias, evidence=evidence)
 
 
-async def _sing(
+async def _send_canaries(
     cluster: RawCluster, node: int, topics: Topics, writers: Writers
 ) -> dict[TopicPartition, str]:
     """Send a batch of each old epoch; return why the fence is not proven, empty when all are refused.
 
     One request holds the batches of all partitions, so there are as many as a partition has writers.
     """
-    found = dict.fromkeys(writers, "")
+    reasons = dict.fromkeys(writers, "")
     for number in range(max(map(len, writers.values()), default=0)):
         # Of epoch 0 there is no older one.
-        sung = {
-            at: own[number]
-            for at, own in writers.items()
-            if len(own) > number and own[number].epoch >= 1 and not found[at]
+        canaries = {
+            tp: own[number]
+            for tp, own in writers.items()
+            if len(own) > number and own[number].epoch >= 1 and not reasons[tp]
         }
-        if not sung:
+        if not canaries:
             continue
         appends = [
-            Append(at.topic, topics[at.topic].topic_id, at.partition, _older(w)) for at, w in sung.items()
+            Append(tp.topic, topics[tp.topic].topic_id, tp.partition, _older(w)) for tp, w in canaries.items()
         ]
         codes = await produced(cluster, node, appends, timeout_ms=_TIMEOUT_MS)
-        for at, writer in sung.items():
-            code = codes.get(at)
+        for tp, writer in canaries.items():
+            code = codes.get(tp)
             if code is None:
-                found[at] = "no answer"
+                reasons[tp] = "no answer"
             elif code not in FENCED:
-                found[at] = f"the canary of producer {writer.producer_id} was answered {error_name(code)}"
-    return found
+                reasons[tp] = f"the canary of producer {writer.producer_id} was answered {error_name(code)}"
+    return reasons
 
 
 def _older(writer: Writer) -> bytearray:

@@ -24,7 +24,7 @@ from drkit.errors import ClusterUnreachable, DrkitError, Refused
 from drkit.failover.fencing.methods import may_write
 from drkit.kafka import codes
 from drkit.kafka.codes import LEADER_MOVES, MESSAGE_TOO_LARGE, TOPIC_AUTHORIZATION_FAILED
-from drkit.kafka.raw import EventLoop, RawCluster, RawError, connections
+from drkit.kafka.raw import RawCluster, RawError, connections
 from drkit.kafka.requests import ALL, Append, metadata, produced
 from drkit.model import TopicPartition
 from drkit.topology.acls import Acl
@@ -35,22 +35,23 @@ _COUNT_AT: Final = 57
 """Byte offset of the record count in a batch's header."""
 _UNCOMPRESSED: Final = 0
 _TIMEOUT_MS: Final = 10_000
-_AGAIN: Final = codes.LEADER_MOVES | {-1}
+_NO_ANSWER: Final = -1
+_AGAIN: Final = LEADER_MOVES | {_NO_ANSWER}
 """Codes after which a partition is asked again: a leader change, or no answer."""
 
 
 async def write_codes(
     cluster: RawCluster, topics: Iterable[str], acks: int = ALL
 ) -> dict[TopicPartition, int]:
-    """Return each partition leader's error code (−1: no answer); with acks=1 lagging replicas are fine."""
+    """Return each leader's error code, −1 without an answer; with `acks` 1 lagging replicas are no error."""
     out: dict[TopicPartition, int] = {}
-    wanted = sorted(topics)
+    names = sorted(topics)
     for _ in range(2):
-        found = await metadata(cluster, wanted)
+        described = await metadata(cluster, names)
         by_node: dict[int, list[Append]] = {}
-        for name, topic in found.items():
+        for name, topic in described.items():
             for number, leader in topic.leaders.items():
-                if out.get(TopicPartition(name, number), -1) in _AGAIN:
+                if out.get(TopicPartition(name, number), _NO_ANSWER) in _AGAIN:
                     append = Append(name, topic.topic_id, number, _impossible())
                     by_node.setdefault(leader.node, []).append(append)
         for codes_of_node in await cluster.loop.together(partial(_ask, cluster, acks), by_node.items()):
@@ -60,9 +61,9 @@ async def write_codes(
     return out
 
 
-async def _ask(cluster: RawCluster, acks: int, asked: tuple[int, list[Append]]) -> dict[TopicPartition, int]:
-    node, appends = asked
-    silent = {TopicPartition(a.topic, a.partition): -1 for a in appends}
+async def _ask(cluster: RawCluster, acks: int, batch: tuple[int, list[Append]]) -> dict[TopicPartition, int]:
+    node, appends = batch
+    silent = {TopicPartition(a.topic, a.partition): _NO_ANSWER for a in appends}
     if node < 0:
         return silent
     try:
@@ -84,7 +85,7 @@ def _impossible() -> bytearray:
 
 def code_name(code: int) -> str:
     """Return Kafka's name of an error code."""
-    return "no answer" if code == -1 else codes.error_name(code)
+    return "no answer" if code == _NO_ANSWER else codes.error_name(code)
 
 
 _REFUSED: Final = frozenset({MESSAGE_TOO_LARGE, TOPIC_AUTHORIZATION_FAILED})
@@ -96,7 +97,6 @@ _LEADER: Final = 1
 """acks: with all of them a leader that lacks replicas in sync refuses before it comes to a fence by size."""
 _PAUSE_SECONDS: Final = 0.05
 _CONNECT_MS: Final = 5000
-_NO_ANSWER: Final = -1
 
 
 class Proof(NamedTuple):
@@ -109,16 +109,16 @@ class Proof(NamedTuple):
     open: dict[TopicPartition, str]
     """Partitions that would take a record, or did not answer."""
     silent: frozenset[TopicPartition] = frozenset()
-    """Those of `open` that did not answer, or whose leader moves."""
+    """Partitions of `open` that did not answer, or whose leader moves."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether no partition takes anything."""
+        """Return whether no partition takes anything."""
         return not self.open
 
     @property
     def is_unknown(self) -> bool:
-        """Whether partitions did not answer, and none that did would take a record."""
+        """Return whether partitions did not answer, and none that did would take a record."""
         return bool(self.open) and self.open.keys() <= self.silent
 
     @property
@@ -128,7 +128,7 @@ class Proof(NamedTuple):
 
     @property
     def in_words(self) -> str:
-        """What the cluster does in the open partitions. One that is silent is not said to take writes."""
+        """The state of the open partitions, in words. A silent one counts as unknown, not as writable."""
         if self.is_unknown:
             return f"does not answer in {counted(len(self.open), 'partition')}"
         return f"still takes writes in {counted(len(self.taking), 'partition')}"
@@ -136,11 +136,11 @@ class Proof(NamedTuple):
     @property
     def places(self) -> str:
         """The open partitions, in words."""
-        return first_of(f"{at}: {why}" for at, why in sorted(self.open.items()))
+        return first_of(f"{tp}: {why}" for tp, why in sorted(self.open.items()))
 
 
 class Worth(Enum):
-    """What the refusals of a canary are worth."""
+    """The value of a canary's refusals as a proof."""
 
     PROOF = "proof"
     """The canary may write without a fence, and ACLs apply to it."""
@@ -151,14 +151,14 @@ class Worth(Enum):
 
 
 class Rights(NamedTuple):
-    """What a cluster's authorizer decides by."""
+    """The input of a cluster's authorizer."""
 
     acls: Collection[Acl]
     """The cluster's ACLs, without those of fences."""
     principals: Collection[str]
-    """The canary's principals on the cluster; empty: unknown."""
+    """The canary's principals on the cluster, or none if unknown."""
     is_open: bool | None
-    """Whether a topic without ACLs is open to all principals; None: unknown."""
+    """Whether a topic without ACLs is open to all principals, or None if unknown."""
 
 
 def worth(codes: Mapping[TopicPartition, int], rights: Rights) -> Worth:
@@ -167,11 +167,11 @@ def worth(codes: Mapping[TopicPartition, int], rights: Rights) -> Worth:
         return Worth.PROOF  # the canary's principal is unknown
     given = {
         topic: may_write(topic, rights.acls, rights.principals, is_open=rights.is_open)
-        for topic in {at.topic for at in codes}
+        for topic in {tp.topic for tp in codes}
     }
-    if any(code in _LET_IN and given[at.topic] is False for at, code in codes.items()):
+    if any(code in _LET_IN and given[tp.topic] is False for tp, code in codes.items()):
         return Worth.PASSES
-    shut_out = all(given[at.topic] is False for at in codes)
+    shut_out = all(given[tp.topic] is False for tp in codes)
     return Worth.NOTHING if shut_out and TOPIC_AUTHORIZATION_FAILED in codes.values() else Worth.PROOF
 
 
@@ -180,7 +180,7 @@ def worth_of(
 ) -> Worth:
     """Ask every partition once; return what the canary's refusals are worth.
 
-    :param canary: client properties of an ordinary producer; empty: drkit's own
+    :param canary: client properties of an ordinary producer, or empty for drkit's own
     :raises Refused: the refusals are worth nothing
     :raises DrkitError: the canary cannot connect at all
     """
@@ -190,12 +190,12 @@ def worth_of(
             codes: dict[TopicPartition, int] = cluster.loop.run(_codes, cluster, topics)
         except RawError:
             return Worth.PROOF  # no answer yet; the proof asks again and reports
-    found = worth(codes, rights)
-    if found is Worth.NOTHING:
+    value = worth(codes, rights)
+    if value is Worth.NOTHING:
         who = ", ".join(sorted(rights.principals))
-        evidence = f"no ACL gives WRITE on any of {len({at.topic for at in codes})} topics to {who}"
+        evidence = f"no ACL gives WRITE on any of {len({tp.topic for tp in codes})} topics to {who}"
         raise Refused("canary_not_authorized", where=settings.alias, evidence=evidence, who=who)
-    return found
+    return value
 
 
 def prove(
@@ -208,7 +208,7 @@ def prove(
 ) -> Proof:
     """Ask every partition until all refuse or `seconds` have passed; return the last result. Appends nothing.
 
-    :param canary: client properties of an ordinary producer; empty: drkit's own
+    :param canary: client properties of an ordinary producer, or empty for drkit's own
     :param refusals: the answers that count as refused
     :raises DrkitError: the canary cannot connect at all
     """
@@ -217,26 +217,27 @@ def prove(
         loop.run(cluster.connect, _CONNECT_MS)
         deadline = clock() + seconds
         while True:
-            found = _asked(loop, cluster, topics, refusals)
-            if found.is_whole or clock() >= deadline:
-                return found
+            proof = _prove_once(cluster, topics, refusals)
+            if proof.is_whole or clock() >= deadline:
+                return proof
             loop.run(loop.sleep, _PAUSE_SECONDS)
 
 
-def _asked(loop: EventLoop, cluster: RawCluster, topics: Collection[str], refusals: Collection[int]) -> Proof:
+def _prove_once(cluster: RawCluster, topics: Collection[str], refusals: Collection[int]) -> Proof:
+    loop = cluster.loop
     try:
         codes: dict[TopicPartition, int] = loop.run(_codes, cluster, topics)
-        silent = [at for at, code in codes.items() if code == _NO_ANSWER]
-        known = loop.run(metadata, cluster, sorted({at.topic for at in silent})) if silent else {}
+        silent = [tp for tp, code in codes.items() if code == _NO_ANSWER]
+        known = loop.run(metadata, cluster, sorted({tp.topic for tp in silent})) if silent else {}
     except RawError as error:
         whole = {TopicPartition(t, -1): type(error).__name__ for t in topics}
         return Proof({}, (), whole, frozenset(whole))
     alone = tuple(
-        sorted(at for at in silent if at.topic in known and known[at.topic].leaders[at.partition].node < 0)
+        sorted(tp for tp in silent if tp.topic in known and known[tp.topic].leaders[tp.partition].node < 0)
     )
-    refused = {at: code_name(code) for at, code in codes.items() if code in refusals}
-    rest = {at: code_name(c) for at, c in codes.items() if at not in refused and at not in alone}
-    unknown = frozenset(at for at in rest if codes[at] == _NO_ANSWER or codes[at] in LEADER_MOVES)
+    refused = {tp: code_name(code) for tp, code in codes.items() if code in refusals}
+    rest = {tp: code_name(c) for tp, c in codes.items() if tp not in refused and tp not in alone}
+    unknown = frozenset(tp for tp in rest if codes[tp] == _NO_ANSWER or codes[tp] in LEADER_MOVES)
     return Proof(refused, alone, rest, unknown)
 
 
@@ -258,7 +259,7 @@ def unproven(proof: Proof, where: str, then: str) -> DrkitError:
 async def _codes(cluster: RawCluster, topics: Collection[str]) -> dict[TopicPartition, int]:
     """Return each leader's error code; a topic hidden from the canary has one code, for partition −1."""
     codes = await write_codes(cluster, topics, _LEADER)
-    unseen = set(topics) - {at.topic for at in codes}
+    unseen = set(topics) - {tp.topic for tp in codes}
     known = await metadata(cluster, sorted(unseen)) if unseen else {}
     return codes | {
         TopicPartition(name, -1): TOPIC_AUTHORIZATION_FAILED
@@ -268,7 +269,7 @@ async def _codes(cluster: RawCluster, topics: Collection[str]) -> dict[TopicPart
 
 
 def canary_name(settings: ClusterSettings, canary: Mapping[str, str]) -> str:
-    """Return the canary's name, for people."""
+    """Return the canary's name, to be printed."""
     return canary.get("sasl.username") or (
         "a producer of its own" if canary else f"drkit on {settings.alias}"
     )

@@ -1,7 +1,7 @@
 """The record of a planned run's fence on the source: written before the fence, marked before OPEN.
 
 Where the target dies with its journal, only the source has a record of what to lift, and whether that is
-safe. A run that is not planned keeps no record: its source may die, and then no record on it could say that
+safe. A run that is not planned keeps no record: its source may die, and then no record on it could show that
 the target opens.
 """
 
@@ -34,7 +34,7 @@ class AbortedAtSource(Refused):
 
 
 def planned_record(context: Context) -> list[StepEffect]:
-    """Return what a dry run says of the record."""
+    """Return the planned effect for a dry run."""
     if not context.request.planned:
         return []
     return [
@@ -55,35 +55,35 @@ def write_down(context: Context, method: str, details: dict[str, Any]) -> None:
         entry = topic.entry(
             FenceMark.RAISED, context.run_id, context.term, topics=names, method=method, **details
         )
-        found = topic.append(entry).records[context.run_id]
-    _refuse(context, found)
+        record = topic.append(entry).records[context.run_id]
+    _refuse(context, record)
 
 
 def keep_earlier(context: Context) -> None:
-    """Take over into the flow's state what earlier runs' fences replaced. Raises DrkitError: planned only."""
-    wanted, planned = set(context.scope.topics), context.request.planned
+    """Take over into the flow's state what earlier fences replaced. Raises DrkitError: planned runs only."""
+    fenced, planned = set(context.scope.topics), context.request.planned
     with suppress(*() if planned else (DrkitError,)):
         topic = _topic(context)
-        earlier = [r for r in topic.read().open if r.run_id != context.run_id and r.topics & wanted]
-        for found in earlier:
-            _keep(context, found.without(tuple(found.topics - wanted)))
-        if earlier and not planned:  # a planned run's own record says the same
-            names, run_id = sorted(wanted), context.run_id or ANY_RUN
+        earlier = [r for r in topic.read().open if r.run_id != context.run_id and r.topics & fenced]
+        for record in earlier:
+            _keep(context, record.without(tuple(record.topics - fenced)))
+        if earlier and not planned:  # a planned run has its own record of it
+            names, run_id = sorted(fenced), context.run_id or ANY_RUN
             topic.append(topic.entry(FenceMark.TAKEN, run_id, context.term, topics=names))
 
 
-def _keep(context: Context, found: FenceRecord) -> None:
-    """Enter those parts of a fence that are still in effect and not in the flow's state."""
+def _keep(context: Context, record: FenceRecord) -> None:
+    """Record the parts of a fence that are still in effect and not in the flow's state."""
     state, settings = context.state, context.source_settings
-    known, sizes = recorded_sizes(state), found.own_sizes
+    known, sizes = recorded_sizes(state), record.own_sizes
     existing = topic_configs(Cluster.connect(settings), sizes) if sizes else {}
     fenced = {t for t, c in existing.items() if c[MAX_MESSAGE_BYTES].value == NOTHING_PASSES}
     if missing := {t: v for t, v in sizes.items() if t in fenced and t not in known}:
         state.put(FenceSizesRecord({**known, **missing}))
     acls = recorded_acls(state)
-    left = found.own_acls - acls
+    missing_acls = record.own_acls - acls
     with suppress(NoAuthorizer):
-        if left and (standing := left & list_acls(settings).acls):
+        if missing_acls and (standing := missing_acls & list_acls(settings).acls):
             state.put(FenceAclsRecord(acls | standing))
 
 
@@ -103,22 +103,22 @@ def mark_opening(context: Context, *, begun: bool) -> None:
         raise Refused("source_record_unwritable", where=context.flow.source, evidence=evidence)
     try:
         topic = _topic(context)
-        found = topic.read().records.get(context.run_id)
-        if found is None:
+        record = topic.read().records.get(context.run_id)
+        if record is None:
             return  # its topic was deleted: no abort can go by it
-        if found.mark is FenceMark.RAISED:
+        if record.mark is FenceMark.RAISED:
             entry = topic.entry(FenceMark.OPENING, context.run_id, context.term)
-            found = topic.append(entry).records[context.run_id]
-        _refuse(context, found)
+            record = topic.append(entry).records[context.run_id]
+        _refuse(context, record)
     except DrkitError as error:
         if not begun or isinstance(error, AbortedAtSource):
             raise
 
 
 def mark_opened(context: Context) -> str:
-    """Mark on the source that the target is open; return why that failed, empty: it did not.
+    """Mark on the source that the target is open; return the error, or empty if it succeeded.
 
-    The mark before OPEN says enough to be safe, so a source that is silent by now does not matter.
+    The mark before OPEN is enough for safety, so a source that is silent by now does not matter.
     """
     if not _has_record(context):
         return ""
@@ -126,8 +126,8 @@ def mark_opened(context: Context) -> str:
         return context.source_error
     topic = _topic(context)
     try:
-        found = topic.read().records.get(context.run_id)
-        if found is not None and found.mark is FenceMark.OPENING:
+        record = topic.read().records.get(context.run_id)
+        if record is not None and record.mark is FenceMark.OPENING:
             topic.append(topic.entry(FenceMark.OPENED, context.run_id, context.term))
     except DrkitError as error:
         return error.in_short
@@ -143,30 +143,30 @@ def note_lifted(context: Context, topics: Collection[str]) -> None:
         records = topic.read().records.values()
     except NotAuthorized:
         return  # then no planned run could write one
-    standing = {t for found in records for t in found.topics}
-    if lifted := sorted(standing & set(topics)):
+    recorded = {t for record in records for t in record.topics}
+    if lifted := sorted(recorded & set(topics)):
         topic.append(topic.entry(FenceMark.LIFTED, ANY_RUN, context.term, topics=lifted))
 
 
 def refuse_aborted(context: Context) -> None:
     """Refuse to continue a run that was aborted at the source while its target was away.
 
-    A source that does not tell is asked again before OPEN.
+    A source that does not answer is asked again before OPEN.
 
     :raises AbortedAtSource: it was
     """
     if not _has_record(context) or context.source() is None:
         return
-    found = None
+    record = None
     with suppress(DrkitError):
-        found = _topic(context).read().records.get(context.run_id)
-    if found is not None:
-        _refuse(context, found)
+        record = _topic(context).read().records.get(context.run_id)
+    if record is not None:
+        _refuse(context, record)
 
 
 def aborted_runs(context: Context) -> frozenset[str]:
-    """Return the runs that were aborted at the source while the target was away. Raises DrkitError."""
-    return frozenset(run_id for run_id, found in _topic(context).read().records.items() if found.is_aborted)
+    """Return the runs aborted at the source, the target away: clients may write there. Raises DrkitError."""
+    return frozenset(run_id for run_id, record in _topic(context).read().records.items() if record.is_aborted)
 
 
 def overrule_abort(context: Context, reason: str) -> None:
@@ -174,8 +174,8 @@ def overrule_abort(context: Context, reason: str) -> None:
     if not _has_record(context) or context.source() is None:
         return
     topic = _topic(context)
-    found = topic.read().records.get(context.run_id)
-    if found is not None and found.is_aborted:
+    record = topic.read().records.get(context.run_id)
+    if record is not None and record.is_aborted:
         topic.append(topic.entry(FenceMark.RAISED, context.run_id, context.term, why=reason))
 
 
@@ -184,18 +184,18 @@ def _topic(context: Context) -> FenceTopic:
 
 
 def _has_record(context: Context) -> bool:
-    """Whether the run has written a record; one of an older drkit has none."""
+    """Return whether the run has written a record; one of an older drkit has none."""
     return context.request.planned and RECORD in context.effects(StepName.FENCE)
 
 
-def _refuse(context: Context, found: FenceRecord) -> None:
-    if not found.is_aborted:
+def _refuse(context: Context, record: FenceRecord) -> None:
+    if not record.is_aborted:
         return
-    why = f': "{found.why}"' if found.why else ""
+    topics, reason = first_of(sorted(record.topics)), f': "{record.why}"' if record.why else ""
     raise AbortedAtSource(
         "aborted_at_source",
-        where=f"run {found.run_id}, {context.flow.source}",
-        evidence=f"the abort{why} lifted the fence of {first_of(sorted(found.topics))}: clients write there"
-        if found.lifted
-        else f"the abort{why} was begun there: clients may write to the old primary",
+        where=f"run {record.run_id}, {context.flow.source}",
+        evidence=f"the abort{reason} lifted the fence of {topics}: clients write there"
+        if record.lifted
+        else f"the abort{reason} was begun there: clients may write to the old primary",
     )

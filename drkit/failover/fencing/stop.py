@@ -24,12 +24,12 @@ _PAUSE_SECONDS: Final = 0.2
 
 
 def has_stop(settings: FenceSettings) -> bool:
-    """Whether a stop hook is configured."""
+    """Return whether a stop hook is configured."""
     return bool(settings.stop_command or settings.stop_webhook)
 
 
 def stop_site(settings: FenceSettings, document: dict[str, Any]) -> str:
-    """Call the site's hook to stop the primary; return which one. Raises DrkitError: the hook failed."""
+    """Call the site's hook to stop the primary; return its name. Raises DrkitError: the hook failed."""
     body = json.dumps(document, indent=2) + "\n"
     if settings.stop_command:
         variables = {"DRKIT_CLUSTER": str(document["cluster"]), "DRKIT_RUN": str(document["run_id"])}
@@ -62,10 +62,10 @@ def _posted(settings: FenceSettings, body: bytes) -> str:
 def still_there(
     settings: ClusterSettings, loop: EventLoop, seconds: float, clock: Seconds = monotonic
 ) -> list[ProbeFinding]:
-    """Return servers that accept connections after `seconds`. Raises ConfigError: certificates unreadable."""
+    """Return the servers, also suspended ones, that accept connections. Raises ConfigError: certificates."""
     deadline = clock() + seconds
     while True:
-        left = [f for f in probe_servers(settings, REACH_SECONDS) if f.kind not in _CLOSED]
-        if not left or clock() >= deadline:
-            return left
+        reachable = [f for f in probe_servers(settings, REACH_SECONDS) if f.kind not in _CLOSED]
+        if not reachable or clock() >= deadline:
+            return reachable
         loop.run(loop.sleep, _PAUSE_SECONDS)

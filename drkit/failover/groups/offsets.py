@@ -37,9 +37,9 @@ class TargetGroup(NamedTuple):
     def own_work(self, source: str, topics: Collection[str]) -> list[TopicPartition]:
         """Return the partitions of these target topics in which the group committed by itself."""
         return sorted(
-            at
-            for at, s in self.stored.items()
-            if at.topic in topics and (s.mark is None or s.mark.source != source)
+            tp
+            for tp, s in self.stored.items()
+            if tp.topic in topics and (s.mark is None or s.mark.source != source)
         )
 
 
@@ -55,28 +55,28 @@ async def committed_in(
 ) -> Positions:
     """Return the committed offsets in some topics of a cluster, of the groups that a flow translates.
 
-    :param groups: the only groups to ask about, all of them consumer groups; None: all groups
+    :param groups: the only groups to ask about, all of them consumer groups, or None for all groups
     :raises DrkitError: the cluster refuses the offsets of some group
     :raises RawError: the cluster stopped answering
     """
-    asked = Groups(cluster)
+    client = Groups(cluster)
     if groups is None:
-        groups = [g for g, x in (await asked.listed()).items() if is_consumer(x)]
+        groups = [g for g, x in (await client.listed()).items() if is_consumer(x)]
     names = sorted(filter(flow.group_filter.accepts, groups))
     out: Positions = {}
-    for group, answer in (await asked.committed(names)).items():
+    for group, answer in (await client.committed(names)).items():
         if answer.value is None:
             raise failure(answer.error, f"read the offsets of the group {group}", cluster.alias)
-        offsets = {at: StoredOffset(*c) for at, c in answer.value.items() if at.topic in topics}
+        offsets = {tp: StoredOffset(*c) for tp, c in answer.value.items() if tp.topic in topics}
         if offsets:
             out[group] = offsets
     return out
 
 
 def checkpoints_age(state: FlowState, now_ms: int) -> float | None:
-    """Return the seconds since a round of checkpoints last ended well; None: unknown.
+    """Return the seconds since a round of checkpoints last succeeded, or None if unknown.
 
-    A round that failed may have written nothing of some groups, so its time says nothing.
+    A round that failed may have written nothing for some groups, so its time does not count.
     """
     last = state.get(CheckpointsRecord)
     return last.age_seconds(now_ms) if last is not None else None
@@ -89,10 +89,10 @@ def checkpointed(
     names, accepted = known.upstream, flow.group_filter.accepts
     out: Positions = {g: dict(p) for g, p in marks.items() if accepted(g)}
     for group in filter(accepted, checkpoints):
-        for at, seen in checkpoints[group].items():
-            if at.topic in names:
-                place = TopicPartition(names[at.topic], at.partition)
-                out.setdefault(group, {})[place] = StoredOffset(seen.upstream)
+        for tp, checkpoint in checkpoints[group].items():
+            if tp.topic in names:
+                source_tp = TopicPartition(names[tp.topic], tp.partition)
+                out.setdefault(group, {})[source_tp] = StoredOffset(checkpoint.upstream)
     return out
 
 
@@ -100,25 +100,25 @@ async def marked(
     target: RawCluster, flow: FlowSettings, known: CopiedTopics, groups: Collection[str] | None = None
 ) -> Positions:
     """Return source offsets by the marks in the committed offsets of groups (None: all) on the target."""
-    asked, names = Groups(target), known.upstream
+    client, names = Groups(target), known.upstream
     if groups is None:
-        groups = await asked.listed()
-    wanted = sorted(filter(flow.group_filter.accepts, groups))
+        groups = await client.listed()
+    accepted = sorted(filter(flow.group_filter.accepts, groups))
     out: Positions = {}
-    for group, answer in (await asked.committed(wanted)).items():
-        for at, offset in (answer.value or {}).items():
+    for group, answer in (await client.committed(accepted)).items():
+        for tp, offset in (answer.value or {}).items():
             mark = OffsetMark.of(offset.metadata)
-            if mark is not None and mark.source == flow.source and at.topic in names:
-                place = TopicPartition(names[at.topic], at.partition)
-                out.setdefault(group, {})[place] = StoredOffset(mark.upstream)
+            if mark is not None and mark.source == flow.source and tp.topic in names:
+                source_tp = TopicPartition(names[tp.topic], tp.partition)
+                out.setdefault(group, {})[source_tp] = StoredOffset(mark.upstream)
     return out
 
 
 async def on_target(target: RawCluster, groups: Iterable[str]) -> dict[str, TargetGroup]:
     """Return state, members and offsets of groups on the target. Raises DrkitError: it refuses."""
     names = list(groups)
-    asked = Groups(target)
-    described, committed = await asked.describe(names), await asked.committed(names)
+    client = Groups(target)
+    described, committed = await client.describe(names), await client.committed(names)
     out = {}
     for group in names:
         state, offsets = described[group], committed[group]
@@ -135,17 +135,17 @@ async def on_target(target: RawCluster, groups: Iterable[str]) -> dict[str, Targ
 
 def stored_of(offsets: Offsets) -> dict[TopicPartition, StoredOffset]:
     """Return offsets in the form that the guard uses."""
-    return {at: StoredOffset(*c) for at, c in offsets.items()}
+    return {tp: StoredOffset(*c) for tp, c in offsets.items()}
 
 
 def positions_to_json(positions: Mapping[str, Mapping[TopicPartition, StoredOffset]]) -> dict[str, Any]:
     """Return positions as plain data, for the journal."""
-    return {g: {str(at): [s.offset, s.metadata] for at, s in p.items()} for g, p in positions.items()}
+    return {g: {str(tp): [s.offset, s.metadata] for tp, s in p.items()} for g, p in positions.items()}
 
 
 def positions_from_json(raw: Mapping[str, Mapping[str, Any]]) -> Positions:
     """Return positions from the journal's data."""
-    return {g: {partition_of(at): StoredOffset(*s) for at, s in p.items()} for g, p in raw.items()}
+    return {g: {partition_of(tp): StoredOffset(*s) for tp, s in p.items()} for g, p in raw.items()}
 
 
 def partition_of(text: str) -> TopicPartition:
@@ -161,45 +161,45 @@ Writes = dict[str, dict[TopicPartition, StoredOffset]]
 async def write(cluster: RawCluster, writes: Writes) -> dict[str, dict[TopicPartition, str]]:
     """Write and read back; return the offsets that were not stored, with the reason."""
     groups = Groups(cluster)
-    wanted = {g: {at: Committed(*s) for at, s in p.items()} for g, p in writes.items()}
-    answers = await groups.alter(wanted)
-    stored = await groups.committed(wanted)
+    commits = {g: {tp: Committed(*s) for tp, s in p.items()} for g, p in writes.items()}
+    answers = await groups.alter(commits)
+    stored = await groups.committed(commits)
     failed: dict[str, dict[TopicPartition, str]] = {}
-    for group, offsets in wanted.items():
-        codes, kept = answers[group].value or {}, stored[group].value or {}
-        for at, offset in offsets.items():
-            if code := codes.get(at, answers[group].error):
-                failed.setdefault(group, {})[at] = f"Kafka error code {code}"
-            elif kept.get(at) != offset:
-                failed.setdefault(group, {})[at] = f"read back: {kept.get(at)}"
+    for group, offsets in commits.items():
+        codes, read_back = answers[group].value or {}, stored[group].value or {}
+        for tp, offset in offsets.items():
+            if code := codes.get(tp, answers[group].error):
+                failed.setdefault(group, {})[tp] = f"Kafka error code {code}"
+            elif read_back.get(tp) != offset:
+                failed.setdefault(group, {})[tp] = f"read back: {read_back.get(tp)}"
     return failed
 
 
 async def restore(
     cluster: RawCluster, source: str, before: Mapping[str, Mapping[str, list[Any] | None]]
 ) -> int:
-    """Restore earlier offsets where drkit's, marked with `source`, are still stored; return how many."""
+    """Restore earlier offsets where drkit's, marked with `source`, are still stored; return their number."""
     groups = Groups(cluster)
     committed = await groups.committed(before)
-    back: dict[str, dict[TopicPartition, Committed]] = {}
+    restored: dict[str, dict[TopicPartition, Committed]] = {}
     number = 0
     for group, partitions in before.items():
         gone = []
         for text, value in partitions.items():
-            at = partition_of(text)
-            now = (committed[group].value or {}).get(at)
+            tp = partition_of(text)
+            now = (committed[group].value or {}).get(tp)
             mark = StoredOffset(*now).mark if now is not None else None
             if mark is None or mark.source != source:
                 continue  # the group has committed since
             if value is None:
-                gone.append(at)
+                gone.append(tp)
             else:
-                back.setdefault(group, {})[at] = Committed(*value)
+                restored.setdefault(group, {})[tp] = Committed(*value)
         if gone:
             await groups.delete_offsets(group, gone)
             number += len(gone)
-    await groups.alter(back)
-    return number + sum(map(len, back.values()))
+    await groups.alter(restored)
+    return number + sum(map(len, restored.values()))
 
 
 _SHOWN: Final = 5
@@ -212,9 +212,9 @@ def evict_members(
     groups: Iterable[str],
     command: object = FAILOVER.resume,
 ) -> None:
-    """Remove every member of some groups; `command` follows then. Raises Failed: not removed."""
-    found = context.run(on_target, cluster, list(groups))
-    full = {g: t.members for g, t in found.items() if t.members}
+    """Remove every member of some groups; live ones rejoin. `command`: after they stop. Raises Failed."""
+    described = context.run(on_target, cluster, list(groups))
+    full = {g: t.members for g, t in described.items() if t.members}
     if not full:
         return
     members: dict[str, Any] = {g: list(m) for g, m in full.items()}
@@ -222,5 +222,5 @@ def evict_members(
         failed: dict[str, str] = context.run(leave_groups, cluster, list(full))
         outcome["failed"] = failed
     if failed:
-        evidence = "; ".join(f"{g}: {why}" for g, why in sorted(failed.items())[:_SHOWN])
+        evidence = "; ".join(f"{g}: {reason}" for g, reason in sorted(failed.items())[:_SHOWN])
         raise Failed("members_not_removed", where=cluster.alias, evidence=evidence, command=command)

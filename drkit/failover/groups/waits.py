@@ -1,4 +1,4 @@
-"""What a switchover waits for in consumer groups: idle consumers, and offsets in open transactions.
+"""The waits of a switchover for consumer groups: idle consumers, and offsets in open transactions.
 
 Consumers on a fenced source are awaited until they reach its end, so that a switchover repeats nothing. A
 fence on topics does not end a transaction that only sent offsets (``sendOffsetsToTransaction``). It could
@@ -42,12 +42,12 @@ class Moving:
         self._clock = clock
         self._since: dict[str, tuple[int, float]] = {}
 
-    def of(self, left: Mapping[str, int]) -> list[str]:
-        """Return the groups in `left` whose distance changed within `STUCK_SECONDS`."""
+    def of(self, lags: Mapping[str, int]) -> list[str]:
+        """Return the groups in `lags` whose distance changed within `STUCK_SECONDS`."""
         now = self._clock()
         before = self._since
-        self._since = {g: (n, now) for g, n in left.items()}
-        self._since |= {g: known for g, known in before.items() if left.get(g) == known[0]}
+        self._since = {g: (n, now) for g, n in lags.items()}
+        self._since |= {g: known for g, known in before.items() if lags.get(g) == known[0]}
         return [group for group, (_, since) in self._since.items() if now < since + STUCK_SECONDS]
 
 
@@ -59,37 +59,37 @@ def wait_for_groups(context: Context, deadline: float) -> dict[str, str]:
         if source is None:
             return {}
         try:
-            left, members = _behind(context, source)
+            lags, members = _behind(context, source)
         except RawError as error:
             context.lose_source(error)
             continue
-        moves = moving.of(left)
+        moves = moving.of(lags)
         if not moves or context.clock() > deadline:
             return {
                 group: f"{counted(number, 'record')} before the fenced end,"
                 f" {counted(members[group], 'member')}"
-                for group, number in left.items()
+                for group, number in lags.items()
             }
         context.tell(StepProgress(StepName.DRAIN, f"{len(moves)} groups still read", {"first": min(moves)}))
         context.pause(_LAG_PAUSE_SECONDS)
 
 
 def _behind(context: Context, source: RawCluster) -> tuple[dict[str, int], dict[str, int]]:
-    places = scope_positions(context, source, final=True)
+    positions = scope_positions(context, source, final=True)
     # All groups: a group that began to commit after SNAPSHOT moves too.
     committed: Positions = context.run(committed_on_source, source, context.flow, context.known)
-    left: dict[str, int] = {}
+    lags: dict[str, int] = {}
     for group, partitions in committed.items():
-        for at, stored in partitions.items():
-            place = places.get(at)
-            if not isinstance(place, PartitionPosition):
+        for tp, stored in partitions.items():
+            position = positions.get(tp)
+            if not isinstance(position, PartitionPosition):
                 continue
-            found = place.forward(stored.offset)
-            if isinstance(found, Exact) and found.offset < place.copied_end:
-                left[group] = left.get(group, 0) + place.copied_end - found.offset
-    described: dict[str, Answered[GroupDescription]] = context.run(Groups(source).describe, left)
+            target = position.forward(stored.offset)
+            if isinstance(target, Exact) and target.offset < position.copied_end:
+                lags[group] = lags.get(group, 0) + position.copied_end - target.offset
+    described: dict[str, Answered[GroupDescription]] = context.run(Groups(source).describe, lags)
     members = {g: len(a.value.members) for g, a in described.items() if a.value is not None}
-    return {group: number for group, number in left.items() if members.get(group)}, members
+    return {group: number for group, number in lags.items() if members.get(group)}, members
 
 
 _OFFSETS: Final = "__consumer_offsets"
@@ -105,7 +105,7 @@ class Pending(NamedTuple):
     at: TopicPartition
     """The partition that stores its offsets."""
     producers: Mapping[int, Owner | None]
-    """Producers with open transactions there; None: drkit may not see the transactional id."""
+    """Producers with open transactions there, with None if drkit may not see the transactional id."""
 
     def __str__(self) -> str:
         named = (o.transactional_id if o else f"producer {i}" for i, o in sorted(self.producers.items()))
@@ -113,29 +113,33 @@ class Pending(NamedTuple):
 
 
 def settle(context: Context, source: RawCluster, groups: Iterable[str]) -> list[str]:
-    """Wait until no open transaction holds offsets of the groups; return notes. Raises Refused, RawError."""
+    """Wait until no open transaction holds offsets of the groups; return notes on aborted ones.
+
+    :raises Refused: some do, and the settings say to hold then, or the abort timed out
+    :raises RawError: the source stopped answering
+    """
     settings, names = context.settings.failover.fence, sorted(groups)
     deadline = context.clock() + settings.transaction_wait_seconds
-    found: list[Pending] = context.run(pending, source, names)
-    while found and context.clock() < deadline:
+    waiting: list[Pending] = context.run(pending, source, names)
+    while waiting and context.clock() < deadline:
         context.pause(_PAUSE_SECONDS)
-        found = context.run(pending, source, names)
-    if not found:
+        waiting = context.run(pending, source, names)
+    if not waiting:
         return []
-    notes = [f"{p}: its transaction, open with offsets of the group, was aborted" for p in found]
+    notes = [f"{p}: its transaction, open with offsets of the group, was aborted" for p in waiting]
     if settings.open_transactions == "abort":
-        for one in {o for p in found for o in p.producers.values() if o is not None and not o.is_decided}:
+        for one in {o for p in waiting for o in p.producers.values() if o is not None and not o.is_decided}:
             context.run(abort, source, one.transactional_id)
         deadline = context.clock() + _END_SECONDS
-        while found and context.clock() < deadline:
+        while waiting and context.clock() < deadline:
             context.pause(_PAUSE_SECONDS)
-            found = context.run(pending, source, names)
-    if found:
+            waiting = context.run(pending, source, names)
+    if waiting:
         raise Refused(
             "pending_offsets",
-            where=f"{context.flow.name}: {first_of(p.group for p in found)}",
-            evidence=first_of(found),
-            groups=counted(len(found), "group"),
+            where=f"{context.flow.name}: {first_of(p.group for p in waiting)}",
+            evidence=first_of(waiting),
+            groups=counted(len(waiting), "group"),
         )
     return notes
 
@@ -147,13 +151,13 @@ async def pending(source: RawCluster, groups: Iterable[str]) -> list[Pending]:
     if not names:
         return []
     leaders = (await metadata(source, [_OFFSETS]))[_OFFSETS].leaders
-    places = {g: TopicPartition(_OFFSETS, kept_in(g, len(leaders))) for g in names}
-    known = {at: leaders[at.partition].node for at in places.values() if at.partition in leaders}
+    partitions = {g: TopicPartition(_OFFSETS, kept_in(g, len(leaders))) for g in names}
+    known = {tp: leaders[tp.partition].node for tp in partitions.values() if tp.partition in leaders}
     opened = await open_in(source, known)
-    who = await owners(source, {o.producer_id for some in opened.values() for o in some})
+    known_owners = await owners(source, {o.producer_id for some in opened.values() for o in some})
     return [
-        Pending(g, at, {o.producer_id: who.get(o.producer_id) for o in opened.get(at, [])})
-        for g, at in sorted(places.items())
+        Pending(g, tp, {o.producer_id: known_owners.get(o.producer_id) for o in opened.get(tp, [])})
+        for g, tp in sorted(partitions.items())
     ]
 
 

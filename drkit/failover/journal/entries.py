@@ -68,7 +68,7 @@ class JournalEntry(NamedTuple):
     kind: EntryKind
     step: StepName | None
     effect: Prose
-    """Name of an effect in the step; empty: the step itself."""
+    """Name of an effect in the step, or empty for the step itself."""
     at_ms: Integer
     body: Object
 
@@ -78,7 +78,7 @@ class JournalEntry(NamedTuple):
 
     @classmethod
     def from_json(cls, text: str) -> JournalEntry:
-        """Return the entry from the text of :meth:`to_json`. Raises ValueError for anything else."""
+        """Return the entry from the text of :meth:`to_json`. Raises ValueError for any other text."""
         raw = _loaded(text)
         if raw.pop("v", None) != _VERSION:
             raise ValueError("an entry of another version of drkit")
@@ -139,7 +139,7 @@ class Assembly:
         self._parts = Parts()
 
     def take(self, value: bytes) -> JournalEntry | None:
-        """Return the entry that a record completes; None: parts are missing.
+        """Return the entry that a record completes, or None if parts are missing.
 
         :raises ValueError: not a record of the journal
         """
@@ -180,13 +180,13 @@ class RunLog:
     @property
     def request(self) -> dict[str, Any]:
         """The request, with the additions of processes that continued the run."""
-        said: dict[str, Any] = dict(self.opening.get("request", {}))
+        request: dict[str, Any] = dict(self.opening.get("request", {}))
         for entry in self.entries:
             if entry.kind is EntryKind.HOLD:
                 for name, value in entry.body.get("request", {}).items():
                     # A choice of one topic leaves those of others as they are.
-                    said[name] = {**said.get(name, {}), **value} if isinstance(value, dict) else value
-        return said
+                    request[name] = {**request.get(name, {}), **value} if isinstance(value, dict) else value
+        return request
 
     @property
     def last_step(self) -> StepName | None:
@@ -195,13 +195,13 @@ class RunLog:
 
     @property
     def abortable(self) -> bool:
-        """Whether the run may still be rolled back."""
+        """Return whether the run may still be rolled back."""
         last = self.last_step
         return last is None or self.table.row[last].abortable or not self.is_final
 
     @property
     def is_final(self) -> bool:
-        """Whether the point of no return is passed: no earlier step is repeated or undone."""
+        """Return whether the point of no return is passed: no earlier step is repeated or undone."""
         point = self.table.point_of_no_return
         row = self.table.row[point]
         if not row.until_effect or self.last_step is not point:
@@ -251,7 +251,7 @@ class JournalHistory:
 
     runs: dict[str, RunLog] = field(default_factory=dict)
     open: RunLog | None = None
-    """The run that is under way; None: no run is."""
+    """The run that is under way, or None."""
 
     @property
     def term(self) -> int:

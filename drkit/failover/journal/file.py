@@ -42,7 +42,7 @@ def path_of(folder: Path, run_id: str, ending: str) -> Path:
 
 
 def open_kept(path: Path, mode: str) -> IO[str]:
-    """Open a file of a run for writing: a journal names topics, groups and people. Raises OSError."""
+    """Open a private file of a run: a journal names topics, groups and persons. Raises OSError."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     return open(path, mode, encoding="utf-8", opener=open_private)
 
@@ -56,7 +56,7 @@ class JournalFile:
     def __init__(self, folder: Path, run_id: str) -> None:
         self.path = path_of(folder, run_id, "jsonl")
         self.trouble = ""
-        """Why lines are missing; empty: none are."""
+        """The reason why lines are missing, or empty if the file is complete."""
 
     def append(self, entry: JournalEntry) -> None:
         """Write a line and sync it to disk; only the first failure is logged."""
@@ -105,3 +105,9 @@ class JournalFile:
                 continue
             evidence = f"entry {entry.number} ({entry.kind} {entry.step or ''} {entry.effect})".rstrip()
             raise Refused("journal_entry_lost", where=str(self.path), evidence=evidence)
+
+
+def files_in(folder: Path) -> list[JournalFile]:
+    """Return the journals of all runs in a folder, sorted by run id."""
+    names = sorted(path.stem for path in folder.glob("*.jsonl"))
+    return [JournalFile(folder, name) for name in names if RUN_ID.fullmatch(name)]

@@ -19,7 +19,7 @@ from drkit.kafka.raw import EventLoop
 from drkit.kafka.transport import permitted_by
 
 _TRIES: Final = 5
-"""How often the lock is taken back from a process that only asked for it."""
+"""Number of times the lock is taken back from a process that only asked for it."""
 _RENEW_SECONDS: Final = 4.0
 """Longest time between entries while a step waits; each entry shows that the process lives."""
 OUTLIVE_SECONDS: Final = 12.0
@@ -75,11 +75,6 @@ class Journal:
         """The run as recorded in the log."""
         return self._topic.history.runs[self.run_id]
 
-    @property
-    def trouble(self) -> str:
-        """Why the file on this machine is not complete; empty when it is."""
-        return self._file.trouble
-
     # -- the lock -----------------------------------------------------------------------------------
 
     def begin(self, least_term: int, opening: Mapping[str, Any]) -> None:
@@ -119,7 +114,7 @@ class Journal:
         self.write(EntryKind.HOLD, None, "", {"holder": self._holder(), "request": dict(request)})
 
     def _outlive(self) -> None:
-        """Return when the run's process, on another machine, has left it. Raises RunLocked if it wrote.
+        """Return when the run's process, on another machine, has left it. Raises RunLocked: it still writes.
 
         Clocks of two machines differ, so only entries written while this process waits count.
         """
@@ -132,7 +127,7 @@ class Journal:
 
     @property
     def _is_left(self) -> bool:
-        """Whether the run's process has recorded that it stopped working."""
+        """Return whether the run's process has recorded that it stopped working."""
         return self.run.entries[-1].kind is EntryKind.HELD
 
     def _holder(self) -> dict[str, Any]:
@@ -195,7 +190,7 @@ class Journal:
             raise taken(self.run, "it took over while this process stood still")
 
     def _still_ours(self, entry: JournalEntry) -> None:
-        """Check in the log that this process still holds the run. Raises RunLocked if another one does."""
+        """Check in the log that this process still holds the run. Raises RunLocked: another one does."""
         if entry.kind is EntryKind.RUN:
             if self.run_id not in self._topic.history.runs:
                 refuse_open(self._topic)
@@ -247,7 +242,7 @@ class NoJournal:
 
 
 def refuse_open(topic: JournalTopic) -> None:
-    """Refuse to begin while a run is under way. Raises RunLocked if a run is under way."""
+    """Refuse to begin a run. Raises RunLocked: one is under way."""
     run = topic.history.open
     if run is not None:
         gone = lives_here(holder_of(run.holder)) is False
@@ -258,11 +253,11 @@ def taken(run: RunLog, why: str) -> RunLocked:
     """Return the error that names a run's holder and its progress."""
     holder, last = run.holder, run.entries[-1]
     age = max(0, wall_ms() - last.at_ms) / 1000
-    at = run.last_step or "its beginning"
+    step = run.last_step or "its beginning"
     return RunLocked(
         "run_locked",
         where=f"host {holder.get('host')}, process {holder.get('pid')}, run {run.run_id}, term {run.term}",
-        evidence=f"{why}; it is {run.state} at {at}, its last entry was written {age:.1f} s ago",
+        evidence=f"{why}; it is {run.state} at {step}, its last entry was written {age:.1f} s ago",
         hint=f"let it finish; if its process is dead: {run.table.command} --resume"
         + (f", or {run.table.command} --abort" if run.abortable else "")
         + " (--take-over does not look whether it still writes)",
@@ -271,7 +266,7 @@ def taken(run: RunLog, why: str) -> RunLocked:
 
 
 def open_run(topic: JournalTopic, verb: str) -> RunLog:
-    """Return the run that is under way. Raises NoRun if no run is under way."""
+    """Return the run that is under way. Raises NoRun: the journal has none."""
     if topic.history.open is None:
         last = topic.history.last
         evidence = "the target's journal has none"

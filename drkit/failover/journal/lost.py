@@ -11,8 +11,8 @@ from typing import Final
 from drkit.counted import counted
 from drkit.errors import DrkitError, Refused
 from drkit.failover.core.machine import RunState, StepName, Table
-from drkit.failover.journal.entries import RUN_ID, EntryKind, JournalEntry, RunLog, read_history
-from drkit.failover.journal.file import JournalFile, path_of
+from drkit.failover.journal.entries import EntryKind, JournalEntry, RunLog, read_history
+from drkit.failover.journal.file import JournalFile, files_in, path_of
 from drkit.failover.journal.journal import NoRun
 
 _PAGE: Final = "drkit explain failover-journal-lost"
@@ -42,15 +42,15 @@ def left_runs(folder: Path, flow: str, known: Iterable[str] = ()) -> list[RunLog
     :param known: runs in the target's journal
     """
     found = []
-    for path in sorted(path for path in folder.glob("*.jsonl") if RUN_ID.fullmatch(path.stem)):
-        run = read_history(JournalFile(folder, path.stem).entries()).open
+    for file in files_in(folder):
+        run = read_history(file.entries()).open
         if run is not None and run.run_id not in set(known) and _flow_of(folder, run) in {None, flow}:
             found.append(run)
     return sorted(found, key=lambda r: r.entries[-1].at_ms, reverse=True)
 
 
 def _flow_of(folder: Path, run: RunLog) -> str | None:
-    """Return the flow in the report of a run; None: no readable report."""
+    """Return the flow in the report of a run, or None without a readable report."""
     try:
         report = json.loads(path_of(folder, run.run_id, "report.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -60,13 +60,13 @@ def _flow_of(folder: Path, run: RunLog) -> str | None:
 
 def _described(run: RunLog) -> str:
     last = run.entries[-1]
-    at = datetime.fromtimestamp(last.at_ms / 1000, UTC).isoformat(timespec="seconds")
-    what = " ".join(filter(None, (last.kind.value, last.step, last.effect)))
+    time = datetime.fromtimestamp(last.at_ms / 1000, UTC).isoformat(timespec="seconds")
+    entry = " ".join(filter(None, (last.kind.value, last.step, last.effect)))
     done = ", ".join(step for step in run.table.order if step in run.results) or "none"
     topics = run.opening.get("scope", {}).get("topics", {})
     return (
         f"run {run.run_id}, term {run.term}, {counted(len(topics), 'topic')}: {run.state.value};"
-        f" steps that ended: {done}; its last entry is '{what}' of {at}"
+        f" steps that ended: {done}; its last entry is '{entry}' of {time}"
     )
 
 
@@ -79,19 +79,19 @@ def violations(run: RunLog) -> list[str]:
     acted: StepName | None = None
     aborting = False
     for number, entry in enumerate(run.entries):
-        at = f"entry {number} ({entry.kind})"
+        where = f"entry {number} ({entry.kind})"
         aborting = aborting or entry.kind is EntryKind.ABORT
         if entry.effect or entry.kind is EntryKind.RESULT:
             acted = entry.step
         late = begun is not None and not table.row[begun].abortable
         late = late and begun is not None and (not table.row[begun].until_effect or acted is begun)
         if entry.kind is EntryKind.ABORT and late:
-            found.append(f"{at}: an abort after {table.last_abort}")
+            found.append(f"{where}: an abort after {table.last_abort}")
         if entry.kind not in {EntryKind.INTENT, EntryKind.RESULT} or entry.step is None:
             continue
         if aborting:
-            found.append(f"{at}: {entry.step} after the abort")
-        found += [f"{at}: {what}" for what in _out_of_order(table, entry, begun, done)]
+            found.append(f"{where}: {entry.step} after the abort")
+        found += [f"{where}: {fault}" for fault in _out_of_order(table, entry, begun, done)]
         if entry.kind is EntryKind.INTENT and not entry.effect:
             begun = entry.step
         elif not entry.effect and entry.step not in done:

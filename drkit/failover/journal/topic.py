@@ -88,8 +88,14 @@ class JournalTopic:
     # -- reading ------------------------------------------------------------------------------------
 
     async def exists(self) -> bool:
-        """Whether the journal topic exists, so that this flow ever had a failover. Raises RawError."""
+        """Return whether the journal topic exists; else the flow never had a failover. Raises RawError."""
         return await self._tail.is_there(self._cluster)
+
+    async def read_existing(self) -> JournalHistory:
+        """Read to the end of the topic, if it exists; return the history. Raises DrkitError or RawError."""
+        if await self.exists():
+            await self.read()
+        return self.history
 
     async def read(self) -> list[JournalEntry]:
         """Read to the end of the topic; return the new entries and add them to the history.
@@ -123,14 +129,14 @@ class JournalTopic:
         command = (run.table if run is not None else FAILOVER).command
         return ClusterUnreachable("journal_unreachable", where=self.where, evidence=evidence, command=command)
 
-    def _pass_over(self, offset: int, why: str) -> None:
-        self._refused.append((None, offset, why))
+    def _pass_over(self, offset: int, reason: str) -> None:
+        self._refused.append((None, offset, reason))
 
     def _is_ours(self, record: Record) -> bool:
-        """Whether a record has a valid MAC, or no control key is set; others are kept for the report."""
-        why = self._signatures.refused(record.key, record.value, record.headers)
-        if why:
-            self._refused.append((record.key, record.offset, why))
+        """Return whether a record has a valid MAC, or no control key is set; note others for the report."""
+        reason = self._signatures.refused(record.key, record.value, record.headers)
+        if reason:
+            self._refused.append((record.key, record.offset, reason))
             return False
         self._genuine = True
         if self._cluster.control is not None and record.key == ADOPTED:
@@ -200,10 +206,10 @@ class JournalTopic:
         async def send(node: int) -> tuple[int, int]:
             request = produce_request([Append(self.name, self._tail.topic_id, 0, data)])
             answer = await self._cluster.send(request, node, timeout_ms=_CALL_MS)
-            found = answer.responses[0].partition_responses[0]
-            if found.error_code not in {0, *codes.FENCED, *codes.NOT_AUTHORIZED}:
-                raise NoAnswerYet(codes.error_name(found.error_code))
-            return found.error_code, int(found.base_offset)
+            partition = answer.responses[0].partition_responses[0]
+            if partition.error_code not in {0, *codes.FENCED, *codes.NOT_AUTHORIZED}:
+                raise NoAnswerYet(codes.error_name(partition.error_code))
+            return partition.error_code, int(partition.base_offset)
 
         code, base = await self._ask(lambda cluster: self._tail.on_leader(cluster, send))
         if code in codes.FENCED:

@@ -1,7 +1,7 @@
 """The records of one partition before its frontier against their copies: whether they differ, and from where.
 
 A log is only appended to. So an old primary that came back without its last records and took others equals
-its copy up to some record and differs from there on. The last records before the frontier say whether it
+its copy up to some record and differs from there on. The last records before the frontier show whether it
 does; where it begins is found by bisection, and confirmed by a whole window of equal records before it.
 """
 
@@ -23,14 +23,14 @@ ALL: Final = 1 << 62
 
 
 class Side(Enum):
-    """Whose records are wanted."""
+    """The side whose records are needed."""
 
     OLD = "old"
     NEW = "new"
 
 
 class MayLack(NamedTuple):
-    """What is no difference."""
+    """Missing records that are no difference."""
 
     old_compacted: bool = False
     """The old primary's compaction may have removed records that the copy has."""
@@ -41,13 +41,13 @@ class MayLack(NamedTuple):
 
 @dataclass
 class PairingResult:
-    """What was found up to the first difference."""
+    """The result of a comparison up to the first difference."""
 
     equal: int = 0
     """Records that equal their copies."""
     differs_from: int | None = None
     """Offset on the old primary of the first record that is not the copied one, is missing, or was never
-    copied; None: none."""
+    copied; None without a difference."""
     strays: int = 0
     """Records on the new primary that the map does not know."""
     first_stray: int | None = None
@@ -56,13 +56,13 @@ class PairingResult:
     """Offset on the old primary after the last equal record."""
 
     def ended(self, differs_from: int) -> PairingResult:
-        """Return what was found, with the first difference."""
+        """Return the result with the first difference."""
         self.differs_from = differs_from
         return self
 
 
 class Begin(NamedTuple):
-    """Where a comparison begins."""
+    """The offsets at which a comparison begins."""
 
     old: int
     new: int
@@ -93,46 +93,46 @@ def compared(
     :param segments: the map; its last segment must be closed
     :param most: end after this number of equal records
     """
-    olds, news, found = _Stream(Side.OLD), _Stream(Side.NEW), PairingResult()
-    while found.equal < most:
+    olds, news, result = _Stream(Side.OLD), _Stream(Side.NEW), PairingResult()
+    while result.equal < most:
         old, new = (yield from olds.peek()), (yield from news.peek())
         origin = segments.origin_of(new[0]) if new is not None else None
         if new is not None and origin is None:
-            found.strays += 1
-            found.first_stray = new[0] if found.first_stray is None else found.first_stray
+            result.strays += 1
+            result.first_stray = new[0] if result.first_stray is None else result.first_stray
             news.skip()
         elif old is not None and (origin is None or old[0] < origin):
             if segments.copy_of(old[0]) is None or not rules.new_compacted:
-                return found.ended(old[0])
+                return result.ended(old[0])
             olds.skip()
         elif old is None or (origin is not None and origin < old[0]):
             if origin is None:
                 break
             if not rules.old_compacted:
-                return found.ended(origin)
+                return result.ended(origin)
             news.skip()
         else:
             assert new is not None  # noqa: S101  it has the origin
             if old[1:] != new[1:]:
-                return found.ended(old[0])
-            found.equal, found.next = found.equal + 1, old[0] + 1
+                return result.ended(old[0])
+            result.equal, result.next = result.equal + 1, old[0] + 1
             olds.skip()
             news.skip()
-    return found
+    return result
 
 
 def window_before(segments: SegmentMap, end: int, records: int) -> Begin | None:
     """Return where the last `records` copied before a target offset begin, or None without any."""
-    begin, left = None, records
+    begin, missing = None, records
     for index in range(len(segments) - 1, -1, -1):
         [(up, down, length)] = segments.part(index, index + 1).triples()
         if length == UNKNOWN:
             break
         known = end - down if length == OPEN else min(length, end - down)
-        if known >= left:
-            return Begin(up + known - left, down + known - left)
+        if known >= missing:
+            return Begin(up + known - missing, down + known - missing)
         if known > 0:
-            begin, left = Begin(up, down), left - known
+            begin, missing = Begin(up, down), missing - known
     return begin
 
 
@@ -174,17 +174,17 @@ class Copies:
 
     @property
     def reaches_frontier(self) -> bool:
-        """Whether the old primary's log reaches to its last copied record."""
+        """Return whether the old primary's log reaches to its last copied record."""
         return self.new_end >= self.segments.copied_end(self.new_span[1])
 
     def copy_from(self, old: int) -> int:
-        """Where the copies of the records from an offset of the old primary on begin."""
+        """Return where the copies of the records from an offset of the old primary begin."""
         found = self.segments.translate(SourceOffset(old), self.new_span[1])
         return self.new_span[1] if isinstance(found, Unavailable) else found
 
     @property
     def ends(self) -> tuple[int, int]:
-        """Where a comparison ends on both sides.
+        """The offsets at which a comparison ends on both sides.
 
         Where the old primary's log has the last copied record, what follows it on the new primary is not a
         copy; else it is what the old primary lost.
@@ -192,7 +192,7 @@ class Copies:
         return self.old_span[1], self.new_span[1] if self.reaches_frontier else self.new_end
 
     def before(self, end: int, records: int) -> Begin | None:
-        """Where the last copied records before an offset of the new primary begin; None: none is left.
+        """Return where the last copied records before an offset of the new primary begin, or None if none.
 
         Records that retention has removed on either side are not among them.
         """
@@ -209,7 +209,7 @@ class Copies:
 
 
 class ContentResult(NamedTuple):
-    """What the comparison of a partition found."""
+    """The result of the comparison of a partition."""
 
     compared: int
     """Records that equal their copies, of those before the frontier or before the first difference."""
@@ -218,12 +218,11 @@ class ContentResult(NamedTuple):
     """Records in the compared part of the new primary that the map does not know."""
     first_stray: int | None = None
     compared_from: int | None = None
-    """Offset on the new primary where the compared part begins; None: nothing could be compared."""
+    """Offset on the new primary where the compared part begins, or None if nothing could be compared."""
 
 
 Answers = Mapping[Side, Any]
-"""The first fetch answers of a comparison that begins where :func:`drkit.failover.loss.content.Copies.before`
-says."""
+"""The first fetch answers of a comparison that begins at :meth:`Copies.before`."""
 
 
 class ContentCheck:
@@ -292,12 +291,12 @@ class ContentCheck:
             Side.NEW: PieceCursor(self._new, copies.new, (begin.new, new_end), first=first.get(Side.NEW)),
         }
         steps = compared(copies.segments, copies.rules, most)
-        asked = next(steps)
+        side = next(steps)
         while True:
             if limited and sum(c.bytes for c in cursors.values()) > _WINDOW_BYTES:
                 raise _TooLargeError
             try:
-                asked = steps.send(await cursors[asked].pieces())
+                side = steps.send(await cursors[side].pieces())
             except StopIteration as end:
                 found: PairingResult = end.value
                 return found

@@ -46,10 +46,10 @@ async def count_gaps(
     source: RawCluster, gaps: Iterable[UncopiedRange], skip: LeftOut
 ) -> dict[TopicPartition, Counted]:
     """Count the visible records in each gap that the flow copies. Raises RawError if the source is silent."""
-    wanted = list(gaps)
-    topics = await metadata(source, sorted({g.at.topic for g in wanted})) if wanted else {}
-    found = await source.loop.some_at_once(lambda gap: _count(source, topics, gap, skip), wanted, _AT_ONCE)
-    return {gap.at: counted for gap, counted in zip(wanted, found, strict=True)}
+    ranges = list(gaps)
+    topics = await metadata(source, sorted({g.at.topic for g in ranges})) if ranges else {}
+    counts = await source.loop.some_at_once(lambda gap: _count(source, topics, gap, skip), ranges, _AT_ONCE)
+    return {gap.at: count for gap, count in zip(ranges, counts, strict=True)}
 
 
 async def _count(
@@ -64,8 +64,8 @@ async def _count(
         for start, end, without in skip.parts(gap.at, gap.start, gap.end):
             cursor = RecordCursor(str(gap.at), fetch, (start, end), without=without, fetch_bytes=_FETCH_BYTES)
             while size < MOST_BYTES and (step := await cursor.next()) is not None:
-                found = [r.timestamp for r in step.records]
-                records, position, oldest = records + len(found), cursor.position, min([oldest, *found])
+                times = [r.timestamp for r in step.records]
+                records, position, oldest = records + len(times), cursor.position, min([oldest, *times])
                 size += sum(chunk.size for chunk in step.found.chunks)
     except Unreadable:
         pass  # the result shows how far it was read
@@ -78,9 +78,9 @@ class Lost(NamedTuple):
     topic: str
     partition: int
     lost_from: int | None = None
-    """First source offset that is not on the target, nor is any later one. None: unknown."""
+    """First source offset that is not on the target, nor is any later one. None if unknown."""
     end: int | None = None
-    """Its last stable offset; for a silent source the last recorded one. None: none was ever recorded."""
+    """Its last stable offset; for a silent source the last recorded one. None if none was recorded."""
     records: int | None = None
     """Records from `lost_from` to `end`; a silent source may have more after `end`."""
     bytes: int | None = None
@@ -90,7 +90,7 @@ class Lost(NamedTuple):
     exact: bool = False
     reason: str = ""
     high_watermark: int | None = None
-    """For a silent source the last recorded one; None: unknown."""
+    """For a silent source the last recorded one; None if unknown."""
     held_back: int = 0
     """Upper bound on records between the last stable offset and the high watermark, not in `records`."""
     held_acknowledged: int = 0
@@ -113,26 +113,24 @@ def lost_partitions(context: Context, places: ScopePositions, source: RawCluster
     """Return the loss of each partition of the scope. Raises RawError if the source stopped answering."""
     noted = noted_ends(context.state.records)
     if source is None:
-        return [_of_silent(at, p, noted.get(at)) for at, p in sorted(places.items())]
+        return [_of_silent(tp, p, noted.get(tp)) for tp, p in sorted(places.items())]
     skip = context.known.left_out
-    ends: dict[TopicPartition, Ends] = context.run(_ends, source, {at.topic for at in places}, skip)
-    places = {at: reaching(p, ends.get(at)) for at, p in places.items()}
-    gaps = [UncopiedRange(at, *span) for at, p in places.items() if (span := span_of(p)) is not None]
-    counted: dict[TopicPartition, Counted] = {}
-    if gaps:
-        counted = context.run(count_gaps, source, gaps, skip)
+    ends: dict[TopicPartition, Ends] = context.run(_ends, source, {tp.topic for tp in places}, skip)
+    places = {tp: reaching(p, ends.get(tp)) for tp, p in places.items()}
+    gaps = [UncopiedRange(tp, *span) for tp, p in places.items() if (span := span_of(p)) is not None]
+    counts: dict[TopicPartition, Counted] = context.run(count_gaps, source, gaps, skip) if gaps else {}
     silent = {
-        at.topic for at, p in places.items() if isinstance(p, PartitionPosition) and p.source_end is None
+        tp.topic for tp, p in places.items() if isinstance(p, PartitionPosition) and p.source_end is None
     }
     deleted, planned = context.run(_deleted, source, silent), context.request.planned
-    found = [
-        _of_deleted(at, p, noted.get(at), planned=planned)
-        if at.topic in deleted and isinstance(p, PartitionPosition)
-        else of_answering(at, p, counted.get(at), ends.get(at))
-        for at, p in sorted(places.items())
+    lost = [
+        _of_deleted(tp, p, noted.get(tp), planned=planned)
+        if tp.topic in deleted and isinstance(p, PartitionPosition)
+        else of_answering(tp, p, counts.get(tp), ends.get(tp))
+        for tp, p in sorted(places.items())
     ]
     # A topic may have grown since the scope was compared, and the standby does not have that partition yet.
-    return found + [_of_added(at, e) for at, e in sorted(ends.items()) if at not in places]
+    return lost + [_of_added(tp, e) for tp, e in sorted(ends.items()) if tp not in places]
 
 
 async def _deleted(source: RawCluster, topics: Collection[str]) -> frozenset[str]:
@@ -147,7 +145,7 @@ async def _deleted(source: RawCluster, topics: Collection[str]) -> frozenset[str
     except RawError:  # one broker does not answer, the source may
         return frozenset()
     unknown = codes.UNKNOWN_TOPIC_OR_PARTITION
-    return frozenset(name for name, told in found.items() if {t.error for t in told} == {unknown})
+    return frozenset(n for n, answers in found.items() if {a.error for a in answers} == {unknown})
 
 
 async def _ends(source: RawCluster, names: Iterable[str], skip: LeftOut) -> dict[TopicPartition, Ends]:
@@ -157,7 +155,7 @@ async def _ends(source: RawCluster, names: Iterable[str], skip: LeftOut) -> dict
 
 
 def span_of(place: PartitionPosition | Unavailable) -> tuple[int, int] | None:
-    """Return the source offsets that are not on the target; None: nothing is missing, or it is unknown."""
+    """Return the source offsets that are not on the target, or None if none is missing or it is unknown."""
     if isinstance(place, Unavailable) or place.source_end is None:
         return None
     start = _from(place)
@@ -170,14 +168,14 @@ def _from(place: PartitionPosition) -> int | None:
     return max(place.frontier, place.source_start or 0)
 
 
-def _of_silent(at: TopicPartition, place: PartitionPosition | Unavailable, ends: Ends | None) -> Lost:
+def _of_silent(tp: TopicPartition, place: PartitionPosition | Unavailable, ends: Ends | None) -> Lost:
     if isinstance(place, Unavailable):
-        return Lost(*at, reason=place.reason)
+        return Lost(*tp, reason=place.reason)
     first = ends.start if ends is not None else 0
     start = first if place.frontier is None else place.frontier
     if ends is None:
-        return Lost(*at, start)
-    return Lost(*at, start, ends.end, max(0, ends.end - start)).held(ends, place.frontier)
+        return Lost(*tp, start)
+    return Lost(*tp, start, ends.end, max(0, ends.end - start)).held(ends, place.frontier)
 
 
 def reaching(place: PartitionPosition | Unavailable, ends: Ends | None) -> PartitionPosition | Unavailable:
@@ -192,25 +190,25 @@ def reaching(place: PartitionPosition | Unavailable, ends: Ends | None) -> Parti
 
 
 def of_answering(
-    at: TopicPartition, place: PartitionPosition | Unavailable, counted: Counted | None, ends: Ends | None
+    tp: TopicPartition, place: PartitionPosition | Unavailable, counted: Counted | None, ends: Ends | None
 ) -> Lost:
     """Return the loss of one partition.
 
     :param place: with the end up to which `counted` was read: :func:`reaching`
-    :param ends: read after `place`; None: its leader has no answer
+    :param ends: read after `place`, or None if its leader does not answer
     """
     if isinstance(place, Unavailable):
-        return Lost(*at, reason=place.reason)
+        return Lost(*tp, reason=place.reason)
     if place.source_end is None:
-        return Lost(*at, reason="the source does not tell its end")
+        return Lost(*tp, reason="the source does not tell its end")
     end, start = place.source_end, _from(place)
     written = ends.high_watermark if ends is not None else None
     is_open = written is None or written > end
     if counted is None:
-        none = Lost(*at, start, end, records=0, bytes=0, open_transaction=is_open, exact=True)
+        none = Lost(*tp, start, end, records=0, bytes=0, open_transaction=is_open, exact=True)
         return none.held(ends, place.frontier)
     found = Lost(
-        *at,
+        *tp,
         start,
         end,
         records=counted.records,
@@ -222,37 +220,37 @@ def of_answering(
     return found.held(ends, place.frontier)
 
 
-def _of_deleted(at: TopicPartition, place: PartitionPosition, noted: Ends | None, *, planned: bool) -> Lost:
-    """What is lost of a topic that was deleted on the source: what was not copied by then.
+def _of_deleted(tp: TopicPartition, place: PartitionPosition, noted: Ends | None, *, planned: bool) -> Lost:
+    """Return the loss of a topic that was deleted on the source: the records that were not copied by then.
 
-    Its copy has what is left. A switchover loses nothing more of it, and waiting brings nothing.
+    Its copy has the rest. A switchover loses nothing more of it, and waiting does not help.
 
-    :param noted: the last ends that were seen of it; None: none were
+    :param noted: its last recorded ends, or None
     """
     start = place.frontier
-    left = None if noted is None else max(0, noted.end - (noted.start if start is None else start))
+    missing = None if noted is None else max(0, noted.end - (noted.start if start is None else start))
     reason = DELETED
-    if left != 0:
-        reason += f", {'an unknown number of' if left is None else left} records were not copied before"
-    if planned or left == 0:
-        return Lost(*at, start, start, records=0, bytes=0, exact=True, reason=reason)
-    return Lost(*at, start, noted.end if noted is not None else None, records=left, reason=reason)
+    if missing != 0:
+        reason += f", {'an unknown number of' if missing is None else missing} records were not copied before"
+    if planned or missing == 0:
+        return Lost(*tp, start, start, records=0, bytes=0, exact=True, reason=reason)
+    return Lost(*tp, start, noted.end if noted is not None else None, records=missing, reason=reason)
 
 
-def _of_added(at: TopicPartition, ends: Ends) -> Lost:
-    """What is missing of a partition that the target does not have; how old it is, is not read."""
+def _of_added(tp: TopicPartition, ends: Ends) -> Lost:
+    """Return the loss of a partition that the target does not have; the age of its records is not read."""
     if ends.end == ends.start and not ends.held_offsets:
-        return Lost(*at, ends.start, ends.end, records=0, bytes=0, exact=True)
-    return Lost(*at, ends.start, ends.end, reason="the target has no such partition").held(ends, None)
+        return Lost(*tp, ends.start, ends.end, records=0, bytes=0, exact=True)
+    return Lost(*tp, ends.start, ends.end, reason="the target has no such partition").held(ends, None)
 
 
 def is_drained(lost: Sequence[Lost]) -> bool:
-    """Whether nothing is missing and no open transaction can move an end."""
+    """Return whether nothing is missing and no open transaction can move an end."""
     return all(p.exact and p.records == 0 and not p.open_transaction for p in lost)
 
 
 def known_records(lost: Sequence[Lost]) -> int | None:
-    """Return the number of records known to be missing; None: unknown for some partition."""
+    """Return the number of records known to be missing, or None if unknown for some partition."""
     known = [p.records for p in lost if p.records is not None]
     return sum(known) if len(known) == len(lost) else None
 
@@ -265,7 +263,7 @@ def held_of(lost: Sequence[Lost]) -> HeldBack:
 def evidence_of(context: Context, lost: Sequence[Lost], silent: Risk | None, *, fenced: bool) -> LossEvidence:
     """Return the loss statement.
 
-    :param silent: the bound for a silent source; None when the source answers
+    :param silent: the bound for a silent source, or None if the source answers
     :param fenced: no client can write to the source, so ends do not move
     """
     known, held = known_records(lost), held_of(lost)
@@ -325,5 +323,5 @@ def _places(missing: Sequence[Lost]) -> str:
 def frontiers_of(places: Mapping[TopicPartition, PartitionPosition | Unavailable]) -> dict[str, Any]:
     """Return the first missing source offsets, for the journal."""
     return {
-        str(at): p.frontier if isinstance(p, PartitionPosition) else None for at, p in sorted(places.items())
+        str(tp): p.frontier if isinstance(p, PartitionPosition) else None for tp, p in sorted(places.items())
     }

@@ -20,6 +20,7 @@ from drkit.export.request import CopiedBack
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.reverse import reverse_state
+from drkit.failover.journal.entries import JournalHistory
 from drkit.failover.journal.topic import JournalTopic
 from drkit.failover.loss.content import DEPTH, Answers, MayLack, Side
 from drkit.failover.loss.findings import (
@@ -68,24 +69,23 @@ _LEAST_BYTES: Final = 32 << 10
 
 async def commits_in(source: RawCluster, topics: Collection[str]) -> Commits:
     """Return the committed offsets of consumer groups in topics. Raises DrkitError or RawError."""
-    asked = Groups(source)
-    names = sorted(g for g, listed in (await asked.listed()).items() if is_consumer(listed))
-    found: Commits = {}
-    for group, answer in (await asked.committed(names)).items():
+    client = Groups(source)
+    names = sorted(g for g, listed in (await client.listed()).items() if is_consumer(listed))
+    offsets: Commits = {}
+    for group, answer in (await client.committed(names)).items():
         if answer.value is None:
             raise failure(answer.error, f"read the offsets of the group {group}", source.alias)
-        found |= {(group, at): c.offset for at, c in answer.value.items() if at.topic in topics}
-    return found
+        offsets |= {(group, tp): c.offset for tp, c in answer.value.items() if tp.topic in topics}
+    return offsets
 
 
 def translated_by(context: Context, runs: Mapping[str, str]) -> Commits:
-    """Return the source offsets that failovers translated, by topic → run. Raises DrkitError."""
+    """Return the source offsets that failovers translated; `runs`: topic → its run. Raises DrkitError."""
     journal = JournalTopic(context.target, context.flow.source, context.flow.target)
-    if context.run(journal.exists):
-        context.run(journal.read)
-    found: Commits = {}
+    history: JournalHistory = context.run(journal.read_existing)
+    offsets: Commits = {}
     for run_id in sorted(set(runs.values())):
-        run = journal.history.runs.get(run_id)
+        run = history.runs.get(run_id)
         if run is None:
             continue
         evidence = run.results.get(StepName.TRANSLATE, {}).get("evidence", {})
@@ -95,8 +95,8 @@ def translated_by(context: Context, runs: Mapping[str, str]) -> Commits:
                 topic, _, number = target.rpartition("-")
                 name = names.get(topic, "")
                 if runs.get(name) == run_id:
-                    found[group, TopicPartition(name, int(number))] = upstream
-    return found
+                    offsets[group, TopicPartition(name, int(number))] = upstream
+    return offsets
 
 
 class BeyondCounter:
@@ -104,34 +104,34 @@ class BeyondCounter:
 
     def __init__(self, commits: Commits) -> None:
         offsets: dict[TopicPartition, set[int]] = {}
-        for (_, at), offset in commits.items():
-            offsets.setdefault(at, set()).add(offset)
+        for (_, tp), offset in commits.items():
+            offsets.setdefault(tp, set()).add(offset)
         self._commits = commits
-        self._offsets = {at: sorted(some) for at, some in offsets.items()}
-        self._counts = {at: [0] * (len(some) + 1) for at, some in self._offsets.items()}
+        self._offsets = {tp: sorted(some) for tp, some in offsets.items()}
+        self._counts = {tp: [0] * (len(some) + 1) for tp, some in self._offsets.items()}
 
-    def take(self, at: TopicPartition, offset: int) -> None:
+    def take(self, tp: TopicPartition, offset: int) -> None:
         """Count a record of the tail."""
-        if (offsets := self._offsets.get(at)) is not None:
-            self._counts[at][bisect_right(offsets, offset)] += 1
+        if (offsets := self._offsets.get(tp)) is not None:
+            self._counts[tp][bisect_right(offsets, offset)] += 1
 
     def judged(self, translated: Commits, tails: Iterable[PartitionDivergence]) -> tuple[OldCommit, ...]:
-        """Return what each committed offset says, given those that the failovers translated."""
+        """Return the kind of each committed offset, given those that the failovers translated."""
         by_place = {TopicPartition(t.topic, t.partition): t for t in tails}
         found = []
-        for (group, at), offset in sorted(self._commits.items()):
-            index = bisect_right(self._offsets[at], offset)
-            beyond, tail = sum(self._counts[at][:index]), by_place.get(at)
+        for (group, tp), offset in sorted(self._commits.items()):
+            index = bisect_right(self._offsets[tp], offset)
+            beyond, tail = sum(self._counts[tp][:index]), by_place.get(tp)
             gone = tail is not None and tail.removed + tail.emptied > 0 and offset > tail.lost_from
-            known = translated.get((group, at))
+            known = translated.get((group, tp))
             kind = CommitKind.SUPERSEDED if known == offset else CommitKind.OTHER
             kind = CommitKind.BEYOND if beyond or gone else kind
-            found.append(OldCommit(group, *at, offset, kind, known, beyond))
+            found.append(OldCommit(group, *tp, offset, kind, known, beyond))
         return tuple(found)
 
 
 def _no_records(_at: TopicPartition, _record: object) -> None:
-    """Takes the tail of a comparison that only counts it."""
+    """Ignore a record of a tail that is only counted."""
 
 
 def divergence(
@@ -145,10 +145,10 @@ def divergence(
 ) -> Divergence:
     """Compare the old primary with its copy; `take` gets every record that only the old primary has.
 
-    :param topics: by their names on the old primary; empty: all that a failover has promoted
+    :param topics: by their names on the old primary, or empty for all that a failover has promoted
     :param depth: records before the frontier of each partition that are compared by content
     :param commits: also report the groups' committed offsets, and topics that were never copied
-    :param settled: topics of which it does not matter whether deleted keys live on
+    :param settled: topics whose keys are not compared
     :raises ConfigError: no failover of this flow has promoted anything
     :raises DrkitError: a cluster refuses what has to be read
     :raises RawError: the new primary does not answer
@@ -164,12 +164,12 @@ def divergence(
     if source is None:
         return Divergence(context.flow.name, (), context.source_error or "no answer", owed)
     back = reverse_side(context, roles)
-    mine = {t: r for t, r in roles.items() if (not topics or t in topics) and t not in back.returned}
-    on_record = [name for name in sorted(mine) if name in context.known.topics]
-    new = look_at_new_primary(context, mine, on_record)
-    asked = _Comparison(context, source, new, mine, back, settled)
+    compared = {t: r for t, r in roles.items() if (not topics or t in topics) and t not in back.returned}
+    recorded = sorted(compared.keys() & context.known.topics.keys())
+    new = look_at_new_primary(context, compared, recorded)
+    comparison = _Comparison(context, source, new, compared, back, settled)
     try:
-        found = asked.run(depth, take, others=commits and not topics)
+        found = comparison.run(depth, take, others=commits and not topics)
     except RawError as error:
         context.lose_source(error)
         return Divergence(context.flow.name, (), f"it stopped answering ({type(error).__name__})", owed)
@@ -184,7 +184,7 @@ class _Comparison:
     source: RawCluster
     new: NewPrimary
     roles: Mapping[str, RoleRecord]
-    """Of the topics to compare."""
+    """The roles of the topics to compare."""
     back: ReverseSide
     settled: Collection[str] = ()
     """Topics whose keys are not compared."""
@@ -207,20 +207,20 @@ class _Comparison:
         committed, unknown = self._commits({*self.roles, *uncopied}) if others else ({}, "")
         counter = BeyondCounter(committed)
 
-        def taken(at: TopicPartition, record: Record) -> None:
-            counter.take(at, record.offset)
-            take(at, record)
+        def taken(tp: TopicPartition, record: Record) -> None:
+            counter.take(tp, record.offset)
+            take(tp, record)
 
         rules = _rules(context, self.roles)
         checks = [
-            check_of(old, self.new, at, frontier, rules[at.topic])
-            for at, frontier in _partitions(self.roles, existing)
+            check_of(old, self.new, tp, frontier, rules[tp.topic])
+            for tp, frontier in _partitions(self.roles, existing)
         ]
         tails: list[PartitionDivergence] = context.run(_compared, checks, depth, taken)
         if depth:
             tails = with_outlived(context, checks, tails, self.settled)
         none = Copy(CopyFate.KEPT)
-        never = [PartitionCheck(old, self.new, at, None, none) for at in _all_of(existing, uncopied)]
+        never = [PartitionCheck(old, self.new, tp, None, none) for tp in _all_of(existing, uncopied)]
         more: list[PartitionDivergence] = context.run(_compared, never, depth, taken)
         commits, unknown = self._judged(counter, [*tails, *more], unknown)
         return Divergence(
@@ -228,7 +228,7 @@ class _Comparison:
         )
 
     def _uncopied(self, topics: Mapping[str, TopicMetadata]) -> list[str]:
-        """Topics that the flow selects and has no copy of; none while the flow copies others."""
+        """Return the topics that the flow selects and did not copy; none while the flow copies others."""
         context = self.context
         known, roles = context.known.topics, context.state.all(RoleRecord)
         is_over = all(name in roles and roles[name].is_promoted for name in known)
@@ -238,13 +238,13 @@ class _Comparison:
         return [n for n in names if context.flow.topic_filter.accepts(n) and context.flow.copies(n)]
 
     def _epochs(self, existing: Mapping[str, TopicMetadata]) -> dict[TopicPartition, int]:
-        found = {}
-        for at, located in self.new.located.items():
+        epochs = {}
+        for tp, located in self.new.located.items():
             answer = located.answer
-            is_there = at.topic in existing and at.partition in existing[at.topic].leaders
+            is_there = tp.topic in existing and tp.partition in existing[tp.topic].leaders
             if isinstance(answer, Resolution) and answer.leader_epoch >= 0 and is_there:
-                found[at] = answer.leader_epoch
-        return found
+                epochs[tp] = answer.leader_epoch
+        return epochs
 
     def _commits(self, topics: Collection[str]) -> tuple[Commits, str]:
         try:
@@ -263,27 +263,28 @@ class _Comparison:
 
 
 def _rules(context: Context, topics: Collection[str]) -> dict[str, MayLack]:
-    """Return what may be missing of each topic and its copy. Raises DrkitError if a cluster refuses."""
-    copies = {topic: context.known.topics[topic][0] for topic in topics if topic in context.known.topics}
+    """Return the records that each topic and its copy may lack. Raises DrkitError: a cluster refuses."""
+    known = context.known.topics
+    copies = {topic: known[topic][0] for topic in topics if topic in known}
     of_old = topic_configs(Cluster.connect(context.source_settings), topics) if topics else {}
     of_new = topic_configs(context.target_admin(), list(copies.values())) if copies else {}
-    found = {}
+    rules = {}
     for topic in topics:
         copy = of_new.get(copies.get(topic, ""))
         of_copy = (is_compacted(copy), is_expiring(copy)) if copy is not None else (False, False)
-        found[topic] = MayLack(is_compacted(of_old.get(topic, {})), *of_copy)
-    return found
+        rules[topic] = MayLack(is_compacted(of_old.get(topic, {})), *of_copy)
+    return rules
 
 
 async def _compared(checks: Sequence[PartitionCheck], depth: int, take: Take) -> list[PartitionDivergence]:
-    """Compare partitions, some of them at once. Raises RawError if the old primary stopped answering."""
-    found: list[PartitionDivergence] = []
+    """Compare partitions, some at a time. Raises RawError: the old primary stopped answering."""
+    results: list[PartitionDivergence] = []
     for first in range(0, len(checks), _AT_ONCE):
         some = checks[first : first + _AT_ONCE]
         answers = await _first_answers(some, depth)
         loop = some[0].old.side.cluster.loop
-        found += await loop.together(lambda c: c.run(depth, take, answers[c.at]), some)  # noqa: B023  awaited here
-    return found
+        results += await loop.together(lambda c: c.run(depth, take, answers[c.at]), some)  # noqa: B023  awaited here
+    return results
 
 
 async def _first_answers(checks: Sequence[PartitionCheck], depth: int) -> dict[TopicPartition, Answers]:
@@ -298,12 +299,12 @@ async def _first_answers(checks: Sequence[PartitionCheck], depth: int) -> dict[T
         return {c.at: {} for c in checks}
     size = max(_LEAST_BYTES, depth * _RECORD_BYTES)
     old, new = checks[0].old.side, checks[0].new.side
-    olds = await first_answers(old, {at: begin.old for at, (_, begin) in begins.items()}, size)
+    olds = await first_answers(old, {tp: begin.old for tp, (_, begin) in begins.items()}, size)
     news = await first_answers(new, {copies.new: begin.new for copies, begin in begins.values()}, size)
     found: dict[TopicPartition, dict[Side, Any]] = {c.at: {} for c in checks}
-    for at, (copies, _) in begins.items():
-        found[at] |= {Side.OLD: olds[at]} if at in olds else {}
-        found[at] |= {Side.NEW: news[copies.new]} if copies.new in news else {}
+    for tp, (copies, _) in begins.items():
+        found[tp] |= {Side.OLD: olds[tp]} if tp in olds else {}
+        found[tp] |= {Side.NEW: news[copies.new]} if copies.new in news else {}
     return dict(found)
 
 
@@ -324,33 +325,33 @@ def _all_of(existing: Mapping[str, TopicMetadata], topics: Collection[str]) -> I
 def tails_of(context: Context, found: Divergence, topics: Collection[str] = ()) -> list[TailRange]:
     """Return the range of every partition that has one, also where all of its offsets are markers.
 
-    :param topics: only these; empty: all
+    :param topics: the only topics, or empty for all
     :raises ConfigError: a topic that no failover has promoted
     :raises Refused: the old primary does not answer, or a partition's tail is not known
     """
     source = context.source()
     if found.unanswered or source is None:
         raise Refused("tail_unreachable", where=found.flow, evidence=found.unanswered or context.source_error)
-    wanted = [tail for tail in found.tails if not topics or tail.topic in topics]
-    if lacking := sorted(set(topics) - {tail.topic for tail in wanted}):
+    tails = [tail for tail in found.tails if not topics or tail.topic in topics]
+    if lacking := sorted(set(topics) - {tail.topic for tail in tails}):
         raise ConfigError("topics_not_promoted", where="--topic", topics=first_of(lacking))
-    if unknown := [f"{t.topic}-{t.partition}: {t.why}" for t in wanted if t.found is DivergenceState.UNKNOWN]:
+    if unknown := [f"{t.topic}-{t.partition}: {t.why}" for t in tails if t.found is DivergenceState.UNKNOWN]:
         raise Refused("tail_unknown", where=found.flow, evidence=first_of(unknown))
-    return list(_ranges(context, source, wanted, found.flow))
+    return list(_ranges(context, source, tails, found.flow))
 
 
 def _ranges(
-    context: Context, source: RawCluster, wanted: Collection[PartitionDivergence], flow: str
+    context: Context, source: RawCluster, tails: Collection[PartitionDivergence], flow: str
 ) -> Iterator[TailRange]:
-    """Tail ranges with the current topic ids: a recreated topic has another id than its copy's map."""
-    names = sorted({tail.topic for tail in wanted})
+    """Yield ranges with the current topic ids: a recreated topic has another id than its copy's map."""
+    names = sorted({tail.topic for tail in tails})
     try:
         topics = context.run(metadata, source, names) if names else {}
     except RawError as error:
         raise Refused(
             "old_primary_stopped_answering", where=flow, evidence=str(error) or type(error).__name__
         ) from error
-    for tail in wanted:
+    for tail in tails:
         if tail.end is not None and tail.end > tail.lost_from:
             topic_id = topics[tail.topic].topic_id
             yield TailRange(tail.topic, topic_id, tail.partition, tail.lost_from, tail.end)
@@ -363,7 +364,7 @@ def terms_of(context: Context, topics: Iterable[str]) -> dict[str, int]:
 
 
 def copied_back(context: Context, tails: Iterable[PartitionDivergence]) -> CopiedBack:
-    """Return which records of tails came from the new primary. Raises DrkitError without an answer."""
+    """Return the records of tails that came from the new primary. Raises DrkitError: no answer."""
     own = on_record(reverse_state(context))
     since = {TopicPartition(t.topic, t.partition): t.exact_to for t in tails if t.exact_to is not None}
     known = context.known

@@ -1,4 +1,4 @@
-"""What the comparison of an old primary with its copy finds, by partition and by group. Pure."""
+"""The findings of the comparison of an old primary with its copy, by partition and by group. Pure."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from drkit.counted import counted, first_of, verb
 from drkit.kafka.reading.record_cursor import EpochEnd
 from drkit.status.lag.source import Ends
 
-_UNKNOWN_END: Final = -1
-
-
+UNKNOWN_END: Final = -1
+"""Instead of the end of a leader epoch that a broker does not know."""
 _SUMS: Final = ("records", "bytes", "removed", "emptied", "only_new")
 
 
 class DivergenceState(StrEnum):
-    """How a partition of the old primary compares with its copy."""
+    """The state of a partition of the old primary, compared with its copy."""
 
     CLEAN = "clean"
     """Every record was copied."""
@@ -39,7 +38,7 @@ class DivergenceState(StrEnum):
 
 
 class CopyFate(StrEnum):
-    """What became of the copy on the new primary since its promotion."""
+    """The fate of the copy on the new primary since its promotion."""
 
     KEPT = "kept"
     """It has everything that it had."""
@@ -52,7 +51,7 @@ class CopyFate(StrEnum):
 
 
 ANOTHER_TOPIC: Final = {CopyFate.RECREATED: "was made anew", CopyFate.GONE: "is gone"}
-"""What became of a copy that is not the topic that was promoted, in words."""
+"""The fate of a copy that is not the promoted topic, in words."""
 
 
 class PartitionDivergence(NamedTuple):
@@ -62,12 +61,12 @@ class PartitionDivergence(NamedTuple):
     partition: int
     found: DivergenceState
     lost_from: int
-    """Where the divergent tail begins: the first offset whose record the new primary does not have.
+    """The begin of the divergent tail: the first offset whose record the new primary does not have.
 
     It is the first offset that was not copied, or an earlier one: `differs_from`, or where a copy that
     regressed ends. At or after `end` the tail is empty."""
     end: int | None = None
-    """Its current last stable offset; None: no log."""
+    """Its current last stable offset, or None without a log."""
     records: int = 0
     """Records in the tail."""
     bytes: int = 0
@@ -79,7 +78,7 @@ class PartitionDivergence(NamedTuple):
     held_back: int = 0
     """Offsets between the end and the high watermark: more may diverge once the transaction is decided."""
     differs_from: int | None = None
-    """The first offset whose record is not the copied one, or where such a record is missing; None: none."""
+    """The first offset whose record is not the copied one, or where such a record is missing, or None."""
     only_new: int = 0
     """Records on the new primary from before its promotion that the old primary does not have: the copies of
     records that it lost, and what others wrote there. Not counted where the topic is gone or was recreated;
@@ -89,29 +88,29 @@ class PartitionDivergence(NamedTuple):
     the old primary's leader epochs agree. Where the old primary has no such record, there is nothing to
     compare: True."""
     copy: CopyFate = CopyFate.KEPT
-    """What became of the copy on the new primary since its promotion."""
+    """The fate of the copy on the new primary since its promotion."""
     only_new_from: int | None = None
-    """Offset on the new primary of the first record in `only_new`; None: none, or it is unknown."""
+    """Offset on the new primary of the first record in `only_new`; None if none, or unknown."""
     copy_end: int | None = None
-    """Where a copy that regressed ends now, on the new primary."""
+    """The current end of a copy that regressed, on the new primary."""
     exact_to: int | None = None
-    """Before this offset every record belongs to the tail; from it on, drkit's own were copied
-    there from the new primary. None: the tail was not read."""
+    """The offset before which every record belongs to the tail; later records of drkit's own producers were
+    copied from the new primary. None if the tail was not read."""
     emptied: int = 0
     """Offsets from `lost_from` on that a return has deleted there: they are in its export."""
     outlived: int | None = 0
     """Keys of a compacted topic that the old primary has and the new one has not: clients deleted them there,
-    and compaction has removed the tombstones. Counted where nothing else differs; None: there may be some."""
+    and compaction has removed the tombstones. Counted where nothing else differs; None if unknown."""
 
     @property
     def is_clean(self) -> bool:
-        """Whether both sides have the same records from before the promotion."""
+        """Return whether both sides have the same records from before the promotion."""
         same = self.found is DivergenceState.CLEAN and self.copy is CopyFate.KEPT
         return same and not (self.open_transaction or self.only_new or self.emptied or self.outlived != 0)
 
     @property
     def in_words(self) -> str:
-        """Its state, with what else there is to say of it."""
+        """Its state, with further differences, in words."""
         copy = f"its copy is {self.copy}" if self.copy is not CopyFate.KEPT else ""
         only_new = f"{self.only_new:,} only on the new primary" if self.only_new else ""
         is_open = "an open transaction" if self.open_transaction else ""
@@ -121,7 +120,7 @@ class PartitionDivergence(NamedTuple):
 
     @property
     def outlived_in_words(self) -> str:
-        """That keys live on; empty: none does."""
+        """A note on keys that live on, or empty."""
         if self.outlived is None:
             return "keys that were deleted on the new primary may live on"
         if not self.outlived:
@@ -130,7 +129,7 @@ class PartitionDivergence(NamedTuple):
 
 
 class CommitKind(StrEnum):
-    """What a group's committed offset on the old primary says."""
+    """The meaning of a group's committed offset on the old primary."""
 
     BEYOND = "beyond"
     """After the first offset that was not copied: the group processed records of the tail."""
@@ -149,21 +148,21 @@ class OldCommit(NamedTuple):
     offset: int
     kind: CommitKind
     translated: int | None = None
-    """The offset on the old primary that the failover translated; None: none of this group and partition."""
+    """The offset of this group and partition on the old primary that the failover translated, or None."""
     beyond: int = 0
     """Records of the tail before the commit, which the group processed; without those that are removed."""
 
 
 @dataclass(frozen=True)
 class Divergence:
-    """All partitions, or why they could not be read."""
+    """All partitions, or the reason why they could not be read."""
 
     flow: str
     tails: tuple[PartitionDivergence, ...]
     unanswered: str = ""
-    """Why a cluster did not answer; empty: both did."""
+    """The reason why a cluster did not answer, or empty if both did."""
     owed: str = ""
-    """Why its fence is pending: then it may take more records; empty: no fence is pending."""
+    """The reason why its fence is pending: then it may take more records. Empty without a pending fence."""
     uncopied: tuple[PartitionDivergence, ...] = ()
     """Every partition of topics that the flow selects and has never copied: all records are the tail.
 
@@ -171,18 +170,18 @@ class Divergence:
     commits: tuple[OldCommit, ...] = ()
     """Committed offsets on the old primary in the promoted topics."""
     commits_unknown: str = ""
-    """Why the committed offsets are not known; empty: they are."""
+    """The reason why the committed offsets are unknown, or empty."""
     returned: tuple[str, ...] = ()
     """Promoted topics that the flow in the other direction copies back already: they are not compared."""
 
     @property
     def is_known(self) -> bool:
-        """Whether every partition could be read."""
+        """Return whether every partition could be read."""
         return not self.unanswered and not any(t.found is DivergenceState.UNKNOWN for t in self._all)
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing diverges."""
+        """Return whether nothing diverges."""
         return self.is_known and all(t.is_clean for t in self._all)
 
     @property
@@ -243,14 +242,14 @@ class Judged(NamedTuple):
     first: int
     """The first offset of the tail that is left."""
     removed: int
-    """How many offsets before it are gone."""
+    """Number of offsets before it that are gone."""
 
 
 def judged(tail_from: int | None, log: Ends | None, *, same: bool) -> Judged:
-    """Return what the offsets of a partition say.
+    """Return the state of a partition by its offsets.
 
-    :param tail_from: first offset whose record the new primary does not have; None: it has none
-    :param log: the current start and end of the partition; None: no log
+    :param tail_from: first offset whose record the new primary does not have, or None for the log start
+    :param log: the current start and end of the partition, or None without a log
     :param same: whether it is the topic that was copied
     """
     if log is None:
@@ -270,7 +269,7 @@ class Emptied(NamedTuple):
 
     up_to: int
     run_id: str = ""
-    """Of the return, if it was aborted since; empty: it was not, or is not known."""
+    """The run of the failback, if it was aborted since; else, or if unknown, empty."""
 
     @property
     def why(self) -> str:
@@ -279,33 +278,33 @@ class Emptied(NamedTuple):
         return f"{who} has emptied it up to {self.up_to}"
 
     def share(self, found: Judged) -> int:
-        """How many of the offsets that are gone it has deleted, at most: retention may have been faster."""
+        """Return the most missing offsets that it can have deleted: retention may have been faster."""
         begins = found.first - found.removed
         return max(0, min(found.first, self.up_to) - begins)
 
 
 class EpochWord(NamedTuple):
-    """What the old primary's leader epochs say of the copied records."""
+    """The evidence of the old primary's leader epochs on the copied records."""
 
     other_from: int | None
-    """From here on its records before the frontier are of a later leader epoch: they were not copied."""
+    """First offset before the frontier of a later leader epoch: from it on, records were not copied."""
     doubt: str = ""
-    """Why the epochs do not agree with the copy; empty: they do, or say nothing."""
+    """The reason why the epochs do not agree with the copy, or empty if they do or are unknown."""
 
 
 NO_WORD: Final = EpochWord(None)
 
 
 def epoch_word(epoch: int, answer: EpochEnd | None, known_to: int) -> EpochWord:
-    """Return what the end of a leader epoch says.
+    """Return the evidence of the end of a leader epoch.
 
     :param epoch: of the last copied record; −1: unknown
-    :param answer: of the old primary about that epoch; None: it was not asked, or had no answer
+    :param answer: of the old primary about that epoch, or None without an answer
     :param known_to: offset after the last copied record, or the log's end if that is earlier
     """
     if epoch < 0 or answer is None:
         return NO_WORD
-    if answer.end == _UNKNOWN_END:
+    if answer.end == UNKNOWN_END:
         return EpochWord(None, f"it has never heard of leader epoch {epoch}, of which records were copied")
     if answer.end < known_to:
         return EpochWord(answer.end, f"its leader epoch {epoch} ends at {answer.end}, before {known_to}")

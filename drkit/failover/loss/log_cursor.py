@@ -25,16 +25,16 @@ _REPROTECT: Final = "check the cluster, then: drkit reprotect, with --resume whe
 
 
 class LogSide(NamedTuple):
-    """One of both clusters, and its topics as they are now."""
+    """One of both clusters, with its current topics."""
 
     cluster: RawCluster
     topics: Mapping[str, TopicMetadata]
     is_old: bool = False
-    """The old primary: that it stopped answering ends the whole comparison, not that of one partition."""
+    """Whether it is the old primary: if that stops answering, the whole comparison ends."""
 
-    def fetch(self, at: TopicPartition) -> Fetch:
-        """Return what fetches from a partition."""
-        ask = leader_fetch(self.cluster, self.topics.get(at.topic), at)
+    def fetch(self, tp: TopicPartition) -> Fetch:
+        """Return the function that fetches from a partition."""
+        ask = leader_fetch(self.cluster, self.topics.get(tp.topic), tp)
 
         async def fetch(offset: int, most_bytes: int) -> Any:
             try:
@@ -43,44 +43,44 @@ class LogSide(NamedTuple):
                 if self.is_old:
                     raise
                 evidence = f"it stopped answering ({type(error).__name__})"
-                raise Unreadable(self.where(at), evidence) from error
+                raise Unreadable(self.where(tp), evidence) from error
 
         return fetch
 
-    def where(self, at: TopicPartition) -> str:
+    def where(self, tp: TopicPartition) -> str:
         """Return partition and cluster, for errors."""
-        return f"{at} on {self.cluster.alias}"
+        return f"{tp} on {self.cluster.alias}"
 
     def cursor(
         self,
-        at: TopicPartition,
+        tp: TopicPartition,
         span: tuple[int, int],
         without: frozenset[int] = NO_IDS,
         fetch_bytes: int = FETCH_BYTES,
     ) -> RecordCursor:
         """Return a cursor over a range of a partition."""
-        where, fetch = self.where(at), self.fetch(at)
+        where, fetch = self.where(tp), self.fetch(tp)
         return RecordCursor(where, fetch, span, without=without, fetch_bytes=fetch_bytes)
 
 
 async def first_answers(
     side: LogSide, wanted: Mapping[TopicPartition, int], partition_bytes: int
 ) -> dict[TopicPartition, Any]:
-    """The first fetch answer of many partitions, in one request per topic and leader.
+    """Return the first fetch answer of many partitions, in one request per topic and leader.
 
     :param wanted: partition → where to begin
     :param partition_bytes: limit of each partition
     :raises RawError: a broker does not answer
     """
-    asked: dict[tuple[int, str], dict[int, int]] = {}
-    for at, offset in wanted.items():
-        if (node := leader_of(side.topics, at)) >= 0:
-            asked.setdefault((node, at.topic), {})[at.partition] = offset
+    offsets: dict[tuple[int, str], dict[int, int]] = {}
+    for tp, offset in wanted.items():
+        if (node := leader_of(side.topics, tp)) >= 0:
+            offsets.setdefault((node, tp.topic), {})[tp.partition] = offset
 
     async def ask(each: tuple[int, str]) -> dict[TopicPartition, Any]:
         node, topic = each
         request = fetch_request(
-            (topic, side.topics[topic].topic_id), asked[each], committed=True, max_bytes=_TOGETHER_BYTES,
+            (topic, side.topics[topic].topic_id), offsets[each], committed=True, max_bytes=_TOGETHER_BYTES,
             partition_bytes=partition_bytes,
         )  # fmt: skip
         try:
@@ -92,10 +92,10 @@ async def first_answers(
         some = answer.responses[0].partitions if answer.responses else ()
         return {TopicPartition(topic, p.partition_index): p for p in some if p.records}
 
-    found: dict[TopicPartition, Any] = {}
-    for some in await side.cluster.loop.together(ask, asked):
-        found |= some
-    return found
+    answers: dict[TopicPartition, Any] = {}
+    for some in await side.cluster.loop.together(ask, offsets):
+        answers |= some
+    return answers
 
 
 class PieceCursor(RecordCursor):
@@ -108,17 +108,17 @@ class PieceCursor(RecordCursor):
     def __init__(
         self,
         side: LogSide,
-        at: TopicPartition,
+        tp: TopicPartition,
         span: tuple[int, int],
         skip: frozenset[int] = NO_IDS,
         is_mapped: Callable[[int], bool] = lambda _: True,
         first: Any | None = None,
     ) -> None:
-        super().__init__(side.where(at), side.fetch(at), span, first=first)
+        super().__init__(side.where(tp), side.fetch(tp), span, first=first)
         self._is_mapped, self._skip = is_mapped, skip
 
     async def pieces(self) -> list[Piece]:
-        """The next records; empty at the end of the range. Raises as :meth:`next`."""
+        """Return the next records; empty at the end of the range. Raises as :meth:`next`."""
         while (read := await self.next()) is not None:
             found = [piece for chunk in read.found.chunks for piece in pieces_in(chunk)]
             if self._skip and not all(self._is_mapped(piece[0]) for piece in found):
@@ -137,7 +137,7 @@ class PieceCursor(RecordCursor):
 
 
 async def count_visible(
-    side: LogSide, at: TopicPartition, spans: Iterable[tuple[int, int]], most_bytes: int
+    side: LogSide, tp: TopicPartition, spans: Iterable[tuple[int, int]], most_bytes: int
 ) -> tuple[int, int | None]:
     """Count the records that a consumer sees in some ranges; and the offset of the first, None without one.
 
@@ -146,7 +146,7 @@ async def count_visible(
     """
     number, first, left = 0, None, most_bytes
     for span in spans:
-        cursor = side.cursor(at, span)
+        cursor = side.cursor(tp, span)
         while left > cursor.bytes and (read := await cursor.next()) is not None:
             number += sum(chunk.count for chunk in read.found.chunks)
             first = read.first_offset if first is None else first
@@ -156,15 +156,15 @@ async def count_visible(
     return number, first
 
 
-async def first_record(cluster: RawCluster, at: TopicPartition, span: tuple[int, int]) -> int | None:
+async def first_record(cluster: RawCluster, tp: TopicPartition, span: tuple[int, int]) -> int | None:
     """Return the offset of the first committed record in a range of a partition, or None if it holds none.
 
     :param span: the range, half open; it begins at or after the log start
     :raises Failed: the partition cannot be read
     :raises RawError: the cluster stopped answering
     """
-    fetch = leader_fetch(cluster, (await metadata(cluster, [at.topic]))[at.topic], at)
-    cursor = RecordCursor(f"{at} on {cluster.alias}", fetch, span, fetch_bytes=_FIRST_BYTES, hint=_REPROTECT)
+    fetch = leader_fetch(cluster, (await metadata(cluster, [tp.topic]))[tp.topic], tp)
+    cursor = RecordCursor(f"{tp} on {cluster.alias}", fetch, span, fetch_bytes=_FIRST_BYTES, hint=_REPROTECT)
     try:
         while (step := await cursor.next()) is not None:
             if step.first_offset is not None:

@@ -1,15 +1,15 @@
-"""What both sides have on record since the promotion: copies on the new primary, returns on the old one."""
+"""Records of both sides since the promotion: copies on the new primary, failbacks on the old one."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from drkit.failover.core.context import Context
 from drkit.failover.core.reverse import reverse_state
-from drkit.failover.loss.findings import CopyFate, Emptied
+from drkit.failover.loss.findings import UNKNOWN_END, CopyFate, Emptied
 from drkit.failover.loss.log_cursor import LogSide
 from drkit.flow_state.copied_topics import CopiedPartition, emptied_of, written_of
 from drkit.flow_state.producer_ids import on_record
@@ -29,22 +29,20 @@ from drkit.offset_map.locate import Located
 from drkit.offsets import Unavailable
 from drkit.offsets.resolution import Resolution
 
-_UNKNOWN_END: Final = -1
-
 
 class Copy(NamedTuple):
     """The copy of a partition."""
 
     state: CopyFate
     end: int | None = None
-    """Where a copy that regressed ends now."""
+    """The current end of a copy that regressed."""
     unknown: str = ""
-    """Why its state is unknown; empty: it is known."""
+    """The reason why its state is unknown, or empty."""
 
 
 @dataclass(frozen=True)
 class NewPrimary:
-    """What the new primary says now. The partitions are named as on the old primary."""
+    """The current state of the new primary. Partitions are named as on the old primary."""
 
     side: LogSide
     targets: Mapping[str, tuple[str, UUID]]
@@ -56,15 +54,15 @@ class NewPrimary:
     """By partition of the new primary."""
     ends: Mapping[TopicPartition, int]
     epochs: Mapping[TopicPartition, EpochEnd]
-    """Where the leader epoch of the promotion ends, by partition of the new primary."""
+    """The end of the leader epoch of the promotion, by partition of the new primary."""
     cuts: Mapping[TopicPartition, int]
-    """Where producers of the new primary began to write."""
+    """The offset at which producers of the new primary began to write."""
     strangers: Mapping[TopicPartition, int | None]
     """Copies into which others wrote while they were passive, as recorded; the offset, None if unknown."""
 
-    def copy(self, at: TopicPartition) -> Copy:
-        """What became of the copy of a promoted partition."""
-        pair = self.pairs[at]
+    def copy(self, tp: TopicPartition) -> Copy:
+        """Return the fate of the copy of a promoted partition."""
+        pair = self.pairs[tp]
         to, topic = pair.target, self.side.topics[pair.target.topic]
         if topic.error and topic.error not in codes.NO_SUCH_TOPIC:
             return Copy(CopyFate.KEPT, unknown=f"{to.topic}: {codes.error_name(topic.error)}")
@@ -73,34 +71,34 @@ class NewPrimary:
             return Copy(state)
         if leader_of(self.side.topics, to) < 0 or to not in self.ends or to not in self.starts:
             return Copy(CopyFate.KEPT, unknown=f"the leader of its copy {to} does not answer")
-        return shortened(self.ends[to], self.epochs.get(to), self.cuts.get(at))
+        return shortened(self.ends[to], self.epochs.get(to), self.cuts.get(tp))
 
-    def unnamed_copy(self, at: TopicPartition) -> tuple[Copy, bool]:
-        """What became of the copy of a partition without a role, and whether its topic does not have it."""
-        if at.topic not in self.targets:
+    def unnamed_copy(self, tp: TopicPartition) -> tuple[Copy, bool]:
+        """Return the fate of the copy of a partition without a role, and whether its topic lacks it."""
+        if tp.topic not in self.targets:
             return Copy(CopyFate.KEPT), False
-        target, wanted = self.targets[at.topic]
+        target, wanted = self.targets[tp.topic]
         topic = self.side.topics[target]
         state = copy_state(topic, wanted, min(topic.leaders, default=0))
-        return Copy(state), state is CopyFate.KEPT and at.partition not in topic.leaders
+        return Copy(state), state is CopyFate.KEPT and tp.partition not in topic.leaders
 
-    def place(self, at: TopicPartition) -> Resolution | str:
-        """How a partition maps to its copy, or why that is unknown."""
-        found = self.located.get(at)
-        if found is None:
+    def place(self, tp: TopicPartition) -> Resolution | str:
+        """Return the mapping of a partition to its copy, or the reason why it is unknown."""
+        located = self.located.get(tp)
+        if located is None:
             return "its copy could not be asked"
-        return found.answer.reason if isinstance(found.answer, Unavailable) else found.answer
+        return located.answer.reason if isinstance(located.answer, Unavailable) else located.answer
 
 
 def topic_fate(topic: TopicMetadata, wanted: UUID | None) -> CopyFate:
-    """What became of a topic that had an id: gone, another one, or kept."""
+    """Return the fate of a topic that had an id: gone, recreated, or kept."""
     if topic.error in codes.NO_SUCH_TOPIC:
         return CopyFate.GONE
     return CopyFate.KEPT if topic.topic_id == wanted else CopyFate.RECREATED
 
 
 def copy_state(topic: TopicMetadata, wanted: UUID, partition: int) -> CopyFate:
-    """Return what became of the topic of a copy. Pure."""
+    """Return the fate of the topic of a copy. Pure."""
     fate = topic_fate(topic, wanted)
     return CopyFate.GONE if fate is CopyFate.KEPT and partition not in topic.leaders else fate
 
@@ -108,10 +106,10 @@ def copy_state(topic: TopicMetadata, wanted: UUID, partition: int) -> CopyFate:
 def shortened(end: int, epoch: EpochEnd | None, cut: int | None) -> Copy:
     """Return whether a copy still reaches to where it ended when it was promoted. Pure.
 
-    :param epoch: where the leader epoch of the promotion ends; None: it is unknown
-    :param cut: where the copy ended; None: it is unknown
+    :param epoch: where the leader epoch of the promotion ends, or None if unknown
+    :param cut: where the copy ended, or None if unknown
     """
-    left = end if epoch is None or epoch.end == _UNKNOWN_END else min(end, epoch.end)
+    left = end if epoch is None or epoch.end == UNKNOWN_END else min(end, epoch.end)
     if cut is None or left >= cut:
         return Copy(CopyFate.KEPT)
     return Copy(CopyFate.REGRESSED, left)
@@ -120,7 +118,7 @@ def shortened(end: int, epoch: EpochEnd | None, cut: int | None) -> Copy:
 def look_at_new_primary(
     context: Context, roles: Mapping[str, RoleRecord], topics: Collection[str]
 ) -> NewPrimary:
-    """Return what the new primary says of promoted topics.
+    """Return the new primary's state of promoted topics.
 
     :param roles: of all promoted topics, from the loaded state
     :param topics: by their names on the old primary; all are on record
@@ -134,24 +132,24 @@ def look_at_new_primary(
         for number in sorted({*(roles[name].frontiers or {}), *(roles[name].ends or {})})
         for pair in [known.pair(name, number)]
     }
-    wanted = sorted({known.topics[name][0] for name in topics})
-    found = context.run(metadata, context.target, wanted)
-    asked = [p.target for p in pairs.values() if leader_of(found, p.target) >= 0]
+    names = sorted({known.topics[name][0] for name in topics})
+    described = context.run(metadata, context.target, names)
+    asked = [p.target for p in pairs.values() if leader_of(described, p.target) >= 0]
     epochs = {
         pair.target: epoch
-        for at, pair in pairs.items()
-        if (epoch := (roles[at.topic].epochs or {}).get(at.partition)) is not None
-        and leader_of(found, pair.target) >= 0
+        for tp, pair in pairs.items()
+        if (epoch := (roles[tp.topic].epochs or {}).get(tp.partition)) is not None
+        and leader_of(described, pair.target) >= 0
     }
     cuts, reader = _cuts(roles, topics), context.kept.places_of(context.target, context.flow.source)
     return NewPrimary(
-        LogSide(context.target, found),
+        LogSide(context.target, described),
         targets={name: (known.topics[name][0], known.topics[name][2]) for name in topics},
         pairs=pairs,
         located=context.run(reader.locate, pairs.values(), known.producers),
-        starts=context.run(listed, context.target, found, asked, EARLIEST),
-        ends=context.run(listed, context.target, found, asked, LATEST),
-        epochs=context.run(epoch_ends, context.target, found, epochs),
+        starts=context.run(listed, context.target, described, asked, EARLIEST),
+        ends=context.run(listed, context.target, described, asked, LATEST),
+        epochs=context.run(epoch_ends, context.target, described, epochs),
         cuts=cuts,
         strangers=_strangers(context, pairs.keys(), cuts),
     )
@@ -169,20 +167,20 @@ def _cuts(roles: Mapping[str, RoleRecord], topics: Iterable[str]) -> dict[TopicP
 def _strangers(
     context: Context, wanted: Iterable[TopicPartition], cuts: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int | None]:
-    """Copies to which another client wrote while they were passive, by the events and records of that."""
-    mine = set(wanted)
+    """Return the copies to which another client wrote while they were passive, by recorded events."""
+    promoted = set(wanted)
     # Before the flow's own return, the copy was a primary that clients wrote to.
     since = {topic: known.at_ms for topic, known in context.state.all(ReturnRecord).items()}
-    found: dict[TopicPartition, int | None] = {}
+    offsets: dict[TopicPartition, int | None] = {}
     for event in context.state.all(EventRecord).values():
-        at = TopicPartition(event.topic, event.partition)
-        if event.kind == "foreign_writer" and at in mine and event.at_ms >= since.get(event.topic, 0):
+        tp = TopicPartition(event.topic, event.partition)
+        if event.kind == "foreign_writer" and tp in promoted and event.at_ms >= since.get(event.topic, 0):
             offset = event.fields.get("offset")
-            found[at] = offset if isinstance(offset, int) else None
-    for at, record in written_of(context.state.records).items():
-        if at in mine and at in cuts and record.offset < cuts[at]:
-            found[at] = record.offset
-    return found
+            offsets[tp] = offset if isinstance(offset, int) else None
+    for tp, record in written_of(context.state.records).items():
+        if tp in promoted and tp in cuts and record.offset < cuts[tp]:
+            offsets[tp] = record.offset
+    return offsets
 
 
 def emptied_in_vain(context: Context) -> dict[TopicPartition, Emptied]:
@@ -195,26 +193,26 @@ def emptied_in_vain(context: Context) -> dict[TopicPartition, Emptied]:
 
 
 def emptied_before(context: Context, ids: Mapping[str, UUID]) -> dict[TopicPartition, int]:
-    """Offsets of the old primary up to which a return has emptied it, aborted or not.
+    """Return the offsets of the old primary up to which a failback, aborted or not, has emptied it.
 
     Nothing before them belongs there. Brokers that were killed soon after it may have brought it back.
 
     :param ids: of topics of the old primary; what was emptied of an earlier topic of these names is left out
-    :raises DrkitError: the old primary does not say
+    :raises DrkitError: the old primary does not answer
     """
     state = reverse_state(context)
     copies = state.all(GenerationRecord)
     emptied = emptied_in_vain(context)
-    found = {at: e.up_to for at, e in emptied.items() if at.topic in ids}
-    for at, offset in emptied_of(state).items():
-        copy = TopicPartition(copies[at.topic].target, at.partition)
-        if ids.get(copy.topic) == copies[at.topic].target_id:
-            found[copy] = max(found.get(copy, 0), offset)
-    return found
+    offsets = {tp: e.up_to for tp, e in emptied.items() if tp.topic in ids}
+    for tp, offset in emptied_of(state).items():
+        copy = TopicPartition(copies[tp.topic].target, tp.partition)
+        if ids.get(copy.topic) == copies[tp.topic].target_id:
+            offsets[copy] = max(offsets.get(copy, 0), offset)
+    return offsets
 
 
 class ReverseSide(NamedTuple):
-    """What the old primary has on record of the reverse flow."""
+    """The old primary's records of the reverse flow."""
 
     ids: frozenset[int]
     """Its producers: their records came from the new primary."""
@@ -223,11 +221,11 @@ class ReverseSide(NamedTuple):
     copies: frozenset[str]
     """Its copies on the old primary."""
     emptied: Mapping[TopicPartition, Emptied]
-    """What a turn of the reverse flow has emptied there."""
+    """Partitions that a failback of the reverse flow has emptied there."""
 
 
 def reverse_side(context: Context, roles: Mapping[str, RoleRecord]) -> ReverseSide:
-    """Return what the old primary has on record of the reverse flow. Raises DrkitError."""
+    """Return the old primary's records of the reverse flow. Raises DrkitError."""
     state, known = reverse_state(context), context.known.topics
     begun = {topic: record.promoted_by for topic, record in state.all(ReturnRecord).items()}
     returned = [t for t, role in roles.items() if t in known and begun.get(known[t][0]) == role.run_id]

@@ -1,4 +1,4 @@
-"""Keys that clients have deleted on the new primary and that live on on the old one.
+"""Keys that clients have deleted on the new primary and that the old one still has.
 
 A tombstone goes ``delete.retention.ms`` after it was cleaned (KIP-534). The settings say what the cleaner may
 do now, not what it did under earlier ones. So the log is asked: where it has every offset since the
@@ -29,15 +29,15 @@ def with_outlived(
     context: Context, checks: Sequence[PartitionCheck], tails: Sequence[PartitionDivergence],
     settled: Collection[str] = (),
 ) -> list[PartitionDivergence]:  # fmt: skip
-    """The same partitions; those that equal their compacted copies with the number of keys that live on.
+    """Return the partitions; those that equal their compacted copies with the number of keys that live on.
 
-    One is read after the other: each takes memory for its keys.
+    They are read one after the other: each takes memory for its keys.
 
     :param checks: in the same order
-    :param settled: topics of which it does not matter
+    :param settled: topics whose keys are not compared
     :raises RawError: the old primary stopped answering
     """
-    found = []
+    results = []
     for check, tail in zip(checks, tails, strict=True):
         now = tail
         try:
@@ -45,15 +45,15 @@ def with_outlived(
                 now = _Comparison(context, check, spans).judged(tail)
         except (Unreadable, CorruptBatch) as error:
             now = tail._replace(found=DivergenceState.UNKNOWN, why=error.in_short, proven=False)
-        found.append(now)
-    return found
+        results.append(now)
+    return results
 
 
 class _Spans(NamedTuple):
-    """What is read of a partition, as offsets, half open."""
+    """The half-open offset ranges of a partition that are read."""
 
     since: tuple[int, int]
-    """Of the copy: what clients wrote there."""
+    """The range of the copy that clients wrote."""
     old: tuple[int, int]
     new: tuple[int, int]
     lost_start: bool
@@ -61,7 +61,7 @@ class _Spans(NamedTuple):
 
 
 def _spans(check: PartitionCheck, tail: PartitionDivergence) -> _Spans | None:
-    """What is to be read; None: nothing, for its records do not simply stay, or it is not compacted."""
+    """Return the ranges to read, or None if the partition's records may not stay, or it is not compacted."""
     mapped, cut = check.mapped, check.new.cuts.get(check.at)
     may_stay = tail.found is DivergenceState.CLEAN and tail.copy is CopyFate.KEPT
     if mapped is None or cut is None or not may_stay:
@@ -71,7 +71,7 @@ def _spans(check: PartitionCheck, tail: PartitionDivergence) -> _Spans | None:
         return None
     start, end = check.new.starts[copies.new], check.new.ends[copies.new]
     first = check.old.ends[check.at].start
-    if rules.new_expires:  # what only the old primary's retention has left is no deletion
+    if rules.new_expires:  # records that only the old primary's retention has kept are no deletions
         first = max(first, origin_of(copies.segments, start))
     old = first, max(first, copies.old_span[1])
     return _Spans((cut, end), old, (start, end), copies.copy_from(first) < start)
@@ -85,13 +85,13 @@ class _Comparison(NamedTuple):
     spans: _Spans
 
     def judged(self, tail: PartitionDivergence) -> PartitionDivergence:
-        """The partition with the number of keys that live on."""
-        at, copy = self.check.at, self.check.new.pairs[self.check.at].target
-        old, new = (self.check.old.side, at), (self.check.new.side, copy)
+        """Return the partition with the number of keys that live on."""
+        tp, copy = self.check.at, self.check.new.pairs[self.check.at].target
+        old, new = (self.check.old.side, tp), (self.check.new.side, copy)
         if not self.spans.lost_start and self._is_whole(*new):
             return tail
-        said = f"{self.check.at}: compaction was at work on its copy, so its keys are compared"
-        self.context.tell(StepProgress(StepName.COMPARE, said))
+        progress = f"{self.check.at}: compaction was at work on its copy, so its keys are compared"
+        self.context.tell(StepProgress(StepName.COMPARE, progress))
         from drkit.living_keys import LivingKeys  # noqa: PLC0415  loads numpy
 
         living = LivingKeys()
@@ -104,16 +104,16 @@ class _Comparison(NamedTuple):
             living.drop(record.key)
         return tail._replace(outlived=living.number())
 
-    def _is_whole(self, side: LogSide, at: TopicPartition) -> bool:
-        cursor = side.cursor(at, self.spans.since)
+    def _is_whole(self, side: LogSide, tp: TopicPartition) -> bool:
+        cursor = side.cursor(tp, self.spans.since)
         while (read := self.context.run(cursor.next)) is not None:
             self.context.journal.renew()
             if not is_whole(read.answer.records or b"", read.position):
                 return False
         return True
 
-    def _records(self, side: LogSide, at: TopicPartition, span: tuple[int, int]) -> Iterator[Record]:
-        cursor = side.cursor(at, span)
+    def _records(self, side: LogSide, tp: TopicPartition, span: tuple[int, int]) -> Iterator[Record]:
+        cursor = side.cursor(tp, span)
         while (read := self.context.run(cursor.next)) is not None:
             self.context.journal.renew()
             yield from read.records

@@ -30,7 +30,7 @@ from drkit.wire import CorruptBatch, Record
 _MOST_BYTES: Final = 512 << 20
 """Maximum bytes read of a copy to count the records that only the new primary has."""
 _ANY_BYTES: Final = 64 << 10
-"""The same where it matters only whether there is one."""
+"""The same, to check only whether there is one."""
 _FETCH_BYTES: Final = 4 << 20
 _READ: Final = frozenset({
     DivergenceState.DIVERGED, DivergenceState.RECREATED, DivergenceState.REGROWN, DivergenceState.MORE,
@@ -42,36 +42,36 @@ Take = Callable[[TopicPartition, Record], None]
 
 @dataclass(frozen=True)
 class OldPrimary:
-    """What the old primary says now."""
+    """The current state of the old primary."""
 
     side: LogSide
-    """With the topics that exist."""
+    """The cluster with its existing topics."""
     ids: Mapping[str, UUID]
     """The topics that were copied."""
     ends: Mapping[TopicPartition, Ends]
     epochs: Mapping[TopicPartition, EpochEnd]
-    """Where the leader epoch of the last copied record ends."""
+    """The end of the leader epoch of the last copied record."""
     skip: frozenset[int]
     """Producers whose records came from the new primary."""
     emptied: Mapping[TopicPartition, Emptied]
-    """What returns have emptied there."""
+    """Partitions that failbacks have emptied there."""
 
     def is_same(self, topic: str) -> bool:
-        """Whether it is the topic that was copied."""
+        """Return whether it is the topic that was copied."""
         return topic in self.side.topics and self.side.topics[topic].topic_id == self.ids.get(topic)
 
-    def silent(self, at: TopicPartition) -> str:
-        """Why a partition that exists has no ends; empty: it has, or does not exist."""
-        topic = self.side.topics.get(at.topic)
-        leader = topic.leaders.get(at.partition) if topic is not None else None
-        if leader is None or at in self.ends:
+    def silent(self, tp: TopicPartition) -> str:
+        """Return why a partition that exists has no ends, or empty if it has or does not exist."""
+        topic = self.side.topics.get(tp.topic)
+        leader = topic.leaders.get(tp.partition) if topic is not None else None
+        if leader is None or tp in self.ends:
             return ""
         return "it has no leader" if leader.node < 0 else "its leader does not answer"
 
 
 @dataclass(frozen=True)
 class Mapped:
-    """How a partition and its copy belong together."""
+    """The mapping of a partition to its copy."""
 
     copies: Copies
     copied_end: int
@@ -79,7 +79,7 @@ class Mapped:
     known_to: int
     """Offset on the old primary after the last record that has a copy."""
     lost_from: int | None = None
-    """Where the copy has lost its last records: the first offset on the old primary without a copy now."""
+    """First offset on the old primary without a copy now, if the copy lost its last records."""
     epoch: int = -1
     """Leader epoch of the old primary at the last copied record, or a later one; −1: unknown."""
 
@@ -92,10 +92,10 @@ class PartitionCheck:
     new: NewPrimary
     at: TopicPartition
     frontier: int | None
-    """First offset that was not copied; None: nothing was, or the partition is younger than the failover."""
+    """First offset that was not copied; None if none was, or the partition is younger than the failover."""
     copy: Copy
     mapped: Mapped | None = None
-    """None: nothing can be compared by content."""
+    """The mapping, or None if nothing can be compared by content."""
     is_more: bool = False
     """The new primary's topic does not have such a partition."""
 
@@ -121,14 +121,14 @@ class PartitionCheck:
             tail = self._judged(content, error.in_short)
         return await self._read(tail, take) if tail.found in _READ else tail
 
-    # -- what it is -------------------------------------------------------------------------------------
+    # -- the state --------------------------------------------------------------------------------------
 
     @property
     def _log(self) -> Ends | None:
         return self.old.ends.get(self.at)
 
     def _judged(self, content: ContentResult, doubt: str) -> PartitionDivergence:
-        """Return what it is before its tail is read; `doubt` says why it could not be compared."""
+        """Return the state before the tail is read; `doubt`: why it could not be compared, or empty."""
         log, is_same, mapped = self._log, self.old.is_same(self.at.topic), self.mapped
         epoch = NO_WORD
         if mapped is not None and log is not None:
@@ -174,7 +174,7 @@ class PartitionCheck:
         number, _ = await count_visible(self.old.side, self.at, [span], _ANY_BYTES)
         return number > 0
 
-    # -- what only the new primary has ------------------------------------------------------------------
+    # -- records of the new primary alone ---------------------------------------------------------------
 
     async def _with_only_new(self, tail: PartitionDivergence, content: ContentResult) -> PartitionDivergence:
         pair = self.new.pairs.get(self.at)
@@ -229,9 +229,9 @@ class PartitionCheck:
                         take(self.at, record)
                     read_to = cursor.position
             except (Unreadable, CorruptBatch) as error:
-                why = f"it could be read up to offset {read_to} only: {error.evidence}"
+                reason = f"it could be read up to offset {read_to} only: {error.evidence}"
                 return tail._replace(
-                    found=DivergenceState.UNKNOWN, why=why, records=records, bytes=size, proven=False
+                    found=DivergenceState.UNKNOWN, why=reason, records=records, bytes=size, proven=False
                 )
         # Markers, aborted records and records that drkit copied there do not diverge.
         is_gone = tail.removed + tail.emptied > 0
@@ -250,35 +250,35 @@ def _gaps(segments: SegmentMap, start: int, end: int) -> Iterator[tuple[int, int
 
 
 def check_of(
-    old: OldPrimary, new: NewPrimary, at: TopicPartition, frontier: int | None, rules: MayLack
+    old: OldPrimary, new: NewPrimary, tp: TopicPartition, frontier: int | None, rules: MayLack
 ) -> PartitionCheck:
-    """Return what there is to compare of a partition.
+    """Return the comparison to make of a partition.
 
-    :param frontier: first offset that was not copied, by the role of its topic; None: nothing was
+    :param frontier: first offset that was not copied, by the role of its topic, or None if none was
     """
-    if at not in new.pairs:
-        copy, is_more = new.unnamed_copy(at)
-        return PartitionCheck(old, new, at, frontier, copy, is_more=is_more)
-    copy, log = new.copy(at), old.ends.get(at)
-    if frontier is None or log is None or copy.unknown or not old.is_same(at.topic):
-        return PartitionCheck(old, new, at, frontier, copy)
+    if tp not in new.pairs:
+        copy, is_more = new.unnamed_copy(tp)
+        return PartitionCheck(old, new, tp, frontier, copy, is_more=is_more)
+    copy, log = new.copy(tp), old.ends.get(tp)
+    if frontier is None or log is None or copy.unknown or not old.is_same(tp.topic):
+        return PartitionCheck(old, new, tp, frontier, copy)
     if copy.state not in {CopyFate.KEPT, CopyFate.REGRESSED}:
-        return PartitionCheck(old, new, at, frontier, copy)
-    place, pair = new.place(at), new.pairs[at]
+        return PartitionCheck(old, new, tp, frontier, copy)
+    place, pair = new.place(tp), new.pairs[tp]
     if isinstance(place, str):
-        return PartitionCheck(old, new, at, frontier, copy._replace(unknown=place))
-    limit = copy.end if copy.end is not None else new.cuts.get(at, place.copied_end)
+        return PartitionCheck(old, new, tp, frontier, copy._replace(unknown=place))
+    limit = copy.end if copy.end is not None else new.cuts.get(tp, place.copied_end)
     segments = _closed(place.segments, min(limit, place.copied_end))
     left = origin_of(segments, limit) if copy.state is CopyFate.REGRESSED else None
     # Records before the crossing's end were compared when it was made: each side has its tail elsewhere.
     crossed = pair.crossings[-1] if pair.crossings else Crossing(0, 0, 0, 0)
     if limit < crossed.target_end:
         why = f"its copy ends at {limit}, among the records of a tail that a return has kept"
-        return PartitionCheck(old, new, at, frontier, copy._replace(unknown=why))
+        return PartitionCheck(old, new, tp, frontier, copy._replace(unknown=why))
     last = segments.record_before(limit)
     old_end = min(o for o in (frontier, log.end, left) if o is not None)
     copies = Copies(
-        at,
+        tp,
         pair.target,
         segments,
         old_span=(max(log.start, crossed.source_end), old_end),
@@ -288,7 +288,7 @@ def check_of(
     )
     known_to = last[0] + 1 if last is not None else 0
     mapped = Mapped(copies, min(limit, place.copied_end), known_to, left, place.leader_epoch)
-    return PartitionCheck(old, new, at, frontier, copy, mapped)
+    return PartitionCheck(old, new, tp, frontier, copy, mapped)
 
 
 def _closed(segments: SegmentMap, end: int) -> SegmentMap:
@@ -300,6 +300,6 @@ def _closed(segments: SegmentMap, end: int) -> SegmentMap:
 
 
 def origin_of(segments: SegmentMap, end: int) -> int:
-    """Return the first source offset without a copy before a target offset; 0: no record is left."""
+    """Return the first source offset without a copy before a target offset, or 0 if no record is left."""
     found = segments.inverse(TargetOffset(end))
     return 0 if isinstance(found, Unavailable) else found

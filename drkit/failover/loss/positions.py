@@ -39,7 +39,7 @@ def scope_positions(context: Context, source: RawCluster | None, *, final: bool 
     found = positions_of(context, pairs_of(context), source)
     if not final:
         return found
-    return {at: replace(p, frozen=True) if isinstance(p, PartitionPosition) else p for at, p in found.items()}
+    return {tp: replace(p, frozen=True) if isinstance(p, PartitionPosition) else p for tp, p in found.items()}
 
 
 def positions_of(
@@ -47,7 +47,7 @@ def positions_of(
 ) -> ScopePositions:
     """Return the current position of some partitions; those of promoted topics cost a fetch each.
 
-    :param source: asked for its ends; None: nothing more is expected from it
+    :param source: asked for its ends, or None if nothing more is expected from it
     :raises RawError: the target does not answer
     :raises Failed: the offset map cannot be read
     """

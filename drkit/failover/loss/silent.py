@@ -1,4 +1,4 @@
-"""The loss bound of a silent source, by what the target knows of it."""
+"""The loss bound of a silent source, by the records on the target."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def silent_risk(context: Context, records: int | None, held: HeldBack) -> Risk:
 
 
 def noted_partitions(context: Context, partitions: Iterable[PartitionStatus]) -> list[PartitionStatus]:
-    """Without those that a silent source did not have when all of its ends were noted.
+    """Return the partitions without those that a silent source did not have when its ends were noted.
 
     Their topic was deleted there, or the copy alone has them.
     """
@@ -53,7 +53,7 @@ def noted_partitions(context: Context, partitions: Iterable[PartitionStatus]) ->
 
 
 def unprotected(context: Context, partitions: Iterable[PartitionStatus]) -> tuple[str, ...]:
-    """Topics of the scope that are copied back and were not in step at the last look, in words."""
+    """Return the topics of the scope whose failback was incomplete at the last look, in words."""
     seen = context.state.get(SourceSeenRecord)
     copied = noted_copied(seen, context.scope)
     behind = None if seen is None or copied is None else (seen.at_ms - copied) / 1000
@@ -62,7 +62,7 @@ def unprotected(context: Context, partitions: Iterable[PartitionStatus]) -> tupl
 
 
 def noted_copied(seen: SourceSeenRecord | None, scope: Scope) -> int | None:
-    """Time before which everything in a scope was copied when the source's ends were noted; None: unknown.
+    """Return the time before which all of a scope was copied when the source's ends were noted, or None.
 
     Other topics of the flow may be far behind, as those that have not returned yet: a failover of some topics
     loses nothing of them.
@@ -75,11 +75,11 @@ def noted_copied(seen: SourceSeenRecord | None, scope: Scope) -> int | None:
 def copied_until(
     beat: int | None, roles: Iterable[RoleRecord | None], effects: Mapping[str, Mapping[str, Any]]
 ) -> int | None:
-    """Return the time, in milliseconds, up to which these topics are completely copied; None: unknown.
+    """Return the time, in milliseconds, up to which these topics are completely copied, or None.
 
     Once they are frozen, newer heartbeats do not count: the flow may still copy its other topics.
 
-    :param beat: time of the newest heartbeat on the target; None: no heartbeat
+    :param beat: time of the newest heartbeat on the target, or None
     :param effects: of FREEZE
     """
     frozen = [role.at_ms for role in roles if role is not None and role.is_frozen]
@@ -90,7 +90,7 @@ def copied_until(
 
 
 def newest_beat(context: Context) -> int | None:
-    """Return the send time of the newest heartbeat on the target, in milliseconds; None: no heartbeat."""
+    """Return the send time of the newest heartbeat on the target, in milliseconds, or None."""
     tail = context.kept.beats_of(context)
     tail.read()
     return tail.newest_ms
