@@ -1,4 +1,4 @@
-"""Which groups a checkpoint round has to look at, and what is known of all of them. Pure.
+"""The groups that a checkpoint round has to look at, and the known state of all groups. Pure.
 
 A group's position on the target changes only when the group commits on the source, when the copy passes an
 offset that it had not reached, or when something on the target prevented the write. The log of group offsets
@@ -33,7 +33,7 @@ from drkit.offsets.group_guard import GuardVerdict
 from drkit.topic_sync.preview import as_admin
 
 _DONE: Final = {v.name: GuardVerdict.UNCHANGED.name for v in (GuardVerdict.WRITE, GuardVerdict.REFRESH)}
-"""What the verdicts of a round become in later rounds."""
+"""Verdict of a round → verdict that counts in later rounds."""
 
 SOON_SECONDS: Final = 120.0
 """Within this time every group is looked at after :meth:`GroupLedger.look_soon`."""
@@ -41,7 +41,7 @@ SOON_SECONDS: Final = 120.0
 
 @dataclass(slots=True)
 class _Entry:
-    """What the last look at a group showed."""
+    """The result of the last look at a group."""
 
     looked_at: float = float("-inf")
     """When it was, on both sides."""
@@ -220,7 +220,7 @@ _REFUSALS: Final = frozenset({GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FA
 
 
 def wants_checkpoints(flow: FlowSettings) -> bool:
-    """Whether group offsets of a flow are to be looked at."""
+    """Return whether a flow needs the offsets of groups."""
     return flow.emit_checkpoints or flow.sync_group_offsets
 
 
@@ -232,20 +232,20 @@ def promoted_topics(state: FlowState) -> list[str]:
 
 @dataclass(slots=True)
 class RoundTotals:
-    """What the rounds of a flow did since it was started."""
+    """Totals of the rounds of a flow since it was started."""
 
     rounds: int = 0
     failed: int = 0
-    """Of these, how many broke off for some groups."""
+    """Number of rounds that broke off for some groups."""
     refused: Counter[str] = field(default_factory=Counter)
     """Positions that were not written, by verdict, over all rounds."""
     latency_ms: dict[str, MinMaxMean] = field(default_factory=dict)
-    """By group: from the reading of its offsets to the moment when its checkpoint was durable."""
+    """By group: time from the read of its offsets until its checkpoint was durable."""
 
     def take(self, reports: Sequence[ShardReport], groups: Container[str]) -> None:
         """Add one round.
 
-        :param groups: all that there are: others are forgotten
+        :param groups: all existing groups; others are forgotten
         """
         for group in [group for group in self.latency_ms if group not in groups]:
             del self.latency_ms[group]
@@ -281,8 +281,8 @@ def summary(
     ended_well = before.ok_ms if before is not None else 0
     return CheckpointsRecord(
         now_ms,
-        # A round that broke off or got no answer for some groups does not count: which positions are old is
-        # not reported.
+        # A round that broke off or got no answer for some groups does not count: the report does not show
+        # which positions are old.
         ok_ms=ended_well if error else now_ms,
         groups=ledger.groups,
         looked_at=ledger.looked_at,
@@ -298,24 +298,24 @@ def summary(
 
 
 def _unanswered(unread: Mapping[str, int]) -> str:
-    """Which groups the source did not answer about; empty: none.
+    """Return an error that names the groups without an answer of the source, or an empty text.
 
-    A refusal does not count: it lasts until a person grants the right, and says nothing about other groups.
+    A refusal does not count: it lasts until a person grants the right, and concerns no other groups.
     """
     silent = {group: code for group, code in unread.items() if code not in _REFUSALS}
     if not silent:
         return ""
     whose = f"{counted(len(silent), 'group')} ({first_of(sorted(silent))})"
-    why = sorted({"no answer" if code == NO_ANSWER else error_name(code) for code in silent.values()})
-    return f"the source did not return the offsets of {whose}: {', '.join(why)}"
+    reasons = sorted({"no answer" if code == NO_ANSWER else error_name(code) for code in silent.values()})
+    return f"the source did not return the offsets of {whose}: {', '.join(reasons)}"
 
 
 def _span(reports: Sequence[ShardReport]) -> float:
-    """Seconds from the first shard's begin to the last one's end: shards may wait for each other's slots."""
-    told = [r for r in reports if r.started_ms]
-    if not told:
+    """Return the seconds from the first shard's begin to the last one's end: shards may wait for slots."""
+    timed = [r for r in reports if r.started_ms]
+    if not timed:
         return 0.0
-    return max(r.started_ms / 1000 + r.seconds for r in told) - min(r.started_ms for r in told) / 1000
+    return max(r.started_ms / 1000 + r.seconds for r in timed) - min(r.started_ms for r in timed) / 1000
 
 
 def group_plan(settings: Settings, flows: Sequence[FlowSettings]) -> list[dict[str, Any]]:

@@ -30,52 +30,55 @@ from drkit.offsets.mm2_records import Checkpoint, ForgottenCheckpoint
 from drkit.offsets.translation import PartitionPosition, Translation
 
 _OFFSETS: Final = 4
-"""Offsets of a group that were seen in earlier rounds."""
+"""Number of offsets of a group, seen in earlier rounds, that are remembered."""
 _GROUPS: Final = 20_000
-"""Most groups of which a process remembers anything."""
+"""Maximum number of groups that a process remembers."""
 
 
 @dataclass(slots=True)
 class Remembered:
-    """Of one group, by source partition."""
+    """Memory of one group between rounds, by source partition. Losing it costs nothing but work.
+
+    Spark gives a task any idle worker. So the driver names the last round that looked at a group: the memory
+    is valid only in the process that did this round.
+    """
 
     offsets: Mapping[TopicPartition, tuple[int, str]] | None = None
-    """What the last look found in copied topics, with the metadata of each; None: unknown whether it still
-    holds."""
+    """Offsets in copied topics at the last look, each with its metadata, or None if they may be outdated."""
     seen: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
-    """Offsets that it had, newest first."""
+    """Its earlier offsets, newest first."""
     emitted: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
     """The offsets of its checkpoints."""
     round: int = NO_ROUND
-    """In which this was true last."""
+    """The last round in which this was true."""
 
-    def newest_first(self, at: TopicPartition, offset: int) -> tuple[int, ...]:
-        """Note the current offset; returns it and the earlier ones, all of which the group has passed."""
-        seen = self.seen.get(at, ())
-        if not seen or offset < seen[0]:
-            self.seen[at] = seen = (offset,)  # it went back: what was seen before is no longer its work
-        elif seen[0] != offset:
-            self.seen[at] = seen = (offset, *seen[: _OFFSETS - 1])
-        return seen
+    def newest_first(self, tp: TopicPartition, offset: int) -> tuple[int, ...]:
+        """Record the current offset; return it and the earlier ones, which the group has passed."""
+        earlier = self.seen.get(tp, ())
+        if not earlier or offset < earlier[0]:
+            self.seen[tp] = earlier = (offset,)  # it was reset: earlier offsets no longer show its work
+        elif earlier[0] != offset:
+            self.seen[tp] = earlier = (offset, *earlier[: _OFFSETS - 1])
+        return earlier
 
     def keep(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
-        """Note all of them, and forget the partitions in which the group has none any more."""
+        """Record the offsets, and forget the partitions in which the group has none any more."""
         self.offsets = offsets
-        for at in self.seen.keys() - offsets.keys():
-            del self.seen[at]
-            self.emitted.pop(at, None)
+        for tp in self.seen.keys() - offsets.keys():
+            del self.seen[tp]
+            self.emitted.pop(tp, None)
 
 
 @dataclass(slots=True)
 class Memory:
-    """Of all groups of a flow."""
+    """Memory of all groups of a flow."""
 
     groups: dict[str, Remembered] = field(default_factory=dict)
     topic_id: str = ""
     """Id of the topic into which the checkpoints were emitted."""
 
     def begin(self, shard: Shard) -> None:
-        """Forget what is not true any more, before a round."""
+        """Forget outdated entries, before a round."""
         if self.topic_id != shard.topic_id:
             self.topic_id = shard.topic_id
             for group in self.groups.values():
@@ -93,7 +96,7 @@ class Memory:
             del self.groups[next(iter(self.groups))]
 
     def end(self, shard: Shard) -> None:
-        """The round has done all it had to do."""
+        """Mark the groups of a complete round as up to date."""
         for name in shard.groups:
             self.groups[name].round = shard.round
 
@@ -103,22 +106,25 @@ async def take_back(
 ) -> list[str]:
     """Take back the recorded checkpoints that are void; return their groups.
 
+    A source that lost its data, that is another cluster now, or that hides a group must never look like a
+    deletion: a failover needs these checkpoints most then.
+
     :param groups: the source's
-    :raises Failed: the topic does not take them
+    :raises Failed: the topic does not accept the tombstones
     """
     if not shard.recorded:
         return []
     copies = shard.known.upstream
-    kept = await _same_on_source(shard, source)
+    same = await _same_on_source(shard, source)
     no_topics = await _unknown(target, {name for _, name, _ in shard.recorded if name not in copies})
     # Only the topic's own cluster proves that a group is gone.
-    asked = {group for group, name, _ in shard.recorded if copies.get(name) in kept}
-    states = await groups.describe(sorted(asked))
+    groups_to_ask = {group for group, name, _ in shard.recorded if copies.get(name) in same}
+    states = await groups.describe(sorted(groups_to_ask))
     dead = {group for group, state in states.items() if state.value is not None and state.value.state == DEAD}
     void = [
         ForgottenCheckpoint(group, name, partition)
         for group, name, partition in shard.recorded
-        if name in no_topics or (group in dead and copies.get(name) in kept)
+        if name in no_topics or (group in dead and copies.get(name) in same)
     ]
     topic.write(void)
     return sorted({each.group for each in void})
@@ -127,16 +133,16 @@ async def take_back(
 async def _same_on_source(shard: Shard, source: RawCluster) -> set[str]:
     """Return the topics of the source that are the ones that were copied, by their ids."""
     topics, copies = shard.known.topics, shard.known.upstream
-    wanted = sorted({copies[name] for _, name, _ in shard.recorded if name in copies})
-    found = await metadata(source, wanted) if wanted else {}
-    return {name for name, topic in found.items() if topic.topic_id == topics[name][1]}
+    names = sorted({copies[name] for _, name, _ in shard.recorded if name in copies})
+    topics_now = await metadata(source, names) if names else {}
+    return {name for name, topic in topics_now.items() if topic.topic_id == topics[name][1]}
 
 
 async def _unknown(target: RawCluster, names: set[str]) -> set[str]:
     """Return the topics that no broker of the target knows."""
-    found = await metadata_of_all(target, names) if names else {}
+    by_name = await metadata_of_all(target, names) if names else {}
     return {
-        name for name, told in found.items() if told and all(t.error in codes.NO_SUCH_TOPIC for t in told)
+        name for name, each in by_name.items() if each and all(t.error in codes.NO_SUCH_TOPIC for t in each)
     }
 
 
@@ -151,7 +157,7 @@ _SETTLED: Final = frozenset(
     }
 )
 _AGAIN: Final = frozenset(verdict.name for verdict in GuardVerdict if verdict not in _SETTLED)
-"""Of groups with one of these the next round sees whether it still holds."""
+"""The next round looks again at groups with one of these verdicts."""
 
 
 class RoundLinks(NamedTuple):
@@ -161,7 +167,7 @@ class RoundLinks(NamedTuple):
     target: RawCluster
     places: PositionReader
     topic: CheckpointTopic | None
-    """Where checkpoints go; None when none are wanted."""
+    """Where checkpoints are written, or None if none are wanted."""
     source_groups: Groups
     """The source's groups; knows their coordinators from round to round."""
     target_groups: Groups
@@ -206,7 +212,7 @@ async def checkpoint_round(shard: Shard, links: RoundLinks, memory: Memory) -> S
 async def _positions(
     shard: Shard, links: RoundLinks, memory: Memory, report: ShardReport, again: set[str]
 ) -> dict[str, Positions]:
-    """The positions of the shard's groups; adds to `again` the groups that the copy has not fully passed."""
+    """Return the positions of the shard's groups; add to `again` those that the copy has not fully passed."""
     committed = await _committed(shard, links.source_groups, memory, report)
     for group, offsets in committed.items():
         memory.groups[group].keep(offsets)
@@ -228,7 +234,7 @@ async def _positions(
 
 
 async def _committed(shard: Shard, groups: Groups, memory: Memory, report: ShardReport) -> dict[str, Offsets]:
-    """What the groups have committed in copied topics, without those that have nothing new and need not."""
+    """Return the committed offsets in copied topics, without groups that have nothing new and are quick."""
     read = await groups.committed(shard.groups)
     report.unread = {g: a.error for g, a in read.items() if a.value is None}
     topics, out = shard.known.topics, {}
@@ -246,7 +252,7 @@ async def _committed(shard: Shard, groups: Groups, memory: Memory, report: Shard
 def _newest(
     group: Remembered, at: TopicPartition, stored: StoredOffset, place: PartitionPosition | Unavailable
 ) -> tuple[StoredOffset, Translation]:
-    """The group's offset and its translation; an earlier offset until the copy has passed the newest."""
+    """Return the group's offset, an earlier one until the copy has passed the newest, and its translation."""
     seen = group.newest_first(at, stored.offset)
     if isinstance(place, Unavailable):
         return stored, place
@@ -264,7 +270,7 @@ def _emit(
     memory: Memory,
     turned: Container[TopicPartition],
 ) -> Counter[str]:
-    """Write the checkpoints that changed; returns how many, by group.
+    """Write the checkpoints that changed; return their number by group.
 
     :param turned: partitions whose copying began with a turn: there a position that came from the other side
         is the group's, and an older checkpoint is of an earlier log

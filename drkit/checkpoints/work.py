@@ -1,4 +1,4 @@
-"""Decides from round to round what checkpoints of a flow have to be made of; needs no Spark."""
+"""Decides from round to round which groups of a flow need checkpoints; needs no Spark."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DO_WITHOUT: Final = "a cluster that hides it leaves no other way: follow_group_
 
 
 class MovedGroups:
-    """Follows that log, with connections that stay. Use it from one thread.
+    """Follows the source's log of group offsets for groups that have committed. Use it from one thread.
 
     :param flow: its name, for events
     """
@@ -42,13 +42,13 @@ class MovedGroups:
         self._hidden = ""
 
     def newest(self, *, groups: bool) -> frozenset[str] | None:
-        """Those that may have moved since the last call; None: any may have, so all are to be asked for.
+        """Return the groups that may have committed since the last call, or None if any may have.
 
-        :param groups: the source has some, so it has such a log
+        :param groups: the source has groups, so it has such a log
         """
         self._loop = loop = self._loop or EventLoop()
         try:
-            found: frozenset[str] | None = loop.run(self._read, loop)
+            moved: frozenset[str] | None = loop.run(self._read, loop)
         except NotAuthorized as error:
             self._tell(f"{error.what}: {error.where}", error.hint)
             return None
@@ -59,7 +59,7 @@ class MovedGroups:
             self._tell(f"{OFFSETS_TOPIC} on {self._source.alias} is not there", _DO_WITHOUT)
         else:
             self._tell("")
-        return found
+        return moved
 
     async def _read(self, loop: EventLoop) -> frozenset[str] | None:
         if self._cluster is None or self._tail is None:
@@ -69,7 +69,7 @@ class MovedGroups:
         return await self._tail.changed()
 
     def _tell(self, hidden: str, hint: str = "") -> None:
-        """Report once that rounds cost more than they need, and once that this is over."""
+        """Report once that the log is hidden, so rounds cost more than needed, and once that this is over."""
         if hidden == self._hidden:
             return
         self._hidden = hidden
@@ -96,13 +96,13 @@ T = TypeVar("T")
 GROUPS_PER_SHARD: Final = 500
 _RETENTION: Final = "offsets.retention.minutes"
 _RECORDED_AT_ONCE: Final = 5000
-"""Checkpoints that one round takes back at most."""
+"""Maximum number of checkpoints that one round takes back."""
 _SHARE: Final = 4
 """Unchanged offsets are written again after this fraction of the target's retention."""
 
 
 class Terms(NamedTuple):
-    """What holds for all groups; when it changes, every group has to be looked at."""
+    """Facts about all groups; when one changes, every group has to be looked at."""
 
     source: str
     known: CopiedTopics
@@ -112,28 +112,28 @@ class Terms(NamedTuple):
     promoted: frozenset[str]
 
     def widened(self, later: Terms) -> bool:
-        """Whether `later` only has more topics: a group's known offsets in the others stay valid."""
-        known, wanted = self.known, later.known
-        own = wanted.producers.own
+        """Return whether `later` only has more topics: a group's known offsets in the others stay valid."""
+        known, new = self.known, later.known
+        own = new.producers.own
         return (
-            self._replace(known=wanted) == later
-            and known.topics.items() <= wanted.topics.items()
-            and known.producers._replace(own=own) == wanted.producers
+            self._replace(known=new) == later
+            and known.topics.items() <= new.topics.items()
+            and known.producers._replace(own=own) == new.producers
             and known.producers.own <= own
-            and _widens(known.topics, known.cuts, wanted.cuts)
-            and _widens(known.topics, known.rebuilt, wanted.rebuilt)
-            and _widens(known.topics, known.emptied, wanted.emptied)
-            and _widens(known.topics, known.crossings, wanted.crossings)
-            and _widens(known.topics, known.kept, wanted.kept)
+            and _widens(known.topics, known.cuts, new.cuts)
+            and _widens(known.topics, known.rebuilt, new.rebuilt)
+            and _widens(known.topics, known.emptied, new.emptied)
+            and _widens(known.topics, known.crossings, new.crossings)
+            and _widens(known.topics, known.kept, new.kept)
         )
 
 
 def _widens(
-    topics: Container[str], known: Mapping[TopicPartition, T], wanted: Mapping[TopicPartition, T]
+    topics: Container[str], known: Mapping[TopicPartition, T], later: Mapping[TopicPartition, T]
 ) -> bool:
-    """Whether the values of known partitions are unchanged, and new partitions belong to other topics."""
-    return known.items() <= wanted.items() and not any(
-        at.topic in topics for at in wanted.keys() - known.keys()
+    """Return whether values of known partitions are unchanged, and new ones belong to other topics."""
+    return known.items() <= later.items() and not any(
+        tp.topic in topics for tp in later.keys() - known.keys()
     )
 
 
@@ -160,9 +160,9 @@ class GroupsFrame(NamedTuple):
         sync: bool,
         quick: frozenset[str] = frozenset(),
     ) -> list[Shard]:
-        """Some of the groups as shards.
+        """Divide some of the groups into shards.
 
-        :param last: for each group the number of the round that looked at it last
+        :param last: for each group the number of the last round that looked at it
         :param number: number of the round
         :param quick: groups that are finished when the source has nothing new
         """
@@ -208,7 +208,7 @@ class FrameLook:
         self._tail: CheckpointTail | None = None
 
     def look(self, flow: FlowSettings, state: FlowState) -> GroupsFrame | None:
-        """As it is now; None when nothing was copied yet.
+        """Return the current frame, or None if nothing was copied yet.
 
         :param state: the flow's state
         :raises DrkitError: a cluster does not answer
@@ -219,9 +219,9 @@ class FrameLook:
         target = Cluster.connect(self._clusters[1])
         topic = flow.mm2_topics.checkpoints(flow.source) if flow.emit_checkpoints else ""
         if topic:
-            found = ensure_checkpoint_topic(target, topic, flow.checkpoints_topic_replication_factor)
-            tell_remade(flow.name, target, topic, self._topic_id, found)
-            self._topic_id = found
+            current_id = ensure_checkpoint_topic(target, topic, flow.checkpoints_topic_replication_factor)
+            tell_remade(flow.name, target, topic, self._topic_id, current_id)
+            self._topic_id = current_id
         if not self._refresh_ms:
             minutes = min(int(broker_config(target, b.id)[_RETENTION].value or 0) for b in target.brokers)
             self._refresh_ms = max(1, minutes * 60_000 // _SHARE)
@@ -251,15 +251,15 @@ class FrameLook:
             self._tail.read(self._topic_id)
         except DrkitError:
             return ()  # continue at the next look
-        found = [
-            (group, *at)
+        checkpoints = [
+            (group, *tp)
             for group, partitions in self._tail.newest.items()
             if accepted(group)
-            for at in partitions
-            if group not in on_source or at.topic not in copies
+            for tp in partitions
+            if group not in on_source or tp.topic not in copies
         ]
-        # The source may not confirm some of them: then others are asked next.
-        return tuple(random.sample(found, min(len(found), _RECORDED_AT_ONCE)))
+        # The source may not confirm some of them: a random choice does not block the others.
+        return tuple(random.sample(checkpoints, min(len(checkpoints), _RECORDED_AT_ONCE)))
 
     def close(self) -> None:
         """Close the connections."""
@@ -268,13 +268,13 @@ class FrameLook:
 
 
 _LOOK_SECONDS: Final = 300.0
-"""Within this time every group is looked at, whatever is known of it."""
+"""Maximum time between two looks at a group, whatever is known of it."""
 _UNLISTED: Final = 3
 """Factor for the time until groups are listed again after a failure: it takes long if a broker is dead."""
 
 
 class CheckpointWork:
-    """What the rounds of one flow look at. A round is over before the next is asked for.
+    """The work of one flow's rounds. A round is over before the next is asked for.
 
     :param clusters: source and target
     :param waiting: source topics that are not copied before their return
@@ -292,11 +292,11 @@ class CheckpointWork:
         self._clock = clock
         self.ledger = GroupLedger()
         self.number = wall_ms()
-        """Of the newest round: no worker, which may outlive the flow, takes it for one of an earlier life."""
+        """Number of the newest round; workers may outlive a run of the flow, so no number is used twice."""
         self.whole = True
-        """It looks at all groups."""
+        """The newest round looks at all groups."""
         self.unlisted = ""
-        """Why the current groups are unknown; the groups listed before stay valid."""
+        """Reason why the current groups are unknown; the groups listed before stay valid."""
         self._frame: GroupsFrame | None = None
         self._gone: tuple[str, ...] = ()
         self._recorded: tuple[tuple[str, str, int], ...] = ()
@@ -309,11 +309,11 @@ class CheckpointWork:
 
     @property
     def begun(self) -> bool:
-        """There is something to make checkpoints of."""
+        """Return whether there is something to make checkpoints of."""
         return self._frame is not None
 
     def of_all(self, flow: FlowSettings, state: FlowState, *, at_once: bool = False) -> list[Shard]:
-        """All current groups as shards; empty when nothing was copied yet, or without groups.
+        """Return all current groups as shards; empty if nothing was copied yet, or without groups.
 
         :param state: the flow's state
         :param at_once: sync, however long ago the last sync was
@@ -326,9 +326,9 @@ class CheckpointWork:
         return self._shards(flow, self._frame, None, at_once=at_once)
 
     def of_next(self, flow: FlowSettings, state: FlowState) -> list[Shard] | None:
-        """What the next round has to look at, as shards; None when nothing was copied yet.
+        """Return the groups of the next round as shards, or None if nothing was copied yet.
 
-        An empty list: the round is over, no group has moved.
+        With an empty list the round is over: no group has moved.
         """
         before = self._frame
         if self._clock() >= self._look_at:
@@ -342,7 +342,7 @@ class CheckpointWork:
         return self._shards(flow, self._frame, changed)
 
     def _all_are_due(self, before: GroupsFrame, now: GroupsFrame) -> bool:
-        """Whether something changed for all groups. An added topic does not make many groups due at once.
+        """Return whether something changed for all groups. An added topic does not renew many at once.
 
         The log shows the groups that commit there now; the others committed there before it was copied.
         """
@@ -358,22 +358,22 @@ class CheckpointWork:
         self._look_at = float("-inf")
 
     def take(self, reports: Sequence[ShardReport]) -> None:
-        """Note what a round did."""
+        """Record the result of a round."""
         for report in reports:
             self.ledger.take(report, self._clock())
 
     def _renew(self, flow: FlowSettings, state: FlowState) -> None:
         pause = flow.refresh_topics_interval_seconds
         try:
-            found = self._look.look(flow, state)
+            frame = self._look.look(flow, state)
         except (DrkitError, RawError) as error:
             self.unlisted = str(error)
             pause *= _UNLISTED
         else:
             self.unlisted = ""
-            self._frame = found
-            if found is not None:
-                self._gone, self._recorded = found.gone, found.recorded
+            self._frame = frame
+            if frame is not None:
+                self._gone, self._recorded = frame.gone, frame.recorded
         self._look_at = self._clock() + pause if self._frame is not None else float("-inf")
 
     def _shards(
@@ -393,9 +393,9 @@ class CheckpointWork:
         return frame.shards(groups, last, self.number, gone=gone, recorded=recorded, sync=sync, quick=quick)
 
     def _syncs(self, flow: FlowSettings, now: float, *, at_once: bool) -> bool:
-        """Whether a round that begins now syncs.
+        """Return whether a round that begins now syncs.
 
-        Half a round before the setting: one that begins a moment early would leave it to the next.
+        It may begin half a round early: otherwise one that begins a moment early would leave it to the next.
         """
         early = flow.checkpoint_interval_seconds / 2
         due = now - self._synced_at >= flow.sync_group_offsets_interval_seconds - early

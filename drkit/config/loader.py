@@ -62,7 +62,7 @@ _KEY: Final = "[key]"
 
 def translated(error: ValidationError) -> list[Problem]:
     """Pydantic's errors, each with its path and what to do."""
-    found = []
+    problems = []
     for each in error.errors(include_url=False):
         location, kind = each["loc"], each["type"]
         is_key = location[-1:] == (_KEY,)
@@ -72,33 +72,33 @@ def translated(error: ValidationError) -> list[Problem]:
             problem = problem._replace(is_about_name=True)
         elif kind in _QUOTED:
             problem = problem._replace(evidence=_quoted(problem.at, each["input"]))
-        found.append(problem)
-    return found
+        problems.append(problem)
+    return problems
 
 
-def _quoted(at: str, value: object) -> str:
+def _quoted(path: str, value: object) -> str:
     """Return a single value as a person wrote it; empty for tables and arrays."""
     if not isinstance(value, (str, int, float)):
         return ""
-    text = shown(at, value)
+    text = shown(path, value)
     return f"'{text}'" if isinstance(text, str) else str(text).lower()
 
 
 def _problem(location: tuple[str | int, ...], kind: str, message: str, hint: str) -> Problem:
-    at = ""
+    path = ""
     # An alias is not a setting but the name of a table.
     for step in location[:-1] if location[0] == "clusters" and location[-1] == "alias" else location:
-        at = place(at, step)
+        path = place(path, step)
     if kind == "extra_forbidden":
         hint = suggestion(str(location[-1]), _known(location[:-1]))
-        return Problem(at, "unknown setting", hint, is_about_name=True)
+        return Problem(path, "unknown setting", hint, is_about_name=True)
     if kind == "missing":
-        return Problem(at, "this setting is needed", _TYPES, is_about_name=True)
+        return Problem(path, "this setting is needed", _TYPES, is_about_name=True)
     if kind in _MUST_BE:
-        return Problem(at, f"must be {_MUST_BE[kind]}", _TYPES)
+        return Problem(path, f"must be {_MUST_BE[kind]}", _TYPES)
     if shape := next((plain for expression, plain in _SHAPES.items() if expression in message), None):
-        return Problem(at, shape, _TYPES)
-    return Problem(at, message[:1].lower() + message[1:], hint)
+        return Problem(path, shape, _TYPES)
+    return Problem(path, message[:1].lower() + message[1:], hint)
 
 
 def _known(location: tuple[str | int, ...]) -> list[str]:
@@ -244,7 +244,7 @@ def _in_the_users_words(document: Document, problems: Iterable[Problem]) -> list
 
 
 def find(path: str | os.PathLike[str] | None, env: Mapping[str, str]) -> Path:
-    """The configuration file to read. Raises ConfigError when no file exists."""
+    """Return the configuration file to read. Raises ConfigError if no file exists."""
     named = path or env.get(CONFIG_VARIABLE)
     file = Path(named or DEFAULT_FILE)
     if file.is_file():

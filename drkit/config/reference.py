@@ -53,12 +53,12 @@ _TABLES_OF_THEIR_OWN: Final = frozenset({"repoint", "listeners", "fence", "objec
 def reference_toml() -> str:
     """The file's text. It loads unchanged, and gives the same settings with every default uncommented."""
     tables = definitions()
-    told: set[str] = set()
+    described: set[str] = set()
     parts = [_TOML_HEADER]
     for model, header, examples in _TOML_TABLES:
         schema = tables[model]
-        parts += ["", header, *_settings(schema, examples, brief=model in told)]
-        told.add(model)
+        parts += ["", header, *_settings(schema, examples, brief=model in described)]
+        described.add(model)
     return "\n".join(parts) + "\n"
 
 
@@ -68,13 +68,13 @@ def unit(name: str) -> str:
 
 
 def _settings(schema: Mapping[str, Any], examples: Mapping[str, str], *, brief: bool) -> Iterator[str]:
-    for name, found in schema["properties"].items():
+    for name, setting in schema["properties"].items():
         if name == "alias" or (brief and name not in examples) or name in _TABLES_OF_THEIR_OWN:
             continue
         if not brief:
-            text = " ".join(found["description"].replace("``", "`").split())
+            text = " ".join(setting["description"].replace("``", "`").split())
             yield from (f"# {line}" for line in wrap(text, _WIDTH, break_on_hyphens=False))
-        value, empty = found.get("default"), found.get("type") == "object"
+        value, empty = setting.get("default"), setting.get("type") == "object"
         measure = f"  # {unit(name)}" if unit(name) else ""
         if name in examples:
             yield f"{name} = {json.dumps(examples[name])}"

@@ -52,14 +52,14 @@ _LOOK_BACK = 1000
 
 @dataclass(slots=True)
 class ReadProgress:
-    """How far a task has read the flow's state."""
+    """A task's position in the flow's state topic."""
 
     position: int | None = None
-    """The next offset to read; None: where to begin is unknown."""
+    """The next offset to read, or None if the first one is unknown."""
     end: int = 0
-    """Of the topic at the first look: what is before it may be older than this task."""
+    """End of the topic at the first look: records before it may be older than this task."""
     complete_at: float | None = None
-    """When the newest look was asked that showed all that could be read then; None: there was none."""
+    """Time of the request of the last look that reached the end of the topic, or None before that."""
 
 
 async def until_renewed(task: TaskContext) -> None:
@@ -90,12 +90,12 @@ async def _look(task: TaskContext, reading: ReadProgress) -> None:
 
 
 async def _poll(task: TaskContext, reading: ReadProgress) -> bool:
-    """Read on and obey the records; returns whether there is more to read at once.
+    """Read the next records and obey them; return whether there is more to read at once.
 
     In a large flow a look back is tens of megabytes: with a pause after each answer a lease would end
     before its renewals are read.
     """
-    asked = boottime()
+    requested_at = boottime()
     name = task.lease.state_topic
     topic = await task.internal(name, refresh=task.state_topic is None)
     node = topic.leaders[0].node
@@ -115,20 +115,20 @@ async def _poll(task: TaskContext, reading: ReadProgress) -> bool:
     take(task, reading, [record for chunk in out.chunks for record in records_in(chunk)])
     before, reading.position = reading.position, max(reading.position, out.next_source)
     if reading.position >= answer.last_stable_offset:
-        reading.complete_at = asked
+        reading.complete_at = requested_at
         return False
     return reading.position > before
 
 
 def take(task: TaskContext, reading: ReadProgress, records: Iterable[Record]) -> None:
-    """Do what the newest control record and the newest lease record say.
+    """Obey the newest control record and the newest lease record.
 
     :param records: of one look
     """
     last = dict[bytes, Record]()
     for record in records:
-        why = task.signatures.refused(record.key, record.value, record.headers)
-        if record.key in {_CONTROL, _LEASE} and not why:
+        refusal = task.signatures.refused(record.key, record.value, record.headers)
+        if record.key in {_CONTROL, _LEASE} and not refusal:
             last[record.key] = record
     if (control := last.get(_CONTROL)) is not None and control.value is not None:
         obey(task, control.value, past=control.offset < reading.end)
@@ -139,9 +139,9 @@ def take(task: TaskContext, reading: ReadProgress, records: Iterable[Record]) ->
 def heed(task: TaskContext, value: bytes | None, before: float | None, *, past: bool) -> None:
     """Continue to write if this task's run has renewed the lease; stop if another run took it.
 
-    :param value: the record; None: the lease was given back
-    :param before: when a look was asked that showed all there was, and not this record; None: there was none
-    :param past: the record may be older than this task, so another run's says nothing
+    :param value: the record, or None if the lease was given back
+    :param before: time of a look that reached the end of the topic without this record, or None
+    :param past: the record may be older than this task, so one of another run proves nothing
     """
     try:
         run = LeaseRecord.decode(value).run_id if value is not None else ""
@@ -155,9 +155,9 @@ def heed(task: TaskContext, value: bytes | None, before: float | None, *, past: 
 
 
 def obey(task: TaskContext, value: bytes, *, past: bool) -> None:
-    """End the epoch when the control record says so.
+    """End the epoch on command of the control record.
 
-    :param past: the record may be older than this task, so another run's says nothing
+    :param past: the record may be older than this task, so one of another run proves nothing
     """
     try:
         control = ControlRecord.decode(value)

@@ -127,25 +127,25 @@ def _names(kind: Any) -> tuple[str, ...]:
 
 _LEAST_BYTES: Final = 1 << 20
 _LEAST_AGE_MS: Final = 1000
-"""A batch that is fetched younger was not waited for: the flow was in step."""
+"""A younger batch was fetched as soon as it came: the flow had no lag."""
 _REMEMBERED_MS: Final = 30 * 86_400_000
 _FASTER: Final = 1.05
 
 
 def note_speed(state: StateTopic, reports: Sequence[Mapping[str, Any]]) -> None:
-    """Record an epoch that was faster than those on record, or where there is no recent one."""
-    found = faster(state.records.readable(SpeedRecord).get(""), reports, wall_ms())
-    if found is not None:
-        with suppress(DrkitError):  # the copy continues, and says itself that the target does not answer
-            state.put(found)
+    """Record the speed of an epoch that was faster than the recorded one, or if there is no recent one."""
+    speed = faster(state.records.readable(SpeedRecord).get(""), reports, wall_ms())
+    if speed is not None:
+        with suppress(DrkitError):  # the copy continues, and reports itself that the target does not answer
+            state.put(speed)
 
 
 def faster(
     known: SpeedRecord | None, reports: Sequence[Mapping[str, Any]], now_ms: int
 ) -> SpeedRecord | None:
-    """The speed of an epoch, where it is to be recorded. Pure.
+    """Return the speed of an epoch if it should be recorded, else None. Pure.
 
-    An epoch in which the flow was in step says how fast producers were, and nothing of the copy.
+    An epoch without lag shows the speed of the producers, not the possible speed of the copy.
 
     :param reports: of all tasks of the epoch
     """
@@ -154,7 +154,7 @@ def faster(
     ages = [p["age_ms"]["least"] for r in reports for p in r["partitions"] if p["records"]]
     if size < _LEAST_BYTES or seconds <= 0 or min(ages, default=0) < _LEAST_AGE_MS:
         return None
-    found = SpeedRecord(now_ms, size, round(seconds, 3))
+    speed = SpeedRecord(now_ms, size, round(seconds, 3))
     if known is not None and now_ms < known.at_ms + _REMEMBERED_MS:
-        return found if found.bytes_per_second > known.bytes_per_second * _FASTER else None
-    return found
+        return speed if speed.bytes_per_second > known.bytes_per_second * _FASTER else None
+    return speed

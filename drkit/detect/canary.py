@@ -84,7 +84,7 @@ def placed(topic_id: UUID, leaders: Mapping[int, int], broker: int) -> CanaryTar
 async def probe_write(
     cluster: RawCluster, broker: int, place: CanaryTarget, token: bytes, timeout_ms: int
 ) -> ProbeResult:
-    """Produce a record with a token and fetch it back. Raises RawError if no answer in time."""
+    """Produce a record with a token and fetch it back. Raises RawError if no answer arrives in time."""
     batch = encode([Record(0, wall_ms(), b"canary", token)], _NO_CODEC)
     request = produce_request(
         [Append(TOPIC, place.topic_id, place.partition, batch)], timeout_ms=max(1, timeout_ms)

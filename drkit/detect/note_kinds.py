@@ -29,24 +29,24 @@ _MOST_PORT: Final = 65_535
 
 
 def label(value: Any) -> str:
-    """A name: short, not empty, and printable."""
-    found = _LABEL(value)
-    if not found.isprintable():
+    """Check a name: short, not empty, and printable."""
+    name = _LABEL(value)
+    if not name.isprintable():
         raise Malformed("a text without control characters was expected")
-    return found
+    return name
 
 
 def _line(value: Any) -> str:
-    found = _LINE(value)
-    return found if found.isprintable() else "".join(c if c.isprintable() else "?" for c in found)
+    line = _LINE(value)
+    return line if line.isprintable() else "".join(c if c.isprintable() else "?" for c in line)
 
 
 def _server(value: Any) -> str:
-    found = text(320)(value)
-    parts = _SERVER.fullmatch(found)
+    server = text(320)(value)
+    parts = _SERVER.fullmatch(server)
     if parts is None or int(parts[1]) > _MOST_PORT:
         raise Malformed("an address as host:port was expected")
-    return found
+    return server
 
 
 Counter = Annotated[int, whole(0, EXACT)]

@@ -47,16 +47,16 @@ _OUTCOMES: Final = {
 
 
 class Met(NamedTuple):
-    """What a broker reported about its cluster."""
+    """A broker's report about its cluster."""
 
     cluster_id: str
     brokers: tuple[tuple[int, str], ...]
     """Id and host:port, on the probed listener."""
 
 
-def stranger(found: str | None, wanted: str) -> tuple[ProbeOutcome, str, None]:
+def stranger(actual: str | None, expected: str) -> tuple[ProbeOutcome, str, None]:
     """Result of a probe that reached another cluster."""
-    return ProbeOutcome.WRONG_CLUSTER, f"cluster id {found}, expected {wanted}", None
+    return ProbeOutcome.WRONG_CLUSTER, f"cluster id {actual}, expected {expected}", None
 
 
 class _Answer(NamedTuple):
@@ -65,7 +65,10 @@ class _Answer(NamedTuple):
 
 
 class Prober:
-    """Probes one address from its own thread until :meth:`stop`.
+    """Probes one address from its own thread until :meth:`stop`: connection, protocol, identity, canary.
+
+    Each layer finds another fault: a killed broker refuses the connection, a frozen one accepts it and is
+    silent, a wrong cluster has another id, a broken disk refuses the canary.
 
     :param cluster: how its listener is reached; only this address of it is used
     :param expected: the id that the cluster must have; None while unknown
@@ -112,7 +115,7 @@ class Prober:
                 began = self._clock.now()
                 outcome, evidence, met = self._look(loop, began)
                 ended = self._clock.now()
-                # A probe across a stall of this process says nothing: nothing was received meanwhile.
+                # A probe across a stall of this process does not count: nothing was received meanwhile.
                 if not self._clock.stalled_since(began) and not self._ended.is_set():
                     self._heard(self.address, Probe(outcome, began, ended, evidence), met)
                 self._ended.wait(max(0.05, began + self._settings.probe_interval_seconds - ended))
@@ -163,13 +166,13 @@ class Prober:
         if self._raw is None:
             self._raw = RawCluster(loop, self._cluster, "probe")
             await self._raw.connect(timeout_ms)
-        wanted, first = self._expected(), self._raw.cluster_id
-        if wanted is not None and first not in {None, wanted}:
-            return stranger(first, wanted)
+        expected, first = self._expected(), self._raw.cluster_id
+        if expected is not None and first not in {None, expected}:
+            return stranger(first, expected)
         answer = await self._identity(self._raw, timeout_ms)
         met = answer.met
-        if wanted is not None and met.cluster_id != wanted:
-            return stranger(met.cluster_id, wanted)
+        if expected is not None and met.cluster_id != expected:
+            return stranger(met.cluster_id, expected)
         if self.address.broker < 0 or not self._settings.canary:
             return ProbeOutcome.ANSWERS, "", met
         if answer.place is None:
@@ -432,7 +435,7 @@ class Probes:
         return bool(failing)
 
     async def _registered(self, loop: EventLoop) -> set[int]:
-        """Ids of all brokers of the cluster, also of those that are down (KIP-1073, brokers from 4.0 on).
+        """Return ids of all brokers of the cluster, also of those that are down (KIP-1073, Kafka 4.0).
 
         :raises RawError: no answer, older brokers, or another cluster
         """

@@ -1,4 +1,4 @@
-"""One cluster for administration: reach it within seconds, or say exactly why not.
+"""One cluster for administration: connect within seconds, or raise an error with the exact cause.
 
 A thin class over confluent-kafka whose errors are drkit's. No group calls here: a client with an unanswered
 group call aborts the process when a frozen broker revives.
@@ -48,7 +48,7 @@ _NOT_AUTHENTICATED: Final = frozenset(
 REACH_SECONDS: Final = 1.0
 """For each step: connecting, the first answer."""
 _MOST: Final = 8
-"""Servers that are asked; one that answers is enough."""
+"""Maximum number of servers to probe; one that answers is enough."""
 _REFUSES_US: Final = frozenset({
     ProbeKind.NEEDS_TLS, ProbeKind.NO_TLS, ProbeKind.UNTRUSTED, ProbeKind.REFUSED_TLS,
     ProbeKind.NEEDS_SASL, ProbeKind.NO_SASL, ProbeKind.OTHER_MECHANISM,
@@ -65,11 +65,11 @@ class Broker(NamedTuple):
 
 
 class ClusterDescription(NamedTuple):
-    """What a cluster says of itself."""
+    """The id and the brokers of a cluster, by its own answer."""
 
     cluster_id: str
     brokers: list[Broker]
-    """Those that take part now, by id."""
+    """The active ones, by id; with :func:`describe_registered` all."""
 
 
 def identity(admin: AdminClient, timeout_seconds: float) -> ClusterDescription:
@@ -80,18 +80,18 @@ def identity(admin: AdminClient, timeout_seconds: float) -> ClusterDescription:
 
     :raises KafkaException: no answer in time
     """
-    found: Any = admin.list_topics(_NO_TOPIC, timeout=timeout_seconds)
+    metadata: Any = admin.list_topics(_NO_TOPIC, timeout=timeout_seconds)
     return ClusterDescription(
-        found.cluster_id, sorted(Broker(b.id, b.host, b.port) for b in found.brokers.values())
+        metadata.cluster_id, sorted(Broker(b.id, b.host, b.port) for b in metadata.brokers.values())
     )
 
 
 def connect(
     settings: ClusterSettings, timeout_seconds: float = CONNECT_SECONDS
 ) -> tuple[AdminClient, ClusterDescription]:
-    """An admin client that has heard from its cluster, and what it heard.
+    """Return a connected admin client and the description of its cluster.
 
-    :raises ConfigError: client properties that cannot be
+    :raises ConfigError: invalid client properties
     :raises NotAuthenticated: wrong credentials, or TLS that does not fit
     :raises ClusterUnreachable: no broker answered in time
     """
@@ -120,9 +120,9 @@ class _Attempt:
     def run(self) -> tuple[AdminClient, ClusterDescription]:
         while True:
             self._ask()
-            found = self._heard_of_brokers()
-            if found is not None:
-                return found
+            connected = self._heard_of_brokers()
+            if connected is not None:
+                return connected
             if self.over or monotonic() >= self.deadline:
                 raise self._error()
             threading.Event().wait(_AGAIN_SECONDS)
@@ -132,18 +132,18 @@ class _Attempt:
         self.asked[admin] = begun(lambda: identity(admin, max(_POLL_SECONDS, self.deadline - monotonic())))
 
     def _heard_of_brokers(self) -> tuple[AdminClient, ClusterDescription] | None:
-        """The first client that hears of brokers; None when another one is to ask, or when it is over."""
+        """Return the first client that hears of brokers, or None to try another client or to give up."""
         look_at = monotonic() + _LOOK_SECONDS
         while monotonic() < self.deadline:
             for admin in list(self.asked):
                 admin.poll(_POLL_SECONDS)
                 if not self.asked[admin].done():
                     continue
-                found = self._told(self.asked.pop(admin))
-                if found is None:
+                description = self._result(self.asked.pop(admin))
+                if description is None:
                     self.over = self.over or not self.asked
-                elif found.brokers:
-                    return admin, found
+                elif description.brokers:
+                    return admin, description
                 else:
                     self.events["no brokers"] = "it says that none of its brokers takes part"
                     return None
@@ -158,13 +158,13 @@ class _Attempt:
         return None
 
     def _hopeless(self) -> bool:
-        """Look at every server; True when waiting longer would change nothing."""
+        """Probe every server; return whether waiting longer would change nothing."""
         self.findings = probe_servers(self.settings)
         self.absences += all(f.kind in ABSENT for f in self.findings)
         return all(f.kind in SETTLED for f in self.findings) or self.absences == _LOOKS
 
     def _client(self) -> AdminClient:
-        # Makes itself heard after one failure instead of after a silent minute of retries.
+        # Reports the first failure instead of retrying in silence for a minute.
         conf = {**confluent_config(self.settings), "error_cb": self._heard, "log_level": 0}
         try:
             return AdminClient(conf, logger=QUIET)
@@ -175,7 +175,7 @@ class _Attempt:
     def _heard(self, error: KafkaError) -> None:
         self.events[error.name()] = error.str()
 
-    def _told(self, answer: Future[ClusterDescription]) -> ClusterDescription | None:
+    def _result(self, answer: Future[ClusterDescription]) -> ClusterDescription | None:
         try:
             return answer.result()
         except KafkaException as error:
@@ -184,23 +184,23 @@ class _Attempt:
 
     def _error(self) -> DrkitError:
         findings = self.findings or probe_servers(self.settings)
-        said = self.events.get("_AUTHENTICATION")
-        if said is None or all(f.kind in SETTLED for f in findings):
+        event = self.events.get("_AUTHENTICATION")
+        if event is None or all(f.kind in SETTLED for f in findings):
             return _explained(self.settings, findings, self.events.values(), self.timeout_seconds)
-        return refused_credentials(self.settings, said)
+        return refused_credentials(self.settings, event)
 
 
 def why_not(settings: ClusterSettings, timeout_seconds: float) -> DrkitError:
-    """Look at every server of a cluster that could not be connected to: the error that says why.
+    """Probe every server of a cluster that could not be reached; return the error with the cause.
 
-    :param timeout_seconds: how long it was tried, for the message
+    :param timeout_seconds: duration of the attempts, for the message
     :raises ConfigError: the configured certificate files do not load
     """
     return _explained(settings, probe_servers(settings), [], timeout_seconds)
 
 
 def refused_credentials(settings: ClusterSettings, said: str) -> NotAuthenticated:
-    """The error for a user, password or token that a broker did not take."""
+    """Return the error for a user, password or token that a broker rejected."""
     return NotAuthenticated(
         "credentials_refused",
         where=_address(said) or settings.bootstrap_servers,
@@ -257,25 +257,28 @@ def _plain(event: str) -> str:
 
 
 class Reached(NamedTuple):
-    """How a cluster can be reached now."""
+    """The servers through which a cluster can be reached now."""
 
     settings: ClusterSettings
-    """With only the servers that answer, so that no client waits for another one."""
+    """The settings with only the servers that answer, so that no client waits for another one."""
     silence: str
-    """Why no server answers; empty when one does."""
+    """Reasons why no server answers, or empty if one does."""
     blind: bool = False
     """No server was seen to be gone: something refuses the connection, or no name resolves."""
 
 
 def reach(settings: ClusterSettings, seconds: float = REACH_SECONDS) -> Reached:
-    """Ask every server once. Raises ConfigError if certificate files that do not load."""
-    found = probe_servers(settings, seconds, _MOST)
-    if answering := [f.server for f in found if f.kind is ProbeKind.KAFKA]:
+    """Probe every server once and at the same time, as a client would wait for a frozen broker.
+
+    :raises ConfigError: a certificate file does not load
+    """
+    findings = probe_servers(settings, seconds, _MOST)
+    if answering := [f.server for f in findings if f.kind is ProbeKind.KAFKA]:
         return Reached(settings.model_copy(update={"bootstrap_servers": ",".join(answering)}), "")
-    told = (f"{f.server}: {_seen(f)}" for f in found)
-    kinds = {f.kind for f in found}
+    reasons = (f"{f.server}: {_seen(f)}" for f in findings)
+    kinds = {f.kind for f in findings}
     return Reached(
-        settings, "; ".join(told), blind=bool(kinds & _REFUSES_US) or kinds == {ProbeKind.UNRESOLVED}
+        settings, "; ".join(reasons), blind=bool(kinds & _REFUSES_US) or kinds == {ProbeKind.UNRESOLVED}
     )
 
 
@@ -333,7 +336,7 @@ class Cluster:
     def connect(cls, settings: ClusterSettings, timeout_seconds: float = CONNECT_SECONDS) -> Cluster:
         """Connect and ask for the cluster's id and brokers.
 
-        :raises ConfigError: client properties that cannot be
+        :raises ConfigError: invalid client properties
         :raises NotAuthenticated: wrong credentials, or TLS that does not fit
         :raises ClusterUnreachable: no broker answered in time
         """
@@ -341,7 +344,7 @@ class Cluster:
         return cls(settings, admin, answer.cluster_id, answer.brokers)
 
     def wait(self, future: Future[T], what: str, where: str = "") -> T:
-        """The result of an admin call, or its error as one of drkit's.
+        """Return the result of an admin call, or raise its error as one of drkit's.
 
         :param what: the call in words, for the error
         :param where: topic or broker concerned
@@ -354,7 +357,7 @@ class Cluster:
             raise self._silent(what, where) from error
 
     def refused_with(self, code: int, future: Future[Any], what: str, where: str = "") -> bool:
-        """Whether an admin call ended with one certain error of Kafka's.
+        """Return whether an admin call ended with this error of Kafka's.
 
         :raises ClusterUnreachable: it has not ended in time
         """
@@ -393,7 +396,7 @@ class Cluster:
 
 
 def refuse_same_cluster(source: Cluster, target: Cluster) -> None:
-    """Copying a cluster onto itself would never end. Raises Refused if both aliases lead to one cluster."""
+    """Check that the clusters differ: copying one onto itself never ends. Raises Refused if they do not."""
     if source.cluster_id == target.cluster_id:
         raise Refused(
             "clusters_identical",

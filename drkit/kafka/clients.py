@@ -1,4 +1,4 @@
-"""One set of Kafka properties → the configuration of either library; and confluent-kafka's clients."""
+"""Configurations of both client libraries from one set of Kafka properties, and confluent-kafka's clients."""
 
 from __future__ import annotations
 
@@ -11,14 +11,7 @@ import ssl
 import tempfile
 from typing import Any, Final
 
-from confluent_kafka import (
-    TIMESTAMP_LOG_APPEND_TIME,
-    Consumer,
-    KafkaError,
-    KafkaException,
-    Message,
-    Producer,
-)
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import NewPartitions, NewTopic
 
@@ -39,7 +32,7 @@ __all__ = [
     "Producer",
 ]
 QUIET: Final = logging.getLogger("drkit.librdkafka")
-"""Given to a client, it keeps librdkafka from writing to stderr."""
+"""A logger that keeps librdkafka from writing to stderr."""
 QUIET.addHandler(logging.NullHandler())
 QUIET.propagate = False
 
@@ -82,25 +75,25 @@ NUMBERS: Final = (*_RAW_NUMBERS, *_BUFFERS)
 
 
 def confluent_config(settings: ClusterSettings) -> dict[str, Any]:
-    """The cluster's configuration for confluent-kafka.
+    """Return the cluster's configuration for confluent-kafka.
 
     :raises ConfigError: security settings that are incomplete or need Java
     """
     security = read_security(settings)
-    found: dict[str, Any] = {"bootstrap.servers": settings.bootstrap_servers, "client.id": "drkit"}
+    config: dict[str, Any] = {"bootstrap.servers": settings.bootstrap_servers, "client.id": "drkit"}
     for key, value in settings.client.items():
         if key in _TUNING or not (key.startswith(_SECURITY_PREFIXES) or key in _JAVA_ONLY):
-            found[_JAVA_TO_LIBRDKAFKA.get(key, key)] = value
-    found["security.protocol"] = security.protocol
+            config[_JAVA_TO_LIBRDKAFKA.get(key, key)] = value
+    config["security.protocol"] = security.protocol
     if security.tls:
-        found |= _confluent_tls(security.tls)
+        config |= _confluent_tls(security.tls)
     if security.sasl:
-        found |= _confluent_sasl(security.sasl)
-    return found
+        config |= _confluent_sasl(security.sasl)
+    return config
 
 
 def raw_config(settings: ClusterSettings) -> dict[str, Any]:
-    """The cluster's configuration for kafka-python's KafkaConnectionManager.
+    """Return the cluster's configuration for kafka-python's KafkaConnectionManager.
 
     :raises ConfigError: security settings that are incomplete, need Java, or name files that do not load
     """
@@ -127,7 +120,7 @@ def raw_config(settings: ClusterSettings) -> dict[str, Any]:
 
 
 def refuse_unusable(settings: ClusterSettings) -> None:
-    """Refuse a file or number that a client cannot use, by its name, which the library does not report.
+    """Refuse a file or number that a client cannot use, and name it: the library does not.
 
     :raises ConfigError: a certificate or key does not load, or a number is not one
     """
@@ -140,7 +133,7 @@ def refuse_unusable(settings: ClusterSettings) -> None:
 
 
 def tls_context(tls: Tls, where: str) -> ssl.SSLContext:
-    """Python's form of the TLS settings. Raises ConfigError when a file does not load."""
+    """Convert the TLS settings for Python. Raises ConfigError if a file does not load."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = tls.check_hostname and tls.verify

@@ -8,7 +8,6 @@ from kafka import errors
 
 NONE: Final[int] = errors.NoError.errno
 OFFSET_OUT_OF_RANGE: Final[int] = errors.OffsetOutOfRangeError.errno
-CORRUPT_MESSAGE: Final[int] = errors.CorruptRecordError.errno
 UNKNOWN_TOPIC_OR_PARTITION: Final[int] = errors.UnknownTopicOrPartitionError.errno
 LEADER_NOT_AVAILABLE: Final[int] = errors.LeaderNotAvailableError.errno
 NOT_LEADER_OR_FOLLOWER: Final[int] = errors.NotLeaderForPartitionError.errno

@@ -116,11 +116,11 @@ def probe(
 def probe_servers(
     settings: ClusterSettings, timeout: float = 2.0, most: int | None = None
 ) -> list[ProbeFinding]:
-    """Look at the bootstrap servers of a cluster, all at the same time.
+    """Probe the bootstrap servers of a cluster, all at the same time.
 
     :param timeout: see :func:`probe`
-    :param most: how many servers are looked at; None: all
-    :raises ConfigError: the configured certificate files do not load
+    :param most: maximum number of servers to probe, or None for all
+    :raises ConfigError: a configured certificate file does not load
     """
     security, where, servers = read_security(settings), f"clusters.{settings.alias}.client", settings.servers
     with ThreadPoolExecutor(len(servers)) as pool:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import logging
 import selectors
 import time
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar
 
 from kafka.errors import IncompatibleBrokerVersion as IncompatibleBrokerVersion
 from kafka.errors import KafkaError, NodeNotReadyError, SaslAuthenticationFailedError, UnknownBrokerIdError
@@ -34,7 +34,7 @@ _IMPATIENT_MS = 10_000
 _SERVER_SECONDS = 1.0
 """Seconds to wait for the first server; for each further one twice as long, as a link may be slow."""
 RawError: TypeAlias = KafkaError
-"""What a request raises when the connection or the broker fails it."""
+"""The error of a request that the connection or the broker fails."""
 
 
 class PlainSelector(selectors.DefaultSelector):
@@ -44,7 +44,7 @@ class PlainSelector(selectors.DefaultSelector):
     """
 
     def get_key(self, fileobj: Any) -> selectors.SelectorKey:
-        """The registration of a socket. Raises KeyError if it is not registered."""
+        """Return the registration of a socket. Raises KeyError if it is not registered."""
         table: dict[int, selectors.SelectorKey] = self._fd_to_key  # type: ignore[attr-defined]  # typeshed hides it
         return table[fileobj.fileno()]
 
@@ -66,9 +66,9 @@ class EventLoop:
         return self.net.call_soon_with_future(coroutine, *args)
 
     async def together(self, coroutine: Callable[[Any], Awaitable[T]], each: Iterable[Any]) -> list[T]:
-        """Run a coroutine for each of some things, side by side, until all have ended; what each returned.
+        """Run a coroutine for each item, all side by side, until all have ended; return the results in order.
 
-        :raises BaseException: what the first of them has raised
+        :raises BaseException: the error of the first item that failed
         """
         running = [self.spawn(coroutine, one) for one in each]
         for future in running:
@@ -80,23 +80,23 @@ class EventLoop:
     async def some_at_once(
         self, coroutine: Callable[[Any], Awaitable[T]], each: Iterable[Any], most: int
     ) -> list[T]:
-        """Run a coroutine for each of some things, at most some side by side; what each returned.
+        """Run a coroutine for each item, at most `most` side by side; return the results in order.
 
-        :raises BaseException: what the first of them has raised; no other begins after that
+        :raises BaseException: the first error; no other item is begun after it
         """
-        left, found = deque(enumerate(each)), dict[int, T]()
+        waiting, results = deque(enumerate(each)), dict[int, T]()
 
         async def work(_number: int) -> None:
-            while left:
-                number, one = left.popleft()
+            while waiting:
+                number, one = waiting.popleft()
                 try:
-                    found[number] = await coroutine(one)
+                    results[number] = await coroutine(one)
                 except BaseException:
-                    left.clear()
+                    waiting.clear()
                     raise
 
-        await self.together(work, range(min(most, len(left))))
-        return [found[number] for number in sorted(found)]
+        await self.together(work, range(min(most, len(waiting))))
+        return [results[number] for number in sorted(results)]
 
     async def sleep(self, seconds: float) -> None:
         """Let others run for some seconds."""
@@ -118,10 +118,10 @@ class RawCluster:
         self.alias = settings.alias
         self._settings = settings
         self.control = settings.control
-        """The keys of drkit's own topics there; None when none is configured."""
+        """The keys of drkit's own topics there, or None if no key is configured."""
         config = raw_config(settings)
         self.request_timeout_ms: int | None = config.get("request_timeout_ms")
-        """How long the user wants to wait for answers to fetches and appends; None: not configured."""
+        """The configured timeout of fetches and appends, or None."""
         self._manager = WideManager(
             loop.net,
             **{
@@ -159,7 +159,7 @@ class RawCluster:
         await self._manager.bootstrap_async(max(1, round(1000 * left)))
 
     async def _last_word(self) -> None:
-        """The library forgets why it could not connect: try once more, and raise what says it best."""
+        """Retry and raise the error: the library forgets why it could not connect."""
         server = self._manager.cluster.bootstrap_brokers()[0].node_id
         self._manager.reset_backoff(server)
         try:
@@ -170,12 +170,12 @@ class RawCluster:
             return  # the probe of the port finds the cause
 
     def signatures(self, topic: str) -> Signatures:
-        """Verifies and signs the records of one partition of a topic of drkit's own there."""
+        """Return what verifies and signs the records of one partition of drkit's own topic there."""
         return Signatures(self.control, topic, lambda: self.cluster_id or "")
 
     @property
     def cluster_id(self) -> str | None:
-        """The id of the cluster whose broker answered last about it; None before the first answer."""
+        """Return the cluster id in the last answer of a broker, or None before the first."""
         found = self._manager.cluster.cluster_id
         return None if found is None else str(found)
 
@@ -231,18 +231,18 @@ class RawCluster:
     ) -> tuple[dict[int, T], dict[int, RawError]]:
         """Ask some brokers at the same time; return the answers, and the errors of those that are silent.
 
-        :raises Exception: what `ask` raises besides RawError
+        :raises Exception: any error of `ask` that is no RawError
         """
+        answers, silent = dict[int, T](), dict[int, RawError]()
 
-        async def one(node: int) -> tuple[int, T | None, RawError | None]:
+        async def one(node: int) -> None:
             try:
-                return node, await ask(node), None
+                answers[node] = await ask(node)
             except RawError as error:
-                return node, None, error
+                silent[node] = error
 
-        found = await self.loop.together(one, sorted(nodes))
-        silent = {node: error for node, _, error in found if error is not None}
-        return {node: cast("T", answer) for node, answer, _ in found if node not in silent}, silent
+        await self.loop.together(one, sorted(nodes))
+        return {node: answers[node] for node in sorted(answers)}, silent
 
     def close(self) -> None:
         """Close all connections."""
@@ -250,10 +250,10 @@ class RawCluster:
 
 
 class Impatient(RawCluster):
-    """Connections to a cluster that may be dying: no answer is waited for longer than some seconds."""
+    """Connections to a cluster that may be dying: no request waits longer than 10 s."""
 
     async def send(self, request: Any, node_id: int | None = None, *, timeout_ms: int = 30_000) -> Any:
-        """See :class:`RawCluster`."""
+        """Send as :class:`RawCluster` does, with at most this timeout."""
         return await super().send(request, node_id, timeout_ms=min(timeout_ms, _IMPATIENT_MS))
 
 
@@ -275,10 +275,10 @@ def connections(purpose: str, *settings: ClusterSettings) -> Iterator[list[RawCl
 
 @contextmanager
 def unanswered_as(code: str, where: str, hint: object = None, **values: object) -> Iterator[None]:
-    """Raise a request that gets no answer as an error of drkit's, with the library's as its evidence.
+    """Convert the library's error for a request without an answer to one of drkit's, with it as evidence.
 
     :param code: of the error; ``hint`` and ``values`` as for :class:`DrkitError`
-    :raises ClusterUnreachable: there was such a request
+    :raises ClusterUnreachable: a request got no answer
     """
     try:
         yield
@@ -295,7 +295,7 @@ def ask_once(
 ) -> T:
     """Connect, ask one question, close.
 
-    :param what: what is not possible while the cluster does not answer
+    :param what: the operation that fails while the cluster does not answer, for the error
     :raises ClusterUnreachable: no answer
     :raises NotAuthenticated: wrong credentials
     """

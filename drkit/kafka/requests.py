@@ -45,10 +45,10 @@ _ANSWER_MS: Final = 5_000
 
 
 class PartitionLeader(NamedTuple):
-    """Who leads a partition."""
+    """The leader of a partition, and its replicas."""
 
     node: int
-    """Id of the broker; −1: none leads it now."""
+    """Id of the broker, or −1 while no broker leads it."""
     epoch: int
     replicas: tuple[int, ...] = ()
     """Ids of the brokers that hold the partition."""
@@ -61,7 +61,7 @@ class TopicMetadata(NamedTuple):
 
     error: int
     topic_id: UUID
-    """Differs from that of a later topic of the same name (KIP-516); 0: there is no such topic."""
+    """Differs from that of a later topic of the same name (KIP-516), or 0 if there is no such topic."""
     leaders: dict[int, PartitionLeader]
     """By partition, in order."""
     name: str = ""
@@ -88,22 +88,22 @@ class ProducerState(NamedTuple):
     open_since: int
     """First offset of its open transaction, −1 if none."""
     coordinator_epoch: int = -1
-    """Of the coordinator that wrote its last marker, −1 if none did."""
+    """Epoch of the coordinator that wrote its last marker, −1 if none did."""
     last_timestamp: int = -1
-    """Of its last batch, in ms; −1 when the leader has none."""
+    """Timestamp of its last batch in ms, −1 if the leader has none."""
 
 
 async def metadata(
     cluster: RawCluster, topics: Iterable[str] | None, node: int | None = None, *, timeout_ms: int = 10_000
 ) -> dict[str, TopicMetadata]:
-    """Ids and leaders of topics by name.
+    """Return ids and leaders of topics by name.
 
-    :param topics: None: all that drkit's principal may see
-    :param node: the broker to ask; None: any
+    :param topics: names, or None for all that drkit's principal may see
+    :param node: the broker to ask, or None for any
     """
     topic_of = MetadataRequest.MetadataRequestTopic
-    wanted = None if topics is None else [topic_of(name=t) for t in topics]
-    request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+    requested = None if topics is None else [topic_of(name=t) for t in topics]
+    request = MetadataRequest(topics=requested, allow_auto_topic_creation=False)
     answer = await cluster.send(request, node, timeout_ms=timeout_ms)
     return {
         t.name: TopicMetadata(
@@ -122,21 +122,21 @@ async def metadata(
 
 
 async def all_topics(cluster: RawCluster) -> dict[str, TopicMetadata]:
-    """Ids and leaders of every topic that drkit's principal may see."""
+    """Return ids and leaders of every topic that drkit's principal may see."""
     return await metadata(cluster, None)
 
 
 async def metadata_of_all(cluster: RawCluster, topics: Collection[str]) -> dict[str, list[TopicMetadata]]:
-    """What every broker says of some topics: one that has just started may be behind. Raises RawError."""
-    found: dict[str, list[TopicMetadata]] = {name: [] for name in topics}
+    """Return what each broker answers: one just started may be behind. Raises RawError if one is silent."""
+    answers: dict[str, list[TopicMetadata]] = {name: [] for name in topics}
     for node in sorted(cluster.nodes()):
         for name, topic in (await metadata(cluster, topics, node)).items():
-            found[name].append(topic)
-    return found
+            answers[name].append(topic)
+    return answers
 
 
 async def describe_cluster(cluster: RawCluster) -> ClusterDescription:
-    """Return the id of a cluster and its brokers that take part now. Raises RawError."""
+    """Return the id of a cluster and its active brokers. Raises RawError if no broker answers."""
     request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
     answer = await cluster.send(request, timeout_ms=10_000)
     brokers = sorted(Broker(b.node_id, b.host, b.port) for b in answer.brokers)
@@ -144,7 +144,7 @@ async def describe_cluster(cluster: RawCluster) -> ClusterDescription:
 
 
 async def describe_registered(cluster: RawCluster, timeout_ms: int = 30_000) -> ClusterDescription:
-    """The same with all brokers of the cluster, also those that are down (KIP-1073).
+    """Return the id of a cluster and all its registered brokers, also those that are down (KIP-1073).
 
     :raises RawError: no answer, brokers before Kafka 4.0, or a refusal
     """
@@ -166,7 +166,7 @@ async def list_offsets(
     epochs: Mapping[TopicPartition, int] = MappingProxyType({}),
     timeout_ms: int = 30_000,
 ) -> dict[TopicPartition, ListedOffset]:
-    """Offsets of partitions led by one broker.
+    """Return offsets of partitions led by one broker.
 
     :param partitions: partition → `EARLIEST`, `LATEST` or a timestamp in ms
     :param committed: LATEST means the last stable offset instead of the high watermark
@@ -175,10 +175,10 @@ async def list_offsets(
     """
     topic_of = ListOffsetsRequest.ListOffsetsTopic
 
-    def asked(topic: str, number: int) -> Any:
-        at = TopicPartition(topic, number)
+    def query(topic: str, number: int) -> Any:
+        tp = TopicPartition(topic, number)
         return topic_of.ListOffsetsPartition(
-            partition_index=number, current_leader_epoch=epochs.get(at, _NO_EPOCH), timestamp=partitions[at]
+            partition_index=number, current_leader_epoch=epochs.get(tp, _NO_EPOCH), timestamp=partitions[tp]
         )
 
     answer = await cluster.send(
@@ -186,7 +186,7 @@ async def list_offsets(
             replica_id=_DEBUGGING_REPLICA if written else _CONSUMER,
             isolation_level=1 if committed else 0,
             topics=[
-                topic_of(name=t, partitions=[asked(t, n) for n in numbers])
+                topic_of(name=t, partitions=[query(t, n) for n in numbers])
                 for t, numbers in grouped(partitions)
             ],
             timeout_ms=10_000,
@@ -194,28 +194,25 @@ async def list_offsets(
         node,
         timeout_ms=timeout_ms,
     )
-    return {
-        TopicPartition(t.name, p.partition_index): ListedOffset(p.error_code, p.offset, p.leader_epoch)
-        for t in answer.topics
-        for p in t.partitions
-    }
+    return by_partition(answer, lambda p: ListedOffset(p.error_code, p.offset, p.leader_epoch))
+
+
+def by_partition(answer: Any, value: Callable[[Any], T]) -> dict[TopicPartition, T]:
+    """Return a value for each partition in the answer to a request."""
+    return {TopicPartition(t.name, p.partition_index): value(p) for t in answer.topics for p in t.partitions}
 
 
 async def describe_producers(
     cluster: RawCluster, node: int, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, tuple[int, dict[int, ProducerState]]]:
-    """Error code and known producers per partition led by one broker (KIP-664)."""
+    """Return error code and known producers per partition led by one broker (KIP-664)."""
     topic_of = DescribeProducersRequest.TopicRequest
     topics = [topic_of(name=t, partition_indexes=numbers) for t, numbers in grouped(partitions)]
     answer = await cluster.send(DescribeProducersRequest(topics=topics), node)
-    return {
-        TopicPartition(t.name, p.partition_index): (
-            p.error_code,
-            {s.producer_id: ProducerState(*_STATE(s)) for s in p.active_producers},
-        )
-        for t in answer.topics
-        for p in t.partitions
-    }
+    return by_partition(
+        answer,
+        lambda p: (p.error_code, {s.producer_id: ProducerState(*_STATE(s)) for s in p.active_producers}),
+    )
 
 
 async def fetch_one(
@@ -259,13 +256,13 @@ def fetch_request(
     max_bytes: int,
     max_wait_ms: int = 0,
 ) -> FetchRequest:
-    """A fetch outside a session, from one broker.
+    """Build a fetch outside a session, from one broker.
 
-    :param offsets: partition → where to begin
+    :param offsets: partition → first offset
     :param max_wait_ms: 0: answer at once with what is there
     """
     topic_of, partition_of = FetchRequest.FetchTopic, FetchRequest.FetchTopic.FetchPartition
-    wanted = [
+    partitions = [
         partition_of(partition=n, fetch_offset=offset, partition_max_bytes=partition_bytes, **_WHOLE)
         for n, offset in offsets.items()
     ]
@@ -274,13 +271,13 @@ def fetch_request(
         min_bytes=1 if max_wait_ms else 0,
         max_bytes=max_bytes,
         isolation_level=1 if committed else 0,
-        topics=[topic_of(topic=topic[0], topic_id=topic[1], partitions=wanted)],
+        topics=[topic_of(topic=topic[0], topic_id=topic[1], partitions=partitions)],
         **_NO_SESSION,
     )
 
 
 def aborted_in(answer: Any) -> list[tuple[int, int]]:
-    """The aborted transactions of a partition's fetch answer: producer id, first offset (KIP-98)."""
+    """Return the aborted transactions of a fetched partition: producer id, first offset (KIP-98)."""
     return [(a.producer_id, a.first_offset) for a in answer.aborted_transactions or ()]
 
 
@@ -297,7 +294,7 @@ def produce_request(
     appends: Iterable[Append], *, transactional_id: str | None = None, timeout_ms: int = 30_000,
     acks: int = ALL,
 ) -> ProduceRequest:  # fmt: skip
-    """A Produce request: one batch per partition, many partitions."""
+    """Build a Produce request: one batch per partition, many partitions."""
     topic_of = ProduceRequest.TopicProduceData
     by_topic: dict[tuple[str, UUID], list[Any]] = {}
     for a in appends:
@@ -339,14 +336,14 @@ async def listed(
     partitions: Iterable[TopicPartition],
     which: int,
 ) -> dict[TopicPartition, int]:
-    """Start or last stable offsets, one request per broker; what has no answer is left out."""
+    """Return start or last stable offsets; partitions without an answer are left out."""
 
-    async def ask(node: int, some: list[TopicPartition]) -> dict[TopicPartition, int]:
+    async def ask(node: int, led: list[TopicPartition]) -> dict[TopicPartition, int]:
         try:
-            answers = await list_offsets(cluster, node, dict.fromkeys(some, which), committed=True)
+            answers = await list_offsets(cluster, node, dict.fromkeys(led, which), committed=True)
         except RawError:  # this broker alone does not answer
             return {}
-        return {at: a.offset for at, a in answers.items() if not a.error}
+        return {tp: a.offset for tp, a in answers.items() if not a.error}
 
     return await ask_leaders(cluster, topics, partitions, ask)
 
@@ -359,7 +356,7 @@ async def ask_leaders(
 ) -> dict[TopicPartition, T]:
     """Ask each leader once about its partitions, all leaders at the same time.
 
-    :param ask: asks one broker about some partitions; what it raises is raised
+    :param ask: asks one broker about some partitions; its errors are raised
     :returns: the answers of all; partitions without a leader are left out
     """
     nodes = by_leader(topics, partitions)
@@ -387,15 +384,15 @@ def partitions_of(
     return [TopicPartition(n, p) for n in (topics if names is None else names) for p in topics[n].leaders]
 
 
-def leader_of(topics: Mapping[str, TopicMetadata], at: TopicPartition) -> int:
-    """The id of a partition's leader, −1 without one."""
-    topic = topics.get(at.topic)
-    leader = topic.leaders.get(at.partition) if topic is not None else None
+def leader_of(topics: Mapping[str, TopicMetadata], tp: TopicPartition) -> int:
+    """Return the id of a partition's leader, −1 if there is none."""
+    topic = topics.get(tp.topic)
+    leader = topic.leaders.get(tp.partition) if topic is not None else None
     return leader.node if leader is not None else NO_LEADER
 
 
 def grouped(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]:
-    """Return the partitions' numbers by topic, as requests have them, in the order of topics' names."""
+    """Return partition numbers by topic, as requests have them, sorted by topic."""
     by_topic: dict[str, list[int]] = {}
     for topic, number in partitions:
         by_topic.setdefault(topic, []).append(number)
@@ -403,12 +400,12 @@ def grouped(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]
 
 
 class Deleted(NamedTuple):
-    """The answer for one partition."""
+    """The result of DeleteRecords for one partition."""
 
     error: int
-    """Kafka's error code. With one the leader may have deleted the records all the same."""
+    """Kafka's error code. The leader may still have deleted the records."""
     start: int
-    """First offset that every live replica has left; −1 with an error."""
+    """First offset that is left on every live replica, −1 after an error."""
 
 
 async def delete_records(
@@ -424,35 +421,24 @@ async def delete_records(
     write the new beginning down every ``log.flush.start.offset.checkpoint.interval.ms``, a minute by default.
 
     :param topics: metadata of the topics; a partition without a leader gets LEADER_NOT_AVAILABLE
+    :param wanted: partition → first offset to keep
     :param timeout_ms: how long a leader waits for the other replicas
     """
 
-    async def ask(node: int, some: list[TopicPartition]) -> dict[TopicPartition, Deleted]:
-        topics_of = DeleteRecordsRequest.DeleteRecordsTopic
-        request = DeleteRecordsRequest(
-            topics=[
-                topics_of(
-                    name=topic,
-                    partitions=[
-                        topics_of.DeleteRecordsPartition(
-                            partition_index=n, offset=wanted[TopicPartition(topic, n)]
-                        )
-                        for n in numbers
-                    ],
-                )
-                for topic, numbers in grouped(some)
-            ],
-            timeout_ms=timeout_ms,
-        )
+    async def ask(node: int, led: list[TopicPartition]) -> dict[TopicPartition, Deleted]:
+        topic_of = DeleteRecordsRequest.DeleteRecordsTopic
+
+        def part(topic: str, number: int) -> Any:
+            before = wanted[TopicPartition(topic, number)]
+            return topic_of.DeleteRecordsPartition(partition_index=number, offset=before)
+
+        parts = [topic_of(name=t, partitions=[part(t, n) for n in numbers]) for t, numbers in grouped(led)]
+        request = DeleteRecordsRequest(topics=parts, timeout_ms=timeout_ms)
         try:
             answer = await cluster.send(request, node, timeout_ms=timeout_ms + _ANSWER_MS)
         except RawError:  # this broker alone does not answer
-            return {at: Deleted(codes.REQUEST_TIMED_OUT, NO_LEADER) for at in some}
-        return {
-            TopicPartition(t.name, p.partition_index): Deleted(p.error_code, p.low_watermark)
-            for t in answer.topics
-            for p in t.partitions
-        }
+            return {tp: Deleted(codes.REQUEST_TIMED_OUT, NO_LEADER) for tp in led}
+        return by_partition(answer, lambda p: Deleted(p.error_code, p.low_watermark))
 
     out = dict.fromkeys(wanted, Deleted(codes.LEADER_NOT_AVAILABLE, NO_LEADER))
     return out | await ask_leaders(cluster, topics, wanted, ask)
@@ -464,13 +450,11 @@ async def delete_topics_by_id(cluster: RawCluster, ids: Iterable[UUID]) -> dict[
     :returns: Kafka's error codes, 0 also for a topic that was gone before
     :raises RawError: no answer
     """
-    wanted = list(ids)
-    if not wanted:
+    topic_ids = list(ids)
+    if not topic_ids:
         return {}
-    topic = DeleteTopicsRequest.DeleteTopicState
-    request = DeleteTopicsRequest(
-        topics=[topic(name=None, topic_id=each) for each in wanted], timeout_ms=_DELETE_MS, min_version=6
-    )
+    topics = [DeleteTopicsRequest.DeleteTopicState(name=None, topic_id=i) for i in topic_ids]
+    request = DeleteTopicsRequest(topics=topics, timeout_ms=_DELETE_MS, min_version=6)
     answer = await cluster.send(request, timeout_ms=_DELETE_MS + _ANSWER_MS)
-    found = {UUID(str(each.topic_id)): int(each.error_code) for each in answer.responses}
-    return {each: 0 if found[each] == codes.UNKNOWN_TOPIC_ID else found[each] for each in wanted}
+    errors = {UUID(str(t.topic_id)): int(t.error_code) for t in answer.responses}
+    return {i: 0 if errors[i] == codes.UNKNOWN_TOPIC_ID else errors[i] for i in topic_ids}

@@ -9,14 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
-from confluent_kafka import (
-    IsolationLevel,
-    KafkaError,
-    KafkaException,
-)
-from confluent_kafka import (
-    TopicPartition as ConfluentPartition,
-)
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
@@ -39,38 +33,38 @@ from drkit.model import TopicPartition
 MOST_RECORDS: Final = 5_000
 """Records of a controller's metadata log that one request may need.
 
-A KRaft controller carries out a request as one batch of at most 10,000 of them
-(``QuorumController.MAX_RECORDS_PER_USER_OP``), some of which it writes besides those that are asked for, and
-refuses a larger one as a whole, as a violation of policy: 300 topics of 32 partitions with settings are more.
+A KRaft controller executes a request as one batch of at most 10,000 of them, including some of its own
+(``QuorumController.MAX_RECORDS_PER_USER_OP``), and rejects a larger request as a policy violation. 300 topics
+of 32 partitions with settings exceed that.
 """
 _REPLICAS: Final = 3
 _APPEAR_SECONDS: Final = 20.0
 BROKER_DEFAULT: Final = -1
-"""As replication factor or number of partitions: what the brokers are configured for (KIP-464)."""
+"""As replication factor or number of partitions: the brokers' default (KIP-464)."""
 T = TypeVar("T")
 
 
 def in_requests(items: Iterable[T], records: Callable[[T], int]) -> Iterator[list[T]]:
-    """Yield items together, as many as make a request that a controller takes; an item is not divided.
+    """Yield items in parts that a controller accepts as one request; an item is not divided.
 
-    :param records: about how many records of the metadata log an item takes
+    :param records: approximate number of metadata log records of an item
     """
     return in_parts(items, records, MOST_RECORDS)
 
 
 def in_parts(items: Iterable[T], weight: Callable[[T], int], most: int) -> Iterator[list[T]]:
-    """Yield items in their order, as many together as weigh at most so much; an item is not divided."""
-    some: list[T] = []
+    """Yield items in order, in parts of at most this weight; an item is not divided."""
+    part: list[T] = []
     size = 0
     for item in items:
         more = weight(item)
-        if some and size + more > most:
-            yield some
-            some, size = [], 0
-        some.append(item)
+        if part and size + more > most:
+            yield part
+            part, size = [], 0
+        part.append(item)
         size += more
-    if some:
-        yield some
+    if part:
+        yield part
 
 
 _UNKNOWN: Final = KafkaError.UNKNOWN_TOPIC_OR_PART
@@ -85,7 +79,7 @@ _SETTLING: Final = frozenset({
 })  # fmt: skip
 _PAUSE_SECONDS: Final = 0.05
 _PATIENCE_MS: Final = 10_000
-"""Then another broker is asked: this one may be frozen."""
+"""Timeout per broker: one may be frozen, then another is asked."""
 
 
 class ConfigValue(NamedTuple):
@@ -93,11 +87,11 @@ class ConfigValue(NamedTuple):
 
     value: str | None
     source: str
-    """As Kafka names it: DYNAMIC_TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG and so on."""
+    """Kafka's name for it: DYNAMIC_TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG and so on."""
 
     @property
     def is_set_on_topic(self) -> bool:
-        """Whether the value is set on this topic; all else is inherited."""
+        """Return whether the value is set on this topic; all else is inherited."""
         return self.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.name
 
 
@@ -111,45 +105,45 @@ class TopicPlan(NamedTuple):
 
 
 def topic_names(cluster: Cluster) -> list[str]:
-    """All topics that drkit's principal may see, sorted."""
+    """Return all topics that drkit's principal may see, sorted."""
     found = cluster.call("list topics", cluster.admin.list_topics, timeout=CALL_SECONDS)
     return sorted(found.topics)
 
 
 def describe_topics(cluster: Cluster, names: Iterable[str]) -> dict[str, TopicMetadata]:
-    """Ids, partitions and replicas. Topics that do not exist are left out.
+    """Return ids, partitions and replicas. Topics that do not exist are left out.
 
     Not by the admin client, which never frees the id of a topic (docs/internal/upstream.md).
     """
-    wanted = sorted(set(names))
-    if not wanted:
+    requested = sorted(set(names))
+    if not requested:
         return {}
 
     async def ask(raw: RawCluster) -> dict[str, TopicMetadata]:
         deadline = monotonic() + CALL_SECONDS
         while True:
             try:
-                return await metadata(raw, wanted, timeout_ms=_PATIENCE_MS)
+                return await metadata(raw, requested, timeout_ms=_PATIENCE_MS)
             except RawError:
                 if monotonic() > deadline:
                     raise
             await raw.loop.sleep(_PAUSE_SECONDS)
 
-    told = ask_once(cluster.settings, "topics", ask, what="describe topics")
-    for name, topic in told.items():
+    topics = ask_once(cluster.settings, "topics", ask, what="describe topics")
+    for name, topic in topics.items():
         if topic.error not in {KafkaError.NO_ERROR, _UNKNOWN}:
             raise cluster.error(KafkaError(topic.error), "describe a topic", name)
-    return {name: topic for name, topic in told.items() if not topic.error}
+    return {name: topic for name, topic in topics.items() if not topic.error}
 
 
 def topic_configs(cluster: Cluster, names: Iterable[str]) -> dict[str, dict[str, ConfigValue]]:
-    """Every setting of some topics, set or inherited. Topics that do not exist are left out."""
+    """Return every setting of some topics, set or inherited. Topics that do not exist are left out."""
     wanted = [ConfigResource(ResourceType.TOPIC, n) for n in sorted(set(names))]
     return _configs(cluster, wanted)
 
 
 def broker_config(cluster: Cluster, broker: int | None = None) -> dict[str, ConfigValue]:
-    """Every setting of a broker, by default of the one with the lowest id."""
+    """Return every setting of a broker, by default of the one with the lowest id."""
     broker_id = str(cluster.brokers[0].id if broker is None else broker)
     return _configs(cluster, [ConfigResource(ResourceType.BROKER, broker_id)])[broker_id]
 
@@ -162,7 +156,7 @@ def create_topics(cluster: Cluster, plans: Iterable[TopicPlan]) -> dict[str, Drk
 
 
 def create_partitions(cluster: Cluster, totals: Mapping[str, int]) -> dict[str, DrkitError]:
-    """Give topics more partitions: topic → their new number. Returns failures by topic."""
+    """Add partitions to topics: topic → new total. Returns failures by topic."""
     weights = {NewPartitions(name, total): total for name, total in totals.items()}
     return _change(cluster, cluster.admin.create_partitions, "add partitions to a topic", weights)
 
@@ -170,9 +164,9 @@ def create_partitions(cluster: Cluster, totals: Mapping[str, int]) -> dict[str, 
 def alter_topic_configs(
     cluster: Cluster, changes: Mapping[str, Mapping[str, str | None]]
 ) -> dict[str, DrkitError]:
-    """Set settings of topics, or with None take them back to what is inherited (KIP-339).
+    """Set settings of topics, or with None reset them to the inherited value (KIP-339).
 
-    What is not named stays as it is. Returns failures by topic.
+    Other settings stay unchanged. Returns failures by topic.
     """
     weights = {
         ConfigResource(
@@ -197,12 +191,12 @@ def list_offsets(
     *,
     committed: bool = False,
 ) -> dict[TopicPartition, int]:
-    """Start or end offsets; a partition that is new or changes its leader is asked again for seconds.
+    """Return start or end offsets; a partition that is new or changes its leader is retried for 5 s.
 
     :param committed: the end is the last stable offset, not the high watermark
     """
     partitions = list(partitions)
-    found: dict[TopicPartition, int] = {}
+    offsets: dict[TopicPartition, int] = {}
     for attempt in Retrying(
         retry=retry_if_exception(_settles),
         stop=stop_after_delay(_SETTLE_SECONDS),
@@ -213,10 +207,10 @@ def list_offsets(
             # librdkafka has old metadata. Not in `before_sleep`: that would hold the client in a cycle.
             if attempt.retry_state.attempt_number > 1:
                 cluster.call("list topics", cluster.admin.list_topics, timeout=CALL_SECONDS)
-            missing = [p for p in partitions if p not in found]
-            for at, future in _offset_futures(cluster, missing, which, committed=committed).items():
-                found[at] = int(cluster.wait(future, "list offsets", str(at)).offset)
-    return found
+            missing = [p for p in partitions if p not in offsets]
+            for tp, future in _offset_futures(cluster, missing, which, committed=committed).items():
+                offsets[tp] = int(cluster.wait(future, "list offsets", str(tp)).offset)
+    return offsets
 
 
 def _offset_futures(
@@ -275,12 +269,12 @@ def _change(
 ) -> dict[str, DrkitError]:
     """Change topics, as many in one request as a controller takes; return failures by topic.
 
-    :param weights: what to change → about how many records of the metadata log it takes
-    :param fine: an error of Kafka's that is no failure
+    :param weights: change → approximate number of metadata log records
+    :param fine: Kafka's code of an error that is no failure
     """
     failed: dict[str, DrkitError] = {}
-    for some in in_requests(weights, weights.__getitem__):
-        futures = cluster.call(what, function, some, request_timeout=CALL_SECONDS)
+    for changes in in_requests(weights, weights.__getitem__):
+        futures = cluster.call(what, function, changes, request_timeout=CALL_SECONDS)
         failed |= _failures(cluster, {getattr(i, "name", i): f for i, f in futures.items()}, what, fine)
     return failed
 
@@ -301,19 +295,19 @@ def _failures(
 def one_by_one(
     ask: Callable[[Cluster, Iterable[str]], dict[str, T]], cluster: Cluster, names: Iterable[str]
 ) -> tuple[dict[str, T], dict[str, DrkitError]]:
-    """Answers and refusals: all topics are asked for at once, and alone when one is forbidden."""
+    """Return answers and refusals: ask for all topics at once, and for each alone if one is forbidden."""
     names = list(names)
     try:
         return ask(cluster, names), {}
     except NotAuthorized:
-        found: dict[str, T] = {}
+        answers: dict[str, T] = {}
         refused: dict[str, DrkitError] = {}
         for name in names:
             try:
-                found |= ask(cluster, [name])
+                answers |= ask(cluster, [name])
             except NotAuthorized as error:
                 refused[name] = error
-        return found, refused
+        return answers, refused
 
 
 def create_own_topic(cluster: Cluster, name: str, configs: Mapping[str, str], partitions: int = 1) -> None:
@@ -331,9 +325,9 @@ def create_own_topic(cluster: Cluster, name: str, configs: Mapping[str, str], pa
 
 
 def appeared(cluster: Cluster, name: str) -> TopicMetadata:
-    """A topic that was just created, as soon as the cluster lists it.
+    """Return a topic that was just created, as soon as the cluster lists it.
 
-    :raises Failed: it does not within 20 s
+    :raises Failed: the cluster does not list it within 20 s
     """
     patient = Retrying(
         retry=retry_if_result(lambda t: t is None),
@@ -341,8 +335,8 @@ def appeared(cluster: Cluster, name: str) -> TopicMetadata:
         wait=wait_fixed(_PAUSE_SECONDS),
     )
     try:
-        found = patient(lambda: describe_topics(cluster, [name]).get(name))
+        topic = patient(lambda: describe_topics(cluster, [name]).get(name))
     except RetryError as error:
         raise Failed("new_topic_missing", where=f"{name} on {cluster.alias}") from error
-    assert found is not None  # noqa: S101  retried until it is not
-    return found
+    assert topic is not None  # noqa: S101  retried until it is not
+    return topic

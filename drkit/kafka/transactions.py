@@ -50,7 +50,7 @@ _PATIENCE = 150
 _PAUSE_SECONDS = 0.02
 _PAUSE_LIMIT_SECONDS = 0.5
 _LOG: Final = "__transaction_state"
-"""The coordinators' log: the leader of a partition of it is a coordinator."""
+"""The coordinators' log: each leader of one of its partitions is a coordinator."""
 _CALL_MS: Final = 10_000
 _TRIES: Final = 20
 _ABORT_PAUSE_SECONDS: Final = 0.1
@@ -58,7 +58,7 @@ _COMMITS: Final = "PrepareCommit"
 _ABORTS: Final = frozenset({"PrepareAbort", "PrepareEpochFence"})
 _ON_ITS_WAY_MS: Final = 5_000
 _KEEPS: Final = 60_000
-"""Milliseconds. The time limit of later transactions under this id is the next producer's to choose."""
+"""Milliseconds. The next producer of this id sets its own timeout."""
 
 
 class ProducerIdentity(NamedTuple):
@@ -77,7 +77,7 @@ class TransactionFailed(Failed):
 
 
 async def new_producer_id(cluster: RawCluster) -> ProducerIdentity:
-    """A fresh producer id without a transactional id (KIP-98), from any broker."""
+    """Return a new producer id without a transactional id (KIP-98), from any broker."""
     request = InitProducerIdRequest(
         transactional_id=None, transaction_timeout_ms=60_000, producer_id=-1, producer_epoch=-1
     )
@@ -121,7 +121,7 @@ class Transactions:
         return self.identity
 
     async def add(self, partitions: Iterable[TopicPartition]) -> None:
-        """Tell the coordinator which partitions the transaction writes to."""
+        """Add partitions to the transaction, before anything is written to them."""
         topic_of = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
         topics = [topic_of(name=t, partitions=numbers) for t, numbers in grouped(partitions)]
 
@@ -137,14 +137,14 @@ class Transactions:
         refused = set[str]()
 
         def codes(answer: Any) -> list[int]:
-            found = [
+            errors = [
                 (p.partition_error_code, t.name)
                 for t in answer.results_by_topic_v3_and_below
                 for p in t.results_by_partition
             ]
-            refused.update(topic for code, topic in found if code == TOPIC_AUTHORIZATION_FAILED)
-            # Where one partition is refused the others are not tried; they say nothing of why.
-            return sorted((code for code, _ in found), key=OPERATION_NOT_ATTEMPTED.__eq__)
+            refused.update(topic for code, topic in errors if code == TOPIC_AUTHORIZATION_FAILED)
+            # After a refusal the other partitions are not tried; their code does not show the reason.
+            return sorted((code for code, _ in errors), key=OPERATION_NOT_ATTEMPTED.__eq__)
 
         try:
             await self._ask(request, codes, "AddPartitionsToTxn")
@@ -180,7 +180,7 @@ class Transactions:
 
     async def _ask(self, request: Any, codes: Any, name: str) -> Any:
         """Send to the coordinator, again while it loads, moves or still writes markers."""
-        pause, seen = _PAUSE_SECONDS, -1
+        pause, code = _PAUSE_SECONDS, -1
         for _ in range(_PATIENCE):
             try:
                 if self._coordinator is None or self._coordinator < 0:
@@ -190,29 +190,29 @@ class Transactions:
                     failed = [c for c in codes(answer) if c]
                     if not failed:
                         return answer
-                    seen = failed[0]
-                    if seen not in _RETRY:
+                    code = failed[0]
+                    if code not in _RETRY:
                         break
-                    if seen != 51:  # noqa: PLR2004 - CONCURRENT_TRANSACTIONS: the coordinator is right
+                    if code != CONCURRENT_TRANSACTIONS:  # with this one the coordinator is right
                         self._coordinator = None
             except RawError as error:
-                seen, self._coordinator = getattr(error, "errno", -1), None
+                code, self._coordinator = getattr(error, "errno", -1), None
             await self.cluster.loop.sleep(pause)
             pause = min(pause * 1.5, _PAUSE_LIMIT_SECONDS)
-        if seen in NOT_AUTHORIZED:
+        if code in NOT_AUTHORIZED:
             raise NotAuthorized(
                 "not_authorized_for_transactions",
                 where=self.cluster.alias,
-                evidence=for_code(seen).__name__,
+                evidence=for_code(code).__name__,
                 name=name,
                 transactional_id=self.transactional_id,
                 cluster=self.cluster.alias,
             )
         raise TransactionFailed(
             "transaction_failed",
-            kafka_code=seen,
+            kafka_code=code,
             where=self.cluster.alias,
-            evidence=f"{for_code(seen).__name__} ({seen})",
+            evidence=f"{for_code(code).__name__} ({code})",
             name=name,
             transactional_id=self.transactional_id,
         )
@@ -224,27 +224,28 @@ class Marker(NamedTuple):
     producer_id: int
     epoch: int
     coordinator_epoch: int
-    """As the leader remembers it; 0 where it knows none. A smaller one is refused."""
+    """The leader's last one for this producer, or 0 if it knows none. A smaller one is refused."""
     partitions: tuple[TopicPartition, ...]
     commits: bool = False
-    """An abort, if not."""
+    """True to commit, False to abort."""
 
 
 async def write_markers(
     cluster: RawCluster, node: int, markers: Iterable[Marker]
 ) -> Mapping[tuple[int, TopicPartition], int]:
-    """Write markers; Kafka's error codes by producer id and partition.
+    """Write markers, which needs ALTER on the cluster; return Kafka's error codes.
 
-    An answer without error means that the marker is replicated. May be repeated: each costs one offset.
+    The leader then refuses every older epoch of the producer. An answer without error means that the marker
+    is replicated. May be repeated: each costs one offset.
 
     :raises RawError: no answer
     """
     marker_of = WriteTxnMarkersRequest.WritableTxnMarker
-    wanted = []
+    requested = []
     for m in markers:
         topic_of = marker_of.WritableTxnMarkerTopic
         topics = [topic_of(name=t, partition_indexes=numbers) for t, numbers in grouped(m.partitions)]
-        wanted.append(
+        requested.append(
             marker_of(
                 producer_id=m.producer_id,
                 producer_epoch=m.epoch,
@@ -253,7 +254,7 @@ async def write_markers(
                 coordinator_epoch=m.coordinator_epoch,
             )
         )
-    answer = await cluster.send(WriteTxnMarkersRequest(markers=wanted), node, timeout_ms=_CALL_MS)
+    answer = await cluster.send(WriteTxnMarkersRequest(markers=requested), node, timeout_ms=_CALL_MS)
     return {
         (m.producer_id, TopicPartition(t.name, p.partition_index)): p.error_code
         for m in answer.markers
@@ -272,29 +273,29 @@ class OpenProducer(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """What its coordinator knows of a producer."""
+    """A producer, as its coordinator knows it."""
 
     transactional_id: str
     state: str
-    """Kafka's name of it."""
+    """Kafka's name of the transaction's state."""
 
     @property
     def is_decided(self) -> bool:
-        """Whether its transaction has ended; the markers may not have reached the partitions yet."""
+        """Return whether its transaction has ended; the markers may not have reached the partitions yet."""
         return self.state in {_COMMITS, *_ABORTS}
 
     @property
     def commits(self) -> bool:
-        """Whether the decision is a commit."""
+        """Return whether the decision is a commit."""
         return self.state == _COMMITS
 
 
 class Owners(NamedTuple):
-    """What the coordinators that answer know of some producers."""
+    """Owners of some producers, from the coordinators that answer."""
 
     owners: dict[int, Owner]
     silent: str
-    """Which coordinators do not answer, and why; empty: producers that are left out have no coordinator."""
+    """Coordinators without an answer, and the reasons; if empty, missing producers have no coordinator."""
 
 
 class Ongoing(NamedTuple):
@@ -304,67 +305,66 @@ class Ongoing(NamedTuple):
     timeout_ms: int
     """After this time the coordinator aborts it."""
     started_ms: int
-    """−1: it has none."""
+    """−1 if it has no transaction."""
     partitions: frozenset[TopicPartition]
-    """What belongs to it; once it is decided, only what has no marker yet."""
+    """Its partitions; once it is decided, only those without a marker."""
 
 
 async def open_on(cluster: RawCluster, topics: Iterable[str]) -> dict[TopicPartition, list[OpenProducer]]:
-    """Open transactions by partition, as the leaders that answer see them. Raises RawError if no answer."""
-    found = await metadata(cluster, sorted(topics))
-    leaders = {at: leader_of(found, at) for at in partitions_of(found)}
-    return await open_in(cluster, {at: node for at, node in leaders.items() if node >= 0})
+    """Return open transactions by partition. Raises RawError if a leader does not answer."""
+    described = await metadata(cluster, sorted(topics))
+    leaders = {tp: leader_of(described, tp) for tp in partitions_of(described)}
+    return await open_in(cluster, {tp: node for tp, node in leaders.items() if node >= 0})
 
 
 async def open_in(
     cluster: RawCluster, leaders: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, list[OpenProducer]]:
-    """Open transactions of some partitions.
+    """Return open transactions of some partitions.
 
     :param leaders: the partitions, each with the broker that leads it
-    :raises RawError: no answer
+    :raises RawError: a leader does not answer
     """
-    found: dict[TopicPartition, list[OpenProducer]] = {}
+    open_by_partition: dict[TopicPartition, list[OpenProducer]] = {}
     for node in dict.fromkeys(leaders.values()):
-        some = [at for at, leader in leaders.items() if leader == node]
-        for at, (error, producers) in (await describe_producers(cluster, node, some)).items():
+        led = [tp for tp, leader in leaders.items() if leader == node]
+        for tp, (error, producers) in (await describe_producers(cluster, node, led)).items():
             opened = [OpenProducer(node, i, s) for i, s in sorted(producers.items()) if s.open_since >= 0]
             if opened and not error:
-                found[at] = opened
-    return found
+                open_by_partition[tp] = opened
+    return open_by_partition
 
 
 async def owners(cluster: RawCluster, producers: Iterable[int]) -> dict[int, Owner]:
-    """What coordinators know of producers, asked of every broker known; other ids are left out."""
+    """Return the owners of producers, asked of every known broker; ids without one are left out."""
     return (await _owners(cluster, cluster.nodes(), producers))[0]
 
 
 async def all_owners(cluster: RawCluster, producers: Iterable[int]) -> Owners:
-    """The same, and whether every coordinator has answered. Raises RawError if no broker answers."""
+    """Return the owners and the silent coordinators. Raises RawError if no broker answers."""
     leaders = (await metadata(cluster, [_LOG]))[_LOG].leaders
     coordinators = {leader.node for leader in leaders.values() if leader.node >= 0}
     # A broker that has just come back is not among those known.
-    found, silent = await _owners(cluster, {*cluster.nodes(), *coordinators}, producers)
+    known, silent = await _owners(cluster, {*cluster.nodes(), *coordinators}, producers)
     missing = [f"{_LOG}-{p} has no leader" for p, leader in sorted(leaders.items()) if leader.node < 0]
-    missing += [
-        f"broker {node}: {why}" for node, why in sorted(silent.items()) if node in coordinators or not leaders
-    ]
-    return Owners(found, "; ".join(missing))
+    relevant = sorted(node for node in silent if node in coordinators or not leaders)
+    missing += [f"broker {node}: {silent[node]}" for node in relevant]
+    return Owners(known, "; ".join(missing))
 
 
 async def ongoing(cluster: RawCluster, producers: Iterable[int]) -> dict[int, Ongoing]:
-    """The transactions of producers, as their coordinators describe them.
+    """Return the transactions of producers, as their coordinators describe them.
 
-    A producer without a coordinator, or whose transactional id drkit may not DESCRIBE, is left out;
-    before Kafka 3.0 no broker answers this.
+    A producer without a coordinator, or with a transactional id that drkit may not DESCRIBE, is left out;
+    brokers before Kafka 3.0 do not know the request.
     """
-    found = {}
+    transactions = {}
     for t in (await _described(cluster, producers=producers)).values():
         partitions = frozenset(TopicPartition(x.topic, p) for x in t.topics for p in x.partitions)
         owner = Owner(t.transactional_id, t.transaction_state)
         timeout, started = t.transaction_timeout_ms, t.transaction_start_time_ms
-        found[t.producer_id] = Ongoing(owner, timeout, started, partitions)
-    return found
+        transactions[t.producer_id] = Ongoing(owner, timeout, started, partitions)
+    return transactions
 
 
 async def hanging(cluster: RawCluster, topics: Iterable[str], now_ms: int) -> dict[str, int]:
@@ -385,23 +385,20 @@ async def hanging(cluster: RawCluster, topics: Iterable[str], now_ms: int) -> di
 
 
 async def transactional_ids(cluster: RawCluster) -> frozenset[str]:
-    """Return the transactional ids that all coordinators know.
-
-    :raises RawError: a broker does not answer, or still loads its part of the log
-    """
-    found: set[str] = set()
+    """Return all transactional ids. Raises RawError if a broker is silent or still loads its log."""
+    ids: set[str] = set()
     for node in cluster.nodes():
         answer = await _listed(cluster, node)
         if answer.error_code:
             raise RawError(f"{error_name(answer.error_code)} from broker {node}")
-        found |= {t.transactional_id for t in answer.transaction_states}
-    return frozenset(found)
+        ids |= {t.transactional_id for t in answer.transaction_states}
+    return frozenset(ids)
 
 
 async def _listed(
     cluster: RawCluster, node: int, producers: Iterable[int] = (), states: Iterable[str] = ()
 ) -> Any:
-    """One broker's answer to ListTransactions: of all it coordinates, or of some producers or states."""
+    """Send ListTransactions to one broker: for all it coordinates, or for some producers or states."""
     request = ListTransactionsRequest(
         state_filters=list(states), producer_id_filters=sorted(set(producers)), max_version=1
     )
@@ -411,23 +408,23 @@ async def _listed(
 async def _owners(
     cluster: RawCluster, nodes: Iterable[int], producers: Iterable[int]
 ) -> tuple[dict[int, Owner], dict[int, str]]:
-    """What brokers know of producers; and the brokers without a whole answer, each with the reason."""
-    wanted = list(producers)
-    answers, silent = await cluster.ask_each(nodes, lambda node: _listed(cluster, node, wanted))
-    why = {node: str(error) for node, error in silent.items()}
-    why |= {node: error_name(a.error_code) for node, a in answers.items() if a.error_code}
+    """Return the owners of producers, and the brokers without a complete answer, each with the reason."""
+    producer_ids = list(producers)
+    answers, silent = await cluster.ask_each(nodes, lambda node: _listed(cluster, node, producer_ids))
+    reasons = {node: str(error) for node, error in silent.items()}
+    reasons |= {node: error_name(a.error_code) for node, a in answers.items() if a.error_code}
     states = (t for a in answers.values() for t in a.transaction_states)
-    return {t.producer_id: Owner(t.transactional_id, t.transaction_state) for t in states}, why
+    return {t.producer_id: Owner(t.transactional_id, t.transaction_state) for t in states}, reasons
 
 
 async def _described(
     cluster: RawCluster, producers: Iterable[int] = (), states: Iterable[str] = ()
 ) -> dict[tuple[int, str], Any]:
-    """The transactions that coordinators list and describe, by broker and transactional id."""
-    wanted = list(producers)
+    """List and describe transactions; return them by broker and transactional id."""
+    producer_ids = list(producers)
 
     async def ask(node: int) -> list[Any]:
-        listed = (await _listed(cluster, node, wanted, states)).transaction_states
+        listed = (await _listed(cluster, node, producer_ids, states)).transaction_states
         if not listed:
             return []
         request = DescribeTransactionsRequest(transactional_ids=sorted(t.transactional_id for t in listed))
@@ -435,13 +432,18 @@ async def _described(
 
     # A broker that is down coordinates nothing now.
     answers, _ = await cluster.ask_each(cluster.nodes(), ask)
-    return {(node, t.transactional_id): t for node, some in answers.items() for t in some if not t.error_code}
+    return {
+        (node, t.transactional_id): t
+        for node, described in answers.items()
+        for t in described
+        if not t.error_code
+    }
 
 
 async def abort(cluster: RawCluster, transactional_id: str) -> int:
     """Have the coordinator abort what is open under an id, and refuse its producer from then on.
 
-    Returns when that is decided, not when the markers are written. Kafka's error code, 0 for done.
+    Returns Kafka's error code, 0 if the abort is decided; its markers may not be written yet.
     """
     request = InitProducerIdRequest(
         transactional_id=transactional_id,
@@ -467,5 +469,5 @@ async def abort(cluster: RawCluster, transactional_id: str) -> int:
 
 async def _coordinator(cluster: RawCluster, transactional_id: str) -> int:
     request = FindCoordinatorRequest(key_type=_TRANSACTION_COORDINATOR, coordinator_keys=[transactional_id])
-    found = (await cluster.send(request, timeout_ms=_CALL_MS)).coordinators[0]
-    return int(found.node_id) if not found.error_code else -1
+    coordinator = (await cluster.send(request, timeout_ms=_CALL_MS)).coordinators[0]
+    return int(coordinator.node_id) if not coordinator.error_code else -1

@@ -45,9 +45,9 @@ _ASK: Final[ContextVar[Callable[[], None] | None]] = ContextVar("permit", defaul
 def permitted_by(ask: Callable[[], None] | None) -> Iterator[None]:
     """Run this check before each request of this thread to a cluster, for as long as the context lasts.
 
-    A process that was halted continues in the middle of a decision that is old by then.
+    A process that was suspended resumes in the middle of a decision that is outdated by then.
 
-    :param ask: raises when no request may be sent any more; None: no check
+    :param ask: raises if no request may be sent any more, or None for no check
     """
     before = _ASK.set(ask)
     try:
@@ -57,7 +57,7 @@ def permitted_by(ask: Callable[[], None] | None) -> Iterator[None]:
 
 
 def may_send() -> None:
-    """Run the check, if one is set. Raises what the check raises."""
+    """Run the check, if one is set. Raises the error of the check."""
     if (ask := _ASK.get()) is not None:
         ask()
 

@@ -115,11 +115,11 @@ async def look_at_leaders(
     """Ask the leaders for the ends of their logs and for the producers they remember."""
     queries = {w.target: w for w in wanted}
 
-    async def ask(node: int, some: list[TopicPartition]) -> dict[TopicPartition, Look]:
+    async def ask(node: int, led: list[TopicPartition]) -> dict[TopicPartition, Look]:
         try:
-            return await _look_at_node(cluster, node, topics, [queries[at] for at in some])
+            return await _look_at_node(cluster, node, topics, [queries[at] for at in led])
         except RawError:  # this broker alone does not answer
-            return dict.fromkeys(some, Look(codes.REQUEST_TIMED_OUT))
+            return dict.fromkeys(led, Look(codes.REQUEST_TIMED_OUT))
 
     out = dict.fromkeys(queries, Look(codes.LEADER_NOT_AVAILABLE))
     return out | await ask_leaders(cluster, topics, queries, ask)

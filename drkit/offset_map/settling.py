@@ -1,7 +1,8 @@
-"""How partitions are settled, step by step: what is asked, and what follows. No input or output.
+"""Settle partitions step by step: the leaders first, the map second, then the log if numbers do not suffice.
 
-The steps are generators: they yield what they ask and get the answer sent. `settle` asks brokers,
-`tests/model` a model of them.
+The steps are generators without input or output: they yield questions and receive answers. `settle` asks
+brokers, `tests/model` a model of them. All questions go to the target, so a failover on any machine uses the
+same code as a restart of the copy.
 """
 
 from __future__ import annotations
@@ -122,8 +123,8 @@ def settling(
 ) -> Generator[FirstOffset | Scan, Any, Settled]:
     """Settle a partition whose log was looked at before its map was read.
 
-    :param scan_up_to: how many target offsets may be read from the log where numbers do not settle the
-        map; None: as many as it takes
+    :param scan_up_to: maximum number of target offsets to read from the log where numbers do not settle the
+        map, or None for no limit
     """
     if look.error:
         return Settled(None, look.error, look)
@@ -261,24 +262,24 @@ async def settle_one(
 ) -> Settled:
     """Settle a partition whose log was looked at before its map was read.
 
-    :param scan_up_to: how many target offsets may be read from the log where numbers do not settle the
-        map; None: as many as it takes
+    :param scan_up_to: maximum number of target offsets to read from the log where numbers do not settle the
+        map, or None for no limit
     """
     steps = settling(wanted, look, scan_up_to)
     answer: list[LogBatch] | int | None = None
     while True:
         try:
-            asked = steps.send(answer)
+            question = steps.send(answer)
         except StopIteration as end:
             settled: Settled = end.value
             return settled
         node = leader_of(topics, wanted.target)
         try:
-            if isinstance(asked, Scan):
+            if isinstance(question, Scan):
                 topic_id = topics[wanted.target.topic].topic_id
-                first = asked.first_visible
+                first = question.first_visible
                 answer = await scan(
-                    cluster, node, wanted.target, topic_id, asked.start, asked.end, first_visible=first
+                    cluster, node, wanted.target, topic_id, question.start, question.end, first_visible=first
                 )
             else:
                 answer = await _log_start(cluster, node, wanted.target)
@@ -287,7 +288,7 @@ async def settle_one(
 
 
 async def _log_start(cluster: RawCluster, node: int, target: TopicPartition) -> int:
-    """The first offset left in a log; 0 where that is not answered. Raises RawError if no answer."""
+    """Return the first offset left in a log, 0 after an error. Raises RawError if no answer arrives."""
     listed = (await list_offsets(cluster, node, {target: EARLIEST}, committed=False))[target]
     return 0 if listed.error else max(0, listed.offset)
 

@@ -25,24 +25,24 @@ _UNREACHED: Final = 1 << 29
 
 
 class LogLeft(NamedTuple):
-    """Where the log ends of what the map says is there."""
+    """The end of the recorded part of a log that has lost records."""
 
     end: int
     sequence: int | None
-    """The next one of the tail's history at that offset; None: unknown."""
+    """The next sequence number of the tail's history at that offset, or None if unknown."""
 
 
-def lost_tail(  # noqa: PLR0911  as above
+def lost_tail(  # noqa: PLR0911  one answer for each kind of loss
     state: PartitionMap, tail: MapTail, look: LogLook, log: Sequence[LogBatch] | None, log_from: int
 ) -> LogLeft | NeedLog | None:
-    """Where the log ends of what the map says is there; None: nothing of it is missing."""
+    """Return the end of the recorded part that is left in the log, or None if no record is missing."""
     behind = 0
     if tail.live and look.next_sequence is not None:
         behind = max(0, steps(tail.sequence, look.next_sequence))
     if not behind and look.end >= tail.downstream and not has_moved(tail, look):
         return None
     if tail.copied_end <= look.start:
-        return None  # retention has removed all that was copied: nothing speaks against the map
+        return None  # retention has removed all that was copied: the map may be right
     if look.end == 0:
         return LogLeft(0, None)
     if behind and tail.copied_end - behind == look.end and _is_unbroken(state, look.end, tail.copied_end):
@@ -53,7 +53,7 @@ def lost_tail(  # noqa: PLR0911  as above
     if log is None:
         return NeedLog(high - 1)
     if log_from == high - 1 and log and log[0].base > log_from:
-        return None  # retention or the cleaner has removed that batch: nothing speaks against the map
+        return None  # retention or the cleaner has removed that batch: the map may be right
     cut = _last_left(state, tail, look, log)
     if cut.end == 0 and log_from > look.start:
         return NeedLog(max(look.start, high - _WIDER * (high - log_from) - _FAR))
@@ -62,19 +62,19 @@ def lost_tail(  # noqa: PLR0911  as above
 
 
 def _last_left(state: PartitionMap, tail: MapTail, look: LogLook, log: Sequence[LogBatch]) -> LogLeft:
-    """The last batch in the log that the map knows; its end is 0 where none is there."""
+    """Return the last batch in the log that the map knows, with the end 0 if there is none."""
     known = [b for b in log if b.end <= tail.copied_end and _is_copy(state, b, tail, look)]
     end = known[-1].end if known else 0
     own = [b for b in log if _in_history(b, tail.history)]
     before = [b for b in own if b.end <= end]
     if before:
         return LogLeft(end, (before[-1].sequence + before[-1].records) % SEQUENCE_MODULUS)
-    # What was appended after it in the tail's history is not the map's, and its numbers say nothing of it.
+    # Batches after it in the tail's history are not in the map, so their numbers do not show the next one.
     return LogLeft(end, None if own else look.next_sequence)
 
 
 def _is_unbroken(state: PartitionMap, start: int, end: int) -> bool:
-    """Whether the map names a record at each offset of a part of the log that reaches to its last one."""
+    """Return whether the map has a record at each offset from `start` to the last one."""
     for _, down, length in reversed(state.segments.triples()):
         if length != OPEN and down + length < end:
             return False
@@ -106,7 +106,7 @@ def _is_known(batch: LogBatch, tail: MapTail, look: LogLook) -> bool:
 
 
 def _is_copy(state: PartitionMap, batch: LogBatch, tail: MapTail, look: LogLook) -> bool:
-    """Whether a batch ends with a record that the map names, by a writer that it may have."""
+    """Return whether a batch ends with a record in the map, by a possible writer."""
     record = state.segments.record_before(batch.end)
     if record is None or record[1] != batch.end - 1:
         return False
@@ -126,7 +126,7 @@ def truncated(
     """The partition without what the log has lost; cuts the map's segments there."""
     state.segments.cut(left.end)
     upstream = state.segments.frontier(left.end)
-    # Where the log does not say it, nothing that is appended in the history may count any more.
+    # If the log does not show it, no later append in the history may count.
     anchored = left.sequence is not None
     sequence = left.sequence if left.sequence is not None else (tail.sequence + _UNREACHED) % SEQUENCE_MODULUS
     end = state.segments.copied_end(left.end)

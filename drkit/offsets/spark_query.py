@@ -1,4 +1,9 @@
-"""What of a Structured Streaming query's progress must be translated, and its logs with new offsets. Pure.
+"""Offset logs of a Structured Streaming query (Spark 2.1 to 4.3), and the offsets to translate in them. Pure.
+
+- ``offsets/N``, the end of batch N: a line ``v1`` or ``v2``, a line of JSON settings, then of each source the
+  offset as JSON or ``-``, in ``v2`` after the name of the source and a colon.
+- ``sources/S/0``, where a Kafka source began: a zero byte, a line ``v1`` (not in Spark 2.1), the offset.
+- A Kafka source's offset: ``{"topic":{"partition":next offset to read}}``.
 
 At its start Spark looks at the newest batch N in ``offsets/`` and the one before it. Committed, N's end is
 where the query continues. Planned but not committed, batch N runs again: from the end of the one before, or
@@ -29,30 +34,30 @@ KafkaOffsets = dict[TopicPartition, int]
 
 
 class UnreadableLog(ValueError):
-    """A file that is not what Spark writes; the text says what was found."""
+    """A file that Spark cannot have written; the text describes it."""
 
 
 def kafka_offsets(text: str) -> KafkaOffsets | None:
-    """The offsets that a Kafka source noted; None for the note of any other kind of source."""
+    """Read the offsets of a Kafka source; None for any other kind of source."""
     try:
         topics = json.loads(text)
     except ValueError:
         return None
     if not isinstance(topics, dict) or not topics:
         return None
-    found: KafkaOffsets = {}
+    offsets: KafkaOffsets = {}
     for topic, partitions in topics.items():
         if not isinstance(partitions, dict):
             return None
         for number, offset in partitions.items():
             if not number.isascii() or not number.isdigit() or type(offset) is not int:
                 return None
-            found[TopicPartition(topic, int(number))] = offset
-    return found
+            offsets[TopicPartition(topic, int(number))] = offset
+    return offsets
 
 
 def kafka_text(offsets: Mapping[TopicPartition, int]) -> str:
-    """The same as Spark writes it."""
+    """Return offsets as Spark writes them."""
     topics: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in sorted(offsets.items()):
         topics.setdefault(topic, {})[str(partition)] = offset
@@ -91,7 +96,7 @@ class LoggedBatch:
         return cls(version, lines[1], {name: None if text == _NONE else text for name, text in named})
 
     def encode(self) -> bytes:
-        """The file's bytes."""
+        """Return the file's bytes."""
         rows = [
             f"{name}:{text or _NONE}" if self.version == _NAMED else text or _NONE
             for name, text in self.sources.items()
@@ -99,12 +104,12 @@ class LoggedBatch:
         return "\n".join([self.version, self.settings, *rows]).encode()
 
     def kafka(self) -> dict[str, KafkaOffsets]:
-        """The offsets of its Kafka sources."""
-        found = {name: kafka_offsets(text) for name, text in self.sources.items() if text is not None}
-        return {name: offsets for name, offsets in found.items() if offsets is not None}
+        """Return the offsets of its Kafka sources."""
+        by_source = {name: kafka_offsets(text) for name, text in self.sources.items() if text is not None}
+        return {name: offsets for name, offsets in by_source.items() if offsets is not None}
 
     def with_kafka(self, offsets: Mapping[str, KafkaOffsets]) -> LoggedBatch:
-        """The same with other offsets for some sources."""
+        """Return a copy with other offsets for some sources."""
         texts = {name: kafka_text(o) for name, o in offsets.items()}
         return replace(self, sources={**self.sources, **texts})
 
@@ -337,24 +342,25 @@ def _is_first(log: QueryLog, source: str) -> bool:
 
 
 _FILE: Final = re.compile(r"state/\d+/_metadata/v2/\d+")
+"""Files of operators such as ``transformWithState`` with whole paths of schemas (OperatorStateMetadataV2)."""
 _SCHEMA: Final = re.compile(r"(?P<place>.*)/(?P<rest>state/\d+/_stateSchema/.*)")
 _STORES: Final = "stateStoreInfo"
 _PATHS: Final = "stateSchemaFilePaths"
 
 
 def names_its_place(name: str) -> bool:
-    """Whether a file of a checkpoint may hold such paths, by its name within the checkpoint."""
+    """Return whether a file of a checkpoint may contain the checkpoint's own path, by its relative name."""
     return _FILE.fullmatch(name) is not None
 
 
 def places(data: bytes) -> set[str]:
-    """The checkpoint folders, as paths or URLs, that a file names."""
-    found = (_SCHEMA.fullmatch(path) for path in _paths(_parsed(data)[1]))
-    return {match["place"] for match in found if match is not None}
+    """Return the checkpoint folders, as paths or URLs, that a file names."""
+    matches = (_SCHEMA.fullmatch(path) for path in _paths(_parsed(data)[1]))
+    return {match["place"] for match in matches if match is not None}
 
 
 def moved(data: bytes, place: str) -> bytes:
-    """The file with its paths within another checkpoint folder.
+    """Return the file with its paths moved into another checkpoint folder.
 
     :param place: that folder as path or URL
     """

@@ -12,16 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from drkit.offsets.history import Piece
-from drkit.offsets.map_record import (
-    NO_ANCHOR,
-    SEQUENCE_MODULUS,
-    History,
-    Intent,
-    MapRecord,
-    Mark,
-    Mode,
-    Turn,
-)
+from drkit.offsets.map_record import NO_ANCHOR, SEQUENCE_MODULUS, History, Intent, MapRecord, Mark, Mode, Turn
 from drkit.offsets.resolution import Resolution
 
 FROZEN_EPOCH: Final = (1 << 15) - 1

@@ -228,16 +228,16 @@ class EpochLoop:
 
     @property
     def is_active(self) -> bool:
-        """Whether there is, or will be, another epoch: not when Spark has ended while there was no plan."""
+        """Return whether there is, or will be, another epoch: not if Spark ended while there was no plan."""
         return self._thread.is_alive() and not self._workshop.has_ended
 
     @property
     def has_tasks(self) -> bool:
-        """Whether tasks run, also when the epochs have ended: cut tasks still copy for some seconds."""
+        """Return whether tasks run, also after the epochs: cut tasks still copy for some seconds."""
         return self._jobs.tasks.at_work > 0
 
     def is_partly_over(self) -> bool:
-        """Whether a task has ended for good while others work on: nothing copies its partitions.
+        """Return whether a task has ended for good while others run, so that nothing copies its partitions.
 
         Becomes True less and less often, until :meth:`_run` sees a long epoch: a fault that ends one task
         each time must not end the others each time.
@@ -248,14 +248,14 @@ class EpochLoop:
         self._count(now)
         is_partly_over = bool(self._tasks.ended and self._tasks.at_work)
         before, self._was_partly_over = self._was_partly_over, is_partly_over
-        found = before and is_partly_over
-        if found:
+        is_confirmed = before and is_partly_over
+        if is_confirmed:
             self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
         self._next_look = now + self._pause
-        return found
+        return is_confirmed
 
     def waits_for_renewal(self) -> bool:
-        """Whether a task may be about to start again; True at most twice a second.
+        """Return whether a task may be about to start again; True at most twice a second.
 
         Spark restarts a lost task with the lease of its first start, which is over by now. The task counts
         only a renewal that follows its first look, and the driver does not see when that is.
@@ -287,7 +287,7 @@ class EpochLoop:
             time.sleep(_LOOK_SECONDS)  # Spark reports only when asked
 
     def failure(self) -> DrkitError:
-        """Why the epochs ended by themselves."""
+        """Return the error that ended the epochs."""
         if self._error is None and self._workshop.has_ended:
             return self._jobs.gone()
         if self._error is None:
@@ -304,7 +304,7 @@ class EpochLoop:
                 if monotonic() - began > 2 * _LONGEST_PAUSE_SECONDS:
                     self._pause = _PAUSE_SECONDS
                 self._on_epoch([json.loads(report) for report in reports])
-        except Exception as error:  # noqa: BLE001  the thread's last line of defence; `failure` tells it
+        except Exception as error:  # noqa: BLE001  the thread's last line of defence; `failure` returns it
             self._error = error
 
 

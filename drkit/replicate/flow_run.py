@@ -54,14 +54,17 @@ from drkit.topic_sync.rules import TopicSyncResult, refuse_promoted
 from drkit.topic_sync.sync import TopicSync
 
 _OF_OTHERS: Final = frozenset({LeaseRecord.KEY, ControlRecord.KEY})
-"""Keys of which an older value is wrong by now; their writers renew them all the time."""
+"""Keys whose older values are wrong by now; their writers renew them all the time."""
 
 
 class InternalTopics:
-    """Looks after both topics for one run of a flow, the holder of its lease.
+    """Checks a flow's state topic and offset map for one run, the holder of its lease.
+
+    Without one of them a flow would copy everything again after the records already copied. So it refuses to
+    continue if one is missing, recreated (KIP-516), or has an unreadable record in place of one of drkit's.
 
     :param state: loaded
-    :raises Refused: it is unknown what was copied
+    :raises Refused: the copied offsets are unknown
     :raises DrkitError: the target does not answer
     """
 
@@ -81,62 +84,62 @@ class InternalTopics:
     def check(self) -> None:
         """Check that both topics exist and are the same as before.
 
-        :raises Refused: one is missing or another topic
+        :raises Refused: one is missing or was recreated
         :raises DrkitError: the target does not answer
         """
-        found = self._described()
-        self._refuse_other(self._state.name, found.get(self._state.name), self._state_id, "the flow's state")
+        topics, state = self._described(), self._state.name
+        self._refuse_other(state, topics.get(state), self._state_id, "the flow's state")
         recorded = self._state.get(OffsetMapRecord)
         assert recorded is not None  # noqa: S101  created or refused at the start
-        self._refuse_other(self._map, found.get(self._map), recorded.topic_id, "the offset map")
+        self._refuse_other(self._map, topics.get(self._map), recorded.topic_id, "the offset map")
 
     def restore(self) -> None:
-        """Report records that are not drkit's; where one hides a record of drkit, write that again.
+        """Report records that are not drkit's; rewrite a record of drkit that one of them hides.
 
-        :raises DrkitError: it cannot be written
+        :raises DrkitError: the record cannot be written
         """
         records = self._state.records
-        found = [*records.unreadable.items(), *records.forged.items()]
-        new = [(key, why) for key, why in found if f"{key} {why}" not in self._reported]
+        damaged = [*records.unreadable.items(), *records.forged.items()]
+        new = [(key, reason) for key, reason in damaged if f"{key} {reason}" not in self._reported]
         if not new or self._is_hidden():
             return
-        for key, why in new:
-            self._reported.add(f"{key} {why}")
+        for key, reason in new:
+            self._reported.add(f"{key} {reason}")
             restored = not _is_of_others(key) and restore(self._state, key)
             observe.event(
                 "internal_topic_unreadable", level="warning", flow=self._flow.name, topic=self._state.name,
-                cluster=self._target.alias, key=key, reason=why, restored=restored,
+                cluster=self._target.alias, key=key, reason=reason, restored=restored,
                 hint=WHO_WRITES,
             )  # fmt: skip
 
     def _is_hidden(self) -> bool:
-        """Whether an open transaction hides later records, which may be newer than the loaded state."""
-        at = TopicPartition(self._state.name, 0)
-        return list_offsets(self._target, [at], "latest", committed=False)[at] > self._state.position
+        """Return whether an open transaction hides later records: they may be newer than the loaded state."""
+        tp = TopicPartition(self._state.name, 0)
+        return list_offsets(self._target, [tp], "latest", committed=False)[tp] > self._state.position
 
     def _described(self) -> dict[str, TopicMetadata]:
         return describe_topics(self._target, [self._state.name, self._map])
 
-    def _refuse_other(self, name: str, found: TopicMetadata | None, expected: UUID, what: str) -> None:
-        if found is not None and found.topic_id == expected:
+    def _refuse_other(self, name: str, topic: TopicMetadata | None, expected: UUID, what: str) -> None:
+        if topic is not None and topic.topic_id == expected:
             return
         raise Refused(
             "internal_topic_deleted",
             where=f"{name} on {self._target.alias}",
-            evidence=f"it had the id {expected}, now {found.topic_id if found else 'it is missing'}",
+            evidence=f"it had the id {expected}, now {topic.topic_id if topic else 'it is missing'}",
             hint=_anew(self._map, self._state.name),
             what=what,
         )
 
     def _refuse_lost_state(self) -> None:
-        """Nothing says that the flow ever ran, but its offset map does."""
-        found = describe_topics(self._target, [self._map]).get(self._map)
-        if found is None:
+        """Refuse a flow whose offset map has records, while its state has no trace of a run."""
+        offset_map = describe_topics(self._target, [self._map]).get(self._map)
+        if offset_map is None:
             return
-        at = [TopicPartition(self._map, number) for number in found.leaders]
-        records = sum(list_offsets(self._target, at, "latest").values())
+        partitions = [TopicPartition(self._map, number) for number in offset_map.leaders]
+        records = sum(list_offsets(self._target, partitions, "latest").values())
         if not records:
-            return  # made a moment ago by a run that was killed before it could say so
+            return  # created a moment ago by a run that was killed before it recorded it
         raise Refused(
             "state_deleted",
             where=f"{self._state.name} on {self._target.alias}",
@@ -159,7 +162,7 @@ _LAST_SECONDS: Final = 30.0
 
 
 class TaskEvents:
-    """The events of one run of a flow, over all its attempts.
+    """Reports once each event that copy tasks write to the state topic, over all attempts of one run.
 
     The driver's own events have no partition; they are reported when they happen.
 
@@ -169,7 +172,7 @@ class TaskEvents:
     def __init__(self, flow: str, on_stopped: Callable[[TopicPartition, str], object]) -> None:
         self._flow, self._on_stopped = flow, on_stopped
         self._next: int | None = None
-        """First offset of the state topic that is not reported yet; None: all of it is of earlier runs."""
+        """First offset of the state topic that is not reported yet, or None if all is of earlier runs."""
 
     def follow(self, state: StateTopic) -> None:
         """Read the state up to the first open transaction, and report every event that is read later.
@@ -198,12 +201,12 @@ class TaskEvents:
             fields = {"flow": self._flow, "topic": event.topic, "partition": event.partition}
             observe.event(event.kind, level="warning", **{**fields, **event.fields})
             if event.fields.get("stopped"):
-                at = TopicPartition(event.topic, event.partition)
-                self._on_stopped(at, str(event.fields.get("reason", event.kind)))
+                tp = TopicPartition(event.topic, event.partition)
+                self._on_stopped(tp, str(event.fields.get("reason", event.kind)))
 
 
 def _read_all(state: StateTopic, stop: threading.Event) -> None:
-    """Read all that the topic holds now, also what an open transaction hides: the lease has short ones."""
+    """Read the whole topic, also records that an open transaction hides: the lease has short ones."""
     while not state.load_decided() and not stop.wait(_AGAIN_SECONDS):
         pass
 

@@ -30,18 +30,18 @@ _LOOK_SECONDS: Final = 1.0
 
 
 def waits_for_return(flow: FlowSettings, *, once: bool) -> bool:
-    """Whether a flow whose target was promoted waits for a return: it has a reverse flow."""
+    """Return whether a flow waits for a failback after its target was promoted: it has a reverse flow."""
     return bool(flow.opposite_flows) and not once
 
 
 def wait_for_return(
-    flow: FlowSettings, target: ClusterSettings, stop: threading.Event, why: DrkitError
+    flow: FlowSettings, target: ClusterSettings, stop: threading.Event, refusal: DrkitError
 ) -> None:
     """Return when the flow may copy again, or `stop` is set.
 
-    :param why: the refusal to copy
+    :param refusal: the refusal to copy
     """
-    observe.event("flow_promoted", flow=flow.name, waits=True, reason=why.what, evidence=why.evidence,
+    observe.event("flow_promoted", flow=flow.name, waits=True, reason=refusal.what, evidence=refusal.evidence,
                   hint=f"it copies again after a switchover back: drkit failover --flow"
                   f" '{flow.target}->{flow.source}' --all --planned")  # fmt: skip
     with StateTopic(target.with_client(flow.target_admin), flow.source) as state:
@@ -66,13 +66,13 @@ class Glance(NamedTuple):
     flow: str
     records_per_second: float
     lag: int | None
-    """In records; None: unknown."""
+    """In records, or None if unknown."""
     records: int
     """Copied since the start."""
     held_back: tuple[HeldPartition, ...] = ()
-    """What open transactions on the source hold back; the lag does not include it."""
+    """Partitions held back by open transactions on the source; the lag does not include them."""
     phase: str = ""
-    """What the flow waits for; empty: it copies."""
+    """Phase before the copy, or empty while it copies."""
 
 
 Tell = Callable[[Glance], None]

@@ -1,8 +1,12 @@
-"""Checks whether a flow has its permissions on both clusters. Reports all missing ones at once, with ACLs."""
+"""Checks a flow's permissions on both clusters, and names all missing ones at once, with ACLs.
+
+The tables below are the source of the check and of ``docs/how-to/security.md``; a test keeps them equal. A
+missing permission for the copy is an error. One for a setting is reported, and the copy runs without it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 import re
 from typing import Final, NamedTuple
 
@@ -105,139 +109,134 @@ class Sides(NamedTuple):
 
 
 class SourceNames(NamedTuple):
-    """What there is on the source that the flow would carry over."""
+    """Topics and groups of the source that the flow selects."""
 
     topics: tuple[str, ...]
     groups: tuple[str, ...] = ()
 
 
 def copying(flow: FlowSettings, topics: Iterable[str]) -> Sides:
-    """What the copy itself needs, with the properties of the admin clients."""
+    """Return the needs of the copy itself, with the properties of the admin clients."""
     names = [t for t in topics if not flow.is_heartbeats(t)]
     copies = [flow.naming_policy.downstream(t) for t in names]
     internal = (state_topic(flow.source), offset_map_topic(flow.source))
+    lease = [lease_transactional_id(flow.source, flow.target)]
     taking_over = _taking_over(flow) if flow.takeover_from_mm2 else ()
     return Sides(
-        (*_topic_needs(names, SOURCE), *_topic_needs([state_topic(flow.target)], OPPOSITE)),
         (
-            *_topic_needs(copies, TARGET),
-            *_topic_needs(internal, INTERNAL),
-            *_on(Resource.CLUSTER, CLUSTER_NAME, CLUSTER),
-            *_transactional_ids([lease_transactional_id(flow.source, flow.target)]),
-            *_transactional_ids(_of_buckets(flow, bulk_transactional_id)),
+            *_needs(Resource.TOPIC, names, SOURCE),
+            *_needs(Resource.TOPIC, [state_topic(flow.target)], OPPOSITE),
+        ),
+        (
+            *_needs(Resource.TOPIC, copies, TARGET),
+            *_needs(Resource.TOPIC, internal, INTERNAL),
+            *_needs(Resource.CLUSTER, [CLUSTER_NAME], CLUSTER),
+            *_needs(Resource.TRANSACTIONAL_ID, lease, TRANSACTIONS),
+            *_of_buckets(flow, bulk_transactional_id),
             *taking_over,
         ),
     )
 
 
-def _of_buckets(flow: FlowSettings, name: Callable[[str, str, int], str]) -> Iterator[str]:
-    """The transactional ids of all buckets: a topic that comes later may use any of them."""
-    return (name(flow.source, flow.target, bucket) for bucket in range(flow.buckets))
+def _of_buckets(flow: FlowSettings, name: Callable[[str, str, int], str]) -> tuple[Need, ...]:
+    """Return the needs for the transactional ids of all buckets: a later topic may use any of them."""
+    ids = (name(flow.source, flow.target, bucket) for bucket in range(flow.buckets))
+    return _needs(Resource.TRANSACTIONAL_ID, ids, TRANSACTIONS)
 
 
-def _taking_over(flow: FlowSettings) -> Iterator[Need]:
-    yield from _topic_needs([mm2_takeover.offsets_topic(flow.source)], TAKEOVER_TOPIC)
-    yield from _on(Resource.GROUP, worker_group(flow.source), TAKEOVER_GROUP)
+def _taking_over(flow: FlowSettings) -> tuple[Need, ...]:
+    return (
+        *_needs(Resource.TOPIC, [mm2_takeover.offsets_topic(flow.source)], TAKEOVER_TOPIC),
+        *_needs(Resource.GROUP, [worker_group(flow.source)], TAKEOVER_GROUP),
+    )
 
 
 def moving(flow: FlowSettings, topics: Iterable[str]) -> Sides:
-    """What copy tasks do, with the properties of consumer and producer."""
+    """Return the needs of copy tasks, with the properties of consumer and producer."""
     names = [t for t in topics if not flow.is_heartbeats(t)]
     copies = [flow.naming_policy.downstream(t) for t in names]
     internal = (state_topic(flow.source), offset_map_topic(flow.source))
     read, write = AclOperation.READ, AclOperation.WRITE
     return Sides(
-        tuple(_topic_needs(names, {read: SOURCE[read]})),
+        _needs(Resource.TOPIC, names, {read: SOURCE[read]}),
         (
-            *_topic_needs(copies, {o: TARGET[o] for o in (read, write)}),
-            *_topic_needs(internal, {o: INTERNAL[o] for o in (read, write)}),
-            *_transactional_ids(_of_buckets(flow, bulk_transactional_id)),
-            *_transactional_ids(_of_buckets(flow, map_transactional_id)),
+            *_needs(Resource.TOPIC, copies, {o: TARGET[o] for o in (read, write)}),
+            *_needs(Resource.TOPIC, internal, {o: INTERNAL[o] for o in (read, write)}),
+            *_of_buckets(flow, bulk_transactional_id),
+            *_of_buckets(flow, map_transactional_id),
         ),
     )
 
 
 def together(one: Sides, other: Sides) -> Sides:
-    """What one principal needs that does both."""
+    """Return the needs of a principal that does both."""
     return Sides(*(tuple(dict.fromkeys((*a, *b))) for a, b in zip(one, other, strict=True)))
 
 
 def for_settings(flow: FlowSettings, seen: SourceNames, *, once: bool = False) -> dict[str, Sides]:
-    """What settings need beside the copy, by the settings with which drkit does without.
+    """Return the needs of settings beside the copy, by the settings that make them unnecessary.
 
-    :param once: a copy with an end writes no heartbeats, and asks for all groups
+    :param once: a copy with an end writes no heartbeats, and reads the offsets of all groups
     """
-    found: dict[str, Sides] = {}
+    needs: dict[str, Sides] = {}
     if flow.sync_topic_acls:
-        found[NO_ACLS] = Sides(
-            tuple(_on(Resource.CLUSTER, CLUSTER_NAME, ACLS_SOURCE)),
-            tuple(_on(Resource.CLUSTER, CLUSTER_NAME, ACLS_TARGET)),
+        needs[NO_ACLS] = Sides(
+            _needs(Resource.CLUSTER, [CLUSTER_NAME], ACLS_SOURCE),
+            _needs(Resource.CLUSTER, [CLUSTER_NAME], ACLS_TARGET),
         )
     if flow.heartbeats_replication and (beats := _beats(flow, seen, once=once)):
         copies = [flow.naming_policy.downstream(t) for t in beats]
-        found[NO_CARRYING] = Sides(tuple(_topic_needs(beats, SOURCE)), tuple(_topic_needs(copies, TARGET)))
+        carried, written = _needs(Resource.TOPIC, beats, SOURCE), _needs(Resource.TOPIC, copies, TARGET)
+        needs[NO_CARRYING] = Sides(carried, written)
     if flow.emit_heartbeats and not once:
-        found[NO_BEATS] = Sides(source=tuple(_topic_needs([HEARTBEATS], BEATS)))
+        needs[NO_BEATS] = Sides(source=_needs(Resource.TOPIC, [HEARTBEATS], BEATS))
     if flow.emit_offset_syncs:
-        found[NO_SYNCS] = _syncs(flow)
-    found |= _positions(flow, seen.groups, once=once)
+        needs[NO_SYNCS] = _syncs(flow)
+    needs |= _positions(flow, seen.groups, once=once)
     if flow.on_source_deleted == "mirror":
         copies = [flow.naming_policy.downstream(t) for t in seen.topics]
-        found[KEEP_TOPICS] = Sides(target=tuple(_topic_needs(copies, GONE_TOPICS)))
-    return found
+        needs[KEEP_TOPICS] = Sides(target=_needs(Resource.TOPIC, copies, GONE_TOPICS))
+    return needs
 
 
 def _positions(flow: FlowSettings, groups: Iterable[str], *, once: bool) -> dict[str, Sides]:
-    found: dict[str, Sides] = {}
+    needs: dict[str, Sides] = {}
     if flow.emit_checkpoints or flow.sync_group_offsets:
-        found[NO_POSITIONS] = Sides(source=tuple(_group_needs(groups, GROUPS_SOURCE)))
+        needs[NO_POSITIONS] = Sides(source=_needs(Resource.GROUP, groups, GROUPS_SOURCE))
         if flow.follow_group_commits and not once:
-            found[NO_FOLLOWING] = Sides(source=tuple(_topic_needs([OFFSETS_TOPIC], GROUP_LOG)))
+            needs[NO_FOLLOWING] = Sides(source=_needs(Resource.TOPIC, [OFFSETS_TOPIC], GROUP_LOG))
     if flow.sync_group_offsets:
-        found[NO_SYNC] = Sides(target=tuple(_group_needs(groups, GROUPS_TARGET)))
+        needs[NO_SYNC] = Sides(target=_needs(Resource.GROUP, groups, GROUPS_TARGET))
         if flow.on_source_group_deleted == "mirror":
-            found[KEEP_GROUPS] = Sides(target=tuple(_group_needs(groups, GONE_GROUPS)))
+            needs[KEEP_GROUPS] = Sides(target=_needs(Resource.GROUP, groups, GONE_GROUPS))
     if flow.emit_checkpoints:
         topic = flow.mm2_topics.checkpoints(flow.source)
-        found[NO_CHECKPOINTS] = Sides(target=tuple(_topic_needs([topic], CHECKPOINTS)))
-    return found
+        needs[NO_CHECKPOINTS] = Sides(target=_needs(Resource.TOPIC, [topic], CHECKPOINTS))
+    return needs
 
 
 def _syncs(flow: FlowSettings) -> Sides:
-    """ACLs for the topic of offset syncs, which is named after the cluster that does not hold it."""
+    """Return the needs for the topic of offset syncs, named after the cluster that does not hold it."""
     on_source = flow.offset_syncs_topic_location == "source"
     topic = flow.mm2_topics.offset_syncs(flow.target if on_source else flow.source)
-    needs = tuple(_topic_needs([topic], SYNCS))
+    needs = _needs(Resource.TOPIC, [topic], SYNCS)
     return Sides(source=needs) if on_source else Sides(target=needs)
 
 
 def _beats(flow: FlowSettings, seen: SourceNames, *, once: bool) -> list[str]:
-    """Topics of heartbeats that will be copied: the existing ones, and drkit's own."""
+    """Return topics of heartbeats that will be copied: the existing ones, and drkit's own."""
     own = {HEARTBEATS} if flow.emit_heartbeats and not once else set()
     return sorted({t for t in seen.topics if flow.is_heartbeats(t)} | own)
 
 
-def _topic_needs(names: Iterable[str], wanted: Wanted) -> Iterator[Need]:
-    for name in names:
-        yield from _on(Resource.TOPIC, name, wanted)
-
-
-def _transactional_ids(names: Iterable[str]) -> Iterator[Need]:
-    for name in names:
-        yield from _on(Resource.TRANSACTIONAL_ID, name, TRANSACTIONS)
-
-
-def _group_needs(names: Iterable[str], wanted: Wanted) -> Iterator[Need]:
-    for name in names:
-        yield from _on(Resource.GROUP, name, wanted)
-
-
-def _on(resource: Resource, name: str, wanted: Wanted) -> Iterator[Need]:
-    yield from (Need(resource, name, operation, why) for operation, why in wanted.items())
+def _needs(resource: Resource, names: Iterable[str], wanted: Wanted) -> tuple[Need, ...]:
+    return tuple(
+        Need(resource, name, operation, reason) for name in names for operation, reason in wanted.items()
+    )
 
 
 def documentation() -> tuple[str, str]:
-    """Both tables in Markdown, as in the documentation: what copying needs, and what settings need."""
+    """Return both tables in Markdown, as in the documentation: needs of the copy, and of settings."""
     needed = [
         ("source", "topics that are copied", SOURCE),
         ("source", "topics `drkit-…`, there or not", OPPOSITE),
@@ -298,14 +297,14 @@ def refuse_missing(
     *,
     strict: bool = False,
 ) -> None:
-    """Ask both clusters of every flow for what copying needs.
+    """Check on both clusters of every flow the permissions that copying needs.
 
-    Topics and groups that the principal cannot see are not asked for, unless the flow names them without a
+    Topics and groups that the principal cannot see are not checked, unless the flow names them without a
     pattern.
 
     :param clusters: as the flows' admin clients reach them
-    :param strict: also for what settings need beside that
-    :raises NotAuthorized: something is missing; all of it is named
+    :param strict: check also the needs of settings
+    :raises NotAuthorized: permissions are missing; the error names all of them
     """
     lacking: list[Lack] = []
     without: list[str] = []
@@ -325,7 +324,7 @@ def refuse_missing(
 
 
 def refuse_unready(target: Cluster, flow: FlowSettings, *, once: bool = False) -> Refused | None:
-    """Refuse a target that no run can work with, asked before Spark takes its seconds to start.
+    """Refuse a target that no run can work with, before Spark takes seconds to start.
 
     :returns: the refusal of a flow that another process of this machine runs; one elsewhere may be dead
     :raises NotAuthorized: drkit's principal lacks a right; the error names where
@@ -359,50 +358,50 @@ def _sides(clusters: Mapping[str, Cluster], flow: FlowSettings) -> _Both:
 def _for_settings(
     clusters: Mapping[str, Cluster], flow: FlowSettings, *, once: bool
 ) -> dict[str, list[Lack]]:
-    """What is missing for settings, by those with which drkit does without."""
+    """Return the missing permissions for settings, by the settings that make them unnecessary."""
     source = clusters[flow.source]
     seen = SourceNames(_topics(source, flow), _groups(source, flow))
-    wanted = for_settings(flow, seen, once=once)
-    needs = zip(*wanted.values(), strict=True) if wanted else ((), ())
+    needed = for_settings(flow, seen, once=once)
+    needs = zip(*needed.values(), strict=True) if needed else ((), ())
     all_needs = Sides(*(tuple(dict.fromkeys(n for group in side for n in group)) for side in needs))
     lacking = _lacking(_sides(clusters, flow), all_needs)
-    found = {
+    by_setting = {
         setting: [x for x in lacking if x.need in (sides.source if x.alias == flow.source else sides.target)]
-        for setting, sides in wanted.items()
+        for setting, sides in needed.items()
     }
-    return {setting: lacks for setting, lacks in found.items() if lacks}
+    return {setting: lacks for setting, lacks in by_setting.items() if lacks}
 
 
 def _topics(source: Cluster, flow: FlowSettings) -> tuple[str, ...]:
-    """Topics that exist, or that may exist and are hidden from drkit."""
+    """Return topics that exist, or that may exist and are hidden from drkit."""
     return tuple(sorted(t for t in {*topic_names(source), *_plain(flow.topics)} if flow.copies(t)))
 
 
 def _groups(source: Cluster, flow: FlowSettings) -> tuple[str, ...]:
-    """Groups that exist; where none is visible and some may exist, what their names begin with."""
+    """Return groups that exist; if none is visible and some may exist, the beginnings of their names."""
     existing = {g for g, x in listed_groups(source.settings).items() if is_consumer(x)}
-    found = {g for g in existing | _plain(flow.groups) if flow.group_filter.accepts(g)}
-    if not found and missing(source.settings, [_SEE_GROUPS]):
-        found = {_beginning(p) or _ALL for p in flow.groups}
-    return tuple(sorted(found))
+    names = {g for g in existing | _plain(flow.groups) if flow.group_filter.accepts(g)}
+    if not names and missing(source.settings, [_SEE_GROUPS]):
+        names = {_beginning(p) or _ALL for p in flow.groups}
+    return tuple(sorted(names))
 
 
 def _beginning(pattern: str) -> str:
-    """The letters with which every name begins that a pattern accepts."""
+    """Return the letters with which every name begins that a pattern accepts."""
     text = _LETTERS.match(pattern)
     return text[0].replace("\\", "") if text and "|" not in pattern else ""
 
 
 def _plain(patterns: Iterable[str]) -> set[str]:
-    """The names among some patterns."""
+    """Return the patterns that are plain names."""
     return {p.replace("\\", "") for p in patterns if _PLAIN_NAME.fullmatch(p)}
 
 
 def _lacking(both: _Both, needs: Sides) -> list[Lack]:
     return [
         Lack(settings.alias, principal(settings), _tool(settings), need)
-        for settings, wanted in zip(both, needs, strict=True)
-        for need in (missing(settings, wanted) if wanted else ())
+        for settings, needed in zip(both, needs, strict=True)
+        for need in (missing(settings, needed) if needed else ())
     ]
 
 
@@ -419,7 +418,7 @@ def _refusal(lacking: Sequence[Lack], without: Sequence[str]) -> NotAuthorized:
 
 
 def _lines(lacking: Sequence[Lack]) -> list[str]:
-    """As in ``kafka-acls --list``, with the cluster and the reason."""
+    """Format them as ``kafka-acls --list`` does, with the cluster and the reason."""
     groups: dict[tuple[str, Need], list[str]] = {}
     for alias, _, _, need in lacking:
         groups.setdefault((alias, _family(need)), []).append(need.name)
@@ -428,7 +427,7 @@ def _lines(lacking: Sequence[Lack]) -> list[str]:
 
 
 def _family(need: Need) -> Need:
-    """The same for all transactional ids, as a flow has two for each bucket; any other need itself."""
+    """Merge all transactional ids into one need, as a flow has two for each bucket; keep any other."""
     return need._replace(name="") if need.resource is Resource.TRANSACTIONAL_ID else need
 
 
@@ -438,20 +437,18 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _commands(lacking: Sequence[Lack]) -> list[str]:
-    """The commands that grant all of it, one for each resource; one for all transactional ids."""
-    wanted: dict[tuple[str, Resource, str], tuple[dict[str, None], dict[str, None]]] = {}
+    """Return the commands that grant all of it, one for each resource; one for all transactional ids."""
+    grants: dict[tuple[str, Resource, str], tuple[dict[str, None], dict[str, None]]] = {}
     for _, _, tool, need in lacking:
         operation = "".join(word.capitalize() for word in need.operation.name.split("_"))
-        operations, resources = wanted.setdefault((tool, need.resource, _family(need).name), ({}, {}))
+        operations, resources = grants.setdefault((tool, need.resource, _family(need).name), ({}, {}))
         operations[f"--operation {operation}"] = None
         resources[_resource(need)] = None
-    found = [" ".join((tool, *operations, *of)) for (tool, *_), (operations, of) in wanted.items()]
-    if len(found) > _SHOWN:
-        more = (
-            f"… and {len(found) - _SHOWN} more; fewer by the beginnings of names: see drkit explain security"
-        )
-        found = [*found[:_SHOWN], more]
-    return ["as an administrator:", *found]
+    commands = [" ".join((tool, *operations, *of)) for (tool, *_), (operations, of) in grants.items()]
+    if (more := len(commands) - _SHOWN) > 0:
+        shorter = f"… and {more} more; fewer by the beginnings of names: see drkit explain security"
+        commands = [*commands[:_SHOWN], shorter]
+    return ["as an administrator:", *commands]
 
 
 def _resource(need: Need) -> str:
@@ -472,7 +469,7 @@ def _tool(settings: ClusterSettings) -> str:
 
 
 def principal(settings: ClusterSettings) -> str:
-    """The principal of drkit on a cluster, as far as the settings show it."""
+    """Return the principal of drkit on a cluster, as far as the settings show it."""
     if (own := own_principal(settings)) is not None:
         return own
     sasl = read_security(settings).sasl

@@ -1,4 +1,4 @@
-"""What a flow does beside copying: checkpoint rounds, and MirrorMaker 2's offset syncs."""
+"""Jobs of a flow beside copying, whose failures never end the copy: checkpoint rounds and offset syncs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def rounds(
     now: Callable[[], FlowSettings] | None = None,
     waiting: Callable[[], frozenset[str]] = frozenset,
 ) -> Iterator[None]:
-    """Checkpoint rounds for as long as the context lasts; none with `once`, or where the flow wants none.
+    """Run checkpoint rounds for as long as the context lasts; none with `once`, or if the flow needs none.
 
     :param now: returns the flow's current settings, which may change
     :param waiting: source topics that are not copied before their return
@@ -66,7 +66,7 @@ class CheckpointDriver:
     """One flow's rounds, from :meth:`start` to :meth:`stop`.
 
     :param state: the flow's; this class reads it, and others load it
-    :param totals: counted on by every life of the flow
+    :param totals: counted over all runs of the flow
     :param waiting: source topics that are not copied before their return
     """
 
@@ -91,7 +91,7 @@ class CheckpointDriver:
         self._others: tuple[OtherGroup, ...] = ()
 
     def start(self, jobs: SparkJobs) -> None:
-        """Begin, in a thread of its own, with `jobs` for what is too much for this process."""
+        """Begin, in a thread of its own, with `jobs` for rounds that are too large for this process."""
         self._jobs = jobs
         if self._state.get(CheckpointsRecord) is None:
             self._state.put(CheckpointsRecord(0))
@@ -101,7 +101,7 @@ class CheckpointDriver:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the rounds; one at work is cut, which is safe anywhere."""
+        """End the rounds; cut the current one, which is safe anywhere."""
         self._stop.set()
         if self._thread is not None and self._jobs is not None:
             self._jobs.cancel(_STOP_SECONDS)
@@ -132,11 +132,11 @@ class CheckpointDriver:
             self._work.look_anew()
 
     def _pause(self, began: float) -> None:
-        """Wait for the next round; changed settings end it."""
+        """Wait for the next round; changed settings end the wait."""
         seconds = self._flow.checkpoint_interval_seconds
         until = began + (seconds if self._work.begun else min(seconds, _FIRST_LOOK_SECONDS))
-        while (left := until - monotonic()) > 0 and self._now() is self._flow:
-            if self._stop.wait(min(left, _SETTINGS_SECONDS)):
+        while (remaining := until - monotonic()) > 0 and self._now() is self._flow:
+            if self._stop.wait(min(remaining, _SETTINGS_SECONDS)):
                 return
 
     # -- what to do ---------------------------------------------------------------------------------
@@ -150,14 +150,14 @@ class CheckpointDriver:
         return self._work.of_all(self._flow, self._state.records.copy(), at_once=at_once)
 
     def _round(self, jobs: SparkJobs, own: CheckpointTask) -> None:
-        """Do the round that is due, if any, and wait for its end.
+        """Run the next round, if groups need one, and wait for its end.
 
-        :param own: does small rounds in this process, where a Spark job would be more work
+        :param own: runs small rounds in this process, where a Spark job would be more work
         """
         began = monotonic()
         shards = self._work.of_next(self._flow, self._state.records.copy())
         if self._work.unlisted:
-            self._tell_trouble(self._work.unlisted)
+            self._report_trouble(self._work.unlisted)
         if shards is None or self._stop.is_set():
             return
         if not shards:
@@ -168,20 +168,20 @@ class CheckpointDriver:
             self._dispatch(jobs, shards)
 
     def _dispatch(self, jobs: SparkJobs, shards: list[Shard]) -> None:
-        """Let Spark do a round; one that dies is reported, and its groups stay due."""
+        """Run a round in Spark; report one that dies: the next round looks at its groups again."""
         try:
             reports = run_round(jobs, shards, self._clusters, self._flow)
         except DrkitError as error:
-            self._tell_trouble(error.in_short)
+            self._report_trouble(error.in_short)
         else:
             self.report(reports)
 
     # -- its result ---------------------------------------------------------------------------------
 
     def report(self, reports: list[ShardReport], seconds: float = 0.0) -> dict[str, Any]:
-        """Called after every round; returns what it did, in short.
+        """Record and report a round; return its summary.
 
-        :param seconds: how long a round took that needed no task
+        :param seconds: duration of a round that needed no task
         """
         self._work.take(reports)
         self._totals.take(reports, self._work.ledger.names)
@@ -191,18 +191,18 @@ class CheckpointDriver:
         deleted = [g for r in reports for g in r.deleted]
         if deleted:
             observe.event("groups_deleted", flow=self._flow.name, groups=deleted)
-        self._tell_trouble(record.error or self._work.unlisted)
-        self._tell_others()
+        self._report_trouble(record.error or self._work.unlisted)
+        self._report_others()
         observe.event("checkpoints", level="debug", flow=self._flow.name,
                       **{k: v for k, v in result.items() if k != "refused"})  # fmt: skip
         try:
             self._state.put(record)
         except DrkitError as error:
-            self._tell_trouble(str(error))
+            self._report_trouble(str(error))
         return result
 
-    def _tell_others(self) -> None:
-        """Report which groups are not synchronised, whenever that changes."""
+    def _report_others(self) -> None:
+        """Report the groups that are not synchronised, whenever they change."""
         if self._work.others == self._others:
             return
         self._others = self._work.others
@@ -211,24 +211,24 @@ class CheckpointDriver:
             observe.event("groups_not_synchronised", flow=self._flow.name, groups=groups,
                           total=len(self._others))  # fmt: skip
 
-    def _tell_trouble(self, why: str) -> None:
-        """Report a trouble once, and once that it is over."""
-        if why == self._trouble or self._stop.is_set():
+    def _report_trouble(self, reason: str) -> None:
+        """Report a trouble once, and its end once."""
+        if reason == self._trouble or self._stop.is_set():
             return
-        self._trouble = why
-        if why:
-            observe.event("checkpoints_fail", level="warning", flow=self._flow.name, reason=why)
+        self._trouble = reason
+        if reason:
+            observe.event("checkpoints_fail", level="warning", flow=self._flow.name, reason=reason)
         else:
             observe.event("checkpoints_work", flow=self._flow.name)
 
 
 _LAST_ROUNDS: Final = 5
 _PAUSE_SECONDS: Final = 0.5
-"""Between two of them: coordinators of a new cluster load for a moment."""
+"""Pause between two of the last rounds: coordinators of a new cluster load for a moment."""
 
 
 class SideJobs:
-    """Runs both for as long as a copy runs, or once when a copy with an end is complete.
+    """Runs checkpoint rounds and offset syncs during a copy, or once when a copy with an end is complete.
 
     :param now: returns the flow's current settings, which may change
     :param waiting: source topics that are not copied before their return
@@ -249,7 +249,7 @@ class SideJobs:
 
     @contextmanager
     def running(self, *, once: bool) -> Iterator[None]:
-        """Both, until the end of the context; neither with `once`."""
+        """Run both until the end of the context; neither with `once`."""
         what = self._now(), self._workshop, self._clusters, self._state, self._totals
         with (
             rounds(*what, once=once, now=self._now, waiting=self._waiting),
@@ -258,9 +258,9 @@ class SideJobs:
             yield
 
     def finish(self, stop: threading.Event) -> dict[str, Any]:
-        """After a copy with an end: the groups find their positions, and readers of offset syncs the end.
+        """Write the final positions of groups and the final offset syncs, after a copy with an end.
 
-        :returns: what the last checkpoint round did; empty when the flow wants none, or none is needed
+        :returns: summary of the last checkpoint round; empty if the flow has none, or none is needed
         :raises DrkitError: a cluster does not answer, or a round's job has died
         """
         flow = self._now()
@@ -271,7 +271,7 @@ class SideJobs:
         return self._last_rounds(flow, stop)
 
     def _last_rounds(self, flow: FlowSettings, stop: threading.Event) -> dict[str, Any]:
-        """Rounds, one after another, until one leaves nothing to do."""
+        """Run rounds, one after another, until one leaves nothing to do."""
         both = self._clusters[0].settings, self._clusters[1].settings
         driver = CheckpointDriver(both, flow, self._state, self._totals, waiting=self._waiting)
         jobs = round_jobs(self._workshop, flow)

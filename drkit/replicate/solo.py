@@ -31,13 +31,7 @@ from drkit.flow_state.copied_topics import known_of, written_of
 from drkit.flow_state.creation import ensure_offset_map, ensure_state_topic, note_clusters
 from drkit.flow_state.lease.run_lease import FlowLease
 from drkit.flow_state.producer_ids import own_ids
-from drkit.flow_state.records import (
-    CheckpointsRecord,
-    ClustersRecord,
-    ControlRecord,
-    CutRecord,
-    RoleRecord,
-)
+from drkit.flow_state.records import CheckpointsRecord, ClustersRecord, ControlRecord, CutRecord, RoleRecord
 from drkit.flow_state.reverse_flow import OppositeFlows
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster

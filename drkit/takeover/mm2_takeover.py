@@ -1,4 +1,8 @@
-"""Take over from MirrorMaker 2: find where it stopped, and begin the copy there."""
+"""Take over a flow from MirrorMaker 2: find where it stopped, and begin the copy there.
+
+MM2's stored offset shows what is certainly copied; records that it copied later are found by content (see
+:mod:`drkit.offsets.alignment`). The result is written into the offset map before the first task starts.
+"""
 
 from __future__ import annotations
 
@@ -42,26 +46,26 @@ SETTING: Final = "takeover_from_mm2"
 
 
 def offsets_topic(source: str) -> str:
-    """The topic on the target in which MM2 keeps its source offsets (dedicated mode)."""
+    """Return the name of the topic on the target in which MM2 keeps its source offsets (dedicated mode)."""
     return f"mm2-offsets.{source}.internal"
 
 
 def parse(key: bytes | None, value: bytes | None) -> tuple[str, TopicPartition, int | None] | None:
-    """One record of that topic: cluster, source partition, last copied offset (None: reset).
+    """Read a record of MM2's offsets: cluster, source partition, last copied offset (None after a reset).
 
-    None for a record that is not progress of a MirrorSourceConnector. The order of keys within its key
-    is not fixed.
+    Returns None for a record that is not progress of a MirrorSourceConnector. The order of keys within its
+    key is not fixed.
     """
     try:
-        _, place = json.loads(key or b"null")
-        at = TopicPartition(str(place["topic"]), int(place["partition"]))
-        return str(place["cluster"]), at, None if value is None else int(json.loads(value)["offset"])
+        _, partition = json.loads(key or b"null")
+        tp = TopicPartition(str(partition["topic"]), int(partition["partition"]))
+        return str(partition["cluster"]), tp, None if value is None else int(json.loads(value)["offset"])
     except (ValueError, TypeError, KeyError):
         return None
 
 
 def stored_offsets(target: Cluster, flow: FlowSettings) -> dict[TopicPartition, int] | None:
-    """Source partition → the last offset that MM2 is sure to have copied; None without such a topic.
+    """Return the last offset that MM2 has certainly copied, by source partition; None without the topic.
 
     :raises Failed: the topic cannot be read
     """
@@ -72,17 +76,17 @@ def stored_offsets(target: Cluster, flow: FlowSettings) -> dict[TopicPartition, 
     newest: dict[TopicPartition, tuple[int, int | None]] = {}
 
     def take(message: Message) -> None:
-        found = parse(message.key(), message.value())
-        if found is None or found[0] != flow.source:
+        progress = parse(message.key(), message.value())
+        if progress is None or progress[0] != flow.source:
             return
         when = message.timestamp()[1]
-        # The same partition with its JSON keys in another order is in another partition of this topic.
-        if found[1] not in newest or newest[found[1]][0] <= when:
-            newest[found[1]] = (when, found[2])
+        # With its JSON keys in another order, the same partition is in another partition of this topic.
+        if progress[1] not in newest or newest[progress[1]][0] <= when:
+            newest[progress[1]] = (when, progress[2])
 
     starts = {TopicPartition(name, p): 0 for p in topic.leaders}
     read_partitions(target.settings, starts, take)
-    return {at: offset for at, (_, offset) in newest.items() if offset is not None}
+    return {tp: offset for tp, (_, offset) in newest.items() if offset is not None}
 
 
 def refuse_living(
@@ -93,8 +97,8 @@ def refuse_living(
 ) -> None:
     """Refuse while a worker of MM2 for this flow is a member of its group on the target.
 
-    :param pause: waits some seconds; True gives up
-    :raises Refused: a worker is a member, and stays
+    :param pause: waits some seconds; returns True to give up
+    :raises Refused: a worker is still a member after that time
     :raises DrkitError: the group's coordinator does not answer, or refuses
     """
     group = f"{flow.source}-mm2"
@@ -113,17 +117,17 @@ def refuse_living(
 
 
 CONTEXT: Final = 10_000
-"""Offsets before the stored one that are compared too: group offsets there are exact from the start."""
+"""Offsets before the stored one that are compared too, so that group offsets there are exact at once."""
 _BEYOND: Final = 10_000
-"""Records after a possible alignment in which another one is searched."""
+"""Number of records after a possible alignment that are searched for another one."""
 _MOST: Final = 10_000_000
-"""Most records of the source that are read, 16 bytes of memory each."""
+"""Maximum number of records that are read from the source, 16 bytes of memory each."""
 
 Side = tuple[Cluster, TopicPartition]
 
 
 class Compared(NamedTuple):
-    """Where MM2 stopped."""
+    """The end of MM2's copy of a partition."""
 
     place: Aligned
     whole: bool
@@ -133,24 +137,24 @@ class Compared(NamedTuple):
 
     @property
     def agreed(self) -> int:
-        """Number of records that both sides have up to that alignment."""
+        """Return the number of records that both sides have up to the alignment."""
         return sum(n for _, _, n in self.place.segments)
 
 
-class _Last(NamedTuple):
+class _TargetEnd(NamedTuple):
     """The end of the target's log."""
 
     records: Fingerprints
     from_start: bool
     broker_times: bool
-    """Timestamps are the target brokers' own, so they say nothing of the source."""
+    """Timestamps are the target brokers' own, so they are not compared."""
 
 
 def compare(source: Side, target: Side, bounds: tuple[int, int], stored: int | None) -> Compared | NotAligned:
     """Find the source offset up to which a partition was copied.
 
     :param bounds: the target's first offset and its last stable offset
-    :param stored: the last source offset that MM2 is sure to have copied
+    :param stored: the last source offset that MM2 has certainly copied, or None
     :raises DrkitError: a cluster does not answer
     """
     answer = _compare(source, target, bounds, stored, committed=True)
@@ -177,11 +181,11 @@ def _compare(
     answer = align(read, last.records, stored)
     if isinstance(answer, NotAligned):
         return answer
-    found = Compared(answer, whole=False, committed=committed)
-    return found._replace(whole=last.from_start and found.agreed == len(last.records))
+    compared = Compared(answer, whole=False, committed=committed)
+    return compared._replace(whole=last.from_start and compared.agreed == len(last.records))
 
 
-def _read_target(target: Side, bounds: tuple[int, int], offsets: int) -> _Last:
+def _read_target(target: Side, bounds: tuple[int, int], offsets: int) -> _TargetEnd:
     start, end = bounds
     begin = max(start, end - offsets)
     with_times, without, broker_times = Fingerprints(), Fingerprints(), False
@@ -197,32 +201,32 @@ def _read_target(target: Side, bounds: tuple[int, int], offsets: int) -> _Last:
 
     if begin < end:
         read_partitions(target[0].settings, {target[1]: begin}, take)
-    return _Last(without if broker_times else with_times, begin == start, broker_times)
+    return _TargetEnd(without if broker_times else with_times, begin == start, broker_times)
 
 
 def _read_source(
-    source: Side, begin: int, stored: int | None, last: _Last, *, committed: bool
+    source: Side, begin: int, stored: int | None, last: _TargetEnd, *, committed: bool
 ) -> Fingerprints:
-    """Read from `begin` to the end, or until a while after the target's last record was found."""
-    found = Fingerprints()
-    wanted = last.records.hashes[-1] if len(last.records) else None
-    left = _MOST
+    """Read from `begin` to the end, or to `_BEYOND` records after the target's last record."""
+    fingerprints = Fingerprints()
+    last_hash = last.records.hashes[-1] if len(last.records) else None
+    remaining = _MOST
 
     def take(message: Message) -> bool:
-        nonlocal left
-        offset, seen = message.offset() or 0, content(message, times=not last.broker_times)
-        found.add(offset, seen)
-        left -= 1
-        if seen == wanted and offset >= (stored or 0):
-            left = min(left, _BEYOND)
-        return left <= 0
+        nonlocal remaining
+        offset, content_hash = message.offset() or 0, content(message, times=not last.broker_times)
+        fingerprints.add(offset, content_hash)
+        remaining -= 1
+        if content_hash == last_hash and offset >= (stored or 0):
+            remaining = min(remaining, _BEYOND)
+        return remaining <= 0
 
     read_partitions(source[0].settings, {source[1]: begin}, take, committed=committed)
-    return found
+    return fingerprints
 
 
 def content(message: Message, *, times: bool) -> int:
-    """A hash of what a consumer sees of a record."""
+    """Return a hash of the parts of a record that a consumer sees."""
     time = message.timestamp()[1] if times else None
     return fingerprint(message.key(), message.value(), all_headers(message), time)
 
@@ -231,7 +235,7 @@ _SHOWN: Final = 5
 _LEAVE: Final = "leave it out (topics_exclude), or delete its copy on the target to copy it from the start"
 
 
-class _Place(NamedTuple):
+class _PartitionPair(NamedTuple):
     """A partition to take over."""
 
     topic: CopiedTopic
@@ -240,9 +244,9 @@ class _Place(NamedTuple):
 
 
 class _Seed(NamedTuple):
-    """What the offset map is to say of a partition."""
+    """The beginning of the offset map of a partition."""
 
-    place: _Place
+    pair: _PartitionPair
     stored: int | None
     end: int
     found: Aligned
@@ -278,7 +282,7 @@ class Takeover:
         self._stored = stored_offsets(self._target, self._flow)
 
     def take(self, found: TopicSyncResult) -> None:
-        """Write where copying continues for every topic that was not looked at before.
+        """Write the start of copying for every topic that was not taken over before.
 
         The first time, all topics or none are taken over: MM2 could still continue. Later, a new topic that
         cannot be taken over is left out of `found`.
@@ -297,22 +301,22 @@ class Takeover:
             found.left_out[name] = f"not taken over from MirrorMaker 2: {reasons[0]}: {_LEAVE}"
             observe.event("takeover_refused", level="warning", flow=self._flow.name, topic=name,
                           reason=reasons[0], hint=_LEAVE)  # fmt: skip
-        self._write([s for s in seeds if s.place.source.topic not in refused])
+        self._write([s for s in seeds if s.pair.source.topic not in refused])
         for name, topic in new.items():
             if name not in refused:
-                self._remember(name, topic, [s for s in seeds if s.place.source.topic == name])
+                self._remember(name, topic, [s for s in seeds if s.pair.source.topic == name])
 
     def _look(self, new: dict[str, CopiedTopic]) -> tuple[list[_Seed], dict[str, list[str]]]:
         seeds: list[_Seed] = []
         refused: dict[str, list[str]] = {}
         maps = self._maps(new)
-        for place in (p for topic in new.values() for p in _places(topic)):
-            known = maps[place.source]
+        for pair in (p for topic in new.values() for p in _pairs(topic)):
+            known = maps[pair.source]
             if known.tail is not None or known.pending:
                 continue  # drkit has copied here before
-            answer = self._seed(place)
+            answer = self._seed(pair)
             if isinstance(answer, NotAligned):
-                refused.setdefault(place.source.topic, []).append(f"{place.target}: {answer.reason}")
+                refused.setdefault(pair.source.topic, []).append(f"{pair.target}: {answer.reason}")
             elif answer is not None:
                 seeds.append(answer)
         return seeds, refused
@@ -322,47 +326,47 @@ class Takeover:
         return None if known is None else (known.source_id, known.target_id)
 
     def _maps(self, topics: dict[str, CopiedTopic]) -> dict[TopicPartition, PartitionMap]:
-        places = [p for t in topics.values() for p in _places(t)]
-        name, numbers = offset_map_topic(self._flow.source), {self._bucket(p) for p in places}
+        pairs = [p for t in topics.values() for p in _pairs(t)]
+        name, numbers = offset_map_topic(self._flow.source), {self._bucket(p) for p in pairs}
         with connections("takeover", self._target.settings) as (cluster,):
             buckets = load(cluster.loop, cluster, name, numbers)
-        return {p.source: buckets[self._bucket(p)].of(*_ids_of(p.topic), p.source.partition) for p in places}
+        return {p.source: buckets[self._bucket(p)].of(*_ids_of(p.topic), p.source.partition) for p in pairs}
 
-    def _bucket(self, place: _Place) -> int:
-        return bucket_of(*place.source, self._flow.buckets)
+    def _bucket(self, pair: _PartitionPair) -> int:
+        return bucket_of(*pair.source, self._flow.buckets)
 
-    def _seed(self, place: _Place) -> _Seed | NotAligned | None:
-        """Where copying continues, or why that is unknown; None: from the start, nothing was copied."""
-        stored = None if self._stored is None else self._stored.get(place.source)
-        start = list_offsets(self._target, [place.target], "earliest")[place.target]
-        end = list_offsets(self._target, [place.target], "latest", committed=True)[place.target]
+    def _seed(self, pair: _PartitionPair) -> _Seed | NotAligned | None:
+        """Return the start of copying, or the reason why it is unknown; None if nothing was copied."""
+        stored = None if self._stored is None else self._stored.get(pair.source)
+        start = list_offsets(self._target, [pair.target], "earliest")[pair.target]
+        end = list_offsets(self._target, [pair.target], "latest", committed=True)[pair.target]
         if end == 0 and stored is None:
             return None
         if end == 0:
             return NotAligned(f"it is empty, but MirrorMaker 2 says it copied up to source offset {stored}")
-        found: Compared | NotAligned = compare(
-            (self._source, place.source), (self._target, place.target), (start, end), stored
+        compared: Compared | NotAligned = compare(
+            (self._source, pair.source), (self._target, pair.target), (start, end), stored
         )
-        if isinstance(found, NotAligned):
-            return found
-        if not found.committed:
+        if isinstance(compared, NotAligned):
+            return compared
+        if not compared.committed:
             observe.event("takeover_of_aborted_records", level="warning", flow=self._flow.name,
-                          topic=place.target.topic, partition=place.target.partition)  # fmt: skip
-        return _Seed(place, stored, end, *found)
+                          topic=pair.target.topic, partition=pair.target.partition)  # fmt: skip
+        return _Seed(pair, stored, end, *compared)
 
     def _write(self, seeds: list[_Seed]) -> None:
         """Write the result into the map."""
         if not seeds:
             return
-        wanted = {
-            CopiedPartition(*s.place[1:], *_ids_of(s.place.topic)): partial(self._records, s) for s in seeds
+        beginnings = {
+            CopiedPartition(*s.pair[1:], *_ids_of(s.pair.topic)): partial(self._records, s) for s in seeds
         }
         map_id = map_id_of(self._state.records)
-        write = partial(begin_partitions, flow=self._flow, wanted=wanted, map_id=map_id)
+        write = partial(begin_partitions, flow=self._flow, wanted=beginnings, map_id=map_id)
         ask_once(self._target.settings, "takeover", write, what="write the offsets of a takeover")
 
     def _records(self, seed: _Seed, _state: PartitionMap, _reign: int) -> list[MapRecord]:
-        """Map records of the part already copied, and of the position to continue from."""
+        """Return map records of the part already copied, and of the start of copying."""
         segments = seed.found.segments
         if not seed.whole:
             segments = ((0, 0, UNKNOWN), *segments)
@@ -381,7 +385,7 @@ class Takeover:
 
     def _remember(self, name: str, topic: CopiedTopic, seeds: list[_Seed]) -> None:
         partitions = {
-            s.place.source.partition: TakenOverPartition(
+            s.pair.source.partition: TakenOverPartition(
                 s.stored, s.found.next_source, s.end, s.found.behind, s.committed
             )
             for s in seeds
@@ -400,10 +404,10 @@ class Takeover:
         return Refused("takeover_refused", where=self._target.alias, evidence=evidence, flow=self._flow.name)
 
 
-def _places(topic: CopiedTopic) -> list[_Place]:
+def _pairs(topic: CopiedTopic) -> list[_PartitionPair]:
     name = topic.source.name
     return [
-        _Place(topic, TopicPartition(name, p), TopicPartition(topic.target_name, p))
+        _PartitionPair(topic, TopicPartition(name, p), TopicPartition(topic.target_name, p))
         for p in sorted(topic.source.leaders)
     ]
 

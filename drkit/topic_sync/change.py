@@ -55,7 +55,7 @@ _CONFIG_STEPS: Final = frozenset({TopicStep.WIDEN, TopicStep.REST})
 
 
 class Applied(NamedTuple):
-    """What was done, and target topic → why it cannot be copied to."""
+    """The changes made, and the errors of target topics that cannot be copied to."""
 
     done: list[TopicChange]
     failed: dict[str, DrkitError]
@@ -148,7 +148,7 @@ _NONE: Final[Delayed] = {}
 def still_delayed(
     found: Mapping[str, Removal], known: Delayed, now_ms: int, delay_seconds: float
 ) -> dict[str, DelayedSetting]:
-    """Return the changes that are not followed yet. A change to another value begins its own delay.
+    """Return the changes that are still delayed. A change to another value begins its own delay.
 
     :param found: changes that let the copy keep less
     :param known: those of the last comparison
@@ -164,7 +164,10 @@ def still_delayed(
 
 
 class ConfigDelay:
-    """Holds back the changes of one flow's copies that would remove records."""
+    """Delays the changes of one flow's copies that would remove records.
+
+    Otherwise a client that may alter topics of the source, and nothing on the target, could erase the copies.
+    """
 
     def __init__(
         self,
@@ -189,8 +192,8 @@ class ConfigDelay:
         :raises DrkitError: the target does not answer
         """
         seconds = self._flow.sync_topic_configs_delay_seconds
-        found = removals(configs, wants, self._default) if seconds else {}
-        return still_delayed(found, self._known(pair), self._clock(), seconds)
+        changes = removals(configs, wants, self._default) if seconds else {}
+        return still_delayed(changes, self._known(pair), self._clock(), seconds)
 
     def report(self, pair: Pair, delayed: Delayed, applied: frozenset[str]) -> None:
         """Report the changes that begin to wait, and those that were taken back.
@@ -199,11 +202,11 @@ class ConfigDelay:
         """
         seconds, known = self._flow.sync_topic_configs_delay_seconds, self._known(pair)
         name, target = pair.source.name, self._target.alias
-        begun = [d.in_words(s, seconds) for s, d in delayed.items() if not _continues(known.get(s), d)]
-        if begun:
+        started = [d.in_words(s, seconds) for s, d in delayed.items() if not _continues(known.get(s), d)]
+        if started:
             hint = f"set it back on {self._flow.source}, or to follow it now set it on {target} yourself"
             self._events.written(
-                "config_delayed", name, level="warning", target=pair.target_name, settings=begun, hint=hint
+                "config_delayed", name, level="warning", target=pair.target_name, settings=started, hint=hint
             )
         ended = sorted(known.keys() - delayed.keys() - applied)
         if ended:
@@ -212,8 +215,8 @@ class ConfigDelay:
             )
 
     def _known(self, pair: Pair) -> Delayed:
-        found = self._state.records.readable(ConfigsRecord).get(pair.source.name)
-        return (found.delayed if found is not None else None) or _NONE
+        record = self._state.records.readable(ConfigsRecord).get(pair.source.name)
+        return (record.delayed if record is not None else None) or _NONE
 
     def _default(self, name: str) -> str | None:
         if self._broker is None:

@@ -53,7 +53,10 @@ Ranges = dict[TopicPartition, tuple[int, int]]
 
 
 class EarlierRecords:
-    """Looks into topics of the target that are new to a flow.
+    """Finds records in topics of the target into which drkit has copied nothing yet (decision 0029).
+
+    Most often another tool copied them, such as MirrorMaker 2. A copy from the start would add every record a
+    second time, so the topic is left out until an operator decides.
 
     :param state: of the flow; a topic that it knows was looked at when it was new
     :param unexplained: those whose records no flow in the other direction accounts for, and what to do
@@ -67,7 +70,7 @@ class EarlierRecords:
         self._refused: dict[str, tuple[Ranges, Refused]] = {}
 
     def refused(self, pairs: Iterable[Pair]) -> dict[str, DrkitError]:
-        """Source topics whose copies hold unexplained records, each with the reason and the ways out.
+        """Return source topics whose copies hold unexplained records, each with the reason and the remedies.
 
         :raises DrkitError: the target does not answer
         """
@@ -77,21 +80,21 @@ class EarlierRecords:
         new = [p for p in pairs if self._is_new(p)]
         hints = self._unexplained([p.target_name for p in new])
         new = [p for p in new if p.target_name in hints]
-        held = self._held([at for pair in new for at in _partitions(pair)])
-        found: dict[str, tuple[Ranges, Refused]] = {}
+        held = self._held([tp for pair in new for tp in _partitions(pair)])
+        refusals: dict[str, tuple[Ranges, Refused]] = {}
         for pair in new:
-            ranges = {at: held[at] for at in _partitions(pair) if at in held}
+            ranges = {tp: held[tp] for tp in _partitions(pair) if tp in held}
             known = self._refused.get(pair.source.name)
             if known is not None and known[0] == ranges:
-                found[pair.source.name] = known
+                refusals[pair.source.name] = known
             elif ranges and (times := self._first_times(ranges)):
                 hint = hints[pair.target_name]
-                found[pair.source.name] = ranges, self._refusal(pair, ranges, times, hint)
-        self._refused = found
-        return {name: error for name, (_, error) in found.items()}
+                refusals[pair.source.name] = ranges, self._refusal(pair, ranges, times, hint)
+        self._refused = refusals
+        return {name: error for name, (_, error) in refusals.items()}
 
     def _is_new(self, pair: Pair) -> bool:
-        """A copy that was there before drkit; heartbeats are no data, and MirrorMaker 2 writes them too."""
+        """Return whether the copy existed before drkit; heartbeats are no data, and MM2 writes them too."""
         known, name = self._state.get(GenerationRecord, pair.source.name), pair.source.name
         if pair.target is None or self._flow.is_heartbeats(name):
             return False
@@ -100,22 +103,22 @@ class EarlierRecords:
     def _held(self, partitions: list[TopicPartition]) -> Ranges:
         starts = list_offsets(self._target, partitions, "earliest")
         ends = list_offsets(self._target, partitions, "latest")
-        return {at: (starts[at], ends[at]) for at in partitions if ends[at] > starts[at]}
+        return {tp: (starts[tp], ends[tp]) for tp in partitions if ends[tp] > starts[tp]}
 
     def _first_times(self, ranges: Ranges) -> dict[TopicPartition, int]:
-        """Time in ms of the first record that consumers see; a partition of markers alone is left out."""
-        found: dict[TopicPartition, int] = {}
+        """Return times in ms of the first visible records; partitions with only markers are left out."""
+        times: dict[TopicPartition, int] = {}
 
         def take(message: Message) -> bool:
-            at = TopicPartition(message.topic() or "", message.partition() or 0)
-            found.setdefault(at, message.timestamp()[1])
+            tp = TopicPartition(message.topic() or "", message.partition() or 0)
+            times.setdefault(tp, message.timestamp()[1])
             return True
 
-        read_partitions(self._target.settings, {at: start for at, (start, _) in ranges.items()}, take)
-        return found
+        read_partitions(self._target.settings, {tp: start for tp, (start, _) in ranges.items()}, take)
+        return times
 
     def _refusal(self, pair: Pair, ranges: Ranges, times: dict[TopicPartition, int], hint: str) -> Refused:
-        records = sum(end - start for at, (start, end) in ranges.items() if at in times)
+        records = sum(end - start for tp, (start, end) in ranges.items() if tp in times)
         first = datetime.fromtimestamp(max(0, min(times.values())) / 1000, UTC)
         return Refused(
             "foreign_records_in_copy",
@@ -144,7 +147,10 @@ GONE_ROUNDS: Final = 2
 
 
 class SourceGone:
-    """Watches for topics that disappear from the source."""
+    """Reports copied topics that disappear from the source; with ``mirror`` their copies are deleted too.
+
+    A source that does not answer, or hides a topic from drkit, must never look like a deletion.
+    """
 
     def __init__(
         self, source: Cluster, target: Cluster, flow: FlowSettings, state: StateTopic, events: TopicEvents
@@ -158,7 +164,7 @@ class SourceGone:
         self._forget_ms = 0
 
     def look(self, done: TopicSyncResult, listed: Collection[str], *, rounds: int) -> dict[str, DeleteTopic]:
-        """Report what is missing; returns what is to be deleted on the target, by source topic.
+        """Report missing topics; return the deletions for the target, by source topic.
 
         :param listed: the topics that the source shows
         :param rounds: number of rounds in a row that must agree
@@ -177,20 +183,20 @@ class SourceGone:
         return self._own_copies({n: missing[n] for n in deleted if self._rounds[n] >= rounds})
 
     def forget(self, listed: Collection[str]) -> None:
-        """Delete the records of topics that have been gone for the grace: no cluster has them.
+        """Delete the records of topics that have been gone from both clusters for the grace time.
 
-        All else that drkit keeps of a topic ends with its record. A copy that outlives its topic keeps both.
+        A copy that outlives its topic keeps its records.
 
         :param listed: the topics that the source shows
         """
         now = wall_ms()
         if now < self._forget_ms:
             return
-        found = self._gone(listed, now)
-        for name in found[:_AT_ONCE]:
+        gone = self._gone(listed, now)
+        for name in gone[:_AT_ONCE]:
             self._delete(name)
-        self._events.forget(frozenset(found[:_AT_ONCE]))
-        if len(found) <= _AT_ONCE:
+        self._events.forget(frozenset(gone[:_AT_ONCE]))
+        if len(gone) <= _AT_ONCE:
             self._forget_ms = now + _PAUSE_MS
 
     def _gone(self, listed: Collection[str], now: int) -> list[str]:
@@ -219,8 +225,8 @@ class SourceGone:
         records = self._state.records
         events = records.readable(EventRecord).items()
         self._state.delete_all(EventRecord, [n for n, event in events if event.topic == name])
-        places = records.readable(VerifiedRecord)
-        self._state.delete_all(VerifiedRecord, [p for p in places if partition_of(p).topic == name])
+        partitions = records.readable(VerifiedRecord)
+        self._state.delete_all(VerifiedRecord, [p for p in partitions if partition_of(p).topic == name])
         for kind in (ConfigsRecord, GenerationRecord):
             self._state.delete_all(kind, [name] if name in records.readable(kind) else [])
 
@@ -232,7 +238,7 @@ class SourceGone:
         }
 
     def _surely_deleted(self, missing: Mapping[str, GenerationRecord]) -> list[str]:
-        """Those that the source itself reports as unknown.
+        """Return the topics that the source itself reports as unknown.
 
         For a named topic, brokers answer UNKNOWN_TOPIC_OR_PARTITION only to clients that may see it; others
         get TOPIC_AUTHORIZATION_FAILED. And it must be the cluster from which the topic was copied.
@@ -241,15 +247,15 @@ class SourceGone:
             return []
         admin = self._source.admin
         cluster_id = self._source.call("describe the cluster", identity, admin, CALL_SECONDS).cluster_id
-        found, refused = one_by_one(describe_topics, self._source, missing)
+        existing, refused = one_by_one(describe_topics, self._source, missing)
         return [
             name
             for name, entry in missing.items()
-            if name not in found and name not in refused and entry.source_cluster == cluster_id
+            if name not in existing and name not in refused and entry.source_cluster == cluster_id
         ]
 
     def _own_copies(self, deleted: Mapping[str, GenerationRecord]) -> dict[str, DeleteTopic]:
-        """Deletions of the copies that this flow wrote and that are not promoted, by source topic."""
+        """Return deletions of the copies that this flow wrote and that are not promoted, by source topic."""
         roles, is_damaged = self._state.records.readable(RoleRecord), self._state.records.is_damaged
         passive = {n: e for n, e in deleted.items() if n not in roles and not is_damaged(RoleRecord, n)}
         existing, _ = one_by_one(describe_topics, self._target, (e.target for e in passive.values()))
@@ -398,15 +404,15 @@ class TopicSync:
                 ready[name] = decision
         return ready
 
-    def _settled(self, wanted: set[str]) -> dict[str, TopicMetadata]:
+    def _settled(self, names: set[str]) -> dict[str, TopicMetadata]:
         """Wait a moment until metadata of new topics have reached every broker."""
-        found: dict[str, TopicMetadata] = {}
+        topics: dict[str, TopicMetadata] = {}
         for _ in range(50):
-            found |= describe_topics(self._target, wanted - set(found))
-            if set(found) == wanted:
+            topics |= describe_topics(self._target, names - set(topics))
+            if set(topics) == names:
                 break
             time.sleep(_SETTLE_PAUSE_SECONDS)
-        return found
+        return topics
 
     def _take(self, done: TopicSyncResult, decision: Decision, pair: Pair) -> GenerationRecord | None:
         """Enter a topic into the round; returns what is to be remembered of it."""

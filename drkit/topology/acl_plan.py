@@ -1,4 +1,8 @@
-"""From the ACLs of a source to the ordered changes on a target whose topics are passive. Pure."""
+"""Ordered ACL changes for a target whose topics are passive, from the ACLs of its source. Pure.
+
+Only drkit writes to passive topics: ACLs that would let others write are held back and recorded, for a
+failover to grant. A DENY that would refuse drkit is left out, with the ALLOWs that it limits on the source.
+"""
 
 from __future__ import annotations
 
@@ -79,37 +83,37 @@ class Sorted:
 def sort_acls(acls: Iterable[Acl], own: frozenset[str]) -> Sorted:
     """Sort the source's ACLs into given, held back and left out.
 
-    :param own: drkit's principals; empty: unknown, then every DENY might concern it
+    :param own: drkit's principals, or empty if unknown: then every DENY might concern it
     """
-    found = Sorted()
+    groups = Sorted()
     for acl in acls:
         if acl.denies:
-            (found.left_out if _refuses(acl, own) else found.given).add(acl)
+            (groups.left_out if _refuses(acl, own) else groups.given).add(acl)
         elif acl.operation in _PASSIVE[acl.resource]:
-            found.given.add(acl)
+            groups.given.add(acl)
         else:
-            found.held.add(acl)
+            groups.held.add(acl)
             if acl.operation is AclOperation.ALL:
-                found.given.update(acl._replace(operation=o) for o in _OF_ALL[acl.resource])
-    denies = sorted(found.left_out)
-    limited = {a for a in found.given | found.held if not a.denies and any(overrides(d, a) for d in denies)}
-    found.given -= limited
-    found.held -= limited
-    found.left_out |= limited
-    return found
+                groups.given.update(acl._replace(operation=o) for o in _OF_ALL[acl.resource])
+    denies = sorted(groups.left_out)
+    limited = {a for a in groups.given | groups.held if not a.denies and any(overrides(d, a) for d in denies)}
+    groups.given -= limited
+    groups.held -= limited
+    groups.left_out |= limited
+    return groups
 
 
 def _refuses(deny: Acl, own: frozenset[str]) -> bool:
-    """Whether a DENY concerns drkit. Its host is ignored: drkit's own host is unknown here."""
+    """Return whether a DENY concerns drkit. Its host is ignored: drkit's own host is unknown here."""
     if own and deny.principal not in {*own, EVERYBODY}:
         return False
     return deny.operation is AclOperation.ALL or deny.operation in _NEEDED[deny.resource]
 
 
-def for_own(at: Acl, own: Iterable[str]) -> Iterator[Acl]:
-    """The ACLs that drkit needs on the resources of an ACL."""
-    for principal, operation in product(own, _OWN[at.resource]):
-        yield at._replace(
+def for_own(acl: Acl, own: Iterable[str]) -> Iterator[Acl]:
+    """Return the ACLs that drkit needs on the resources of an ACL."""
+    for principal, operation in product(own, _OWN[acl.resource]):
+        yield acl._replace(
             principal=principal, host=ANY_HOST, operation=operation, permission=Permission.ALLOW
         )
 
@@ -119,7 +123,7 @@ OUTSIDE: Final = "left as it is: only the flow's record has it, and the flow can
 
 @dataclass(frozen=True)
 class AclBounds:
-    """The limits of one flow.
+    """The ACLs that one flow may grant and delete, whatever its record contains: others may write records.
 
     :param own: drkit's principals on the target
     """
@@ -128,17 +132,17 @@ class AclBounds:
     own: frozenset[str]
 
     def may_have_made(self, acl: Acl) -> bool:
-        """Whether drkit can have created it on the passive target."""
+        """Return whether drkit can have created it on the passive target."""
         if not self.scope.carries(acl):
             return False
         return self._is_own(acl) or acl in sort_acls([acl], self.own).given
 
     def may_grant(self, acl: Acl) -> bool:
-        """Whether drkit can have held it back for a promotion."""
+        """Return whether drkit can have held it back for a promotion."""
         return self.scope.carries(acl) and acl in sort_acls([acl], self.own).held
 
     def may_be_guard(self, acl: Acl) -> bool:
-        """Whether it can be a guard of a passive topic."""
+        """Return whether it can be a guard of a passive topic."""
         if acl.resource is not ResourceKind.TOPIC or acl.pattern is not PatternKind.LITERAL or acl.denies:
             return False
         everybodys = (
@@ -155,7 +159,7 @@ class AclBounds:
 def bounded_promotion(
     record: AclRecord, bounds: AclBounds, topics: Collection[str] | None = None
 ) -> tuple[Promotion, frozenset[Acl]]:
-    """What to grant and lift when topics are opened, and what of the record is neither granted nor lifted.
+    """Return the ACLs to grant and lift when topics are opened, and the recorded ACLs outside the bounds.
 
     :param topics: see :func:`drkit.topology.acls.promotion`
     """

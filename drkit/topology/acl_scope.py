@@ -131,9 +131,11 @@ _WRITES: Final = frozenset({AclOperation.WRITE, AclOperation.ALL})
 def writers(
     topic: str, acls: Collection[Acl], own: Collection[str], *, is_open: bool | None
 ) -> tuple[str, ...]:
-    """The principals that may write to a topic, each with the ACL that allows it; drkit's own are left out.
+    """Return the principals that may write to a topic, each with the ACL that allows it, without drkit's own.
 
-    :param is_open: whether a topic without ACLs is open to all clients; None: unknown
+    Super users, and principals with ALTER on the cluster, are not found: ACLs on topics show neither.
+
+    :param is_open: whether a topic without ACLs is open to all clients, or None if unknown
     """
     of_topic = [a for a in acls if a.resource is ResourceKind.TOPIC and a.covers(topic)]
     if not of_topic:
@@ -154,6 +156,6 @@ def writers(
 
 def _shown(acl: Acl) -> str:
     who = f"every client that can log in ({EVERYBODY})" if acl.principal == EVERYBODY else acl.principal
-    at = "" if acl.host == ANY_HOST else f" from {acl.host}"
+    host = "" if acl.host == ANY_HOST else f" from {acl.host}"
     how = f", by {acl.at}" if acl.is_wildcard or acl.pattern is PatternKind.PREFIXED else ""
-    return f"{who}{at}{how}"
+    return f"{who}{host}{how}"

@@ -60,7 +60,7 @@ IMPLIED_BY: Final[Mapping[AclOperation, frozenset[AclOperation]]] = {
     ),
     AclOperation.DESCRIBE_CONFIGS: frozenset({AclOperation.ALTER_CONFIGS}),
 }
-"""What Kafka allows along with others."""
+"""Operation → operations that imply it (``AclOperation``)."""
 
 
 class Acl(NamedTuple):
@@ -200,7 +200,7 @@ class Promotion(NamedTuple):
 
 @dataclass(frozen=True)
 class AclRecord:
-    """What is kept of a plan in the flow's state on the target.
+    """The part of a plan that is recorded in the flow's state on the target.
 
     :param made: created by drkit; only these are ever deleted
     :param held: to be granted at a promotion
@@ -215,9 +215,9 @@ class AclRecord:
 
 
 def promotion(record: AclRecord, topics: Collection[str] | None = None) -> Promotion:
-    """The ACLs to grant and to lift when topics of the target are opened to their producers.
+    """Return the ACLs to grant and to lift when topics of the target are opened to their producers.
 
-    :param topics: only these target topics: patterns that could cover others become literal; None: all
+    :param topics: only these target topics, so that wider patterns become literal, or None for all
     """
     if topics is None:
         return Promotion(record.held, record.guard)

@@ -1,4 +1,4 @@
-"""Checks across flows: two that write one topic, and rings in which a record would run forever."""
+"""Checks before a copy: two flows that write one topic, rings of flows, and unusable topic names."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def refused_names(
     topics: Iterable[str],
     on_target: Iterable[str],
 ) -> dict[str, Refused]:
-    """Source topics that are not to be copied because of a name, each with the reason.
+    """Return source topics that cannot be copied because of a name, each with the reason.
 
     :param flow: for the errors
     :param source: the source's alias
@@ -184,9 +184,9 @@ def refused_names(
     copies = {topic: naming.downstream(topic) for topic in topics}
     refused = {}
     for topic, copy in copies.items():
-        found = _own_fault(topic, copy, source, naming)
-        if found is not None:
-            refused[topic] = found
+        fault = _own_fault(topic, copy, source, naming)
+        if fault is not None:
+            refused[topic] = fault
     # Names that map back are all different, so no two of the rest share a copy.
     refused |= _colliding({t: c for t, c in copies.items() if t not in refused}, set(on_target))
     for topic, error in refused.items():
@@ -195,7 +195,7 @@ def refused_names(
 
 
 def _own_fault(topic: str, copy: str, source: str, naming: Naming) -> Refused | None:
-    """The errors of one name by itself."""
+    """Return the error of one name by itself."""
     if len(copy) > MAX_TOPIC_NAME:
         evidence = f"{len(copy)} characters, {MAX_TOPIC_NAME} are allowed: {copy[:40]}…"
         return Refused("copy_name_long", evidence=evidence, source=source)
@@ -214,16 +214,16 @@ def _own_fault(topic: str, copy: str, source: str, naming: Naming) -> Refused | 
 
 
 def _colliding(copies: Mapping[str, str], on_target: set[str]) -> dict[str, Refused]:
-    """Copies not made yet that brokers would refuse for a name that differs in ``.`` and ``_`` only."""
+    """Return new copies that brokers would refuse: their names differ from others only in ``.`` and ``_``."""
     existing = defaultdict(set)
     for name in on_target:
         existing[metric_name(name)].add(name)
-    wanted = defaultdict(set)
+    planned = defaultdict(set)
     for copy in copies.values():
-        wanted[metric_name(copy)].add(copy)
+        planned[metric_name(copy)].add(copy)
     refused = {}
     for topic, copy in copies.items():
-        others = (existing[metric_name(copy)] | wanted[metric_name(copy)]) - {copy}
+        others = (existing[metric_name(copy)] | planned[metric_name(copy)]) - {copy}
         if others and copy not in on_target:
             where = "exists on the target" if others & on_target else "is to be created too"
             refused[topic] = Refused(

@@ -124,7 +124,7 @@ DOT: Final = "."
 
 @dataclass(frozen=True, slots=True)
 class Mm2Topics:
-    """Names of MM2's topics under one separator.
+    """Names of MM2's topics under one separator (KIP-382, KIP-690).
 
     MM2 since 3.1 puts ``replication.policy.separator`` into them too, unless
     ``replication.policy.internal.topic.separator.enabled`` is false; before, it was always a dot.
@@ -140,28 +140,28 @@ class Mm2Topics:
         return cls(separator if enabled else DOT)
 
     def offset_syncs(self, alias: str) -> str:
-        """The topic of offset syncs; the alias is of the cluster on the other side."""
+        """Return the topic of offset syncs; the alias is of the cluster on the other side."""
         return f"mm2-offset-syncs{self.separator}{alias}{self.separator}internal"
 
     def checkpoints(self, source: str) -> str:
-        """The topic on the target with the checkpoints of a source's groups."""
+        """Return the topic on the target with the checkpoints of a source's groups."""
         return f"{source}{self._checkpoints}"
 
     def is_offset_syncs(self, topic: str) -> bool:
-        """Whether a topic holds offset syncs of some cluster."""
+        """Return whether a topic holds offset syncs of some cluster."""
         begin, end = f"mm2-offset-syncs{self.separator}", f"{self.separator}internal"
         return topic.startswith(begin) and topic.endswith(end) and len(topic) > len(begin) + len(end)
 
     def checkpoints_of(self, topic: str) -> str | None:
-        """The source alias in the name of a checkpoints topic; None for any other topic."""
+        """Return the source alias in the name of a checkpoints topic, or None for any other topic."""
         return topic.removesuffix(self._checkpoints) if self.is_checkpoints(topic) else None
 
     def is_checkpoints(self, topic: str) -> bool:
-        """Whether a topic holds checkpoints of some source."""
+        """Return whether a topic holds checkpoints of some source."""
         return topic.endswith(self._checkpoints) and topic != self._checkpoints
 
     def is_internal(self, topic: str) -> bool:
-        """Whether MM2 or one of its Connect workers keeps state there (``isMM2InternalTopic``)."""
+        """Return whether MM2 or one of its Connect workers keeps state there (``isMM2InternalTopic``)."""
         is_workers = topic.startswith("mm2") and topic.endswith(f"{self.separator}internal")
         return is_workers or self.is_checkpoints(topic) or worker_topic(topic) is not None
 

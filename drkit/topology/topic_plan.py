@@ -92,14 +92,14 @@ def removals(
 
     :param default: returns the value that the topic inherits for a setting, or None where it is unknown
     """
-    found = {}
+    changes = {}
     for name, want in wants.items():
         setting = current.get(name)
         if name not in _DECIDING or setting is None or (want.value is None and not setting.is_set_on_topic):
             continue
         if keeps_less(name, setting.value, default(name) if want.value is None else want.value):
-            found[name] = Removal(setting.value, want.value)
-    return found
+            changes[name] = Removal(setting.value, want.value)
+    return changes
 
 
 def _policies(value: str) -> set[str]:

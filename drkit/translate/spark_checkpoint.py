@@ -52,13 +52,13 @@ class SparkFolder(NamedTuple):
 
     path: Path
     query_id: str
-    """The query's id, which sinks go by; empty when it has none yet."""
+    """The query's id, by which sinks recognise it, or empty before its first run."""
     log: QueryLog
     files: Listing
 
 
 def local_path(where: str) -> Path:
-    """The folder that a path or a ``file:`` URL names. Raises Refused if it lies in another file system."""
+    """Return the folder of a path or a ``file:`` URL. Raises Refused if it lies in another file system."""
     scheme = _SCHEME.match(where)
     if scheme is None:
         return Path(where).resolve()
@@ -95,8 +95,8 @@ def read_folder(path: Path) -> SparkFolder:
 
 
 def _inner(path: Path) -> str:
-    found = sorted(p.parent.name for p in path.glob(f"*/{OFFSETS}"))
-    return f"one checkpoint at a time: {', '.join(found[:_SHOWN_FILES])}" if found else ""
+    queries = sorted(p.parent.name for p in path.glob(f"*/{OFFSETS}"))
+    return f"one checkpoint at a time: {', '.join(queries[:_SHOWN_FILES])}" if queries else ""
 
 
 def _numbers(folder: Path) -> list[int]:
@@ -124,23 +124,23 @@ def _query_id(file: Path) -> str:
 
 
 def _listing(path: Path) -> Listing:
-    found: Listing = {}
+    files: Listing = {}
     for folder, _, names in os.walk(path, followlinks=True):
         for name in names:
             file = Path(folder, name)
             with suppress(FileNotFoundError):  # a query that runs removes files meanwhile
                 stat = file.stat()
-                found[file.relative_to(path).as_posix()] = stat.st_size, stat.st_mtime_ns
-    return found
+                files[file.relative_to(path).as_posix()] = stat.st_size, stat.st_mtime_ns
+    return files
 
 
 # -- writing ----------------------------------------------------------------------------------------
 
 
 def check_out(path: Path, out: Path) -> None:
-    """See whether a copy of the folder may be written there.
+    """Check that a copy of the folder may be written there.
 
-    :raises Refused: something is there already, or one folder would lie within the other
+    :raises Refused: the folder is not empty, or one folder would lie within the other
     """
     if out == path or out in path.parents or path in out.parents:
         raise Refused("checkpoint_nested", where=str(out), evidence=f"the checkpoint is {path}")
@@ -152,9 +152,9 @@ def check_out(path: Path, out: Path) -> None:
 def write_folder(folder: SparkFolder, out: Path, new: NewLog, location: str = "") -> None:
     """Write a copy of the checkpoint with other logs: all of it, or nothing.
 
-    :param location: where the query will find the copy, as path or URL; empty: where it is written
-    :raises Refused: the query went on meanwhile, or it is not known where it will find the copy
-    :raises Failed: the disk did not take it
+    :param location: path or URL under which the query will find the copy, or empty if it is `out`
+    :raises Refused: the query ran meanwhile, or the location of the copy is needed and unknown
+    :raises Failed: the disk rejected the copy
     """
     rewritten = {f"{OFFSETS}/{number}": data for number, data in new.offsets.items()}
     rewritten |= {f"{SOURCES}/{source}/{_FIRST}": data for source, data in new.first.items()}
@@ -178,7 +178,7 @@ def write_folder(folder: SparkFolder, out: Path, new: NewLog, location: str = ""
 
 
 def _led_into_the_copy(folder: SparkFolder, location: str, out: str) -> Iterator[tuple[str, bytes]]:
-    """Files that name their checkpoint's location, rewritten to name the copy's, by path."""
+    """Rewrite the files that name their checkpoint's location to name the copy's; yield them by path."""
     for name in filter(names_its_place, folder.files):
         data = (folder.path / name).read_bytes()
         for place in places(data):
@@ -208,16 +208,16 @@ def _copy(folder: SparkFolder, scratch: Path, rewritten: Mapping[str, bytes], wi
 
 
 def _sidecars(names: Iterable[str]) -> set[str]:
-    """Files in which Hadoop and Spark keep checksums of these."""
-    found = set()
+    """Return the checksum files of Hadoop and Spark for these: both accept a file without one."""
+    sidecars = set()
     for path in map(Path, names):
         for name in (f".{path.name}.crc", f"{path.name}.crc", f".{path.name}.crc.crc"):
-            found.add(path.with_name(name).as_posix())
-    return found
+            sidecars.add(path.with_name(name).as_posix())
+    return sidecars
 
 
 def _is_scratch_of_spark(name: str) -> bool:
-    """What a killed query left of a log file that it was about to write."""
+    """Return whether a killed query left this file in place of a log file."""
     top, _, rest = name.partition("/")
     last = rest.rpartition("/")[2]
     return top in {OFFSETS, COMMITS, SOURCES} and last.startswith(".") and ".tmp" in last

@@ -14,15 +14,7 @@ from typing import Final, NamedTuple
 from drkit.wire.chunk import Chunk, How, Transformed, Whole
 from drkit.wire.codecs import NONE, crc32c
 from drkit.wire.forward import forward
-from drkit.wire.header import (
-    CODEC_BITS,
-    CRC_START,
-    HEADER_SIZE,
-    LENGTH_END,
-    MAGIC,
-    BatchHeader,
-    read_header,
-)
+from drkit.wire.header import CODEC_BITS, CRC_START, HEADER_SIZE, LENGTH_END, MAGIC, BatchHeader, read_header
 from drkit.wire.rebuild import Recipe, rebuild
 from drkit.wire.records import Piece, scan, unpack_small
 from drkit.wire.varint import VARINTS

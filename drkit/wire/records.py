@@ -11,11 +11,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from drkit.wire.codecs import MAX_DECOMPRESSED, CodecError, TooLargeError, decompress
-from drkit.wire.header import (
-    HEADER_SIZE,
-    BatchHeader,
-    CorruptBatch,
-)
+from drkit.wire.header import HEADER_SIZE, BatchHeader, CorruptBatch
 from drkit.wire.varint import read_varint
 
 _MORE: Final = 0x80

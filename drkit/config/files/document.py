@@ -73,20 +73,20 @@ def lines_of(text: str) -> dict[str, int]:
 
     :param text: a whole file that Python's parser has accepted
     """
-    found: dict[str, int] = {}
+    lines: dict[str, int] = {}
     counters: dict[str, int] = {}
     table = ""
     for number, statement in _statements(text.replace("\r\n", "\n")):
         header = _HEADER.fullmatch(statement)
         if header:
             opened = _opened(header[1], counters, repeated=statement.lstrip().startswith("[["))
-            for at in opened:
-                found.setdefault(at, number)
+            for path in opened:
+                lines.setdefault(path, number)
             table = opened[-1]
         else:
-            for at in _places(tomllib.loads(statement), table):
-                found.setdefault(at, number)
-    return found
+            for path in _places(tomllib.loads(statement), table):
+                lines.setdefault(path, number)
+    return lines
 
 
 def _statements(text: str) -> Iterator[tuple[int, str]]:
@@ -94,8 +94,8 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
     parts: list[str] = []
     first = number = 1
     depth = 0
-    for found in _TOKEN.finditer(text + "\n"):
-        part = found[0]
+    for match in _TOKEN.finditer(text + "\n"):
+        part = match[0]
         depth += _BRACKETS.get(part, 0)
         if part == "\n" and not depth:
             statement = "".join(parts)
@@ -112,15 +112,15 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
 def _opened(header: str, counters: dict[str, int], *, repeated: bool) -> list[str]:
     """Return the paths of a table and of all around it, the table's last; one of many has its number."""
     steps = list(_path(tomllib.loads(f"[{header}]")))
-    at, opened = "", []
+    path, opened = "", []
     for number, step in enumerate(steps):
-        at = place(at, step)
-        opened.append(at)
+        path = place(path, step)
+        opened.append(path)
         if repeated and number == len(steps) - 1:
-            counters[at] = counters.get(at, -1) + 1
-        if at in counters:
-            at = place(at, counters[at])
-            opened.append(at)
+            counters[path] = counters.get(path, -1) + 1
+        if path in counters:
+            path = place(path, counters[path])
+            opened.append(path)
     return opened
 
 
@@ -130,14 +130,14 @@ def _path(tables: dict[str, Any]) -> Iterator[str]:
         yield key
 
 
-def _places(value: Any, at: str) -> Iterator[str]:
+def _places(value: Any, path: str) -> Iterator[str]:
     """Paths of a value and of everything in it."""
-    if at:
-        yield at
+    if path:
+        yield path
     children: list[tuple[str | int, Any]] = []
     if isinstance(value, dict):
         children = list(value.items())
     elif isinstance(value, list) and any(isinstance(v, dict) for v in value):
         children = list(enumerate(value))
     for key, child in children:
-        yield from _places(child, place(at, key))
+        yield from _places(child, place(path, key))

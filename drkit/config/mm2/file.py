@@ -32,10 +32,10 @@ _ROLE: Final = re.compile(r"(?:(?P<side>source|target)\.)?(?P<role>producer|cons
 
 
 class Override(NamedTuple):
-    """A client property for one role.
+    """A client property for one role, such as ``A.consumer.…`` or ``A->B.source.admin.…``.
 
     :param scope: a flow, a cluster's alias, or None for all
-    :param side: ``source`` or ``target`` when the key says so
+    :param side: ``source`` or ``target`` if the key names one
     """
 
     scope: FlowAliases | str | None

@@ -38,16 +38,16 @@ def _expression(pattern: str) -> str:
 
 
 def host_and_port(value: str) -> str:
-    """Servers with commas between them, without the protocol that Kafka's clients allow before each.
+    """Check a list of servers; return it without the protocol that Kafka's clients allow before each.
 
-    Raises PydanticCustomError for one that is not host:port.
+    Raises PydanticCustomError if a server is not host:port.
     """
     servers = []
     for server in split_list(value):
         match = _SERVER.fullmatch(server)
         if match is None or not 0 < int(match["port"]) < 1 << 16:
-            what = {"server": scrubbed(server), TO_DO: "write host:port, and commas between several"}
-            raise PydanticCustomError("server", "'{server}' is not host:port", what)
+            context = {"server": scrubbed(server), TO_DO: "write host:port, and commas between several"}
+            raise PydanticCustomError("server", "'{server}' is not host:port", context)
         servers.append(f"{match['host']}:{match['port']}")
     if not servers:
         raise PydanticCustomError("server", "no server is named", {})

@@ -44,10 +44,10 @@ def _read(value: object, least: int) -> object:
 
 
 def _observers(value: object) -> object:
-    found = _read(value, 1)
-    if found == _TWO or (isinstance(found, list) and len(found) == _TWO):
+    names = _read(value, 1)
+    if names == _TWO or (isinstance(names, list) and len(names) == _TWO):
         raise PydanticCustomError("observers", _CANNOT_DECIDE, {})
-    return found
+    return names
 
 
 def _agents(value: object) -> object:

@@ -55,14 +55,14 @@ class Throttle:
             self._tokens -= size
 
     def pause(self) -> float:
-        """Seconds until the next request may be sent; 0: now."""
+        """Return the seconds until the next request may be sent, 0 for now."""
         if self._rate is None:
             return 0.0
         self._fill(self._rate)
         return max(0.0, -self._tokens / self._rate)
 
     def most(self, size: int) -> int:
-        """How much to ask for where `size` is wanted: no more than a second's worth."""
+        """Return the bytes to request instead of `size`: at most those of one second."""
         return size if self._rate is None else max(1, min(size, int(self._rate * _BURST_SECONDS)))
 
     def _fill(self, rate: float) -> None:
@@ -289,7 +289,7 @@ class TaskContext:
                 await self.loop.sleep(_PAUSE_SECONDS)
 
     async def write_state(self, record: StateRecord, name: str) -> None:
-        """Make a record of the flow's state durable. Raises Failed when it is not accepted."""
+        """Make a record of the flow's state durable. Raises Failed if it is not accepted."""
         topic, key, value = self.lease.state_topic, record.key(name).encode(), record.encode()
         data = Record(0, wall_ms(), key, value, self.signatures.headers(key, value))
         await self.append_internal(topic, 0, encode([data], 0))

@@ -31,7 +31,11 @@ _MEMORY_SECONDS: Final = 0.5
 
 
 class FetchPace:
-    """The spacing of one fetcher's requests. Times are in seconds, of any monotonic clock."""
+    """The spacing of one fetcher's requests. Times are in seconds, of any monotonic clock.
+
+    A long poll is answered as soon as there is one record. Thousands of one-record batches per second would
+    cause hundreds of requests per second on both clusters, which delay the records if processors are scarce.
+    """
 
     def __init__(self) -> None:
         self._rate = 0.0
@@ -57,7 +61,7 @@ class FetchPace:
             self._spaced = True
 
     def pause(self, now: float) -> float:
-        """How long the next request is to wait; 0: not at all."""
+        """Return the seconds that the next request has to wait."""
         return max(0.0, self._asked + SPACED_SECONDS - now) if self._spaced else 0.0
 
 

@@ -1,7 +1,7 @@
-"""Asks the source who leads what, for as long as a partition has no leader that answers.
+"""React to errors of source partitions (continue elsewhere, wait, or stop), and look for new leaders.
 
-Each question goes to another broker, and none waits for the one before: a broker that does not answer
-fetches may not answer questions either.
+The source is asked as long as a partition has no leader that answers. Each question goes to another broker,
+and none waits for the one before: a broker that does not answer fetches may not answer questions either.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ async def source_trouble(task: TaskContext, p: PartitionCopy, data: Any) -> str:
 
 async def _out_of_range(task: TaskContext, p: PartitionCopy) -> str:
     """Retention deleted what comes next, the source lost its tail, or the broker is wrong for the moment."""
-    asked = leader, _, position = p.leader, p.generation, p.fetch_position
+    requested = leader, _, position = p.leader, p.generation, p.fetch_position
     first = (await list_offsets(task.links.source, leader, {p.source: EARLIEST}, committed=False))[p.source]
     last = (await list_offsets(task.links.source, leader, {p.source: LATEST}, committed=False))[p.source]
-    if task.ending or asked != (p.leader, p.generation, p.fetch_position):
+    if task.ending or requested != (p.leader, p.generation, p.fetch_position):
         return ""  # the answer is about a state that has passed
     if first.error or last.error:
         return error_name(first.error or last.error)
@@ -91,23 +91,23 @@ def rewind(task: TaskContext, p: PartitionCopy, upstream: int, epoch: int) -> No
     p.rewind(upstream, epoch)
 
 
-def stop_if_gone(task: TaskContext, p: PartitionCopy, found: TopicMetadata) -> bool:
-    """Stop a partition whose topic does not exist any more under its id. Returns whether that is so.
+def stop_if_gone(task: TaskContext, p: PartitionCopy, topic: TopicMetadata) -> bool:
+    """Stop a partition whose topic does not exist any more under its id; return whether it was stopped.
 
-    :param found: what the source says about the topic's name now
+    :param topic: the source's current metadata for the topic's name
     """
-    if found.error in codes.NO_SUCH_TOPIC:
-        evidence = error_name(found.error)
+    if topic.error in codes.NO_SUCH_TOPIC:
+        evidence = error_name(topic.error)
         task.stop(p, "source_deleted", "the source topic was deleted", evidence=evidence)
         return True
-    if found.error or found.topic_id == p.source_id:
+    if topic.error or topic.topic_id == p.source_id:
         return False
     task.stop(
         p,
         "source_recreated",
         "the source topic was deleted and created again",
         old_id=str(p.source_id),
-        new_id=str(found.topic_id),
+        new_id=str(topic.topic_id),
     )
     return True
 

@@ -40,7 +40,7 @@ class Sent(NamedTuple):
 
     @property
     def current(self) -> bool:
-        """Its partition has not started over since it was taken."""
+        """Return whether its partition is still in the same generation."""
         return self.generation == self.partition.generation
 
 
@@ -78,7 +78,7 @@ class ForeignOffsets(NamedTuple):
 
 
 async def moved(task: TaskContext, partitions: Collection[PartitionCopy]) -> bool:
-    """Whether a partition of a transaction has another leader than the one it was settled with.
+    """Return whether a partition of a transaction has another leader than when it was settled.
 
     Appends of transactions are not compared with the log: after an unclean election they would take the
     offsets of lost records.
@@ -94,23 +94,23 @@ async def moved(task: TaskContext, partitions: Collection[PartitionCopy]) -> boo
 def gaps_of(
     placed: Sequence[Placed], known: Mapping[TopicPartition, int]
 ) -> tuple[list[ForeignOffsets], dict[TopicPartition, int]]:
-    """Where others wrote between the chunks of a transaction, or since the one before it.
+    """Return the offsets that others took between the chunks of a transaction, or since the last one.
 
     The transaction's own marker takes one offset, after its last chunk and nowhere else.
 
     :param known: target offset that the next chunk of a partition must get
-    :returns: also what is known once the transaction is committed
+    :returns: also the next offsets by partition, valid once the transaction is committed
     """
-    found: list[ForeignOffsets] = []
+    gaps: list[ForeignOffsets] = []
     ends = dict(known)
     for sent, base in placed:
-        wanted = ends.get(sent.partition.target, base)
-        if base > wanted:
-            found.append(ForeignOffsets(sent.partition, wanted, base - wanted))
+        expected = ends.get(sent.partition.target, base)
+        if base > expected:
+            gaps.append(ForeignOffsets(sent.partition, expected, base - expected))
         ends[sent.partition.target] = base + sent.chunk.count
     for target in {sent.partition.target for sent, _ in placed}:
         ends[target] += 1
-    return found, ends
+    return gaps, ends
 
 
 def _stretches(items: list[Placed]) -> list[list[Placed]]:

@@ -39,20 +39,22 @@ _TOMBSTONES = 4096
 
 
 async def pack(task: TaskContext, settled: Iterable[tuple[PartitionCopy, Resolution, Author]]) -> None:
-    """Pack the maps of those partitions that have grown many records.
+    """Pack the maps of partitions with many records, without the part before the target's log start.
 
-    :raises Failed: the map topic does not take them
+    A plain topic needs one segment forever, a transactional source one per marker.
+
+    :raises Failed: the map topic does not accept the records
     """
-    for p, found, author in settled:
+    for p, result, author in settled:
         old = task.buckets[p.lease.bucket].keys.get(p.key, {})
-        if found.upstream is None or found.history is None or found.foreign or len(old) < PACK_AT:
+        if result.upstream is None or result.history is None or result.foreign or len(old) < PACK_AT:
             continue
         first = await list_offsets(task.links.target, p.target_leader, {p.target: EARLIEST}, committed=False)
         if first[p.target].error:
             continue
-        found.segments.trim(first[p.target].offset)
+        result.segments.trim(first[p.target].offset)
         state = task.buckets[p.lease.bucket].of(p.source_id, p.target_id, p.target.partition)
-        batches, gone = pack_of(p.key, state, found, author, list(old))
+        batches, gone = pack_of(p.key, state, result, author, list(old))
         for batch in batches:
             await task.write_map_pairs(p.lease.bucket, batch)
         for i in range(0, len(gone), _TOMBSTONES):
@@ -62,9 +64,9 @@ async def pack(task: TaskContext, settled: Iterable[tuple[PartitionCopy, Resolut
 def pack_of(
     key: MapKey, state: PartitionMap, found: Resolution, author: Author, old: Iterable[bytes]
 ) -> tuple[list[list[Pair]], list[Pair]]:
-    """The batches of a pack, and the tombstones for what it says all of.
+    """Return the batches of a pack, and the tombstones of the records that it replaces.
 
-    Claims that reach further stay, and so does the last turn: it says which histories have ended.
+    Claims that reach further stay, and so does the last turn, which names the ended histories.
 
     :param old: keys of the partition's intents, turns and packs
     """
@@ -76,13 +78,15 @@ def pack_of(
         last = part.part + 1 == part.parts
         records: list[MapRecord] = [part, mark] if last else [part]
         batches.append(pairs((key, r) for r in records))
-    kept = {
+    retained = {
         encode_intent(key, c)[0]
         for c in state.pending
         if c.history == history and steps(c.base_sequence, found.sequence) + c.count > 0
     }
     gone: list[Pair] = [
-        (k, None) for k in old if k not in kept and place(k) < found.downstream and turned_to(k) != history
+        (k, None)
+        for k in old
+        if k not in retained and place(k) < found.downstream and turned_to(k) != history
     ]
     return batches, gone
 

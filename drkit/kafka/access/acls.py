@@ -243,9 +243,9 @@ def _error(alias: str, what: str, code: int, message: str | None, operation: str
 
 
 def scram_users(settings: ClusterSettings) -> frozenset[str]:
-    """The users with SCRAM credentials on a cluster.
+    """Return the users with SCRAM credentials on a cluster; no broker reveals the credentials.
 
-    :raises Failed: the brokers do not tell: drkit's principal lacks DESCRIBE on the cluster
+    :raises Failed: the brokers refuse: drkit's principal lacks DESCRIBE on the cluster
     :raises ClusterUnreachable: no answer
     """
 

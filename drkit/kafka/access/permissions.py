@@ -1,8 +1,9 @@
-"""What drkit's principal may do on a cluster, asked without doing it.
+"""Permissions of drkit's principal on a cluster, checked without using them.
 
 Metadata name the operations allowed on topics that exist (KIP-430). Everything else is asked by requests that
 a broker checks for permission before it looks for their object, and that have no effect: they name a topic
-that does not exist, or an unused producer id. Without an authorizer everything is allowed.
+that does not exist, or an unused producer id. No coordinator of a group is looked up: that would create the
+topic of group offsets on a cluster that has none yet. Without an authorizer everything is allowed.
 """
 
 from __future__ import annotations
@@ -55,12 +56,12 @@ class Need(NamedTuple):
     why: str
 
     def __str__(self) -> str:
-        """As in ``kafka-acls --list``, with the reason."""
+        """Format it as ``kafka-acls --list`` does, with the reason."""
         return f"{self.resource.name} {self.name}: {self.operation.name} ({self.why})"
 
 
 def missing(settings: ClusterSettings, needs: Iterable[Need]) -> list[Need]:
-    """Those of the needs that the cluster does not allow drkit, in their order.
+    """Return the needs that the cluster does not allow drkit, in their order.
 
     CREATE counts only for topics that do not exist, DELETE only for those that do.
 
@@ -101,7 +102,7 @@ async def _missing(cluster: RawCluster, needs: list[Need]) -> list[Need]:
 
 
 async def _group_operations(cluster: RawCluster, needs: Iterable[Need]) -> set[tuple[str, AclOperation]]:
-    """What is allowed on the groups of some needs; they may exist or not."""
+    """Return what is allowed on the groups of some needs; they may exist or not."""
     questions = {
         AclOperation.DESCRIBE: may_describe,
         AclOperation.READ: may_commit,
@@ -117,13 +118,13 @@ async def _group_operations(cluster: RawCluster, needs: Iterable[Need]) -> set[t
     }
 
 
-async def _cluster_operations(cluster: RawCluster, wanted: Collection[AclOperation]) -> set[AclOperation]:
-    """The operations allowed on the cluster: it lists them with DESCRIBE; DESCRIBE_CONFIGS is tried."""
+async def _cluster_operations(cluster: RawCluster, needed: Collection[AclOperation]) -> set[AclOperation]:
+    """Return the operations allowed on the cluster, as it lists them; DESCRIBE_CONFIGS is tried."""
     answer = await cluster.send(DescribeClusterRequest(include_cluster_authorized_operations=True))
-    found = set(_operations(answer.authorized_operations))
-    if AclOperation.DESCRIBE_CONFIGS in wanted and await _may_read_broker_settings(cluster):
-        found.add(AclOperation.DESCRIBE_CONFIGS)
-    return found
+    allowed = set(_operations(answer.authorized_operations))
+    if AclOperation.DESCRIBE_CONFIGS in needed and await _may_read_broker_settings(cluster):
+        allowed.add(AclOperation.DESCRIBE_CONFIGS)
+    return allowed
 
 
 async def _may_read_broker_settings(cluster: RawCluster) -> bool:
@@ -133,7 +134,7 @@ async def _may_read_broker_settings(cluster: RawCluster) -> bool:
 
 
 async def _topic_operations(
-    cluster: RawCluster, names: list[str], wanted: set[AclOperation]
+    cluster: RawCluster, names: list[str], needed: set[AclOperation]
 ) -> dict[str, set[AclOperation]]:
     topic_of = MetadataRequest.MetadataRequestTopic
     if not names:
@@ -145,27 +146,27 @@ async def _topic_operations(
             include_topic_authorized_operations=True,
         )
     )
-    # To ask for DELETE is to delete: it counts only for topics that exist, which the brokers report.
-    found: dict[str, set[AclOperation]] = {n: {AclOperation.DELETE} for n in names}
+    # A test of DELETE would delete: it counts only for topics that exist, which the brokers report.
+    allowed: dict[str, set[AclOperation]] = {n: {AclOperation.DELETE} for n in names}
     unknown = []
     for topic in answer.topics:
         if topic.error_code == UNKNOWN_TOPIC_OR_PARTITION or topic.error_code in NOT_AUTHORIZED:
             unknown.append(topic.name)
         else:
-            found[topic.name] = {*_operations(topic.authorized_operations), AclOperation.CREATE}
+            allowed[topic.name] = {*_operations(topic.authorized_operations), AclOperation.CREATE}
     if unknown:
         for operation, question in _QUESTIONS.items():
-            if operation in wanted:
+            if operation in needed:
                 request, codes = question(unknown)
                 replied = codes(await cluster.send(request, answer.controller_id))
                 for name, code in replied:
                     if code not in NOT_AUTHORIZED:
-                        found[name].add(operation)
-    return found
+                        allowed[name].add(operation)
+    return allowed
 
 
 async def _may_write_as(cluster: RawCluster, transactional_id: str) -> bool:
-    """Whether drkit may end a transaction of this id: asked with an unused producer id."""
+    """Return whether drkit may end a transaction of this id, by a request with an unused producer id."""
     answer = await cluster.send(
         EndTxnRequest(
             max_version=3,
@@ -179,8 +180,8 @@ async def _may_write_as(cluster: RawCluster, transactional_id: str) -> bool:
 
 
 def _operations(codes: Collection[int] | None) -> frozenset[AclOperation]:
-    told = {OPERATIONS[code] for code in codes or () if code in OPERATIONS}
-    return frozenset(told | {o for o, by in IMPLIED_BY.items() if told & by})
+    listed = {OPERATIONS[code] for code in codes or () if code in OPERATIONS}
+    return frozenset(listed | {o for o, by in IMPLIED_BY.items() if listed & by})
 
 
 Question = tuple[Any, Callable[[Any], Iterable[tuple[str, int]]]]
@@ -248,7 +249,7 @@ _QUESTIONS: Final[dict[AclOperation, Callable[[list[str]], Question]]] = {
 
 
 _AT_ONCE: Final = 500
-_LANES: Final = 10
+_REQUESTS_AT_ONCE: Final = 10
 _NOWHERE: Final = ("drkit-nowhere", -1)
 """No topic has a partition of this number: a commit for it stores nothing."""
 _OUTSIDE: Final = -1
@@ -257,18 +258,18 @@ _COMMIT_BY_NAME: Final = 9
 
 
 async def may_describe(cluster: RawCluster, groups: Iterable[str]) -> list[str]:
-    """Those of the groups that drkit may DESCRIBE: see their members and offsets."""
+    """Return the groups that drkit may DESCRIBE: see their members and offsets."""
     names = list(groups)
-    found = []
-    for at in range(0, len(names), _AT_ONCE):
-        some = names[at : at + _AT_ONCE]
-        answer = await cluster.send(DescribeGroupsRequest(groups=some, include_authorized_operations=False))
-        found += [g.group_id for g in answer.groups if g.error_code != codes.GROUP_AUTHORIZATION_FAILED]
-    return found
+    allowed = []
+    for begin in range(0, len(names), _AT_ONCE):
+        part = names[begin : begin + _AT_ONCE]
+        answer = await cluster.send(DescribeGroupsRequest(groups=part, include_authorized_operations=False))
+        allowed += [g.group_id for g in answer.groups if g.error_code != codes.GROUP_AUTHORIZATION_FAILED]
+    return allowed
 
 
 async def may_commit(cluster: RawCluster, groups: Iterable[str]) -> list[str]:
-    """Those of the groups that drkit may READ: commit offsets for them."""
+    """Return the groups that drkit may READ: commit offsets for them."""
 
     async def ask(group: str) -> bool:
         topic_of = OffsetCommitRequest.OffsetCommitRequestTopic
@@ -291,7 +292,7 @@ async def may_commit(cluster: RawCluster, groups: Iterable[str]) -> list[str]:
 
 
 async def may_delete(cluster: RawCluster, groups: Iterable[str]) -> list[str]:
-    """Those of the groups that drkit may DELETE."""
+    """Return the groups that drkit may DELETE."""
 
     async def ask(group: str) -> bool:
         answer = await cluster.send(OffsetDeleteRequest(group_id=group, topics=[]))
@@ -303,11 +304,7 @@ async def may_delete(cluster: RawCluster, groups: Iterable[str]) -> list[str]:
 async def _each(
     cluster: RawCluster, groups: Iterable[str], ask: Callable[[str], Awaitable[bool]]
 ) -> list[str]:
-    """Those for which the answer is yes; some are asked at once."""
+    """Return the groups for which the answer is yes."""
     names = list(groups)
-
-    async def lane(mine: list[str]) -> list[str]:
-        return [group for group in mine if await ask(group)]
-
-    lanes = [names[n::_LANES] for n in range(min(_LANES, len(names)))]
-    return [group for found in await cluster.loop.together(lane, lanes) for group in found]
+    answers = await cluster.loop.some_at_once(ask, names, _REQUESTS_AT_ONCE)
+    return [name for name, is_allowed in zip(names, answers, strict=True) if is_allowed]

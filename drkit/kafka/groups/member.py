@@ -20,10 +20,10 @@ class Reads(NamedTuple):
 
     topics: frozenset[str] = frozenset()
     pattern: str = ""
-    """The expression that a broker resolves (KIP-848); empty: the member names its topics."""
+    """The expression that a broker resolves (KIP-848), or empty if the member names its topics."""
 
     def some_of(self, topics: Collection[str]) -> bool:
-        """Whether the member reads one of these topics, or may."""
+        """Return whether the member reads one of these topics, or may read one."""
         if not self.topics.isdisjoint(topics):
             return True
         if not self.pattern:
@@ -46,18 +46,18 @@ class Member(NamedTuple):
     client: str
     host: str
     reads: Reads | None = None
-    """None: unknown, as while the group rebalances."""
+    """None while unknown, for example while the group rebalances."""
 
 
 def classic_member(described: Any) -> Member:
-    """A member of the classic protocol, from the broker's answer."""
+    """Read a member of the classic protocol in the broker's answer."""
     m = described
     reads = reads_of(bytes(m.member_metadata), bytes(m.member_assignment))
     return Member(m.member_id, m.group_instance_id, m.client_id, m.client_host.lstrip("/"), reads)
 
 
 def consumer_member(described: Any) -> Member:
-    """A member of the consumer protocol (KIP-848), from the broker's answer."""
+    """Read a member of the consumer protocol (KIP-848) in the broker's answer."""
     m = described
     parts = (*m.assignment.topic_partitions, *m.target_assignment.topic_partitions)
     names = {*m.subscribed_topic_names, *(p.topic_name for p in parts)}
@@ -66,16 +66,16 @@ def consumer_member(described: Any) -> Member:
 
 
 def share_member(described: Any) -> Member:
-    """A member of a share group (KIP-932), from the broker's answer."""
+    """Read a member of a share group (KIP-932) in the broker's answer."""
     m = described
     names = {*m.subscribed_topic_names, *(p.topic_name for p in m.assignment.topic_partitions)}
     return Member(m.member_id, None, m.client_id, m.client_host.lstrip("/"), Reads(frozenset(names)))
 
 
 def reads_of(metadata: bytes, assignment: bytes) -> Reads | None:
-    """What a member of the classic protocol reads; None: unknown.
+    """Return what a member of the classic protocol reads, or None if it is unknown.
 
-    A coordinator describes neither while the group rebalances.
+    A coordinator sends neither the subscription nor the assignment while the group rebalances.
     """
     if not metadata:
         return None

@@ -44,7 +44,7 @@ from drkit.kafka.groups.asking import (
 )
 from drkit.kafka.groups.member import Member, classic_member, consumer_member, share_member
 from drkit.kafka.raw import RawCluster, ask_once
-from drkit.kafka.requests import grouped
+from drkit.kafka.requests import by_partition, grouped
 from drkit.model import TopicPartition
 
 _PACKAGE: Final = "drkit.kafka.schemas"
@@ -79,9 +79,9 @@ EMPTY: Final = "Empty"
 DEAD: Final = "Dead"
 """States of groups; a group that does not exist is dead."""
 NOT_FOUND: Final = GROUP_ID_NOT_FOUND
-"""Also what a request for the other type of group is answered."""
+"""Also the answer to a request for the other type of group."""
 _OUTSIDE: Final = -1
-"""As the generation of a commit: from outside of the group."""
+"""As the generation of a commit: the client is no member of the group."""
 _BY_NAME: Final = 9
 """The last version of OffsetFetch and OffsetCommit that names topics; later ones have ids."""
 DESCRIBED: Final = 200
@@ -91,7 +91,7 @@ _GRANTS: Final = {
     GROUP_AUTHORIZATION_FAILED: "allow drkit's principal DESCRIBE and READ on groups",
     TOPIC_AUTHORIZATION_FAILED: "allow drkit's principal DESCRIBE on every topic that the group reads",
 }
-"""What helps against an error. The second one is the answer about a group whose member has such a topic."""
+"""Error code → hint. The second one is the answer about a group whose member has such a topic."""
 
 
 class ListedGroup(NamedTuple):
@@ -99,7 +99,7 @@ class ListedGroup(NamedTuple):
 
     group: str
     state: str
-    """As Kafka names it: Empty, Stable and so on; empty where the broker does not report it."""
+    """Kafka's name for it, such as Empty or Stable; empty if the broker does not report it."""
     type: str
     protocol: str
     """``consumer`` for consumers, ``connect`` for workers; empty for offsets stored without a member."""
@@ -154,7 +154,7 @@ class Groups:
         }
 
     async def describe(self, groups: Iterable[str]) -> dict[str, Answered[GroupDescription]]:
-        """State and members; a group that does not exist is dead and has none."""
+        """Return state and members; a group that does not exist is dead and has none."""
         names = list(groups)
         out = await self._describe(names, CLASSIC)
         others = [g for g, a in out.items() if a.value is not None and a.value.state == DEAD]
@@ -163,7 +163,7 @@ class Groups:
         return out
 
     async def describe_share(self, groups: Iterable[str]) -> dict[str, Answered[GroupDescription]]:
-        """State and members of share groups (KIP-932); empty where the brokers do not know the request."""
+        """Return state and members of share groups (KIP-932); empty if the brokers have no such request."""
         with suppress(IncompatibleBrokerVersion):
             return await self._describe(groups, SHARE)
         return {}
@@ -176,7 +176,7 @@ class Groups:
         return False
 
     async def _describe(self, groups: Iterable[str], kind: str) -> dict[str, Answered[GroupDescription]]:
-        """Raises IncompatibleBrokerVersion where the brokers have no groups of this kind."""
+        """Describe groups. Raises IncompatibleBrokerVersion if the brokers have no groups of this kind."""
         request, member = _DESCRIBING[kind]
 
         async def ask(node: int, names: list[str]) -> dict[str, Answered[GroupDescription]]:
@@ -207,9 +207,9 @@ class Groups:
     async def alter(
         self, offsets: Mapping[str, Mapping[TopicPartition, Committed]], until: float = math.inf
     ) -> dict[str, Answered[dict[TopicPartition, int]]]:
-        """Commit offsets from outside of the groups; a group that does not exist begins to.
+        """Commit offsets from outside of the groups; a missing group is created.
 
-        The value holds an error code per partition, 0 for what was stored: a request may succeed and have
+        The value holds an error code per partition, 0 for a stored offset: a request may succeed and have
         stored nothing. No leader epoch is sent: one of the other cluster means nothing here.
 
         :param until: groups whose request is not sent by then are answered :data:`TOO_LATE`; as of
@@ -245,11 +245,7 @@ class Groups:
             max_version=_BY_NAME,
         )
         answer = await self._cluster.send(request, node, timeout_ms=CALL_MS)
-        codes = {
-            TopicPartition(t.name, p.partition_index): p.error_code
-            for t in answer.topics
-            for p in t.partitions
-        }
+        codes = by_partition(answer, lambda p: int(p.error_code))
         return {groups[0]: Answered(_common(codes.values()), codes)}
 
     async def delete(self, groups: Iterable[str], until: float = math.inf) -> dict[str, int]:
@@ -281,18 +277,13 @@ class Groups:
         async def ask(node: int, names: list[str]) -> dict[str, Answered[dict[TopicPartition, int]]]:
             request = OffsetDeleteRequest(group_id=names[0], topics=topics)
             answer = await self._cluster.send(request, node, timeout_ms=CALL_MS)
-            codes = {
-                TopicPartition(t.name, p.partition_index): p.error_code
-                for t in answer.topics
-                for p in t.partitions
-            }
-            return {names[0]: Answered(answer.error_code, codes)}
+            return {names[0]: Answered(answer.error_code, by_partition(answer, lambda p: int(p.error_code)))}
 
         return (await self._coordinators.ask([group], ask, per_request=1))[group]
 
 
 def failure(code: int, what: str, where: str) -> Failed:
-    """An error code of a group call as one of drkit's errors."""
+    """Convert the error code of a group call to one of drkit's errors."""
     if code == NO_ANSWER:
         return ClusterUnreachable("cluster_request_failed", where=where, evidence="no answer", what=what)
     return (NotAuthorized if code in _GRANTS else Failed)(
@@ -305,7 +296,7 @@ def failure(code: int, what: str, where: str) -> Failed:
 
 
 def _described(group: Any, kind: str, member: Callable[[Any], Member]) -> Answered[GroupDescription]:
-    """A group as a broker describes it."""
+    """Convert a broker's description of a group; one that does not exist is dead."""
     if group.error_code == NOT_FOUND or (not group.error_code and group.group_state == DEAD):
         return Answered(0, GroupDescription(DEAD, "", ()))
     if group.error_code:
@@ -333,7 +324,7 @@ def _offsets(group: Any) -> Answered[Offsets]:
 
 
 def _common(codes: Iterable[int]) -> int:
-    """The error code of a whole commit: one that passes, to send all again, the one they share, or 0."""
+    """Return the error code of a whole commit: one that passes, for a retry, the one they share, or 0."""
     distinct = set(codes)
     if passing := distinct & PASSES:
         return passing.pop()
@@ -342,30 +333,30 @@ def _common(codes: Iterable[int]) -> int:
 
 _REASON: Final = "removed by drkit: the group is moved to another cluster"
 _MIN_VERSION: Final = 3
-"""From here on a request names several members, static ones by their instance ids."""
+"""The first version that names several members, static ones by their instance ids (KIP-345)."""
 
 
 async def leave_groups(cluster: RawCluster, groups: Iterable[str]) -> dict[str, str]:
-    """Remove every member; a group without members is left alone.
+    """Remove every member from outside (KIP-345, KIP-848); a group without members is left alone.
 
-    :returns: groups of which some member stayed, and why
+    :returns: groups with members that stayed → reason
     """
     names = list(groups)
     described = await Groups(cluster).describe(names)
     unknown = {g: f"Kafka error code {a.error}" for g, a in described.items() if a.value is None}
     full = {g: a.value for g, a in described.items() if a.value is not None and a.value.members}
 
-    async def leave(node: int, some: list[str]) -> dict[str, Answered[None]]:
-        answer = await cluster.send(_leave_request(some[0], full[some[0]]), node, timeout_ms=CALL_MS)
+    async def leave(node: int, group: list[str]) -> dict[str, Answered[None]]:
+        answer = await cluster.send(_leave_request(group[0], full[group[0]]), node, timeout_ms=CALL_MS)
         codes = [answer.error_code, *(m.error_code for m in answer.members)]
-        return {some[0]: Answered(next((c for c in codes if c not in {NONE, UNKNOWN_MEMBER_ID}), 0))}
+        return {group[0]: Answered(next((c for c in codes if c not in {NONE, UNKNOWN_MEMBER_ID}), 0))}
 
     answers = await Coordinators(cluster).ask(full, leave, per_request=1)
     refused = {g: f"{for_code(a.error).__name__} ({a.error})" for g, a in answers.items() if a.error}
     return unknown | refused
 
 
-def _leave_request(group: str, found: GroupDescription) -> LeaveGroupRequest:
+def _leave_request(group: str, description: GroupDescription) -> LeaveGroupRequest:
     return LeaveGroupRequest(
         group_id=group,
         members=[
@@ -375,7 +366,7 @@ def _leave_request(group: str, found: GroupDescription) -> LeaveGroupRequest:
                 group_instance_id=m.instance,
                 reason=_REASON,
             )
-            for m in found.members
+            for m in description.members
         ],
         min_version=_MIN_VERSION,
     )
@@ -385,25 +376,25 @@ _PURPOSE: Final = "groups"
 
 
 def group_members(settings: ClusterSettings, groups: Iterable[str]) -> dict[str, tuple[Member, ...]]:
-    """The members of some groups; a group that does not exist has none.
+    """Return the members of some groups; a group that does not exist has none.
 
     :raises NotAuthorized: drkit's principal may not describe one of them
     :raises ClusterUnreachable: no answer
     """
-    wanted = list(groups)
+    names = list(groups)
     answers = ask_once(
-        settings, _PURPOSE, lambda c: Groups(c).describe(wanted), what="ask for the members of a group"
+        settings, _PURPOSE, lambda c: Groups(c).describe(names), what="ask for the members of a group"
     )
-    found = {}
+    members = {}
     for group, answer in answers.items():
         if answer.value is None:
             raise failure(answer.error, "ask for the members of a group", f"{settings.alias}: {group}")
-        found[group] = answer.value.members
-    return found
+        members[group] = answer.value.members
+    return members
 
 
 def listed_groups(settings: ClusterSettings) -> dict[str, ListedGroup]:
-    """The groups that drkit's principal may see.
+    """Return the groups that drkit's principal may see.
 
     :raises ClusterUnreachable: a broker does not answer, so groups may be missing
     """

@@ -56,7 +56,7 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # its bas
         self._fresh_until = 0.0
 
     def token(self) -> str:
-        """A valid access token. Raises NotAuthenticated when the endpoint gives none."""
+        """Return a valid access token. Raises NotAuthenticated if the endpoint returns none."""
         with self._lock:
             if not self._token or self._clock() >= self._fresh_until:
                 asked_at = self._clock()

@@ -33,7 +33,7 @@ class LoginModule:
 
 
 def parse_jaas(text: str) -> LoginModule:
-    """The login module of a ``sasl.jaas.config``.
+    """Read the login module of a ``sasl.jaas.config``, as Java's clients write it (KIP-85).
 
     :raises ValueError: it has another form; the message holds no part of the text, which may be a password
     """
@@ -50,7 +50,7 @@ def parse_jaas(text: str) -> LoginModule:
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
+    tokens: list[tuple[str, str]] = []
     position = 0
     text = text.strip()
     while position < len(text):
@@ -61,9 +61,9 @@ def _tokens(text: str) -> list[tuple[str, str]]:
         value = match[kind]
         if kind in {"double", "single"}:
             kind, value = "value", re.sub(r"\\(.)", r"\1", value[1:-1])
-        found.append((kind, value))
+        tokens.append((kind, value))
         position = match.end()
-    return found
+    return tokens
 
 
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
