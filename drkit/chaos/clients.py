@@ -88,7 +88,7 @@ class _Work:
         def delivered(error: KafkaError | None, message: Message | None) -> None:
             if message is None:
                 return
-            topic, partition, offset, value = _content(message)
+            topic, partition, offset, value = record_content(message)
             if error is None:
                 self.record(Acked(cluster, topic, partition, offset, value, transaction, sent=sent))
             else:
@@ -97,7 +97,7 @@ class _Work:
         return delivered
 
 
-def _content(m: Message) -> tuple[str, int, int, str]:
+def record_content(m: Message) -> tuple[str, int, int, str]:
     """Return topic, partition, offset and value of a record."""
     value = m.value()
     text = value.decode(errors="replace") if isinstance(value, bytes) else value or ""
@@ -140,7 +140,7 @@ def _write_transaction(work: _Work, producer: Producer, cluster: str, topics: Se
 
     def keep(error: KafkaError | None, message: Message | None) -> None:
         if error is None and message is not None:
-            delivered[_content(message)[-1]] = message
+            delivered[record_content(message)[-1]] = message
 
     outcome, is_aborted, began = "", work.chance.random() < _ABORTED, monotonic()
     try:
@@ -197,7 +197,7 @@ def _read_following(
             if not messages:
                 continue
             cluster = clusters[consumer.endpoint.cluster_id]
-            for topic, partition, offset, value in map(_content, messages):
+            for topic, partition, offset, value in map(record_content, messages):
                 work.record(Consumed(cluster, topic, partition, group, offset, value))
             for tp in consumer.commit(asynchronous=False) or ():
                 if tp.error is None and tp.offset >= 0:

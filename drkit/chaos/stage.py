@@ -146,7 +146,10 @@ class ClientStage(ABC):
             child.end_before(deadline)
 
     def send(self, cluster: str, topic: str, value: str) -> tuple[str, int]:
-        """Write a record with a key as an application; return the error, empty if none, and the offset."""
+        """Write a record as an application; return the name of its error, or "", and its offset.
+
+        The value is its key, too: a compacted topic accepts no record without one.
+        """
         answers: list[tuple[str, int]] = []
 
         def delivered(error: KafkaError | None, message: Message) -> None:
