@@ -117,7 +117,7 @@ class Translation(NamedTuple):
     """Whether the source's final log may have other offsets."""
 
     def source_offset(self, facts: ScenarioHistory, record: Record) -> int | None:
-        """Return the offset of a record on the source; None: unknown."""
+        """Return the offset of a record on the source, or None if it is unknown."""
         source = self.failover.source
         acked = facts.acked_at(source, record)
         return acked if self.is_emptied else facts.offsets[source].get(record, acked)
@@ -146,16 +146,16 @@ def _displacement(facts: ScenarioHistory, translation: Translation, position: Fi
         own = translation.source_offset(facts, record)
         if own is None or record in facts.replayed:
             continue
-        places = f"{position.tp}: {committed} on {f.source}, {position.offset} on {facts.active}"
+        offsets = f"{position.tp}: {committed} on {f.source}, {position.offset} on {facts.active}"
         if offset < position.offset and own >= committed:
-            return f"group {position.group} skips {value}, {places}"
+            return f"group {position.group} skips {value}, {offsets}"
         if offset >= position.offset and own < committed and not _is_named(facts, f, position, own):
-            return f"group {position.group} repeats {value}, {places}"
+            return f"group {position.group} repeats {value}, {offsets}"
     return ""
 
 
 def _is_named(facts: ScenarioHistory, f: Failover, e: FinalPosition | Consumed, own: int) -> bool:
-    """Return whether a failover's report says that a group repeats a record.
+    """Return whether a failover's report names a record that a group repeats.
 
     The positions of a primary that is silent are those of the last checkpoint: what a group committed since
     is repeated, and the report has the offset that was translated.
@@ -264,16 +264,16 @@ def check_order(facts: ScenarioHistory) -> Iterator[str]:
     newest: dict[tuple[TopicPartition, str, bool], int] = {}
     for tp, log in logs.items():
         for offset, value in log:
-            place, problem = f"{tp}@{offset} on {facts.active}", ""
+            where, problem = f"{tp}@{offset} on {facts.active}", ""
             if value.rpartition(" ")[0] not in facts.writers:
-                problem = f"{place}: no client wrote {value}"
+                problem = f"{where}: no client wrote {value}"
             elif (number := copies[tp.topic, value]) > 1:
-                problem = f"{place}: {value} is there {number} times"
+                problem = f"{where}: {value} is there {number} times"
             elif (tp, value) in facts.acked:
                 e = facts.acked[tp, value][1]
                 sequence = (tp, e.cluster, (tp, value) in facts.replayed)
                 if e.offset < newest.get(sequence, -1):
-                    problem = f"{place}: {value} is out of order"
+                    problem = f"{where}: {value} is out of order"
                 newest[sequence] = max(e.offset, newest.get(sequence, -1))
             yield problem
 

@@ -347,7 +347,7 @@ def _run_child(descriptor: int) -> None:
         traceback.print_exc()
     finally:
         sys.stderr.flush()
-        with suppress(OSError):  # one that was killed does not say that it ended
+        with suppress(OSError):  # the scenario may have closed it
             _send(lines, {"ended": ended})
         os._exit(int(ended[0]))
 

@@ -40,7 +40,7 @@ class Scenario:
 
 
 def scenarios() -> list[Scenario]:
-    """Return all scenarios that drkit ships, by name. Raises DrkitError if see :func:`load_scenario`."""
+    """Return all scenarios that drkit ships, by name. Raises DrkitError as :func:`load_scenario`."""
     return [load_scenario(str(path)) for path in sorted(FOLDER.glob("*.yaml"))]
 
 

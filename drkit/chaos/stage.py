@@ -174,8 +174,8 @@ class ClientStage(ABC):
 
     def commit(self, cluster: str, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit offsets of a group that has no members."""
-        wanted = {tp: Committed(offset) for tp, offset in offsets.items()}
-        codes = self._ask(cluster, group, lambda groups: groups.alter({group: wanted}))
+        committed = {tp: Committed(offset) for tp, offset in offsets.items()}
+        codes = self._ask(cluster, group, lambda groups: groups.alter({group: committed}))
         if codes != dict.fromkeys(offsets, 0):
             raise Failed("chaos_commit_refused", where=f"group {group}", evidence=str(codes))
 
@@ -189,7 +189,7 @@ class ClientStage(ABC):
         return bool(self._ask(cluster, group, lambda groups: groups.describe([group])).members)
 
     def _ask(self, cluster: str, group: str, question: Callable[[Groups], Awaitable[_Answers[_T]]]) -> _T:
-        """Return the answer of a group's coordinator. Raises DrkitError if there is none."""
+        """Return the answer of a group's coordinator. Raises DrkitError if it does not answer."""
         settings = self.cluster(cluster)
         answers = ask_once(settings, self.WHERE, lambda raw: question(Groups(raw)), what="ask a coordinator")
         answer = answers[group]
@@ -218,8 +218,8 @@ class ClientStage(ABC):
 
     def wait_acked(self, records: int, by: str = "", seconds: float = _STEADY_SECONDS) -> None:
         """Wait until some more records were acknowledged, to all clients or to one."""
-        wanted = self.acked(by) + records
-        self.wait_for(lambda: self.acked(by) >= wanted, f"{records} more acknowledged records", seconds)
+        enough = self.acked(by) + records
+        self.wait_for(lambda: self.acked(by) >= enough, f"{records} more acknowledged records", seconds)
 
     def wait_pair(self, settings: Settings, flow: FlowSettings) -> None:
         """Wait until the pair is PROTECTED in one direction: all topics copied and noted."""
@@ -293,11 +293,11 @@ class ScenarioStage(ClientStage):
         return self.clusters[PRIMARY].client_properties(user, "PLAIN")
 
     def application(self, cluster: str) -> dict[str, Any]:
-        """See :class:`ClientStage`."""
+        """Return the properties of an application on a cluster."""
         return {_BOOTSTRAP: self.bootstrap(cluster), **self.client(APPLICATION)}
 
     def cluster(self, name: str, user: str = ADMIN) -> ClusterSettings:
-        """See :class:`ClientStage`."""
+        """Return the settings of a cluster for a user."""
         return ClusterSettings(alias=name, bootstrap_servers=self.bootstrap(name), client=self.client(user))
 
     def config(self, user: str = OPERATOR) -> Path:
@@ -373,7 +373,7 @@ class ScenarioStage(ClientStage):
         self.replicators.pop(flow).kill()
 
     def waiting_command(self) -> Child:
-        """Return the command that waits at an entry of its journal. Raises Failed if there is none."""
+        """Return the command that waits at an entry of its journal. Raises Failed if no command waits."""
         if self.orchestrator is None:
             raise Failed("no_orchestrator_running", where=self.WHERE)
         return self.orchestrator

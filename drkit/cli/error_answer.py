@@ -61,7 +61,7 @@ def _unexpected(error: Exception, asked: Session) -> DrkitError:
 
 
 def _is_of_the_system(error: OSError) -> bool:
-    """Whether the error names a file, or a full or read-only disk: no fault of the program."""
+    """Return whether the error names a file, or a full or read-only disk: no fault of the program."""
     return bool(error.filename) or error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 
 

@@ -57,7 +57,7 @@ class OutboxRecord:
 
 
 class DeliveryResult(NamedTuple):
-    """What a delivery report means."""
+    """The consequences of a delivery report."""
 
     final: bool
     """Whether the result is reported to the application."""
@@ -124,11 +124,11 @@ class Outbox:
 
     @property
     def is_open(self) -> bool:
-        """Whether the cluster is known to be the right one."""
+        """True once the cluster is known to be the right one."""
         return self._waiting is None
 
     def knows(self, record: OutboxRecord, generation: int) -> bool:
-        """Whether a report of this client about the record still counts."""
+        """Return whether a report of this client about the record still counts."""
         return record.generation == generation and record.number in self._pending
 
     def settle(self, record: OutboxRecord, error: KafkaError | None, now: float) -> DeliveryResult:
@@ -178,7 +178,7 @@ class Outbox:
         return sorted(found, key=lambda r: r.number)
 
     def leave(self) -> list[OutboxRecord]:
-        """Leave the cluster; returns all undecided records in their order. None is held any more."""
+        """Leave the cluster and return all undecided records in their order; no record is held any longer."""
         self._held.clear()
         self._trying.clear()
         self._waiting = []

@@ -13,13 +13,13 @@ from drkit.endpoint import parse_endpoint
 from drkit.errors import Failed
 
 FIRST = 5
-"""Payments that the group reads on the primary."""
+"""Number of payments that the group reads from the primary."""
 _PATIENCE_SECONDS = 180.0
 _QUIET_SECONDS = 0.5
 
 
 class ReadSome:
-    """A group reads on the primary, and drkit copies its offsets to the standby."""
+    """A group reads from the primary, and drkit copies its offsets to the standby."""
 
     title = "A consumer group reads five payments"
 
@@ -46,7 +46,7 @@ class ReadSome:
 
 
 class ReadTheRest:
-    """The same group on the other cluster."""
+    """The group reads the rest from the other cluster."""
 
     title = "The group continues at the standby"
 
@@ -77,7 +77,7 @@ class ReadTheRest:
 
 
 def joined(before: Payments, after: Payments) -> Payments:
-    """What a group got in two parts."""
+    """Join the payments that a group got before and after."""
     return {p: before.get(p, []) + after.get(p, []) for p in sorted(before.keys() | after.keys())}
 
 

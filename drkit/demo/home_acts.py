@@ -23,7 +23,7 @@ class GoOver:
     title = "Over to the standby, as planned"
 
     def run(self, stage: Stage) -> None:
-        """Switch over, let the shop work there, and begin the way back."""
+        """Switch over, let the shop work there, and start the reverse flow."""
         stage.screen.say(
             "The primary is to be upgraded, so everything moves to the standby for a while: a planned"
             " switchover. It waits until all is copied, and fences the primary. Where no ACL keeps clients"

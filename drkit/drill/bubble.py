@@ -1,7 +1,7 @@
 """A bubble: a failover of reserved topics and groups between the clusters of production, beside it.
 
 Production's journal, lease, endpoint and fence are never touched. A real failover that begins meanwhile ends
-the bubble, which then owes its cleanup.
+the bubble, whose cleanup is then pending.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class _Bubble:
     def inventory(self) -> str:
         """Read the inventories, then record all that the bubble will make.
 
-        :raises Refused: a cluster has some of it, or does not say
+        :raises Refused: a cluster has some of it, or does not answer
         """
         self._before = self._inventories()
         made = self._stage.made()

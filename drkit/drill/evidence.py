@@ -38,14 +38,14 @@ class MeasuredLoss(NamedTuple):
 
 
 class ProductionLoss(NamedTuple):
-    """What production would have lost if its source had died during the drill, by looks each two seconds."""
+    """Records that production would have lost if its source had died during the drill, by looks each 2 s."""
 
     looks: int
     unknown: int
     """Looks without an answer."""
     most_records: int
     most_seconds: float | None
-    """Age of the oldest record; None: unknown."""
+    """Age of the oldest record, or None if it is unknown."""
     median_seconds: float | None
 
 
@@ -54,9 +54,9 @@ class BubbleEvidence:
     """All that a bubble has recorded."""
 
     error: str = ""
-    """Of the step that failed; empty: none did."""
+    """The error of the step that failed, if any."""
     steps: Mapping[str, float] | None = None
-    """Seconds of each step of its failover; None: that is not done."""
+    """Seconds of each step of its failover, or None if that is not done."""
     outages: tuple[ClientOutage, ...] = ()
     loss: MeasuredLoss | None = None
     checks: tuple[CheckResult, ...] = ()
@@ -68,7 +68,7 @@ class BubbleEvidence:
     """By the side of the drill."""
     cleanup_problems: tuple[str, ...] = ()
     scope: Mapping[str, str] | None = None
-    """See :func:`drkit.drill.inventory.scope_of`; None: it was not read."""
+    """The result of :func:`drkit.drill.inventory.scope_of`, or None if it was not read."""
     production: ProductionLoss | None = None
     """None: no look answered."""
     is_application: bool = False
@@ -94,7 +94,7 @@ def measure_outages(history: ScenarioHistory) -> tuple[ClientOutage, ...]:
 
 
 def measure_loss(history: ScenarioHistory) -> MeasuredLoss | None:
-    """Return what the target lacks of the source's acknowledged records; None: its logs were not read."""
+    """Return the source's acknowledged records that the target lacks, or None if its logs were not read."""
     facts = history
     of_source = [(record, e) for record, (_, e) in facts.acked.items() if e.cluster == PRIMARY]
     if any((STANDBY, e.tp) not in facts.log_ends for _, e in of_source):
@@ -138,7 +138,7 @@ class PlannedMove(NamedTuple):
     not_moved: Mapping[str, str] = {}
     """Group that has no exact position on the target, or remains on the source → why."""
     repeats: Mapping[str, int] = {}
-    """Group → records that it reads again: it read on after its position was taken."""
+    """Group → records that it reads again: it continued to read after its position was taken."""
 
     @classmethod
     def of(cls, report: Mapping[str, Any]) -> Self:
@@ -161,7 +161,7 @@ class SwitchoverEvidence:
     """All that a switchover drill has recorded."""
 
     error: str = ""
-    """Of the step that failed after production began to move; empty: none did."""
+    """The error of the step that failed after production began to move, if any."""
     next_command: str = ""
     """The command that continues from there."""
     there: PlannedMove | None = None
@@ -176,7 +176,7 @@ class SwitchoverEvidence:
     """At the end, as ``drkit status`` names it."""
     pair_reason: str = "it was not read"
     protected_after_seconds: float | None = None
-    """From the end of the first failover until the pair was first seen PROTECTED again; None: it was not."""
+    """From the end of the first failover until the pair is seen PROTECTED again, or None if it is not."""
 
     @property
     def moves(self) -> tuple[PlannedMove, ...]:
@@ -190,7 +190,7 @@ class SwitchoverEvidence:
 
     @property
     def loss(self) -> MeasuredLoss | None:
-        """No loss, if both failovers say so; None: unknown, or records are lost."""
+        """A loss of 0 if both failovers report it, or None if it is unknown or records are lost."""
         is_none = self.moves and all(move.lost_records == 0 for move in self.moves)
         return MeasuredLoss(0, 0.0) if is_none else None
 

@@ -109,7 +109,7 @@ class DrillTopic:
 
         The transactional id fences another machine that begins one at the same time.
 
-        :raises Refused: another drill is under way, or its due time has an entry
+        :raises Refused: another drill is under way, or the scheduled time has an entry
         :raises DrkitError: the topic cannot be read or written
         """
         self._ensure()
@@ -179,9 +179,9 @@ class DrillHistory:
     # -- read ---------------------------------------------------------------------------------------
 
     def entries(self, name: str | None = None) -> list[DrillEntry]:
-        """Return the drills and the due times without one, the oldest first.
+        """Return the drills and the due times without a drill, the oldest first.
 
-        :param name: of the only drill to return; None: all
+        :param name: of the only drill to return, or None for all
         """
         entries = self._local()
         self.unread.clear()
@@ -194,14 +194,14 @@ class DrillHistory:
         return sorted(found, key=lambda entry: (entry.began_ms, entry.key))
 
     def owing(self, flow: str) -> list[DrillEntry]:
-        """Return the drills of a flow that owe their cleanup. Raises Failed if its topic cannot be read."""
+        """Return the drills of a flow with a pending cleanup. Raises Failed if its topic cannot be read."""
         entries = self.entries()
         if flow in self.unread:
             raise Failed("drills_unknown", where=flow, evidence=self.unread[flow])
         return [entry for entry in entries if entry.cleanup_owed and entry.flow == flow]
 
     def last_due(self, name: str, now: datetime) -> datetime | None:
-        """Return the latest due time of a drill that has an entry, None without one.
+        """Return the latest due time of a drill that has an entry, or None if no due time has one.
 
         A later one than now was written by a clock that was wrong.
         """
@@ -214,7 +214,7 @@ class DrillHistory:
         return next((entry.hash for entry in reversed(self.entries(name)) if entry.hash), "")
 
     def last_pass(self, name: str) -> DrillReport | None:
-        """Return the report of the last drill of a name that passed; None: this machine has none."""
+        """Return the report of the last drill of a name that passed, or None if this machine has none."""
         for entry in reversed(self.entries(name)):
             if entry.verdict == PASS and entry.id:
                 try:
@@ -230,7 +230,7 @@ class DrillHistory:
     def entry(self, drill_id: str, entries: Iterable[DrillEntry] | None = None) -> DrillEntry:
         """Return the entry of a drill that was run.
 
-        :param entries: those of the history; None: they are read
+        :param entries: those of the history, or None to read them
         :raises Usage: no drill has this id
         """
         found = {entry.id: entry for entry in (self.entries() if entries is None else entries) if entry.id}
@@ -304,7 +304,7 @@ class DrillHistory:
             replace_file(folder / f"{entry.key}.json", entry.model_dump_json().encode())
 
     def end(self, report: DrillReport, seconds: float) -> None:
-        """Write the report of a drill, then the end of its entry; of one that passed nothing else is kept."""
+        """Write the report of a drill, then the end of its entry; keep nothing else of one that passed."""
         entry = newest_entries(self._local())[report.id]
         with _on_disk(entry):
             replace_file(self.report_path(report.id), report.to_json().encode())
@@ -319,7 +319,7 @@ class DrillHistory:
     ) -> DrillEntry:
         """Write the entry of due times at which a drill was not run, and return it.
 
-        :param due: the first and the last of them
+        :param due: the first and the last due time
         """
         first, last = (round(time.timestamp() * 1000) for time in due)
         entry = DrillEntry(

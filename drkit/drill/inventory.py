@@ -128,7 +128,7 @@ def compare_inventories(
 
 
 def _changes(before: ClusterInventory, after: ClusterInventory) -> Iterator[tuple[InventoryItem, Any, Any]]:
-    """Yield each item that differs, with its facts before and after; None: it is not there."""
+    """Yield each item that differs, with its facts before and after, each None if it is not there."""
     for part in (p for p in InventoryPart if p in before.items and p in after.items):
         old, new = before.items[part], after.items[part]
         for name in sorted(old.keys() | new.keys()):

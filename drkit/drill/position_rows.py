@@ -204,18 +204,18 @@ class PackedPositions:
 
     windows: tuple[RecordWindow, ...]
     rows: tuple[tuple[PositionEvidence, int | None, int | None], ...]
-    """Each without its windows, and the places of those of the source and of the target."""
+    """Each position without its windows, and the indices of its source and target windows."""
 
 
 def pack(positions: Sequence[PositionEvidence]) -> PackedPositions:
-    """Return the positions with places instead of windows."""
-    places: dict[RecordWindow, int] = {}
+    """Return the positions with indices instead of windows."""
+    indices: dict[RecordWindow, int] = {}
 
-    def place_of(window: RecordWindow | None) -> int | None:
-        return None if window is None else places.setdefault(window, len(places))
+    def index_of(window: RecordWindow | None) -> int | None:
+        return None if window is None else indices.setdefault(window, len(indices))
 
-    rows = [(PositionEvidence(*r[:-2]), place_of(r.source), place_of(r.target)) for r in positions]
-    return PackedPositions(tuple(places), tuple(rows))
+    rows = [(PositionEvidence(*r[:-2]), index_of(r.source), index_of(r.target)) for r in positions]
+    return PackedPositions(tuple(indices), tuple(rows))
 
 
 def unpack(packed: PackedPositions) -> tuple[PositionEvidence, ...]:

@@ -63,7 +63,7 @@ class PositionLookup(NamedTuple):
     def evidence(self, known: PositionAnswer | None = None, reason: str = "") -> PositionEvidence:
         """Return evidence without records.
 
-        :param known: the answer; None: the one of the question
+        :param known: the answer, or None for that of the question
         """
         offsets = (self.upstream, self.downstream, self.committed)
         known, reason = known or self.known, reason or self.reason

@@ -325,7 +325,7 @@ def outage_rows(report: DrillReport) -> list[OutageRow]:
 
 
 def check_report(report: DrillReport, previous: DrillReport | None = None) -> list[str]:
-    """Return what is wrong with a report; empty: its hash and its conclusions hold.
+    """Return what is wrong with a report: nothing if its hash and its conclusions are right.
 
     :param previous: the report before it
     """

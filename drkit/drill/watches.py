@@ -25,7 +25,7 @@ _JOURNAL_SECONDS, _LOSS_SECONDS, _COMMIT_SECONDS = 1.0, 2.0, 0.5
 """How often each watch looks."""
 _SILENT_SECONDS: Final = 10.0
 _BEHIND_LOOKS: Final = 3
-"""One look falls into the middle of a turn of the copy."""
+"""A single look may see a round of the copy half done."""
 _Offsets = dict[tuple[str, TopicPartition], Committed]
 
 
@@ -90,8 +90,8 @@ class ProductionWatch(WatchThreads):
     def refresh(self) -> None:
         """Return when the journal was read again, from after this call, or does not answer."""
         with self._looked:
-            wanted = self._looks + 2  # the next one may have begun before
-            while self._looks < wanted and not self._is_over:
+            enough = self._looks + 2  # the next one may have begun before
+            while self._looks < enough and not self._is_over:
                 self._wake.set()
                 if not self._looked.wait(_SILENT_SECONDS):
                     return
@@ -147,7 +147,7 @@ class ProductionLossSampler(WatchThreads):
     """Samples what production would lose now, and ends the drill when its copies fall behind.
 
     :param settings: of production, as is `flow`
-    :param limit: records by which the loss may grow
+    :param limit: the most records that the loss may grow
     :param abort: called with the reason when the drill must end
     """
 
@@ -161,7 +161,7 @@ class ProductionLossSampler(WatchThreads):
         self._unknown = 0
 
     def found(self) -> ProductionLoss | None:
-        """Return the samples in short; None: there is none."""
+        """Return the summary of the samples, or None without a sample."""
         if not self._records:
             return None
         oldest, middle = (round(f(self._seconds), 3) if self._seconds else None for f in (max, median))

@@ -30,15 +30,15 @@ class Printed:
 
     @property
     def name(self) -> str:
-        """See :class:`Adapter`."""
+        """The name of the adapter."""
         return "print"
 
     def current(self) -> Endpoint | None:
-        """See :class:`Adapter`: the endpoint that this process has printed."""
+        """Return the endpoint that this process has printed."""
         return self._current
 
     def tell(self, endpoint: Endpoint) -> RepointEffect:
-        """See :class:`Adapter`."""
+        """Print a newer endpoint."""
         effect = judge(self._current, endpoint, self.name)
         if effect is RepointEffect.CHANGED:
             self._say(f"Send the clients to {endpoint.cluster} now (term {endpoint.term}):")

@@ -96,7 +96,7 @@ def executors(context: SparkContext) -> list[str]:
 
 
 def _failed_on(context: SparkContext) -> str:
-    """Host and executor of a failed task of the first job; empty where Spark does not say it."""
+    """Return host and executor of a failed task of the first job, or "" if Spark has none."""
     tasks = context._jsc.sc().statusStore().taskList(0, 0, _MOST_TASKS)  # noqa: SLF001  no public way
     found = [tasks.apply(number) for number in range(tasks.size())]
     failed = [task for task in found if task.status() == "FAILED"]

@@ -135,7 +135,7 @@ def fence(
 
 
 def closed(listeners: Iterable[ClusterSettings], servers: Iterable[str], seconds: float) -> FencingResult:
-    """Whether every address refuses connections.
+    """Return whether every address refuses connections.
 
     A silent broker proves nothing: a frozen one accepts all queued writes when it wakes. Nor does an
     unreachable one: others may reach it.

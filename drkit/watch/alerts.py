@@ -153,7 +153,7 @@ class Announcer:
         self._announced_at = 0.0
 
     def due(self, verdict: Verdict, now: float) -> bool:
-        """Whether to announce this verdict now; if so, it counts as announced."""
+        """Return whether to announce this verdict now; if so, it counts as announced."""
         key = (verdict.kind, verdict.reason, verdict.obstacles)
         if key != self._newest:
             self._newest, self._since = key, now

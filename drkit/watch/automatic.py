@@ -83,7 +83,7 @@ def claim(target: ClusterSettings, flow: FlowSettings, mine: Automatic, window_s
 
 
 def against_claim(notes: Notes, mine: Automatic, window_seconds: float) -> str:
-    """Why the notes prevent an automatic failover now; empty: they do not. Pure."""
+    """Return why the notes prevent an automatic failover now, or "" if they do not. Pure."""
     if why := notes.damaged(Automatic):
         return f"the note of the last automatic failover cannot be read ({why}): drkit watch acknowledge"
     last = notes.automatic
@@ -218,7 +218,7 @@ class AutoFailover:
 def pause(
     settings: Settings, flow: FlowSettings, by: str, why: str, wall: Millis = wall_ms
 ) -> dict[str, Any]:
-    """Pause failovers: none is started or proposed until :func:`resume`; the watch continues.
+    """Pause failovers: the watch continues, and neither starts nor proposes one until :func:`resume`.
 
     :raises DrkitError: the target does not accept the record
     """

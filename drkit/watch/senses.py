@@ -105,9 +105,9 @@ class HeartbeatListener:
 
 
 def last_seen_ms(seen: SourceView, wall_ms: int, now: float) -> int | None:
-    """When this observer last got an answer from the source; None: it answers, or it never did.
+    """Return when the source last answered this observer, or None if it answers now or never did.
 
-    All addresses fail since the begin of a watch that never saw the source alive: that says nothing.
+    If the watch never saw the source alive, failing addresses prove nothing.
 
     :param now: the current time of the clock of `seen`
     """
@@ -120,7 +120,7 @@ class LossKnown(NamedTuple):
     """For a silent source, the parts of the bound; else the bound itself."""
 
     counted: Risk | None
-    """The source answers; None: it is silent."""
+    """The loss if the source answers, or None if it is silent."""
     sighting: Sighting
     records: int | None = None
     held: HeldBack = NOTHING_HELD
@@ -128,7 +128,7 @@ class LossKnown(NamedTuple):
     def risk(self, dead_for: float | None) -> Risk:
         """The loss of a failover now.
 
-        :param dead_for: seconds for which the primary provably takes no record; None: not proven
+        :param dead_for: seconds for which the primary provably takes no record, or None if that is not proven
         """
         if self.counted is not None:
             return self.counted
@@ -138,9 +138,9 @@ class LossKnown(NamedTuple):
 
 
 def loss_known(status: FlowStatus | None, sighting: Sighting, *, silent: bool) -> LossKnown:
-    """What is known about the loss.
+    """Return what is known about the loss.
 
-    :param status: the newest look at the flow; None: no look yet
+    :param status: the newest look at the flow, or None before the first
     :param sighting: without the replicator's note, which is in the status
     :param silent: our probes do not reach the source
     """

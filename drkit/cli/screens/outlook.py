@@ -36,12 +36,12 @@ def under_way(run: RunLog) -> dict[str, Any]:
 
 
 def is_held(run: RunLog) -> bool:
-    """Whether a person has to continue it: its newest entry says so."""
+    """Return whether a person has to continue the run, by its newest entry."""
     return run.entries[-1].kind is EntryKind.HELD
 
 
 def lines_of(run: RunLog) -> Iterator[str]:
-    """What a person reads of it, before the commands."""
+    """Yield the lines about a run that precede its commands."""
     told = under_way(run)
     at = f"the return {told['run']} is under way, {told['state']} at {told['step'] or 'its beginning'}"
     evidence = f" ({told['evidence']})" if told["evidence"] else ""

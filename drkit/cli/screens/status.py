@@ -112,7 +112,7 @@ _SHOWN_OPEN: Final = 20
 
 
 class Shown(NamedTuple):
-    """Which parts of the status to show."""
+    """The parts of the status to show."""
 
     partitions: bool = False
     """Each partition, not only sums by topic."""

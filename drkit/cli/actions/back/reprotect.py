@@ -76,8 +76,8 @@ def _lines(topics: Sequence[OverTopic], flow: FlowSettings, *, done: bool) -> It
         f"the promotion of {number} is forgotten" if done else f"the promotion of {number} would be forgotten"
     )
     for each in topics:
-        anew = f"; {back} copies it as a new topic" if each.fate is CopyFate.RECREATED else ""
-        yield f"  {each.in_words}{anew}"
+        suffix = f"; {back} copies it as a new topic" if each.fate is CopyFate.RECREATED else ""
+        yield f"  {each.in_words}{suffix}"
 
 
 _HOLD: Final = f"{RETURN.command} --hold"
@@ -116,7 +116,7 @@ def end_hold(settings: Settings, service: FailoverService) -> None:
 
 
 def held_still(settings: Settings, flow: FlowSettings) -> str:
-    """What is held, and the command that ends it; empty: nothing is.
+    """Return what is held and the command that ends it, or "" if nothing is held.
 
     :raises DrkitError: the new primary does not answer
     """
@@ -137,9 +137,9 @@ def with_hold(settings: Settings, flow: FlowSettings, report: dict[str, Any]) ->
 
 
 def show_third(settings: Settings, name: str | None, to: str) -> None:
-    """Check a flow to a third cluster, and say what it does and what to type.
+    """Check a flow to a third cluster, and print what it does and what to type.
 
-    :param name: the flow that was failed over; None: the only one that was
+    :param name: the flow that was failed over, or None for the only one
     :raises NoFlow: there is no such flow; the table for the configuration was printed
     :raises DrkitError: it is refused, or a cluster does not answer
     """
@@ -163,7 +163,7 @@ def show_third(settings: Settings, name: str | None, to: str) -> None:
 
 
 def shown(found: ThirdCluster, active: str, to: str) -> dict[str, str]:
-    """What a person reads of it."""
+    """Return the flow to a third cluster as rows for a person."""
     begin = "copying continues where it stopped" if found.continues else "copied from the start of each log"
     groups = f"positions follow to {to}, exactly" if found.moves_groups else "do not move"
     runs = f"copied by {found.copied_by}" if found.copied_by else "not copied yet: no replicator runs"
@@ -177,7 +177,7 @@ def shown(found: ThirdCluster, active: str, to: str) -> dict[str, str]:
 
 
 def next_of(found: ThirdCluster, there: str) -> list[str]:
-    """What to type."""
+    """Return the commands to type next."""
     start = [] if found.copied_by else [typed("drkit", "replicate", "--flow", found.flow)]
     later = typed("drkit", "failover", "--flow", found.flow, "--all")
     home = typed("drkit", "reprotect", "--flow", there, "--plan")
@@ -331,7 +331,7 @@ def decided_with(
 
 
 def _check(given: _Given) -> None:
-    """Refuse options that contradict each other. Raises Usage if some do."""
+    """Check the options. Raises Usage if some contradict each other."""
     again = [f"--{name}" for name in ("resume", "abort") if given[name]]
     if wrong := _contradiction(given, again) or _not_with(given, again):
         raise Usage("options_conflict", where=_PLACE, conflict=wrong, place=_PLACE)
@@ -404,7 +404,7 @@ def _is_open(settings: Settings, there: FlowSettings, _back: FlowSettings) -> bo
 
 
 def _refuse_failover(service: FailoverService) -> None:
-    """Refuse to continue a failover under the name of a return. Raises Usage if a failover is under way."""
+    """Raise Usage if a failover is under way: it is not continued under the name of a return."""
     run = service.under_way
     if run is not None and run.table is not RETURN:
         raise Usage(
