@@ -129,8 +129,8 @@ def translations(facts: ScenarioHistory, group: str, tp: TopicPartition) -> Iter
     for f in facts.failovers:
         is_left = f is facts.failovers[-1] and f.returned is None
         # A standby's positions follow the active side: then only the report has those that were left.
-        left = facts.positions.get((f.source, group, tp)) if is_left else None
-        committed = left.offset if left is not None else f.stated_position(group, tp)
+        source_position = facts.positions.get((f.source, group, tp)) if is_left else None
+        committed = source_position.offset if source_position is not None else f.stated_position(group, tp)
         log = facts.log_ends.get((f.source, tp))
         is_emptied = not is_left and (log is None or log.start >= max(committed or 0, 1))
         is_emptied = is_emptied or f is not facts.failovers[-1]
@@ -187,9 +187,9 @@ def _repeated(facts: ScenarioHistory) -> Iterator[str]:
             unconfirmed[e.group, e.cluster, e.tp].append((i, e))
             # A second time is in order once: then the first commit is void.
             n, first = confirmed.pop((e.group, record), (-1, e))
-            left = (f for f in facts.failovers if f.source == first.cluster and f.opened < i and n < f.until)
+            exits = (f for f in facts.failovers if f.source == first.cluster and f.opened < i and n < f.until)
             is_named = n < 0 or record in facts.replayed
-            is_named = is_named or any(_is_named(facts, f, first, first.offset) for f in left)
+            is_named = is_named or any(_is_named(facts, f, first, first.offset) for f in exits)
             yield "" if is_named else f"group {e.group} is given {e.value} again, {place_of(e)}"
 
 

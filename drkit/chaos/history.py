@@ -416,22 +416,22 @@ class ScenarioHistory:
     @cached_property
     def failovers(self) -> list[Failover]:
         """Failovers that are done, in their order."""
-        begun: dict[str, int] = {}
+        first_entries: dict[str, int] = {}
         opened: dict[str, int] = {}
         for i, e in self.at(JournalEntered):
-            begun.setdefault(e.run, i)
+            first_entries.setdefault(e.run, i)
             if (e.step, e.kind, e.effect) == (StepName.OPEN, "result", ""):
                 opened.setdefault(e.run, i)
         done = {e.run: e for e in self.of(RunReported) if e.state == RunState.DONE}
         never, failovers = len(self.events), list[Failover]()
-        for run in sorted(done.values(), key=lambda e: begun.get(e.run, never)):
+        for run in sorted(done.values(), key=lambda e: first_entries.get(e.run, never)):
             if run.table == RETURN.name and failovers:
                 failovers[-1] = failovers[-1]._replace(returned=run.report)
             elif run.table == FAILOVER.name:
                 failovers.append(_failover(run, opened.get(run.run, never), never))
         for i, f in enumerate(failovers):
-            again = (later.opened for later in failovers[i + 1 :] if later.target == f.source)
-            failovers[i] = f._replace(until=next(again, never))
+            returns = (later.opened for later in failovers[i + 1 :] if later.target == f.source)
+            failovers[i] = f._replace(until=next(returns, never))
         return failovers
 
     @cached_property

@@ -176,11 +176,11 @@ class ProcessParent:
         self._module = module
 
     def __enter__(self) -> Self:
-        self._control, theirs = socket.socketpair()
-        with theirs:
+        self._control, child_socket = socket.socketpair()
+        with child_socket:
             # In a group of its own: a Ctrl-C of the terminal is for the scenario's process alone.
             self._parent = subprocess.Popen(  # noqa: S603  our own program
-                [sys.executable, "-m", self._module], stdin=theirs.fileno(), process_group=0
+                [sys.executable, "-m", self._module], stdin=child_socket.fileno(), process_group=0
             )
         return self
 
@@ -234,12 +234,12 @@ class ProcessParent:
         return self._fork((str(client["kind"]),), "client", client=client, log=log)
 
     def _fork(self, words: tuple[str, ...], work: str, **command: Any) -> Child:
-        ours, theirs = socket.socketpair()
-        with ours:
+        connection, child_socket = socket.socketpair()
+        with connection:
             try:
-                with theirs:
-                    socket.send_fds(self._control, [b"."], [theirs.fileno()])
-                return Child(words, ours, {"work": work, **command})
+                with child_socket:
+                    socket.send_fds(self._control, [b"."], [child_socket.fileno()])
+                return Child(words, connection, {"work": work, **command})
             except OSError as error:
                 raise Failed("child_not_started", evidence=repr(error)) from error
 

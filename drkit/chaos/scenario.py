@@ -91,8 +91,8 @@ def _wrong(path: Path, code: str, evidence: str) -> ConfigError:
 
 
 def _scenario(path: Path, data: Mapping[str, Any]) -> Scenario:
-    ours = (e for e in data.get("extensions", ()) if e.get("name") == _EXTENSION)
-    extension: Mapping[str, Any] = next(ours, {})
+    own_extensions = (e for e in data.get("extensions", ()) if e.get("name") == _EXTENSION)
+    extension: Mapping[str, Any] = next(own_extensions, {})
     probes = data.get("steady-state-hypothesis", {}).get("probes", [])
     arguments = [probe["provider"].get("arguments", {}) for probe in probes]
     return Scenario(

@@ -177,12 +177,12 @@ class Selection:
 
     def remove(self, partitions: Sequence[TopicPartition], here: Endpoint) -> None:
         """Remove these partitions, given by their names on this cluster or before the switch."""
-        gone = {(at.topic, at.partition) for at in partitions}
-        kept = [
-            at for at in self.partitions or []
-            if not {(at.topic, at.partition), (here.topic(at.topic), at.partition)} & gone
+        gone = {(tp.topic, tp.partition) for tp in partitions}
+        remaining = [
+            tp for tp in self.partitions or []
+            if not {(tp.topic, tp.partition), (here.topic(tp.topic), tp.partition)} & gone
         ]  # fmt: skip
-        self.assign(kept)
+        self.assign(remaining)
 
     def topics_on(self, here: Endpoint) -> list[str] | None:
         """The topics' names on this cluster."""
@@ -192,7 +192,7 @@ class Selection:
         """The partitions on this cluster, at the group's committed offset."""
         if self.partitions is None:
             return None
-        return [TopicPartition(here.topic(at.topic), at.partition, OFFSET_STORED) for at in self.partitions]
+        return [TopicPartition(here.topic(tp.topic), tp.partition, OFFSET_STORED) for tp in self.partitions]
 
 
 class ConsumerSelection(ABC):

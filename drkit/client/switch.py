@@ -26,10 +26,10 @@ Stamp = tuple[int, int, int, int, int]
 def stamp_of(path: Path) -> Stamp | None:
     """A value that changes with the file; None if no file is visible."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size
 
 
 def read_text(path: Path) -> str:
@@ -126,19 +126,19 @@ def _misnamed(endpoint: Endpoint) -> str:
 
 def _forbidden(endpoint: Endpoint) -> str:
     """Return which property only an application may set, or "" if the endpoint sets no such property."""
-    said = endpoint.client
-    foreign = sorted(said.keys() - CONNECTION)
+    properties = endpoint.client
+    foreign = sorted(properties.keys() - CONNECTION)
     if foreign:
         return f"an endpoint may not set {', '.join(foreign)}: an application sets it by itself"
     for name, allowed in _ONLY.items():
-        if said.get(name, allowed).lower() != allowed:
-            return f"it sets {name} = {said[name]}: an endpoint may not switch that check off"
+        if properties.get(name, allowed).lower() != allowed:
+            return f"it sets {name} = {properties[name]}: an endpoint may not switch that check off"
     for name in (_CIPHERS, _SIGNATURES):
-        if "SECLEVEL" in said.get(name, "").upper():
-            return f"it sets {name} = {said[name]}: an endpoint may not lower the level of security"
-    if len({said[name] for name in _MECHANISM & said.keys()}) > 1:
+        if "SECLEVEL" in properties.get(name, "").upper():
+            return f"it sets {name} = {properties[name]}: an endpoint may not lower the level of security"
+    if len({properties[name] for name in _MECHANISM & properties.keys()}) > 1:
         return "it sets sasl.mechanism and sasl.mechanisms, which are one, to different values"
-    service = said.get("sasl.kerberos.service.name", "kafka")
+    service = properties.get("sasl.kerberos.service.name", "kafka")
     if not _SERVICE.fullmatch(service):
         return f"it sets sasl.kerberos.service.name = {service}, which no service is called"
     return ""

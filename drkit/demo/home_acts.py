@@ -83,14 +83,14 @@ class ComeHome:
 def switched(stage: Stage, flow: str) -> None:
     """Run the command, and show its steps."""
     stage.screen.command(f"drkit failover --flow '{flow}' --all --planned --clients-cut '{CUT}'")
-    begun = time.monotonic()
+    began = time.monotonic()
     options = ("--flow", flow, "--all", "--planned", "--yes", "--clients-cut", CUT)
     report: dict[str, Any] = stage.ask("failover", *options)
     if report.get("state") != "done":
         raise Failed("demo_switchover_failed", where=flow, evidence=str(report)[:1500])
     seconds = report["seconds"]["until_verified"]
     key = "switchover_seconds" if flow == _FORTH else "switchback_seconds"
-    stage.measured |= {key: round(seconds, 1), f"{key}_with_start": round(time.monotonic() - begun, 1)}
+    stage.measured |= {key: round(seconds, 1), f"{key}_with_start": round(time.monotonic() - began, 1)}
     stage.screen.fact(f"{report['loss']['statement']}, in {seconds:.1f} s")
 
 

@@ -144,11 +144,11 @@ class StandbyObserver:
         pace = [p for p in self._pace if p[0] >= since]
         best = 0.0
         start = 0
-        for at, records in pace:
-            while at - pace[start][0] > _RATE_SECONDS:
+        for moment, records in pace:
+            while moment - pace[start][0] > _RATE_SECONDS:
                 start += 1
-            if at - pace[start][0] > _RATE_SECONDS / 2:
-                best = max(best, (records - pace[start][1]) / (at - pace[start][0]))
+            if moment - pace[start][0] > _RATE_SECONDS / 2:
+                best = max(best, (records - pace[start][1]) / (moment - pace[start][0]))
         return best
 
     def latency(self, since: float, until: float) -> Latency | None:

@@ -85,21 +85,18 @@ def measure_outages(history: ScenarioHistory) -> tuple[ClientOutage, ...]:
             sides = good.setdefault((client, operation), {PRIMARY: [], STANDBY: []})
             sides[e.cluster].append(e.seconds)
     first = min((min(sides[PRIMARY]) for sides in good.values() if sides[PRIMARY]), default=0.0)
-    spans = (
-        (who, max(at[PRIMARY]), min(at[STANDBY])) for who, at in sorted(good.items()) if all(at.values())
-    )
+    spans = ((who, max(s[PRIMARY]), min(s[STANDBY])) for who, s in sorted(good.items()) if all(s.values()))
     return tuple(
         ClientOutage(*who, round(last - first, 3), round(back - last, 3)) for who, last, back in spans
     )
 
 
 def measure_loss(history: ScenarioHistory) -> MeasuredLoss | None:
-    """Return the source's acknowledged records that the target lacks, or None if its logs were not read."""
-    facts = history
-    of_source = [(record, e) for record, (_, e) in facts.acked.items() if e.cluster == PRIMARY]
-    if any((STANDBY, e.tp) not in facts.log_ends for _, e in of_source):
+    """Return the loss of the source's acknowledged records on the target, or None if a log was not read."""
+    of_source = [(record, e) for record, (_, e) in history.acked.items() if e.cluster == PRIMARY]
+    if any((STANDBY, e.tp) not in history.log_ends for _, e in of_source):
         return None
-    lost = [e.seconds for record, e in of_source if record not in facts.offsets[STANDBY]]
+    lost = [e.seconds for record, e in of_source if record not in history.offsets[STANDBY]]
     last = max((e.seconds for _, e in of_source), default=0.0)
     return MeasuredLoss(len(lost), round(last - min(lost), 3) if lost else 0.0)
 
@@ -144,7 +141,7 @@ class PlannedMove(NamedTuple):
     def of(cls, report: Mapping[str, Any]) -> Self:
         """Return the evidence in the report of a run."""
         groups, loss = report["groups"], report["loss"] or {}
-        unavailable = {group: min(at.values()) for group, at in groups["unavailable"].items()}
+        unavailable = {group: min(reasons.values()) for group, reasons in groups["unavailable"].items()}
         return cls(
             flow=report["flow"],
             seconds=report["seconds"].get("until_repointed", 0.0),
@@ -197,12 +194,12 @@ class SwitchoverEvidence:
     @property
     def checks(self) -> tuple[CheckResult, ...]:
         """The positions of groups, by failover, and whether groups at work followed."""
-        found = []
+        checks = []
         for move in self.moves:
             offences = [f"{group}: {reason}" for group, reason in sorted(move.not_moved.items())]
-            found.append(CheckResult(f"positions of groups, {move.flow}", move.groups, offences))
+            checks.append(CheckResult(f"positions of groups, {move.flow}", move.groups, offences))
         silent = [f"{group} did not commit on {cluster}" for group, cluster in self.silent]
-        return *found, CheckResult("groups at work followed", len(self.outages) + len(silent), silent)
+        return *checks, CheckResult("groups at work followed", len(self.outages) + len(silent), silent)
 
 
 def measure_group_outages(
@@ -220,14 +217,14 @@ def measure_group_outages(
     outages: list[ClientOutage] = []
     silent: list[tuple[str, str]] = []
     for source, target, began in moves:
-        for group in sorted(g for (g, cluster), at in times.items() if cluster == source and min(at) < began):
+        for group in sorted(g for (g, cluster), s in times.items() if cluster == source and min(s) < began):
             resumed = min((s for s in times.get((group, target), ()) if s > began), default=None)
             if resumed is None:
                 silent.append((group, target))
                 continue
             last = max(s for s in times[group, source] if s < resumed)
-            what = f"commit on {target}"
-            outages.append(ClientOutage(group, what, round(last - first, 3), round(resumed - last, 3)))
+            operation = f"commit on {target}"
+            outages.append(ClientOutage(group, operation, round(last - first, 3), round(resumed - last, 3)))
     return tuple(outages), tuple(silent)
 
 

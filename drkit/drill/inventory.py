@@ -112,7 +112,7 @@ def compare_inventories(
     :param is_residue: for items that a drill leaves by design
     :param reserved: parts of names that only this drill uses; a new item with one is ours, recorded or not
     """
-    found: dict[str, list[str]] = {"ours_left": [], "residue": [], "changed_by_others": []}
+    items_by_owner: dict[str, list[str]] = {"ours_left": [], "residue": [], "changed_by_others": []}
     for item, old, new in _changes(before, after):
         if new is not None and any(_is_of(item, new, each) for each in made):
             owner = "ours_left"
@@ -122,9 +122,9 @@ def compare_inventories(
             owner = "ours_left"
         else:
             owner = "changed_by_others"
-        found[owner].append(str(item))
+        items_by_owner[owner].append(str(item))
     unknown = (f"{part}: {reason}" for part, reason in {**before.unknown, **after.unknown}.items())
-    return InventoryComparison(**{k: tuple(v) for k, v in found.items()}, unknown=tuple(unknown))
+    return InventoryComparison(**{k: tuple(v) for k, v in items_by_owner.items()}, unknown=tuple(unknown))
 
 
 def _changes(before: ClusterInventory, after: ClusterInventory) -> Iterator[tuple[InventoryItem, Any, Any]]:
@@ -218,14 +218,14 @@ def scope_of(inventories: Mapping[str, ClusterInventory], settings: Settings) ->
     :param inventories: by the side of the drill
     """
     configuration = settings.model_dump(mode="json", exclude={"drills"})
-    found = {"drkit version": _short(__version__), "drkit configuration": _short(configuration)}
+    scope = {"drkit version": _short(__version__), "drkit configuration": _short(configuration)}
     for side, inventory in inventories.items():
         for part, items in inventory.items.items():
             for name, facts in items.items():
                 if part is not InventoryPart.TRANSACTIONAL_ID and not name.startswith(_OWN):
                     # The state and the offsets of a group change all the time.
-                    found[f"{side} {part} {name}"] = _short("" if part is InventoryPart.GROUP else facts)
-    return found
+                    scope[f"{side} {part} {name}"] = _short("" if part is InventoryPart.GROUP else facts)
+    return scope
 
 
 def drift(before: Scope, now: Scope) -> Iterator[str]:
@@ -234,12 +234,12 @@ def drift(before: Scope, now: Scope) -> Iterator[str]:
     for key in sorted(before.keys() | now.keys()):
         if before.get(key) != now.get(key):
             *where, name = key.split(" ", 2)  # names may have spaces
-            what = f"{where[1]} on the {where[0]}" if where[1:] else where[0]
+            part = f"{where[1]} on the {where[0]}" if where[1:] else where[0]
             how = "new" if key not in before else "gone" if key not in now else "changed"
-            changes[what][how].append(name)
-    for what, by_kind in changes.items():
+            changes[part][how].append(name)
+    for part, by_kind in changes.items():
         parts = (f"{len(n)} {how} ({first_of(n, _SHOWN)})" for how, n in by_kind.items())
-        yield f"{what}: {', '.join(parts)}"
+        yield f"{part}: {', '.join(parts)}"
 
 
 def _short(facts: Any) -> str:

@@ -63,11 +63,11 @@ def plan_drill(settings: Settings, drill: DrillSettings, drill_id: str) -> Drill
     :raises ConfigError: its flow is not in the file, or not named where there are several
     """
     names = [each.name for each in fields(DrillPlan) if each.name in DrillSettings.model_fields]
-    taken = {name: getattr(drill, name) for name in names}
+    values = {name: getattr(drill, name) for name in names}
     if drill.kind != "translation" and drill.objectives.rpo_seconds is None:
         rpo_seconds = settings.failover.rpo_seconds
-        taken["objectives"] = drill.objectives.model_copy(update={"rpo_seconds": rpo_seconds})
-    return DrillPlan(**(taken | {"id": drill_id, "flow": settings.one_flow(drill.flow).name}))
+        values["objectives"] = drill.objectives.model_copy(update={"rpo_seconds": rpo_seconds})
+    return DrillPlan(**(values | {"id": drill_id, "flow": settings.one_flow(drill.flow).name}))
 
 
 def plan_kind(settings: Settings, kind: DrillKind, flow: FlowSettings, drill_id: str) -> DrillPlan:

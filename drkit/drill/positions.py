@@ -108,24 +108,24 @@ def compare_from(question: PositionLookup, place: PartitionPosition) -> CompareF
     Where retention has removed the next records of a side, both sides are compared from the first record that
     both still have, and the position must be the exact translation.
     """
-    found = place.forward(question.upstream)
-    if isinstance(found, Unavailable):
-        return found
-    downstream = question.downstream if question.downstream is not None else found.offset
+    forward = place.forward(question.upstream)
+    if isinstance(forward, Unavailable):
+        return forward
+    downstream = question.downstream if question.downstream is not None else forward.offset
     begin = max(question.upstream, place.source_start or 0)
-    first = found if begin == question.upstream else place.forward(begin)
+    first = forward if begin == question.upstream else place.forward(begin)
     if isinstance(first, Exact) and first.skipped:
-        back = place.backward(place.start)
-        if isinstance(back, Unavailable):
-            return back
-        begin = back.offset
+        backward = place.backward(place.start)
+        if isinstance(backward, Unavailable):
+            return backward
+        begin = backward.offset
     if begin == question.upstream:
         return CompareFrom(begin, downstream, downstream)
-    is_exact = place.backward(downstream) == place.backward(found.offset)
+    is_exact = place.backward(downstream) == place.backward(forward.offset)
     first = place.forward(begin)
     if isinstance(first, Unavailable):
         return first
-    return CompareFrom(begin, first.offset, downstream, downstream if is_exact else found.offset)
+    return CompareFrom(begin, first.offset, downstream, downstream if is_exact else forward.offset)
 
 
 def is_pending(row: PositionEvidence, behind_seconds: float) -> bool:
@@ -181,8 +181,8 @@ def collect_positions(
         try:
             rows: _Rows = clusters[0].loop.run(survey.run, groups, monotonic() + wait_seconds)
         except RawError as error:
-            code, seen = "cluster_stopped_answering_drill", repr(error)
-            raise ClusterUnreachable(code, where=flow.name, evidence=seen) from error
+            code, reason = "cluster_stopped_answering_drill", repr(error)
+            raise ClusterUnreachable(code, where=flow.name, evidence=reason) from error
     evidence = tuple(row for _, row in sorted(rows.items(), key=lambda item: item[0]))
     return PositionsCollected(evidence, survey.groups, survey.requests, limit.bytes, monotonic() - began)
 

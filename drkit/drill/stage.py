@@ -357,8 +357,8 @@ def are_older_epochs_refused(stage: ClientStage) -> bool:
 
     async def ask(raw: RawCluster) -> bool:
         leaders: dict[int, list[TopicPartition]] = {}
-        for topic, found in (await metadata(raw, stage.topics)).items():
-            for number, leader in found.leaders.items():
+        for topic, described in (await metadata(raw, stage.topics)).items():
+            for number, leader in described.leaders.items():
                 leaders.setdefault(leader.node, []).append(TopicPartition(topic, number))
         writers: dict[TopicPartition, tuple[Writer, ...]] = {}
         for node, partitions in leaders.items():

@@ -57,8 +57,8 @@ def rehearse_switchover(settings: Settings, plan: DrillPlan) -> Rehearsal:
     there = settings.one_flow(plan.flow)
     ways = ways_of(settings, there)
     if (now := situation(settings, ways)) is not None:
-        seen = f"clients were moved to {there.target}; the next stage of the failback is {now.stage}"
-        raise Refused("production_not_at_home", where=there.name, evidence=seen, flow=there.name)
+        evidence = f"clients were moved to {there.target}; the next stage of the failback is {now.stage}"
+        raise Refused("production_not_at_home", where=there.name, evidence=evidence, flow=there.name)
     with FailoverService(settings, there) as service:
         rehearsal = service.rehearse((), RunRequest(planned=True, clients_cut=plan.clients_cut))
         for _, refusal in rehearsal.refusals:
@@ -77,14 +77,14 @@ def rehearse_switchover(settings: Settings, plan: DrillPlan) -> Rehearsal:
 
 def _refuse_no_way_home(settings: Settings, ways: FlowPair, topics: Iterable[str]) -> None:
     back = ways.back
-    if left := [topic for topic in sorted(topics) if not back.copies(topic)]:
+    if uncopied := [topic for topic in sorted(topics) if not back.copies(topic)]:
         names = {"flow_back": back.name, "flow": ways.there.name}
-        raise Refused("reverse_flow_leaves_out", where=back.name, evidence=first_of(left), **names)
+        raise Refused("reverse_flow_leaves_out", where=back.name, evidence=first_of(uncopied), **names)
     with state_of(settings, back) as state:
         runner = replicator_of(state.records, wall_ms()) if state is not None else None
     if runner is None or not runner.alive:
-        seen = f"the lease of {runner.host} is {runner.age_seconds:.0f} s old" if runner else "no lease"
-        raise Refused("reverse_replicator_missing", where=back.name, evidence=seen, flow=back.name)
+        evidence = f"the lease of {runner.host} is {runner.age_seconds:.0f} s old" if runner else "no lease"
+        raise Refused("reverse_replicator_missing", where=back.name, evidence=evidence, flow=back.name)
 
 
 def run_switchover(run: DrillRun) -> CollectedEvidence:

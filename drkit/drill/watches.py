@@ -223,9 +223,9 @@ class CommitWatch(WatchThreads):
 
     async def _read(self, raw: RawCluster) -> _Offsets:
         await raw.connected()
-        found: _Offsets = {}
+        offsets: _Offsets = {}
         for group, answer in (await Groups(raw).committed(self._groups)).items():
             if answer.value is None:
                 raise failure(answer.error, f"read the offsets of the group {group}", raw.alias)
-            found |= {(group, tp): o for tp, o in answer.value.items() if tp.topic in self._topics}
-        return found
+            offsets |= {(group, tp): o for tp, o in answer.value.items() if tp.topic in self._topics}
+        return offsets

@@ -60,12 +60,12 @@ class Teller:
 
     def _run(self) -> None:
         while (body := self._queue.get()) is not None:
-            for what, send in (("webhook", self._post), ("command", self._execute)):
+            for channel, send in (("webhook", self._post), ("command", self._execute)):
                 for attempt in range(_TRIES):
-                    why = send(body)
-                    if not why:
+                    problem = send(body)
+                    if not problem:
                         break
-                    observe.event("not_told", level="error", how=what, reason=why, attempt=attempt + 1)
+                    observe.event("not_told", level="error", how=channel, reason=problem, attempt=attempt + 1)
                     self._ended.wait(1.0 + attempt)
 
     def _post(self, body: bytes) -> str:

@@ -149,8 +149,8 @@ def loss_known(status: FlowStatus | None, sighting: Sighting, *, silent: bool) -
     loss = status.loss
     held = held_total(p.held_back for p in status.partitions)
     if status.source_answers and status.target_answers and not silent:
-        found = of_answering_source(loss.records, loss.seconds, exact=loss.exact, reason="", held=held)
-        return LossKnown(found, sighting)
+        risk = of_answering_source(loss.records, loss.seconds, exact=loss.exact, reason="", held=held)
+        return LossKnown(risk, sighting)
     ends = None
     if loss.source_seen_seconds is not None:
         ends = status.at_ms - round(loss.source_seen_seconds * 1000)

@@ -146,9 +146,9 @@ def _check(*, quiet: bool, dry_run: bool, clients_cut: str, planned: bool, acls:
         raise Usage("clients_cut_without_planned", where=_PLACE)
 
 
-def _one_of(**said: bool) -> None:
-    if sum(said.values()) != 1:
-        evidence = ", ".join(f"--{name}" for name, given in said.items() if given) or "nothing was named"
+def _one_of(**options: bool) -> None:
+    if sum(options.values()) != 1:
+        evidence = ", ".join(f"--{name}" for name, given in options.items() if given) or "nothing was named"
         raise Usage("failover_scope_missing", where=_PLACE, evidence=evidence)
 
 

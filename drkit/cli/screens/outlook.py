@@ -42,12 +42,12 @@ def is_held(run: RunLog) -> bool:
 
 def lines_of(run: RunLog) -> Iterator[str]:
     """Yield the lines about a run that precede its commands."""
-    told = under_way(run)
-    at = f"the return {told['run']} is under way, {told['state']} at {told['step'] or 'its beginning'}"
-    evidence = f" ({told['evidence']})" if told["evidence"] else ""
-    yield f"{at}: {told['held']}{evidence}" if told["held"] else f"{at}: {_DEAD}"
-    if told["hint"]:
-        yield f"what its refusal names: {told['hint']}"
+    facts = under_way(run)
+    state = f"the return {facts['run']} is under way, {facts['state']} at {facts['step'] or 'its beginning'}"
+    evidence = f" ({facts['evidence']})" if facts["evidence"] else ""
+    yield f"{state}: {facts['held']}{evidence}" if facts["held"] else f"{state}: {_DEAD}"
+    if facts["hint"]:
+        yield f"what its refusal names: {facts['hint']}"
 
 
 def commands_of(run: RunLog, flow: FlowSettings, added: RunRequest) -> list[str]:

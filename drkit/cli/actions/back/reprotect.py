@@ -145,7 +145,7 @@ def show_third(settings: Settings, name: str | None, to: str) -> None:
     """
     there = settings.flow(name) if name is not None else failed_over(settings, to)
     try:
-        found = third_cluster(settings, there, to)
+        third = third_cluster(settings, there, to)
     except NoFlow as error:
         if session().as_json:
             emit({"flow": error.where, "toml": error.toml})
@@ -153,37 +153,37 @@ def show_third(settings: Settings, name: str | None, to: str) -> None:
             say("add to the configuration:")
             emit(error.toml)
         raise
-    next_ = [to_type(line) for line in next_of(found, there.name)]
+    next_ = [to_type(line) for line in next_of(third, there.name)]
     if session().as_json:
-        emit({**found.to_json(), "next": next_})
+        emit({**third.to_json(), "next": next_})
         return
-    emit(shown(found, there.target, to))
+    emit(shown(third, there.target, to))
     for number, line in enumerate(next_, start=1):
         emit(f"{number}. {line}")
 
 
-def shown(found: ThirdCluster, active: str, to: str) -> dict[str, str]:
+def shown(third: ThirdCluster, active: str, to: str) -> dict[str, str]:
     """Return the flow to a third cluster as rows for a person."""
-    begin = "copying continues where it stopped" if found.continues else "copied from the start of each log"
-    groups = f"positions follow to {to}, exactly" if found.moves_groups else "do not move"
-    runs = f"copied by {found.copied_by}" if found.copied_by else "not copied yet: no replicator runs"
+    begin = "copying continues where it stopped" if third.continues else "copied from the start of each log"
+    groups = f"positions follow to {to}, exactly" if third.moves_groups else "do not move"
+    runs = f"copied by {third.copied_by}" if third.copied_by else "not copied yet: no replicator runs"
     return {
-        "flow": found.flow,
-        "protects": f"{counted(len(found.topics), 'topic')} of {active}: {first_of(found.topics)}",
+        "flow": third.flow,
+        "protects": f"{counted(len(third.topics), 'topic')} of {active}: {first_of(third.topics)}",
         "records": begin,
         "groups": groups,
         "now": runs,
     }
 
 
-def next_of(found: ThirdCluster, there: str) -> list[str]:
+def next_of(third: ThirdCluster, there: str) -> list[str]:
     """Return the commands to type next."""
-    start = [] if found.copied_by else [typed("drkit", "replicate", "--flow", found.flow)]
-    later = typed("drkit", "failover", "--flow", found.flow, "--all")
+    start = [] if third.copied_by else [typed("drkit", "replicate", "--flow", third.flow)]
+    later = typed("drkit", "failover", "--flow", third.flow, "--all")
     home = typed("drkit", "reprotect", "--flow", there, "--plan")
     return [
         *start,
-        f"{typed('drkit', 'status', '--flow', found.flow)}; a later failover: {later}",
+        f"{typed('drkit', 'status', '--flow', third.flow)}; a later failover: {later}",
         f"the old primary was not asked, and stays as it is; its return: {home}",
     ]
 
