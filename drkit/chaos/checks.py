@@ -49,7 +49,7 @@ LEFT_BEHIND: Final = "nothing left behind"
 SAME_SIDES: Final = "same on both sides"
 GIVEN_UP: Final = "only what was given up is missing"
 _OLDER_DISK: Final = "age "
-"""How a fault is called with which a cluster gets an older disk; its target follows."""
+"""Prefix of the fault with which a cluster gets an older disk; its target follows."""
 _DOWN: Final = frozenset({"kill primary", "freeze primary", "fill primary"})
 """Faults under which an observer may call the primary lost."""
 
@@ -114,7 +114,7 @@ class Translation(NamedTuple):
     committed: int
     """On the source."""
     is_emptied: bool
-    """Whether the source's final log may have other offsets."""
+    """True if the source's final log may have other offsets."""
 
     def source_offset(self, facts: ScenarioHistory, record: Record) -> int | None:
         """Return the offset of a record on the source, or None if it is unknown."""

@@ -120,9 +120,9 @@ class CommandEnded(Event, kind="command"):
     code: int | None
     expected: list[int | None]
     error: dict[str, Any] = field(default_factory=dict)
-    """What it refused, as `--json` prints it."""
+    """The error of `--json`."""
     answer: dict[str, Any] = field(default_factory=dict)
-    """What it answered, as `--json` prints it."""
+    """The answer of `--json`."""
 
 
 class RunReported(Event, kind="run"):

@@ -36,7 +36,7 @@ from drkit.replicate.solo import SoloReplicator
 
 MODULE: Final = "drkit.chaos.processes"
 BEFORE, IN_FILE, AFTER = BOUNDARIES = ("before", "file", "after")
-"""When a command waits: before an entry is written, when it is in the file only, when it is in the topic."""
+"""Times to wait: before an entry is written, when it is in the file only, when it is in the topic."""
 _CALL_SECONDS: Final = 150.0
 """For the first child, the parent has to load everything: on a busy machine that takes a while."""
 _COMMAND_LINE: Final = "drkit.cli.main"
@@ -55,7 +55,7 @@ class JournalPosition(NamedTuple):
 
 
 class CommandResult(NamedTuple):
-    """How a command ended."""
+    """The end of a command."""
 
     words: tuple[str, ...]
     code: int | None
@@ -205,7 +205,7 @@ class ProcessParent:
         """Start a replicator without Spark, which never waits for leave.
 
         :param settings: the configuration as plain data, or its file
-        :param flow: the name of the flow; empty: the first one
+        :param flow: the name of the flow, or "" for the first one
         """
         return self._fork(("drkit", "replicate"), "replicate", settings=settings, flow=flow, log=log)
 
@@ -252,7 +252,7 @@ class PausingJournal(Journal):
 
     lines: Any = None
     elsewhere = False
-    """Whether the process pretends to be on a machine that cannot be seen from here."""
+    """True if the process pretends to be on a machine that cannot be seen from here."""
     boundaries: Sequence[str] = (AFTER,)
 
     def _holder(self) -> dict[str, Any]:

@@ -61,7 +61,7 @@ class _Current:
     options = ScenarioOptions()
     run: ScenarioRun | None = None
     is_interrupted = False
-    """Whether SIGINT or SIGTERM came: a C library may swallow its exception."""
+    """True once SIGINT or SIGTERM came: a C library may swallow its exception."""
     handlers: ClassVar[dict[signal.Signals, Any]] = {}
 
 
@@ -116,7 +116,7 @@ def end_run() -> ScenarioRun | None:
 
 @dataclass(frozen=True)
 class ScenarioResult:
-    """How a scenario ended."""
+    """The end of a scenario."""
 
     scenario: str
     seed: int

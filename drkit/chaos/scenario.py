@@ -28,15 +28,15 @@ class Scenario:
     name: str
     title: str
     experiment: Mapping[str, Any]
-    """As Chaos Toolkit takes it."""
+    """The experiment in Chaos Toolkit's form."""
     exercises: tuple[tuple[str, str], ...]
     """Pairs of a fault and the step during which it must be in force."""
     promised: str
-    """What must hold, in one sentence."""
+    """The promise, in one sentence."""
     runbook: str
     """The page for the operator who meets this."""
     circle: str
-    """Where it runs as a test: test, wide or soak."""
+    """The test run that includes it: test, wide or soak."""
 
 
 def scenarios() -> list[Scenario]:

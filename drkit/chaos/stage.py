@@ -103,7 +103,7 @@ class ClientStage(ABC):
     live_topic: str = field(init=False)
     """The topic that it reads."""
     is_source_lost: bool = field(default=False, init=False)
-    """Whether the failover never reached the source: then its fence is pending at the end."""
+    """True if the failover never reached the source: then its fence is pending at the end."""
 
     def __post_init__(self) -> None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)

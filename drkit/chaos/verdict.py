@@ -111,7 +111,7 @@ def steps_under(history: ScenarioHistory, fault: str) -> set[tuple[str, str]]:
 def in_force(history: ScenarioHistory, wanted: RequiredFault, table: str = "") -> bool:
     """Return whether a fault was in force while a step was under way.
 
-    :param table: failover, return or detection; empty: any
+    :param table: failover, return or detection, or "" for any
     """
     if not wanted.step:
         return any(_faults(history, wanted.fault))

@@ -59,12 +59,12 @@ class DrillEntry(BaseModel):
     flow: str
     verdict: str
     began_ms: int
-    """When it began; of due times at which none was run, the first."""
+    """Its begin, or the first due time at which none was run."""
     seconds: float | None = None
     due_ms: int | None = None
-    """The due time of its schedule, or the last of several; None: a person started it."""
+    """The due time of its schedule, or the last of several, or None if a person started it."""
     hash: str = ""
-    """Of its report."""
+    """The hash of its report."""
     reason: str = ""
     limit_seconds: float = 0.0
     """Its longest duration."""
@@ -72,7 +72,7 @@ class DrillEntry(BaseModel):
     """The process that runs it."""
     made: tuple[MadeItem, ...] = ()
     cleanup_owed: bool = False
-    """Whether what it made may still be there."""
+    """True if what it made may still be there."""
     written_ms: int = 0
 
     @model_validator(mode="after")
@@ -138,13 +138,13 @@ class DrillState(NamedTuple):
     kind: str
     flow: str
     is_configured: bool
-    """Whether it has a table ``[[drills]]``."""
+    """True if it has a table ``[[drills]]``."""
     last_pass_ms: int | None = None
-    """When the last drill that passed began, or None before the first."""
+    """Begin of the last drill that passed, or None before the first."""
     last_verdict: str = ""
-    """Of the last drill that ended, or "" before the first."""
+    """Verdict of the last drill that ended, or "" before the first."""
     last_ms: int | None = None
-    """When the last drill that ended began."""
+    """Begin of the last drill that ended."""
     is_overdue: bool = False
     owing: tuple[str, ...] = ()
     """Ids of drills with a pending cleanup."""

@@ -61,7 +61,7 @@ class BubbleEvidence:
     loss: MeasuredLoss | None = None
     checks: tuple[CheckResult, ...] = ()
     missing: tuple[str, ...] = ("the history was not checked",)
-    """What the checks could not examine."""
+    """Items that the checks could not examine."""
     controls: Mapping[str, bool] | None = None
     """Defect that was put into the history → whether its check found it."""
     inventory: Mapping[str, InventoryComparison] | None = None
@@ -72,7 +72,7 @@ class BubbleEvidence:
     production: ProductionLoss | None = None
     """None: no look answered."""
     is_application: bool = False
-    """Whether its clients had properties of an application instead of drkit's."""
+    """True if its clients had properties of an application instead of drkit's."""
 
 
 def measure_outages(history: ScenarioHistory) -> tuple[ClientOutage, ...]:
@@ -105,7 +105,7 @@ class GroupCommit(NamedTuple):
     """A new offset that a group itself has committed."""
 
     seconds: float
-    """When it was read, by the monotonic clock of the machine."""
+    """Monotonic time at which it was read."""
     cluster: str
     """Alias."""
     group: str
@@ -166,7 +166,7 @@ class SwitchoverEvidence:
     stays: bool = False
     """Clients were to stay on the target."""
     outages: tuple[ClientOutage, ...] = ()
-    """Of groups, from the last commit on one cluster to the first on the other."""
+    """The outages of groups, from the last commit on one cluster to the first on the other."""
     silent: tuple[tuple[str, str], ...] = ()
     """Group that was at work, and the cluster to which it did not follow."""
     pair_state: str = PairState.UNKNOWN
@@ -233,11 +233,11 @@ class SeenRefusal:
     """A reason for which a failover would be refused now."""
 
     gate: str
-    """Name of the refusal; empty: a step of the failover refuses."""
+    """Name of the refusal, or "" if a step of the failover refuses."""
     runbook: str
-    """Path of its page; empty: it has none."""
+    """Path of its page, or "" if it has none."""
     text: str
-    """What is wrong, where, and the evidence."""
+    """The problem, its place, and the evidence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,24 +245,24 @@ class ReadinessFacts:
     """The facts on which a failover would be decided now."""
 
     pair_state: str
-    """As `drkit status` names it; ``unknown`` where a cluster does not answer."""
+    """The name that `drkit status` gives it, ``unknown`` where a cluster does not answer."""
     pair_reason: str = ""
     refusals: tuple[SeenRefusal, ...] = ()
     groups: int = 0
     not_ready: tuple[tuple[str, str], ...] = ()
     """Groups without a safe position, and why."""
     loss_seconds: float | None = None
-    """Age of the oldest record that would be lost now; None: unknown."""
+    """Age of the oldest record that would be lost now, or None if it is unknown."""
     loss_records: int | None = None
     loss_basis: str = ""
-    """How the loss is known."""
+    """The source of the loss."""
     unknown: tuple[str, ...] = ()
-    """What could not be read, and why."""
+    """Facts that could not be read, with the reasons."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictLimits:
-    """The limits that a drill has to meet; None: no limit."""
+    """The limits that a drill has to meet, each None without a limit."""
 
     rto_seconds: float | None = None
     rpo_seconds: float | None = None

@@ -26,16 +26,16 @@ from drkit.kafka.topics import broker_config, describe_topics, topic_configs, to
 from drkit.kafka.transactions import transactional_ids
 
 _KAFKAS_OWN: Final = "__"
-"""How Kafka's own topics begin: a cluster creates them when they are first used."""
+"""Prefixes of Kafka's own topics: a cluster creates them when they are first used."""
 _SET_ON_BROKERS: Final = frozenset({"DYNAMIC_BROKER_CONFIG", "DYNAMIC_DEFAULT_BROKER_CONFIG"})
 _OWN: Final = ("drkit-", "mm2-drkit-")
-"""How drkit's own topics begin: drills create and delete some."""
+"""Prefixes of drkit's own topics: drills create and delete some."""
 _DIGITS: Final = 12
 _SHOWN: Final = 3
 Items = Mapping[str, Any]
 """Name of a topic, a group and so on → its facts, as plain data."""
 Scope = Mapping[str, str]
-"""What a drill covers, as ``source topic orders``, → a hash of its settings."""
+"""Each item that a drill covers, such as ``source topic orders``, → a hash of its settings."""
 
 
 class InventoryPart(StrEnum):
@@ -70,7 +70,7 @@ class ClusterInventory:
 
 @dataclass(frozen=True, kw_only=True)
 class InventoryComparison:
-    """What differs between two inventories of a cluster."""
+    """The differences between two inventories of a cluster."""
 
     ours_left: tuple[str, ...] = ()
     """Items that the drill made and that are still there."""
@@ -83,7 +83,7 @@ class InventoryComparison:
 
     @property
     def is_clean(self) -> bool:
-        """Whether it is known that nothing of the drill is left."""
+        """True if it is known that nothing of the drill is left."""
         return not self.ours_left and not self.unknown
 
 

@@ -62,7 +62,7 @@ class DrillVerdict(NamedTuple):
     reasons: tuple[str, ...] = ()
     """The pieces that failed, or what is missing."""
     controls: Mapping[str, bool | None] = {}
-    """By the name of a defect, whether the judge finds it; None: the evidence has no place for it."""
+    """Defect → whether the judge finds it, or None if the evidence has no place for it."""
 
 
 def judge(kind: str, evidence: DrillEvidence, objectives: VerdictLimits) -> DrillVerdict:
@@ -91,7 +91,7 @@ def _judge(kind: str, evidence: DrillEvidence, objectives: VerdictLimits) -> Dri
 
 
 Findings = Iterator[tuple[bool, str]]
-"""Whether it is a failure, or something that is missing; and the piece with the reason."""
+"""True for a failure, False for something that is missing; and the piece with the reason."""
 
 
 def _judge_translation(evidence: DrillEvidence, objectives: VerdictLimits) -> Findings:

@@ -34,7 +34,7 @@ class DrillPlan:
     id: str
     """By time, and unique: see :func:`new_drill_id`."""
     name: str
-    """Of the ``[[drills]]`` table; of a drill without one, its kind."""
+    """The name of the ``[[drills]]`` table, or the kind of a drill without one."""
     kind: DrillKind
     flow: str
     """``source->target``."""
@@ -45,7 +45,7 @@ class DrillPlan:
     stay: bool = False
     clients_cut: str = ""
     client: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Properties of a bubble's clients; empty: drkit's own."""
+    """Properties of a bubble's clients, or empty for drkit's own."""
 
 
 def new_drill_id(token: str, clock: Millis = wall_ms) -> str:
@@ -85,7 +85,7 @@ class FieldUse(StrEnum):
     """The use of one of production's settings in a bubble."""
 
     TAKEN = "taken"
-    """As in production."""
+    """Used as in production."""
     SET = "set"
     """By the plan, or to one value for all bubbles."""
     DROPPED = "dropped"

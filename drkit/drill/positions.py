@@ -162,7 +162,7 @@ def collect_positions(
 ) -> PositionsCollected:
     """Return the evidence of all positions of a flow's groups.
 
-    :param groups: the only groups to look at; None: all that the flow carries
+    :param groups: the only groups to look at, or None for all that the flow carries
     :param bytes_per_second: limit of the records that are read from both clusters together
     :param wait_seconds: how long to wait until the copy, or a round of checkpoints, provides a position
     :param behind_seconds: age from which a stored position that is behind is looked at again: an idle group's

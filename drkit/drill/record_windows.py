@@ -29,7 +29,7 @@ from drkit.model import TopicPartition
 from drkit.wire import CorruptBatch, Piece, visible
 
 FETCH_BYTES: Final = 4 << 10
-"""Of one partition in a request. Where a batch is larger, the next requests ask for as much as it has."""
+"""Limit of one partition in a request. After a larger batch the next requests ask for as much as it has."""
 _MOST_FETCH_BYTES: Final = 1 << 20
 COMPACTED_WINDOW: Final = 200
 """Records of a window of a compacted topic: compaction removes others on each side."""
@@ -88,7 +88,7 @@ class _Queue:
     """Index of the first record at or after the first offset."""
 
     def window(self) -> RecordWindow | None:
-        """Return the window at the first offset; None: more must be read."""
+        """Return the window at the first offset, or None if more must be read."""
         offset = max(self.offsets[-1], self.span.start)
         self._first = bisect_left(self.pieces, offset, lo=self._first, key=itemgetter(0))
         if self.next < offset or self._first > _KEPT_RECORDS:
@@ -101,7 +101,7 @@ class _Queue:
 
 
 def take_window(pieces: Sequence[Piece], *, is_whole: bool, least: int = WINDOW) -> RecordWindow | None:
-    """Return the window that some records begin; None: more must be read.
+    """Return the window that some records begin, or None if more must be read.
 
     :param is_whole: no record follows them
     """

@@ -40,9 +40,9 @@ class DueTimes(NamedTuple):
     """The due times of a drill that have no entry in its history yet, in UTC."""
 
     missed: tuple[datetime, datetime] | None
-    """The first and the last of those too long ago, or before the one that is run; None: none."""
+    """The first and the last due time that was missed: too long ago, or before the one to run."""
     run: datetime | None
-    """The one to run now; None: none."""
+    """The due time to run now, if any."""
 
 
 def due_times(drill: DrillSettings, last: datetime, now: datetime) -> DueTimes:

@@ -78,7 +78,7 @@ class DrillAborted(Failed):
 
 @dataclass
 class BubbleStage(ClientStage):
-    """What a bubble makes and runs; use it in a ``with``.
+    """The topics and processes of a bubble; use it in a ``with``.
 
     :param settings: those of the bubble
     """

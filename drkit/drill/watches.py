@@ -22,7 +22,7 @@ from drkit.status.look import StatusCollector
 
 _JOIN_SECONDS: Final = 5.0
 _JOURNAL_SECONDS, _LOSS_SECONDS, _COMMIT_SECONDS = 1.0, 2.0, 0.5
-"""How often each watch looks."""
+"""The period of each watch."""
 _SILENT_SECONDS: Final = 10.0
 _BEHIND_LOOKS: Final = 3
 """A single look may see a round of the copy half done."""
@@ -75,7 +75,7 @@ class ProductionWatch(WatchThreads):
         """Number of times that the journal was read."""
         self._is_over = False
         self.has_run = False
-        """Whether a run of production began during the drill."""
+        """True once a run of production began during the drill."""
 
     def __enter__(self) -> Self:
         super().__enter__()

@@ -158,7 +158,7 @@ class FlowWatch:
 
     @property
     def lag(self) -> int | None:
-        """Records that were not copied at the last look at both clusters; None: unknown."""
+        """Records that were not copied at the last look at both clusters, or None if unknown."""
         return self.figures.status.loss.records if self.figures is not None else None
 
     def faults(self, now: float) -> tuple[Fault, ...]:

@@ -128,7 +128,7 @@ def adapters(
 ) -> list[Way]:
     """An adapter for each way that clients of these groups and topics follow, in the order of the settings.
 
-    :param groups: the moved groups; None: all ways
+    :param groups: the moved groups, or None for all ways
     :param topics: the moved topics, by their names on the source
     :param say: takes the lines of the kind ``print``
     """

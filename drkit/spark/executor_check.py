@@ -30,7 +30,7 @@ class Needs(NamedTuple):
     shipped: str
     """Name of the file with drkit's code."""
     packages: Mapping[str, tuple[str, str]]
-    """Module → the distribution it comes from, and its version at the driver; empty: any will do."""
+    """Module → its distribution, and its version at the driver, or "" for any."""
 
 
 class CheckedTask:

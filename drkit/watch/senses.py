@@ -189,13 +189,13 @@ class Sensed(NamedTuple):
     loss: LossKnown
     findings: tuple[ReadinessFinding, ...]
     fence_owed: str = ""
-    """What left a pending fence of the old primary, and what applies it; empty: none is pending."""
+    """The reason for a pending fence of the old primary and its remedy, or "" if none is pending."""
     beat_ahead: float = 0.0
     """How far the newest heartbeat is ahead of our clock, if too far to count; else 0."""
     unprotected: tuple[str, ...] = ()
     """Topics that the target has not wholly, by the last look at both clusters."""
     watched_for: float | None = None
-    """Since the copies' end offsets were first known; 0 while a new watch awaits them; None: unknown."""
+    """Since the copies' end offsets were first known; 0 while a new watch awaits them, or None if unknown."""
     since_promoted: tuple[str, ...] = ()
     """Of a promoted flow: the alarms of its pair, and that clients are back on its source."""
 

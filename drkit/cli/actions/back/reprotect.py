@@ -338,7 +338,7 @@ def _check(given: _Given) -> None:
 
 
 def _contradiction(given: _Given, again: list[str]) -> str:
-    """What contradicts in the options of a return; empty: nothing."""
+    """Return what contradicts in the options of a return, or "" if nothing does."""
     looks = [f"--{name}" for name in ("plan", "dry-run") if given[name.replace("-", "_")]]  # type: ignore[literal-required]
     wrong = ""
     if len(again) > 1:
@@ -374,7 +374,7 @@ def _not_with(given: _Given, again: list[str]) -> str:
 
 
 def _beside(given: _Given, again: list[str], *names: str, without: str = "") -> str:
-    """The first option of a return that was given, but for one; empty: none."""
+    """Return the first option of a return that was given, but for one, or "" if there is none."""
     others = [o for o in said_of(given) if o != without]
     others += [f"--{name}" for name in names if given[name.replace("-", "_")]]  # type: ignore[literal-required]
     return next(iter(again + others), "")
