@@ -35,7 +35,7 @@ _REFUSED_WRITES: Final = 3
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 Then = str | Mapping[str, Any]
-"""What happens at an entry: the name of a fault, or ``{drkit: [words], ...}`` for another orchestrator."""
+"""The action at an entry: the name of a fault, or ``{drkit: [words], ...}`` for another orchestrator."""
 
 
 def _recorded(action: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -86,7 +86,7 @@ def drkit(
 
 @dataclass
 class _Trigger:
-    """What happens at an entry of the journal, once; or once at each different entry."""
+    """Actions at an entry of the journal, once; or once at each different entry."""
 
     entry: str
     then: Sequence[Then]

@@ -49,7 +49,7 @@ LEFT_BEHIND: Final = "nothing left behind"
 SAME_SIDES: Final = "same on both sides"
 GIVEN_UP: Final = "only what was given up is missing"
 _OLDER_DISK: Final = "age "
-"""How a fault is called with which a cluster gets an older disk; its target follows."""
+"""Prefix of the fault with which a cluster gets an older disk; its target follows."""
 _DOWN: Final = frozenset({"kill primary", "freeze primary", "fill primary"})
 """Faults under which an observer may call the primary lost."""
 
@@ -114,10 +114,10 @@ class Translation(NamedTuple):
     committed: int
     """On the source."""
     is_emptied: bool
-    """Whether the source's final log may have other offsets."""
+    """True if the source's final log may have other offsets."""
 
     def source_offset(self, facts: ScenarioHistory, record: Record) -> int | None:
-        """Return the offset of a record on the source; None: unknown."""
+        """Return the offset of a record on the source, or None if it is unknown."""
         source = self.failover.source
         acked = facts.acked_at(source, record)
         return acked if self.is_emptied else facts.offsets[source].get(record, acked)
@@ -129,8 +129,8 @@ def translations(facts: ScenarioHistory, group: str, tp: TopicPartition) -> Iter
     for f in facts.failovers:
         is_left = f is facts.failovers[-1] and f.returned is None
         # A standby's positions follow the active side: then only the report has those that were left.
-        left = facts.positions.get((f.source, group, tp)) if is_left else None
-        committed = left.offset if left is not None else f.stated_position(group, tp)
+        source_position = facts.positions.get((f.source, group, tp)) if is_left else None
+        committed = source_position.offset if source_position is not None else f.stated_position(group, tp)
         log = facts.log_ends.get((f.source, tp))
         is_emptied = not is_left and (log is None or log.start >= max(committed or 0, 1))
         is_emptied = is_emptied or f is not facts.failovers[-1]
@@ -146,16 +146,16 @@ def _displacement(facts: ScenarioHistory, translation: Translation, position: Fi
         own = translation.source_offset(facts, record)
         if own is None or record in facts.replayed:
             continue
-        places = f"{position.tp}: {committed} on {f.source}, {position.offset} on {facts.active}"
+        offsets = f"{position.tp}: {committed} on {f.source}, {position.offset} on {facts.active}"
         if offset < position.offset and own >= committed:
-            return f"group {position.group} skips {value}, {places}"
+            return f"group {position.group} skips {value}, {offsets}"
         if offset >= position.offset and own < committed and not _is_named(facts, f, position, own):
-            return f"group {position.group} repeats {value}, {places}"
+            return f"group {position.group} repeats {value}, {offsets}"
     return ""
 
 
 def _is_named(facts: ScenarioHistory, f: Failover, e: FinalPosition | Consumed, own: int) -> bool:
-    """Return whether a failover's report says that a group repeats a record.
+    """Return whether a failover's report names a record that a group repeats.
 
     The positions of a primary that is silent are those of the last checkpoint: what a group committed since
     is repeated, and the report has the offset that was translated.
@@ -187,9 +187,9 @@ def _repeated(facts: ScenarioHistory) -> Iterator[str]:
             unconfirmed[e.group, e.cluster, e.tp].append((i, e))
             # A second time is in order once: then the first commit is void.
             n, first = confirmed.pop((e.group, record), (-1, e))
-            left = (f for f in facts.failovers if f.source == first.cluster and f.opened < i and n < f.until)
+            exits = (f for f in facts.failovers if f.source == first.cluster and f.opened < i and n < f.until)
             is_named = n < 0 or record in facts.replayed
-            is_named = is_named or any(_is_named(facts, f, first, first.offset) for f in left)
+            is_named = is_named or any(_is_named(facts, f, first, first.offset) for f in exits)
             yield "" if is_named else f"group {e.group} is given {e.value} again, {place_of(e)}"
 
 
@@ -264,16 +264,16 @@ def check_order(facts: ScenarioHistory) -> Iterator[str]:
     newest: dict[tuple[TopicPartition, str, bool], int] = {}
     for tp, log in logs.items():
         for offset, value in log:
-            place, problem = f"{tp}@{offset} on {facts.active}", ""
+            where, problem = f"{tp}@{offset} on {facts.active}", ""
             if value.rpartition(" ")[0] not in facts.writers:
-                problem = f"{place}: no client wrote {value}"
+                problem = f"{where}: no client wrote {value}"
             elif (number := copies[tp.topic, value]) > 1:
-                problem = f"{place}: {value} is there {number} times"
+                problem = f"{where}: {value} is there {number} times"
             elif (tp, value) in facts.acked:
                 e = facts.acked[tp, value][1]
                 sequence = (tp, e.cluster, (tp, value) in facts.replayed)
                 if e.offset < newest.get(sequence, -1):
-                    problem = f"{place}: {value} is out of order"
+                    problem = f"{where}: {value} is out of order"
                 newest[sequence] = max(e.offset, newest.get(sequence, -1))
             yield problem
 

@@ -68,7 +68,7 @@ def _reading(group: str, **more: Any) -> dict[str, Any]:
 
 
 class _Work:
-    """What all clients have: where they record, when to stop, and values that no other record has."""
+    """The recorder, the stop event and the schedule of a client, and values that no other record has."""
 
     def __init__(self, recorder: Recorder, name: str, stop: threading.Event, seed: int) -> None:
         self.record, self.name, self.stop = recorder.record, name, stop
@@ -88,7 +88,7 @@ class _Work:
         def delivered(error: KafkaError | None, message: Message | None) -> None:
             if message is None:
                 return
-            topic, partition, offset, value = _content(message)
+            topic, partition, offset, value = record_content(message)
             if error is None:
                 self.record(Acked(cluster, topic, partition, offset, value, transaction, sent=sent))
             else:
@@ -97,17 +97,17 @@ class _Work:
         return delivered
 
 
-def _content(m: Message) -> tuple[str, int, int, str]:
+def record_content(message: Message) -> tuple[str, int, int, str]:
     """Return topic, partition, offset and value of a record."""
-    value = m.value()
+    value = message.value()
     text = value.decode(errors="replace") if isinstance(value, bytes) else value or ""
-    return m.topic() or "", m.partition() or 0, m.offset() or 0, text
+    return message.topic() or "", message.partition() or 0, message.offset() or 0, text
 
 
 def _write(
     work: _Work, *, cluster: str, bootstrap: str, topics: Sequence[str], per_second: int = 20, burst: int = 0
 ) -> None:
-    """Write to the topics of a cluster in turn, whatever becomes of it; the first `burst` of each at once."""
+    """Write to the topics of one cluster, whatever fails; the first `burst` records of each at once."""
     producer = _producer(bootstrap, linger_ms=2, **_ONCE)
     while burst > 0 or not work.stop.wait(1 / per_second):
         burst -= 1
@@ -123,7 +123,7 @@ def _write(
 def _write_transactions(
     work: _Work, *, cluster: str, bootstrap: str, topics: Sequence[str], per_second: int = 4
 ) -> None:
-    """Write small transactions, of which a third are aborted; after each failure with a new producer."""
+    """Write small transactions and abort a third of them; use a new producer after each failure."""
     while not work.stop.is_set():
         producer = _producer(bootstrap, transactional_id=work.name, transaction_timeout_ms=10_000)
         with suppress(KafkaException):
@@ -140,7 +140,7 @@ def _write_transaction(work: _Work, producer: Producer, cluster: str, topics: Se
 
     def keep(error: KafkaError | None, message: Message | None) -> None:
         if error is None and message is not None:
-            delivered[_content(message)[-1]] = message
+            delivered[record_content(message)[-1]] = message
 
     outcome, is_aborted, began = "", work.chance.random() < _ABORTED, monotonic()
     try:
@@ -197,7 +197,7 @@ def _read_following(
             if not messages:
                 continue
             cluster = clusters[consumer.endpoint.cluster_id]
-            for topic, partition, offset, value in map(_content, messages):
+            for topic, partition, offset, value in map(record_content, messages):
                 work.record(Consumed(cluster, topic, partition, group, offset, value))
             for tp in consumer.commit(asynchronous=False) or ():
                 if tp.error is None and tp.offset >= 0:

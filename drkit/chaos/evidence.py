@@ -39,7 +39,7 @@ from drkit.model import TopicPartition
 from drkit.verify.reading import RangeReader
 
 PROBE: Final = "probe"
-"""How the value of a probe begins."""
+"""Prefix of the value of a probe."""
 _CATCH_UP_SECONDS: Final = 60.0
 
 

@@ -49,7 +49,7 @@ _SLEEP_SECONDS: Final = 60.0
 _EXPORT_BYTES: Final = 2048
 _NEWER_TERM: Final = 100
 Applied = tuple[str, Callable[[], object] | None]
-"""Evidence that the fault is in force, and what ends it; None: it lasted an instant."""
+"""Evidence that the fault is in force, and what ends it, or None if it lasted an instant."""
 
 
 @dataclass

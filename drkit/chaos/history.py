@@ -120,9 +120,9 @@ class CommandEnded(Event, kind="command"):
     code: int | None
     expected: list[int | None]
     error: dict[str, Any] = field(default_factory=dict)
-    """What it refused, as `--json` prints it."""
+    """The error of `--json`."""
     answer: dict[str, Any] = field(default_factory=dict)
-    """What it answered, as `--json` prints it."""
+    """The answer of `--json`."""
 
 
 class RunReported(Event, kind="run"):
@@ -252,7 +252,7 @@ def place_of(e: Acked | Read | Consumed) -> str:
 
 
 def choice(report: Mapping[str, Any] | None, kind: str, topic: str) -> str:
-    """Return the disposition or the method that a return's request has for a topic; empty: none."""
+    """Return the disposition or the method in a return's request for a topic, or "" if it has none."""
     choices = _part(report or {}, "request").get(kind) or {}
     return str(choices.get(topic, choices.get(_EVERY_TOPIC, "")))
 
@@ -273,7 +273,7 @@ class Failover(NamedTuple):
     """Index of the event with which the source was opened again; the number of events if it was not."""
     report: Mapping[str, Any]
     returned: Mapping[str, Any] | None
-    """Report of the return that made the source the standby; None: no return is done."""
+    """Report of the return that made the source the standby, or None if no return is done."""
     is_planned: bool
     is_fenced: bool
     loss: Mapping[str, Any]
@@ -290,12 +290,12 @@ class Failover(NamedTuple):
         return choice(self.returned, "methods", topic) not in {"trim", "keep"}
 
     def stated_position(self, group: str, tp: TopicPartition) -> int | None:
-        """Return the offset on the source that was translated; None: the report has none."""
+        """Return the offset on the source that was translated, or None if the report has none."""
         position = _part(self.groups, "positions").get(group, {}).get(str(tp))
         return None if position is None else int(position[0])
 
     def names_without_position(self, group: str, tp: TopicPartition | None = None) -> bool:
-        """Return whether the report says that a group has no position, in a partition or in any."""
+        """Return whether a group has no position by the report, in a partition or in any."""
         unavailable = _part(self.groups, "unavailable").get(group, {})
         is_outside = group in _part(_part(self.report, "outside"), "groups")
         return is_outside or (bool(unavailable) if tp is None else str(tp) in unavailable)
@@ -316,7 +316,7 @@ class DivergentTail(NamedTuple):
         return self.stated | self.late
 
     def disposition(self, record: Record) -> str:
-        """Return what the return was asked to do with a record; empty: nothing."""
+        """Return the disposition of a record in the request of the return, or "" if it has none."""
         return choice(self.failover.returned, "dispositions", record[0].topic)
 
 
@@ -345,7 +345,7 @@ class ScenarioHistory:
 
     @cached_property
     def active(self) -> str:
-        """The cluster that takes writes at the end; empty: the history has no end."""
+        """The cluster that accepts writes at the end, or "" if the history has no end."""
         end = self.last(ScenarioEnded)
         return "" if end is None else end.active
 
@@ -355,13 +355,13 @@ class ScenarioHistory:
         return {(e.tp, e.value): (i, e) for i, e in self.at(Acked) if e.transaction != "aborted"}
 
     def acked_at(self, cluster: str, record: Record) -> int | None:
-        """Return the offset with which a cluster acknowledged a record; None: it did not."""
+        """Return the offset with which a cluster acknowledged a record, or None if it did not."""
         e = self.acked[record][1] if record in self.acked else None
         return e.offset if e is not None and e.cluster == cluster else None
 
     @cached_property
     def writers(self) -> set[str]:
-        """How the values of each client begin: without their numbers."""
+        """Prefixes of the values that clients wrote: the values without their numbers."""
         return {e.value.rpartition(" ")[0] for e in self.events if isinstance(e, Acked | NotAcked)}
 
     @cached_property
@@ -400,7 +400,7 @@ class ScenarioHistory:
 
     @cached_property
     def committed(self) -> dict[tuple[str, TopicPartition], int]:
-        """What each group committed last on the active side, since that was opened."""
+        """The last offsets that each group committed on the active side since it was opened."""
         since = (e for i, e in self.at(OffsetCommitted) if e.cluster == self.active and i > self.opened)
         return {(e.group, e.tp): e.offset for e in since}
 
@@ -416,22 +416,22 @@ class ScenarioHistory:
     @cached_property
     def failovers(self) -> list[Failover]:
         """Failovers that are done, in their order."""
-        begun: dict[str, int] = {}
+        first_entries: dict[str, int] = {}
         opened: dict[str, int] = {}
         for i, e in self.at(JournalEntered):
-            begun.setdefault(e.run, i)
+            first_entries.setdefault(e.run, i)
             if (e.step, e.kind, e.effect) == (StepName.OPEN, "result", ""):
                 opened.setdefault(e.run, i)
         done = {e.run: e for e in self.of(RunReported) if e.state == RunState.DONE}
         never, failovers = len(self.events), list[Failover]()
-        for run in sorted(done.values(), key=lambda e: begun.get(e.run, never)):
+        for run in sorted(done.values(), key=lambda e: first_entries.get(e.run, never)):
             if run.table == RETURN.name and failovers:
                 failovers[-1] = failovers[-1]._replace(returned=run.report)
             elif run.table == FAILOVER.name:
                 failovers.append(_failover(run, opened.get(run.run, never), never))
         for i, f in enumerate(failovers):
-            again = (later.opened for later in failovers[i + 1 :] if later.target == f.source)
-            failovers[i] = f._replace(until=next(again, never))
+            returns = (later.opened for later in failovers[i + 1 :] if later.target == f.source)
+            failovers[i] = f._replace(until=next(returns, never))
         return failovers
 
     @cached_property

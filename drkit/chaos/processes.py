@@ -36,7 +36,7 @@ from drkit.replicate.solo import SoloReplicator
 
 MODULE: Final = "drkit.chaos.processes"
 BEFORE, IN_FILE, AFTER = BOUNDARIES = ("before", "file", "after")
-"""When a command waits: before an entry is written, when it is in the file only, when it is in the topic."""
+"""Times to wait: before an entry is written, when it is in the file only, when it is in the topic."""
 _CALL_SECONDS: Final = 150.0
 """For the first child, the parent has to load everything: on a busy machine that takes a while."""
 _COMMAND_LINE: Final = "drkit.cli.main"
@@ -55,7 +55,7 @@ class JournalPosition(NamedTuple):
 
 
 class CommandResult(NamedTuple):
-    """How a command ended."""
+    """The end of a command."""
 
     words: tuple[str, ...]
     code: int | None
@@ -176,11 +176,11 @@ class ProcessParent:
         self._module = module
 
     def __enter__(self) -> Self:
-        self._control, theirs = socket.socketpair()
-        with theirs:
+        self._control, child_socket = socket.socketpair()
+        with child_socket:
             # In a group of its own: a Ctrl-C of the terminal is for the scenario's process alone.
             self._parent = subprocess.Popen(  # noqa: S603  our own program
-                [sys.executable, "-m", self._module], stdin=theirs.fileno(), process_group=0
+                [sys.executable, "-m", self._module], stdin=child_socket.fileno(), process_group=0
             )
         return self
 
@@ -205,7 +205,7 @@ class ProcessParent:
         """Start a replicator without Spark, which never waits for leave.
 
         :param settings: the configuration as plain data, or its file
-        :param flow: the name of the flow; empty: the first one
+        :param flow: the name of the flow, or "" for the first one
         """
         return self._fork(("drkit", "replicate"), "replicate", settings=settings, flow=flow, log=log)
 
@@ -234,12 +234,12 @@ class ProcessParent:
         return self._fork((str(client["kind"]),), "client", client=client, log=log)
 
     def _fork(self, words: tuple[str, ...], work: str, **command: Any) -> Child:
-        ours, theirs = socket.socketpair()
-        with ours:
+        connection, child_socket = socket.socketpair()
+        with connection:
             try:
-                with theirs:
-                    socket.send_fds(self._control, [b"."], [theirs.fileno()])
-                return Child(words, ours, {"work": work, **command})
+                with child_socket:
+                    socket.send_fds(self._control, [b"."], [child_socket.fileno()])
+                return Child(words, connection, {"work": work, **command})
             except OSError as error:
                 raise Failed("child_not_started", evidence=repr(error)) from error
 
@@ -252,7 +252,7 @@ class PausingJournal(Journal):
 
     lines: Any = None
     elsewhere = False
-    """Whether the process pretends to be on a machine that cannot be seen from here."""
+    """True if the process pretends to be on a machine that cannot be seen from here."""
     boundaries: Sequence[str] = (AFTER,)
 
     def _holder(self) -> dict[str, Any]:
@@ -347,7 +347,7 @@ def _run_child(descriptor: int) -> None:
         traceback.print_exc()
     finally:
         sys.stderr.flush()
-        with suppress(OSError):  # one that was killed does not say that it ended
+        with suppress(OSError):  # the scenario may have closed it
             _send(lines, {"ended": ended})
         os._exit(int(ended[0]))
 

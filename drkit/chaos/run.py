@@ -38,10 +38,10 @@ Tell = Callable[[str, str], None]
 
 @dataclass(frozen=True)
 class ScenarioOptions:
-    """What a run is given besides its scenario file."""
+    """Options of a run, in addition to its scenario file."""
 
     folder: Path | None = None
-    """Where the history stays; None: a temporary folder."""
+    """Folder of the history, or None for a temporary one."""
     seed: int = 0
     parent_module: str = MODULE
     tell: Tell = field(default=lambda _kind, _text: None)
@@ -61,7 +61,7 @@ class _Current:
     options = ScenarioOptions()
     run: ScenarioRun | None = None
     is_interrupted = False
-    """Whether SIGINT or SIGTERM came: a C library may swallow its exception."""
+    """True once SIGINT or SIGTERM came: a C library may swallow its exception."""
     handlers: ClassVar[dict[signal.Signals, Any]] = {}
 
 
@@ -71,7 +71,7 @@ def is_under_way() -> bool:
 
 
 def current_run() -> ScenarioRun:
-    """Return the run of this process. Raises Failed if none is under way."""
+    """Return the run of this process. Raises Failed if no scenario runs."""
     if _Current.is_interrupted:
         raise KeyboardInterrupt
     if _Current.run is None:
@@ -82,7 +82,7 @@ def current_run() -> ScenarioRun:
 def begin_run(**pair: Any) -> ScenarioRun:
     """Start a pair, and a run on it.
 
-    :param pair: what the probe says of the pair: `brokers`, `authorizer`, `rpo_seconds`
+    :param pair: arguments of the probe: `brokers`, `authorizer`, `rpo_seconds`
     :raises DrkitError: the pair does not start
     """
     options = _Current.options
@@ -116,7 +116,7 @@ def end_run() -> ScenarioRun | None:
 
 @dataclass(frozen=True)
 class ScenarioResult:
-    """How a scenario ended."""
+    """The end of a scenario."""
 
     scenario: str
     seed: int

@@ -28,19 +28,19 @@ class Scenario:
     name: str
     title: str
     experiment: Mapping[str, Any]
-    """As Chaos Toolkit takes it."""
+    """The experiment in Chaos Toolkit's form."""
     exercises: tuple[tuple[str, str], ...]
     """Pairs of a fault and the step during which it must be in force."""
     promised: str
-    """What must hold, in one sentence."""
+    """The promise, in one sentence."""
     runbook: str
     """The page for the operator who meets this."""
     circle: str
-    """Where it runs as a test: test, wide or soak."""
+    """The test run that includes it: test, wide or soak."""
 
 
 def scenarios() -> list[Scenario]:
-    """Return all scenarios that drkit ships, by name. Raises DrkitError if see :func:`load_scenario`."""
+    """Return all scenarios that drkit ships, by name. Raises DrkitError as :func:`load_scenario`."""
     return [load_scenario(str(path)) for path in sorted(FOLDER.glob("*.yaml"))]
 
 
@@ -91,8 +91,8 @@ def _wrong(path: Path, code: str, evidence: str) -> ConfigError:
 
 
 def _scenario(path: Path, data: Mapping[str, Any]) -> Scenario:
-    ours = (e for e in data.get("extensions", ()) if e.get("name") == _EXTENSION)
-    extension: Mapping[str, Any] = next(ours, {})
+    own_extensions = (e for e in data.get("extensions", ()) if e.get("name") == _EXTENSION)
+    extension: Mapping[str, Any] = next(own_extensions, {})
     probes = data.get("steady-state-hypothesis", {}).get("probes", [])
     arguments = [probe["provider"].get("arguments", {}) for probe in probes]
     return Scenario(

@@ -103,7 +103,7 @@ class ClientStage(ABC):
     live_topic: str = field(init=False)
     """The topic that it reads."""
     is_source_lost: bool = field(default=False, init=False)
-    """Whether the failover never reached the source: then its fence is pending at the end."""
+    """True if the failover never reached the source: then its fence is pending at the end."""
 
     def __post_init__(self) -> None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -146,7 +146,10 @@ class ClientStage(ABC):
             child.end_before(deadline)
 
     def send(self, cluster: str, topic: str, value: str) -> tuple[str, int]:
-        """Write a record with a key as an application; return the error, empty if none, and the offset."""
+        """Write a record as an application; return the name of its error, or "", and its offset.
+
+        The value is its key, too: a compacted topic accepts no record without one.
+        """
         answers: list[tuple[str, int]] = []
 
         def delivered(error: KafkaError | None, message: Message) -> None:
@@ -171,8 +174,8 @@ class ClientStage(ABC):
 
     def commit(self, cluster: str, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit offsets of a group that has no members."""
-        wanted = {tp: Committed(offset) for tp, offset in offsets.items()}
-        codes = self._ask(cluster, group, lambda groups: groups.alter({group: wanted}))
+        committed = {tp: Committed(offset) for tp, offset in offsets.items()}
+        codes = self._ask(cluster, group, lambda groups: groups.alter({group: committed}))
         if codes != dict.fromkeys(offsets, 0):
             raise Failed("chaos_commit_refused", where=f"group {group}", evidence=str(codes))
 
@@ -186,7 +189,7 @@ class ClientStage(ABC):
         return bool(self._ask(cluster, group, lambda groups: groups.describe([group])).members)
 
     def _ask(self, cluster: str, group: str, question: Callable[[Groups], Awaitable[_Answers[_T]]]) -> _T:
-        """Return the answer of a group's coordinator. Raises DrkitError if there is none."""
+        """Return the answer of a group's coordinator. Raises DrkitError if it does not answer."""
         settings = self.cluster(cluster)
         answers = ask_once(settings, self.WHERE, lambda raw: question(Groups(raw)), what="ask a coordinator")
         answer = answers[group]
@@ -215,8 +218,8 @@ class ClientStage(ABC):
 
     def wait_acked(self, records: int, by: str = "", seconds: float = _STEADY_SECONDS) -> None:
         """Wait until some more records were acknowledged, to all clients or to one."""
-        wanted = self.acked(by) + records
-        self.wait_for(lambda: self.acked(by) >= wanted, f"{records} more acknowledged records", seconds)
+        enough = self.acked(by) + records
+        self.wait_for(lambda: self.acked(by) >= enough, f"{records} more acknowledged records", seconds)
 
     def wait_pair(self, settings: Settings, flow: FlowSettings) -> None:
         """Wait until the pair is PROTECTED in one direction: all topics copied and noted."""
@@ -290,11 +293,11 @@ class ScenarioStage(ClientStage):
         return self.clusters[PRIMARY].client_properties(user, "PLAIN")
 
     def application(self, cluster: str) -> dict[str, Any]:
-        """See :class:`ClientStage`."""
+        """Return the properties of an application on a cluster."""
         return {_BOOTSTRAP: self.bootstrap(cluster), **self.client(APPLICATION)}
 
     def cluster(self, name: str, user: str = ADMIN) -> ClusterSettings:
-        """See :class:`ClientStage`."""
+        """Return the settings of a cluster for a user."""
         return ClusterSettings(alias=name, bootstrap_servers=self.bootstrap(name), client=self.client(user))
 
     def config(self, user: str = OPERATOR) -> Path:
@@ -370,7 +373,7 @@ class ScenarioStage(ClientStage):
         self.replicators.pop(flow).kill()
 
     def waiting_command(self) -> Child:
-        """Return the command that waits at an entry of its journal. Raises Failed if there is none."""
+        """Return the command that waits at an entry of its journal. Raises Failed if no command waits."""
         if self.orchestrator is None:
             raise Failed("no_orchestrator_running", where=self.WHERE)
         return self.orchestrator

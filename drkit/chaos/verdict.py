@@ -72,10 +72,10 @@ class _Interval(NamedTuple):
 
 
 def _steps(history: ScenarioHistory) -> Iterator[_Interval]:
-    """Return when each step was under way, and how long each verdict of an observer stood.
+    """Return when each step was under way, and how long each verdict of an observer was valid.
 
-    A step is under way from its intent until the run's next entry that is no effect of it; after the death of
-    an orchestrator that is the one with which another continues the run. A verdict stands until the next one.
+    A step is under way from its intent until the run's next entry that is not its effect. If an orchestrator
+    dies, the one that continues the run writes that entry. A verdict is valid until the next one.
     """
     under_way: dict[str, _Interval] = {}
     for i, e in enumerate(history.events):
@@ -111,7 +111,7 @@ def steps_under(history: ScenarioHistory, fault: str) -> set[tuple[str, str]]:
 def in_force(history: ScenarioHistory, wanted: RequiredFault, table: str = "") -> bool:
     """Return whether a fault was in force while a step was under way.
 
-    :param table: failover, return or detection; empty: any
+    :param table: failover, return or detection, or "" for any
     """
     if not wanted.step:
         return any(_faults(history, wanted.fault))

@@ -17,7 +17,7 @@ from drkit.masking import scrubbed
 from drkit.next_command import with_given_options
 
 
-def answer_error(error: Exception, asked: Session) -> int:
+def answer_error(error: Exception, session: Session) -> int:
     """Print an error, or the help for a command without arguments; return the exit code."""
     match error:
         case click.exceptions.NoArgsIsHelpError():
@@ -26,15 +26,15 @@ def answer_error(error: Exception, asked: Session) -> int:
         case click.ClickException():
             shown: DrkitError = _usage_of(error)
         case DrkitError():
-            error.hint = with_given_options(error.hint, asked.given)
+            error.hint = with_given_options(error.hint, session.given)
             shown = error
         case _:
-            shown = _unexpected(error, asked)
-    emit_error(shown, as_json=asked.as_json)
+            shown = _unexpected(error, session)
+    emit_error(shown, as_json=session.as_json)
     return shown.exit_code
 
 
-def _unexpected(error: Exception, asked: Session) -> DrkitError:
+def _unexpected(error: Exception, session: Session) -> DrkitError:
     if isinstance(error, OSError) and _is_of_the_system(error):
         if not error.filename:
             drop_stdout()
@@ -46,7 +46,7 @@ def _unexpected(error: Exception, asked: Session) -> DrkitError:
             hint="drkit config check --connect says which; then the same again",
         )
     text = scrubbed("".join(traceback.format_exception(error)))
-    if asked.log_level == "debug":
+    if session.log_level == "debug":
         say(text)
         hint = "the traceback is above"
     else:
@@ -61,7 +61,7 @@ def _unexpected(error: Exception, asked: Session) -> DrkitError:
 
 
 def _is_of_the_system(error: OSError) -> bool:
-    """Whether the error names a file, or a full or read-only disk: no fault of the program."""
+    """Return whether the error names a file, or a full or read-only disk: no fault of the program."""
     return bool(error.filename) or error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 
 
@@ -78,18 +78,18 @@ def _usage_of(error: click.ClickException) -> Usage:
     hint = f"{path} --help"
     match error:
         case click.NoSuchOption(option_name=name, possibilities=near):
-            what = f"no such option '{name}'"
+            problem = f"no such option '{name}'"
             hint = f"did you mean '{near[0]}'?" if near else hint
         case click.MissingParameter(param=click.Parameter() as missing):
-            what = f"missing {missing.param_type_name} '{missing.human_readable_name}'"
+            problem = f"missing {missing.param_type_name} '{missing.human_readable_name}'"
             if isinstance(missing, click.Option):
-                what = f"missing option '{missing.opts[0]}'"
+                problem = f"missing option '{missing.opts[0]}'"
             if isinstance(missing.type, click.Choice):
                 *others, last = map(str, missing.type.choices)
                 hint = f"choose {', '.join(others)} or {last}"
         case click.BadParameter(param=click.Argument() as argument):
-            what = f"invalid {argument.human_readable_name}: {error.message}".rstrip(".")
+            problem = f"invalid {argument.human_readable_name}: {error.message}".rstrip(".")
         case _:
             text = " ".join(error.format_message().split()).rstrip(".")
-            what = text[:1].lower() + text[1:]
-    return Usage("usage_wrong", where=path, hint=hint, problem=what, path=path)
+            problem = text[:1].lower() + text[1:]
+    return Usage("usage_wrong", where=path, hint=hint, problem=problem, path=path)

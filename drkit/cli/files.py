@@ -127,7 +127,7 @@ def write_files(folder: Path, names: tuple[str, ...], *, force: bool) -> None:
 
 
 def _select(words: tuple[str, ...], *, where: str, is_folder_allowed: bool) -> list[str]:
-    """Return the names of the files that the words name. Raises Usage if a word names no file."""
+    """Return the names of the files to write. Raises Usage if a word names no file."""
     chosen = []
     for word in words:
         name = word.removeprefix("./").rstrip("/")

@@ -60,7 +60,7 @@ def drop_stdout() -> None:
 
 
 _PIPE_CLOSED: Final = 141
-"""Exit code by which a shell reports a program ended by SIGPIPE."""
+"""Exit code of a shell for a program that SIGPIPE ended."""
 
 
 # The sentences are here so that `drkit --help` loads no command, and so neither Spark nor Kafka.

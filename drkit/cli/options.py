@@ -98,8 +98,8 @@ def spark(default_is: str = "this machine") -> Decorator:
 
 
 def _to_path(_context: click.Context, _option: click.Parameter, value: str | None) -> Path | None:
-    found: Path | None = work("pathlib").Path(value) if value else None  # late: drkit --help needs no pathlib
-    return found
+    path: Path | None = work("pathlib").Path(value) if value else None  # late: drkit --help needs no pathlib
+    return path
 
 
 def dry_run(text: str = "Show what would be done; change nothing.") -> Decorator:

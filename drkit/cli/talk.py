@@ -35,7 +35,7 @@ def agrees(question: str) -> bool:
 def answer(question: str, choices: Sequence[str]) -> str:
     """Ask on the terminal until there is an answer; no answer is no choice.
 
-    :param choices: the words that may be answered; empty: any text
+    :param choices: the allowed answers, or empty for any text
     """
     kind = click.Choice([str(c) for c in choices]) if choices else click.STRING
     return str(click.prompt(visible(question), type=kind, show_choices=True, err=True)).strip()

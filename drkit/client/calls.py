@@ -86,14 +86,14 @@ class ClusterQuestions(ABC):
         """The answer of the current client, which waits at most the seconds given to `question`."""
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> Any:
-        """As confluent-kafka's method of this name."""
+        """Do what confluent-kafka's method of this name does."""
         given = {} if topic is None else {"topic": topic}
         return self._asked(lambda client, seconds: client.list_topics(timeout=seconds, **given), timeout)
 
     def cluster_id(self, timeout: float = -1) -> str | None:
-        """As confluent-kafka's method of this name."""
-        found: str | None = self._asked(lambda client, seconds: client.cluster_id(seconds), timeout)
-        return found
+        """Do what confluent-kafka's method of this name does."""
+        answer: str | None = self._asked(lambda client, seconds: client.cluster_id(seconds), timeout)
+        return answer
 
 
 class ConsumerQuestions(ClusterQuestions):
@@ -102,20 +102,20 @@ class ConsumerQuestions(ClusterQuestions):
     def committed(
         self, partitions: Sequence[TopicPartition], timeout: float | None = None
     ) -> list[TopicPartition]:
-        """As `Consumer.committed`. Raises EndpointMoved."""
-        asked = list(partitions)
-        found: list[TopicPartition] = self._asked(lambda c, seconds: c.committed(asked, seconds), timeout)
-        return found
+        """Do what `Consumer.committed` does. Raises EndpointMoved."""
+        tps = list(partitions)
+        answer: list[TopicPartition] = self._asked(lambda c, seconds: c.committed(tps, seconds), timeout)
+        return answer
 
     def offsets_for_times(
         self, partitions: Sequence[TopicPartition], timeout: float | None = None
     ) -> list[TopicPartition]:
-        """As `Consumer.offsets_for_times`. Raises EndpointMoved."""
-        asked = list(partitions)
-        found: list[TopicPartition] = self._asked(
-            lambda c, seconds: c.offsets_for_times(asked, seconds), timeout
+        """Do what `Consumer.offsets_for_times` does. Raises EndpointMoved."""
+        tps = list(partitions)
+        answer: list[TopicPartition] = self._asked(
+            lambda c, seconds: c.offsets_for_times(tps, seconds), timeout
         )
-        return found
+        return answer
 
     def get_watermark_offsets(
         self,
@@ -123,8 +123,8 @@ class ConsumerQuestions(ClusterQuestions):
         timeout: float | None = None,
         cached: bool = False,  # noqa: FBT001, FBT002  confluent-kafka's signature
     ) -> tuple[int, int] | None:
-        """As `Consumer.get_watermark_offsets`. Raises EndpointMoved."""
-        found: tuple[int, int] | None = self._asked(
+        """Do what `Consumer.get_watermark_offsets` does. Raises EndpointMoved."""
+        answer: tuple[int, int] | None = self._asked(
             lambda c, seconds: c.get_watermark_offsets(partition, seconds, cached), timeout
         )
-        return found
+        return answer

@@ -28,7 +28,7 @@ class ReadSince:
         self._first: dict[tuple[str, int], int] = {}
 
     def clear(self) -> None:
-        """Forget all offsets, at a switch: nothing was read on the new cluster."""
+        """Forget all offsets, at a switch: the new cluster has no records that were read."""
         self._first.clear()
 
     def note(self, messages: Iterable[Message]) -> None:
@@ -36,8 +36,8 @@ class ReadSince:
         for message in messages:
             topic, partition, offset = message.topic(), message.partition(), message.offset()
             if message.error() is None and topic is not None and partition is not None and offset is not None:
-                at = (topic, partition)
-                self._first[at] = min(offset, self._first.get(at, offset))
+                tp = (topic, partition)
+                self._first[tp] = min(offset, self._first.get(tp, offset))
 
     def refuse_foreign(
         self,
@@ -49,13 +49,13 @@ class ReadSince:
 
         :param position: `Consumer.position`
         """
-        for at in offsets:
-            first = self._first.get((at.topic, at.partition))
-            last = position([TopicPartition(at.topic, at.partition)])[0].offset
-            if at.offset >= 0 and (first is None or not first <= at.offset <= last):
+        for tp in offsets:
+            first = self._first.get((tp.topic, tp.partition))
+            last = position([TopicPartition(tp.topic, tp.partition)])[0].offset
+            if tp.offset >= 0 and (first is None or not first <= tp.offset <= last):
                 here = "nothing was read" if first is None else f"{first} to {last} were read"
                 raise FromAnotherCluster(
-                    f"offset {at.offset} of {at.topic}-{at.partition} is not of {cluster}:"
+                    f"offset {tp.offset} of {tp.topic}-{tp.partition} is not of {cluster}:"
                     f" {here} there; drop what was read before the switch, it comes again"
                 )
 
@@ -121,7 +121,7 @@ class FailoverConsumer(ConsumerSelection, ConsumerQuestions):
     # -- records ------------------------------------------------------------------------------------
 
     def poll(self, timeout: float | None = None) -> Message | None:
-        """As `Consumer.poll`. Raises WrongCluster if the endpoint leads to another cluster than it says."""
+        """Do what `Consumer.poll` does. Raises WrongCluster if another cluster answers there."""
         deadline = deadline_of(timeout)
         while True:
             self._follow()

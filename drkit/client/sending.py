@@ -57,7 +57,7 @@ class OutboxRecord:
 
 
 class DeliveryResult(NamedTuple):
-    """What a delivery report means."""
+    """The consequences of a delivery report."""
 
     final: bool
     """Whether the result is reported to the application."""
@@ -119,16 +119,16 @@ class Outbox:
 
     def open(self) -> list[OutboxRecord]:
         """Note that the cluster is the right one; returns the records that waited for this."""
-        found, self._waiting = self._waiting or [], None
-        return found
+        waiting, self._waiting = self._waiting or [], None
+        return waiting
 
     @property
     def is_open(self) -> bool:
-        """Whether the cluster is known to be the right one."""
+        """True once the cluster is known to be the right one."""
         return self._waiting is None
 
     def knows(self, record: OutboxRecord, generation: int) -> bool:
-        """Whether a report of this client about the record still counts."""
+        """Return whether a report of this client about the record still counts."""
         return record.generation == generation and record.number in self._pending
 
     def settle(self, record: OutboxRecord, error: KafkaError | None, now: float) -> DeliveryResult:
@@ -148,43 +148,43 @@ class Outbox:
         if now < self._next_try or not self._held:
             return []
         self._next_try = now + RETRY_SECONDS
-        found = []
+        trials = []
         for topic, records in self._held.items():
             if topic not in self._trying and records:
                 self._trying[topic] = records.pop(0)
-                found.append(self._trying[topic])
-        return found
+                trials.append(self._trying[topic])
+        return trials
 
     def expired(self, now: float) -> list[OutboxRecord]:
         """Remove and return held records whose time is over."""
-        found = []
+        expired = []
         for topic in list(self._held):
-            kept = [r for r in self._held[topic] if now - r.born < self._hold_seconds]
-            found += [r for r in self._held[topic] if now - r.born >= self._hold_seconds]
-            self._held[topic] = kept
-            if not kept and topic not in self._trying:
+            retained = [r for r in self._held[topic] if now - r.born < self._hold_seconds]
+            expired += [r for r in self._held[topic] if now - r.born >= self._hold_seconds]
+            self._held[topic] = retained
+            if not retained and topic not in self._trying:
                 del self._held[topic]
-        for record in found:
+        for record in expired:
             self.drop(record)
-        return found
+        return expired
 
     def purge(self) -> list[OutboxRecord]:
         """Remove and return the records that wait here instead of in the client."""
-        found = [r for records in self._held.values() for r in records] + (self._waiting or [])
+        purged = [r for records in self._held.values() for r in records] + (self._waiting or [])
         self._held = {topic: [] for topic in self._trying}
         self._waiting = None if self._waiting is None else []
-        for record in found:
+        for record in purged:
             self.drop(record)
-        return sorted(found, key=lambda r: r.number)
+        return sorted(purged, key=lambda r: r.number)
 
     def leave(self) -> list[OutboxRecord]:
-        """Leave the cluster; returns all undecided records in their order. None is held any more."""
+        """Leave the cluster and return all undecided records in their order; no record is held any longer."""
         self._held.clear()
         self._trying.clear()
         self._waiting = []
-        found = sorted(self._pending.values(), key=lambda r: r.number)
+        undecided = sorted(self._pending.values(), key=lambda r: r.number)
         self._pending.clear()
-        return found
+        return undecided
 
     @staticmethod
     def _is_fence(record: OutboxRecord, error: KafkaError) -> bool:

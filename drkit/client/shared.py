@@ -177,12 +177,12 @@ class Selection:
 
     def remove(self, partitions: Sequence[TopicPartition], here: Endpoint) -> None:
         """Remove these partitions, given by their names on this cluster or before the switch."""
-        gone = {(at.topic, at.partition) for at in partitions}
-        kept = [
-            at for at in self.partitions or []
-            if not {(at.topic, at.partition), (here.topic(at.topic), at.partition)} & gone
+        gone = {(tp.topic, tp.partition) for tp in partitions}
+        remaining = [
+            tp for tp in self.partitions or []
+            if not {(tp.topic, tp.partition), (here.topic(tp.topic), tp.partition)} & gone
         ]  # fmt: skip
-        self.assign(kept)
+        self.assign(remaining)
 
     def topics_on(self, here: Endpoint) -> list[str] | None:
         """The topics' names on this cluster."""
@@ -192,11 +192,11 @@ class Selection:
         """The partitions on this cluster, at the group's committed offset."""
         if self.partitions is None:
             return None
-        return [TopicPartition(here.topic(at.topic), at.partition, OFFSET_STORED) for at in self.partitions]
+        return [TopicPartition(here.topic(tp.topic), tp.partition, OFFSET_STORED) for tp in self.partitions]
 
 
 class ConsumerSelection(ABC):
-    """The methods of a consumer that say what is read."""
+    """The methods of a consumer that select what is read."""
 
     _selection: Selection
     _client: Any
@@ -211,7 +211,7 @@ class ConsumerSelection(ABC):
         """A callback that does nothing once its client is left."""
 
     def subscribe(self, topics: Sequence[str], **callbacks: Rebalance | None) -> None:
-        """As `Consumer.subscribe`; callbacks get this consumer.
+        """Do what `Consumer.subscribe` does; callbacks get this consumer.
 
         Topic names from before a failover still work: the endpoint maps them to the new names. Expressions
         (``^…``) are not translated.
@@ -226,12 +226,12 @@ class ConsumerSelection(ABC):
             self._client.subscribe(names, **wrapped)
 
     def unsubscribe(self) -> None:
-        """As `Consumer.unsubscribe`."""
+        """Do what `Consumer.unsubscribe` does."""
         self._selection.unsubscribe()
         self._client.unsubscribe()
 
     def assign(self, partitions: Sequence[TopicPartition]) -> None:
-        """As `Consumer.assign`, with the present cluster's names and offsets.
+        """Do what `Consumer.assign` does, with the present cluster's names and offsets.
 
         After a switch the same partitions continue at the group's committed offset; one without a committed
         offset yields a message with the error `_AUTO_OFFSET_RESET`, because its position is unknown.
@@ -240,16 +240,16 @@ class ConsumerSelection(ABC):
         self._client.assign(list(partitions))
 
     def unassign(self) -> None:
-        """As `Consumer.unassign`."""
+        """Do what `Consumer.unassign` does."""
         self._selection.assign(None)
         self._client.unassign()
 
     def incremental_assign(self, partitions: Sequence[TopicPartition]) -> None:
-        """As `Consumer.incremental_assign`; after a switch as after `assign`."""
+        """Do what `Consumer.incremental_assign` does; after a switch see `assign`."""
         self._selection.add(partitions)
         self._client.incremental_assign(list(partitions))
 
     def incremental_unassign(self, partitions: Sequence[TopicPartition]) -> None:
-        """As `Consumer.incremental_unassign`."""
+        """Do what `Consumer.incremental_unassign` does."""
         self._selection.remove(partitions, self.endpoint)
         self._client.incremental_unassign(list(partitions))

@@ -18,7 +18,7 @@ from drkit.endpoint import CONNECTION, Endpoint, parse_endpoint
 from drkit.errors import ConfigError
 
 MAX_BYTES: Final = 4 * 1024 * 1024
-"""Room for twenty thousand renamed topics; a ConfigMap holds a quarter of it."""
+"""Room for twenty thousand renamed topics; a ConfigMap has a quarter of that room."""
 _PART_BYTES: Final = 64 * 1024
 Stamp = tuple[int, int, int, int, int]
 
@@ -26,10 +26,10 @@ Stamp = tuple[int, int, int, int, int]
 def stamp_of(path: Path) -> Stamp | None:
     """A value that changes with the file; None if no file is visible."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size
 
 
 def read_text(path: Path) -> str:
@@ -76,7 +76,7 @@ _SERVICE: Final = re.compile(r"[\w.-]+", re.ASCII)
 
 
 def why_not(endpoint: Endpoint, own: Mapping[str, object], before: Endpoint | None = None) -> str:
-    """Why a client does not follow an endpoint, as text; empty if it does.
+    """Return the reason why a client does not follow an endpoint, or "" if it does.
 
     :param own: the application's own properties for that cluster, which win over the file's
     :param before: the endpoint that it follows now
@@ -97,7 +97,7 @@ def connection(endpoint: Endpoint, own: Mapping[str, object]) -> dict[str, str]:
 
 
 def _malformed(endpoint: Endpoint) -> str:
-    """Which value of the endpoint is invalid, as text; empty if none is."""
+    """Return which value of the endpoint is invalid, or "" if all are valid."""
     if not endpoint.cluster_id:
         return "it names no cluster_id: a wrong cluster would not be noticed"
     if not endpoint.cluster:
@@ -110,7 +110,7 @@ def _malformed(endpoint: Endpoint) -> str:
 
 
 def _misnamed(endpoint: Endpoint) -> str:
-    """Which names are invalid, as text; empty if all are valid."""
+    """Return which names are invalid, or "" if all are valid."""
     topics = endpoint.topics
     for name in (*topics, *topics.values()):
         if not _TOPIC.fullmatch(name):
@@ -125,27 +125,27 @@ def _misnamed(endpoint: Endpoint) -> str:
 
 
 def _forbidden(endpoint: Endpoint) -> str:
-    """Which property only an application may set, as text; empty if the endpoint sets no such property."""
-    said = endpoint.client
-    foreign = sorted(said.keys() - CONNECTION)
+    """Return which property only an application may set, or "" if the endpoint sets no such property."""
+    properties = endpoint.client
+    foreign = sorted(properties.keys() - CONNECTION)
     if foreign:
         return f"an endpoint may not set {', '.join(foreign)}: an application sets it by itself"
     for name, allowed in _ONLY.items():
-        if said.get(name, allowed).lower() != allowed:
-            return f"it sets {name} = {said[name]}: an endpoint may not switch that check off"
+        if properties.get(name, allowed).lower() != allowed:
+            return f"it sets {name} = {properties[name]}: an endpoint may not switch that check off"
     for name in (_CIPHERS, _SIGNATURES):
-        if "SECLEVEL" in said.get(name, "").upper():
-            return f"it sets {name} = {said[name]}: an endpoint may not lower the level of security"
-    if len({said[name] for name in _MECHANISM & said.keys()}) > 1:
+        if "SECLEVEL" in properties.get(name, "").upper():
+            return f"it sets {name} = {properties[name]}: an endpoint may not lower the level of security"
+    if len({properties[name] for name in _MECHANISM & properties.keys()}) > 1:
         return "it sets sasl.mechanism and sasl.mechanisms, which are one, to different values"
-    service = said.get("sasl.kerberos.service.name", "kafka")
+    service = properties.get("sasl.kerberos.service.name", "kafka")
     if not _SERVICE.fullmatch(service):
         return f"it sets sasl.kerberos.service.name = {service}, which no service is called"
     return ""
 
 
 def _weaker(endpoint: Endpoint, own: Mapping[str, object], before: Endpoint | None) -> str:
-    """Whether TLS would be given up that the application itself does not give up."""
+    """Return what would give up TLS against the application's properties, or "" if nothing would."""
     was, now = _protocol(before), _protocol(endpoint)
     if _PROTOCOL in own or now in _CIPHERED:
         return ""
@@ -160,7 +160,7 @@ def _weaker(endpoint: Endpoint, own: Mapping[str, object], before: Endpoint | No
 
 
 def _readable_password(endpoint: Endpoint, own: Mapping[str, object], before: Endpoint | None) -> str:
-    """Whether a password would be sent in clear that is only proven until now."""
+    """Return what would send a password in clear that is only proven until now, or "" if nothing would."""
     was, now = (str(own.get(_PROTOCOL, _protocol(e))).upper() for e in (before, endpoint))
     if before is None or _MECHANISM & own.keys() or not was == now == "SASL_PLAINTEXT":
         return ""
@@ -287,7 +287,7 @@ class EndpointWatch:
         self._complaint = reason
 
     def _read(self, before: Endpoint | None) -> Endpoint:
-        """The endpoint in the file. Raises ValueError if it is not an endpoint, or sets what it may not."""
+        """The endpoint in the file. Raises ValueError if it is no endpoint, or sets what no endpoint may."""
         found = parse_endpoint(read_text(self._path))
         if reason := why_not(found, {**self._given, **self._clusters.get(found.cluster, {})}, before):
             raise ValueError(reason[:_SHOWN])

@@ -57,7 +57,7 @@ class Transaction:
 
     @property
     def is_open(self) -> bool:
-        """Whether a transaction is open, so that the client must not change."""
+        """True if a transaction is open, so that the client must not change."""
         return self.phase is not Phase.NONE
 
     def refuse_if_cut(self) -> None:
@@ -67,15 +67,15 @@ class Transaction:
             self.phase = Phase.CUT
             self._where = new
         if self.phase is Phase.CUT and self._where is not None:
-            told = "; whether it was committed there is not known" if self._unknown else ""
+            outcome = "; whether it was committed there is not known" if self._unknown else ""
             raise TransactionCut(
                 f"clients moved to {self._where.cluster} (term {self._where.term}) without this transaction"
-                f"{told}: abort it and begin a new one",
+                f"{outcome}: abort it and begin a new one",
                 unknown=self._unknown,
             )
 
     def call(self, work: Callable[[float], Any], timeout: float, longest: float = TURN_SECONDS) -> None:
-        """Make a repeatable call of librdkafka, in short turns.
+        """Make a repeatable call of librdkafka, as short calls.
 
         :raises TransactionCut: the endpoint changed meanwhile
         """
@@ -91,9 +91,9 @@ class Transaction:
 
 
 def has_ended(work: Callable[[float], Any], deadline: float, longest: float = TURN_SECONDS) -> bool:
-    """Whether a call that may be repeated has ended; False when only its turn is over.
+    """Return whether a repeatable call has ended, or False if only its short call timed out.
 
-    :raises KafkaException: it has failed, or the time of all turns is over
+    :raises KafkaException: it failed, or the deadline has passed
     """
     began = monotonic()
     try:
@@ -108,7 +108,7 @@ def has_ended(work: Callable[[float], Any], deadline: float, longest: float = TU
 
 
 def _goes_on(error: KafkaException) -> bool:
-    """Whether to try again: the turn is over, or an error may pass, as of a coordinator that loads."""
+    """Return whether to try again: the call timed out, or its error may pass (a loading coordinator)."""
     return bool(error.args[0].retriable() or error.args[0].code() in _PASSES)
 
 

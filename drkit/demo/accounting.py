@@ -45,7 +45,7 @@ class Accounting:
         self._consumer.close()
 
     def read(self, count: int) -> Payments:
-        """Read the next payments and commit them. Raises Failed if they did not come."""
+        """Read the next payments and commit them. Raises Failed if they do not arrive."""
         self._consumer.subscribe([PAYMENTS])
         found: Payments = defaultdict(list)
         seen, deadline = 0, monotonic() + _PATIENCE_SECONDS

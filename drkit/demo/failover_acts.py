@@ -13,13 +13,13 @@ from drkit.endpoint import parse_endpoint
 from drkit.errors import Failed
 
 FIRST = 5
-"""Payments that the group reads on the primary."""
+"""Number of payments that the group reads from the primary."""
 _PATIENCE_SECONDS = 180.0
 _QUIET_SECONDS = 0.5
 
 
 class ReadSome:
-    """A group reads on the primary, and drkit copies its offsets to the standby."""
+    """A group reads from the primary, and drkit copies its offsets to the standby."""
 
     title = "A consumer group reads five payments"
 
@@ -33,20 +33,20 @@ class ReadSome:
         with Accounting(stage.bootstrap("primary")) as group:
             stage.read_on_primary = group.read(FIRST)
             there = group.positions(TOPICS[PAYMENTS])
-        begun = time.monotonic()
+        began = time.monotonic()
         with Accounting(stage.bootstrap("standby")) as group:
             stage.watch(
                 _PATIENCE_SECONDS,
                 "the group's position travels",
                 lambda: group.positions(TOPICS[PAYMENTS]).keys() == there.keys(),
             )
-        seconds = time.monotonic() - begun
+        seconds = time.monotonic() - began
         stage.measured["position_seconds"] = round(seconds, 1)
         stage.screen.fact(f"the standby knows the position of {GROUP} {seconds:.1f} s later")
 
 
 class ReadTheRest:
-    """The same group on the other cluster."""
+    """The group reads the rest from the other cluster."""
 
     title = "The group continues at the standby"
 
@@ -62,22 +62,27 @@ class ReadTheRest:
                 f"{line['topic']}-{line['partition']}: next is {line['offset']} on the primary,"
                 f" {line['to_offset']} on the standby"
             )
-        everything = payments(stage.settings.cluster("primary"))
-        left = sum(map(len, everything.values())) - FIRST
-        with Accounting(stage.bootstrap("standby")) as group:
-            rest = group.read(left)
-            more = group.more(_QUIET_SECONDS)
-        if more or joined(stage.read_on_primary, rest) != everything:
-            raise Failed(
-                "demo_group_not_exact",
-                evidence=f"{left} payments were left; what came is not these{', and more' if more else ''}",
-            )
-        stage.measured |= {"group_before": FIRST, "group_after": left}
-        stage.screen.fact(f"{left:,} payments came, exactly the rest: none missing, none twice, all in order")
+        _read_the_rest(stage, stage.bootstrap("standby"), payments(stage.settings.cluster("primary")))
+
+
+def _read_the_rest(stage: Stage, bootstrap: str, everything: Payments) -> None:
+    remaining = sum(map(len, everything.values())) - FIRST
+    with Accounting(bootstrap) as group:
+        rest = group.read(remaining)
+        more = group.more(_QUIET_SECONDS)
+    if more or joined(stage.read_on_primary, rest) != everything:
+        raise Failed(
+            "demo_group_not_exact",
+            evidence=f"{remaining} payments were left; what came is not these{', and more' if more else ''}",
+        )
+    stage.measured |= {"group_before": FIRST, "group_after": remaining}
+    stage.screen.fact(
+        f"{remaining:,} payments came, exactly the rest: none missing, none twice, all in order"
+    )
 
 
 def joined(before: Payments, after: Payments) -> Payments:
-    """What a group got in two parts."""
+    """Join the payments that a group got before and after."""
     return {p: before.get(p, []) + after.get(p, []) for p in sorted(before.keys() | after.keys())}
 
 
@@ -154,18 +159,7 @@ class GoOn:
         stage.screen.fact(
             f"endpoint.json leads to {endpoint.cluster} ({endpoint.bootstrap_servers}), term {endpoint.term}"
         )
-        everything = payments(stage.settings.cluster("standby"))
-        left = sum(map(len, everything.values())) - FIRST
-        with Accounting(endpoint.bootstrap_servers) as group:
-            rest = group.read(left)
-            more = group.more(_QUIET_SECONDS)
-        if more or joined(stage.read_on_primary, rest) != everything:
-            raise Failed(
-                "demo_group_not_exact",
-                evidence=f"{left} payments were left; what came is not these{', and more' if more else ''}",
-            )
-        stage.measured |= {"group_before": FIRST, "group_after": left}
-        stage.screen.fact(f"{left:,} payments came, exactly the rest: none missing, none twice, all in order")
+        _read_the_rest(stage, endpoint.bootstrap_servers, payments(stage.settings.cluster("standby")))
 
 
 def _row(step: dict[str, Any]) -> tuple[str, str, str]:

@@ -23,7 +23,7 @@ class GoOver:
     title = "Over to the standby, as planned"
 
     def run(self, stage: Stage) -> None:
-        """Switch over, let the shop work there, and begin the way back."""
+        """Switch over, let the shop work there, and start the reverse flow."""
         stage.screen.say(
             "The primary is to be upgraded, so everything moves to the standby for a while: a planned"
             " switchover. It waits until all is copied, and fences the primary. Where no ACL keeps clients"
@@ -83,14 +83,14 @@ class ComeHome:
 def switched(stage: Stage, flow: str) -> None:
     """Run the command, and show its steps."""
     stage.screen.command(f"drkit failover --flow '{flow}' --all --planned --clients-cut '{CUT}'")
-    begun = time.monotonic()
+    began = time.monotonic()
     options = ("--flow", flow, "--all", "--planned", "--yes", "--clients-cut", CUT)
     report: dict[str, Any] = stage.ask("failover", *options)
     if report.get("state") != "done":
         raise Failed("demo_switchover_failed", where=flow, evidence=str(report)[:1500])
     seconds = report["seconds"]["until_verified"]
     key = "switchover_seconds" if flow == _FORTH else "switchback_seconds"
-    stage.measured |= {key: round(seconds, 1), f"{key}_with_start": round(time.monotonic() - begun, 1)}
+    stage.measured |= {key: round(seconds, 1), f"{key}_with_start": round(time.monotonic() - began, 1)}
     stage.screen.fact(f"{report['loss']['statement']}, in {seconds:.1f} s")
 
 

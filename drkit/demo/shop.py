@@ -78,7 +78,7 @@ class Shop:
             thread.start()
 
     def close(self) -> None:
-        """End the day. Raises Failed if the primary did not take everything."""
+        """End the day. Raises Failed if the primary did not accept every record."""
         self._closed.set()
         for thread in self._threads:
             thread.join(_FLUSH_SECONDS)

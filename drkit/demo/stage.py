@@ -74,7 +74,7 @@ def there(addresses: Mapping[str, str], *, journal: Path, endpoint: Path) -> str
 
 
 def back() -> str:
-    """What is added for the way back, which begins by itself after a planned switchover."""
+    """Return the reverse flow's table: that flow begins by itself after a planned switchover."""
     return "\n" + _flow("standby", "primary")
 
 
@@ -144,15 +144,15 @@ class StandbyObserver:
         pace = [p for p in self._pace if p[0] >= since]
         best = 0.0
         start = 0
-        for at, records in pace:
-            while at - pace[start][0] > _RATE_SECONDS:
+        for moment, records in pace:
+            while moment - pace[start][0] > _RATE_SECONDS:
                 start += 1
-            if at - pace[start][0] > _RATE_SECONDS / 2:
-                best = max(best, (records - pace[start][1]) / (at - pace[start][0]))
+            if moment - pace[start][0] > _RATE_SECONDS / 2:
+                best = max(best, (records - pace[start][1]) / (moment - pace[start][0]))
         return best
 
     def latency(self, since: float, until: float) -> Latency | None:
-        """Of the orders that arrived between two moments (:func:`time.monotonic`)."""
+        """Return the latency of orders that arrived between two moments (:func:`time.monotonic`)."""
         lo, hi = bisect_left(self._arrivals, since), bisect_left(self._arrivals, until)
         if hi - lo < 2:  # noqa: PLR2004  no gap without two
             return None
@@ -354,7 +354,7 @@ class Stage:
         return self._addresses[cluster]
 
     def ask(self, *arguments: str) -> Any:
-        """The answer of a command, run as its user would. Raises Failed if it gave no answer."""
+        """Run a command as a user would and return its answer. Raises Failed if it has none."""
         command = [sys.executable, "-m", "drkit", *arguments, "--json", "--config", str(self.config)]
         done = subprocess.run(  # noqa: S603  our own program
             command, capture_output=True, text=True, check=False, env=environment(self.folder)

@@ -1,7 +1,7 @@
 """A bubble: a failover of reserved topics and groups between the clusters of production, beside it.
 
 Production's journal, lease, endpoint and fence are never touched. A real failover that begins meanwhile ends
-the bubble, which then owes its cleanup.
+the bubble, whose cleanup is then pending.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class _Bubble:
                 word = SKIPPED if is_skipped else REFUSED if is_refused else ABORTED
                 self._verdict = DrillVerdict(word, (error.in_short,))
             else:
-                self._found(error=error.in_short)
+                self._note(error=error.in_short)
 
     def _run_last(self, *steps: Step) -> None:
         for step in steps:
@@ -119,7 +119,7 @@ class _Bubble:
                 if self._entry.made and not self._watch.has_run:
                     self._steps.run(step)
             except DrkitError as error:
-                self._found(cleanup_problems=(*self._evidence.cleanup_problems, error.in_short))
+                self._note(cleanup_problems=(*self._evidence.cleanup_problems, error.in_short))
 
     # -- the steps ----------------------------------------------------------------------------------
 
@@ -171,7 +171,7 @@ class _Bubble:
     def inventory(self) -> str:
         """Read the inventories, then record all that the bubble will make.
 
-        :raises Refused: a cluster has some of it, or does not say
+        :raises Refused: a cluster has some of it, or does not answer
         """
         self._before = self._inventories()
         made = self._stage.made()
@@ -183,7 +183,7 @@ class _Bubble:
             if name in existing:
                 raise Refused("drill_leftover", where=side, evidence=name, kind=kind)
         self._keep(made=made, cleanup_owed=True)
-        self._found(scope=scope_of(self._before, self._settings))
+        self._note(scope=scope_of(self._before, self._settings))
         return ", ".join(f"{sum(map(len, each.items.values()))} on {s}" for s, each in self._before.items())
 
     def create(self) -> str:
@@ -191,7 +191,7 @@ class _Bubble:
         self._stage.create_topics()
         self._note_ids()
         self._stage.start()
-        self._found(is_application=bool(self._plan.client))
+        self._note(is_application=bool(self._plan.client))
         return f"{counted(len(self._stage.topics), 'topic')}, {counted(len(self._stage.groups), 'group')}"
 
     def steady(self) -> str:
@@ -213,7 +213,7 @@ class _Bubble:
         if ended.code != 0 or report.get("state") != "done":
             evidence = str(ended.error or report.get("state") or f"exit code {ended.code}")
             raise Failed("drill_failover_not_done", where=self._flow.name, evidence=evidence)
-        self._found(steps={step: report["seconds"].get(step, 0.0) for step in FAILOVER.order})
+        self._note(steps={step: report["seconds"].get(step, 0.0) for step in FAILOVER.order})
         return f"run {report['run']}"
 
     def clients(self) -> str:
@@ -226,7 +226,7 @@ class _Bubble:
         collect(self._stage)
         history = self._stage.history()
         checked = judge(history, [])
-        self._found(
+        self._note(
             outages=measure_outages(history),
             production=self._sampler.found(),
             loss=measure_loss(history),
@@ -238,7 +238,7 @@ class _Bubble:
     def controls(self) -> str:
         """Put defects into the history and on the target; each must be found by its check, or refused."""
         controls = {**negative_controls(self._stage.history()), **live_controls(self._stage)}
-        self._found(controls=controls)
+        self._note(controls=controls)
         return f"{sum(controls.values())} of {counted(len(controls), 'defect')} found"
 
     def clean(self) -> str:
@@ -246,7 +246,7 @@ class _Bubble:
         # Not written first: a full disk does not keep what the drill made from being deleted.
         self._learn_ids()
         problems = delete_made(self._settings, self._flow, self._entry.made)
-        self._found(cleanup_problems=tuple(problems))
+        self._note(cleanup_problems=tuple(problems))
         self._keep(cleanup_owed=bool(problems))
         return "; ".join(problems) or f"{len(self._entry.made)} items deleted"
 
@@ -257,13 +257,13 @@ class _Bubble:
         for side, after in self._inventories().items():
             made = [item for item in self._entry.made if item.side == side]
             compared[side] = compare_inventories(self._before[side], after, made, self._is_residue, reserved)
-        self._found(inventory=compared)
+        self._note(inventory=compared)
         is_clean = all(each.is_clean for each in compared.values())
         return "nothing of the drill is left" if is_clean else "something of the drill is left or unknown"
 
     # -- shared -------------------------------------------------------------------------------------
 
-    def _found(self, **evidence: Any) -> None:
+    def _note(self, **evidence: Any) -> None:
         self._evidence = replace(self._evidence, **evidence)
 
     def _inventories(self) -> dict[str, ClusterInventory]:

@@ -1,7 +1,7 @@
 """The entry of a drill in the history, and what follows from entries: states of drills, notices. Pure.
 
-An entry says what the drill makes, before that is made: a drill that was killed owes its cleanup, and its
-entry alone is enough to pay it.
+An entry names what the drill makes, before that is made: for the cleanup of a drill that was killed its entry
+alone is enough.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ class DrillEntry(BaseModel):
     flow: str
     verdict: str
     began_ms: int
-    """When it began; of due times at which none was run, the first."""
+    """Its begin, or the first due time at which none was run."""
     seconds: float | None = None
     due_ms: int | None = None
-    """The due time of its schedule, or the last of several; None: a person started it."""
+    """The due time of its schedule, or the last of several, or None if a person started it."""
     hash: str = ""
-    """Of its report."""
+    """The hash of its report."""
     reason: str = ""
     limit_seconds: float = 0.0
     """Its longest duration."""
@@ -72,7 +72,7 @@ class DrillEntry(BaseModel):
     """The process that runs it."""
     made: tuple[MadeItem, ...] = ()
     cleanup_owed: bool = False
-    """Whether what it made may still be there."""
+    """True if what it made may still be there."""
     written_ms: int = 0
 
     @model_validator(mode="after")
@@ -138,22 +138,22 @@ class DrillState(NamedTuple):
     kind: str
     flow: str
     is_configured: bool
-    """Whether a table ``[[drills]]`` is of it."""
+    """True if it has a table ``[[drills]]``."""
     last_pass_ms: int | None = None
-    """When the last drill that passed began; None: none did."""
+    """Begin of the last drill that passed, or None before the first."""
     last_verdict: str = ""
-    """Of the last drill that ended; empty: none did."""
+    """Verdict of the last drill that ended, or "" before the first."""
     last_ms: int | None = None
-    """When the last drill that ended began."""
+    """Begin of the last drill that ended."""
     is_overdue: bool = False
     owing: tuple[str, ...] = ()
-    """Ids of drills whose cleanup is owed."""
+    """Ids of drills with a pending cleanup."""
 
 
 def drill_states(
     settings: Settings, drills: Iterable[DrillSettings], entries: Sequence[DrillEntry], now_ms: int
 ) -> list[DrillState]:
-    """Return the state of each configured drill, then of each other one that owes its cleanup.
+    """Return the state of each configured drill, then of each other one with a pending cleanup.
 
     Entries of another kind or flow are of another drill: a name may be used again.
 
@@ -199,7 +199,7 @@ def ended_notice(
 
 
 def not_run_notice(entry: DrillEntry, options: Sequence[str] = ()) -> dict[str, Any] | None:
-    """Return the notice of due times of a drill at which it was not run; None: no notice is due.
+    """Return the notice of due times at which a drill was not run, or None if it needs no notice.
 
     :param options: of the running command, such as its configuration file
     """

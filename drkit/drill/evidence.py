@@ -38,14 +38,14 @@ class MeasuredLoss(NamedTuple):
 
 
 class ProductionLoss(NamedTuple):
-    """What production would have lost if its source had died during the drill, by looks each two seconds."""
+    """Records that production would have lost if its source had died during the drill, by looks each 2 s."""
 
     looks: int
     unknown: int
     """Looks without an answer."""
     most_records: int
     most_seconds: float | None
-    """Age of the oldest record; None: unknown."""
+    """Age of the oldest record, or None if it is unknown."""
     median_seconds: float | None
 
 
@@ -54,25 +54,25 @@ class BubbleEvidence:
     """All that a bubble has recorded."""
 
     error: str = ""
-    """Of the step that failed; empty: none did."""
+    """The error of the step that failed, if any."""
     steps: Mapping[str, float] | None = None
-    """Seconds of each step of its failover; None: that is not done."""
+    """Seconds of each step of its failover, or None if that is not done."""
     outages: tuple[ClientOutage, ...] = ()
     loss: MeasuredLoss | None = None
     checks: tuple[CheckResult, ...] = ()
     missing: tuple[str, ...] = ("the history was not checked",)
-    """What the checks could not examine."""
+    """Items that the checks could not examine."""
     controls: Mapping[str, bool] | None = None
     """Defect that was put into the history → whether its check found it."""
     inventory: Mapping[str, InventoryComparison] | None = None
     """By the side of the drill."""
     cleanup_problems: tuple[str, ...] = ()
     scope: Mapping[str, str] | None = None
-    """See :func:`drkit.drill.inventory.scope_of`; None: it was not read."""
+    """The result of :func:`drkit.drill.inventory.scope_of`, or None if it was not read."""
     production: ProductionLoss | None = None
     """None: no look answered."""
     is_application: bool = False
-    """Whether its clients had properties of an application instead of drkit's."""
+    """True if its clients had properties of an application instead of drkit's."""
 
 
 def measure_outages(history: ScenarioHistory) -> tuple[ClientOutage, ...]:
@@ -85,21 +85,18 @@ def measure_outages(history: ScenarioHistory) -> tuple[ClientOutage, ...]:
             sides = good.setdefault((client, operation), {PRIMARY: [], STANDBY: []})
             sides[e.cluster].append(e.seconds)
     first = min((min(sides[PRIMARY]) for sides in good.values() if sides[PRIMARY]), default=0.0)
-    spans = (
-        (who, max(at[PRIMARY]), min(at[STANDBY])) for who, at in sorted(good.items()) if all(at.values())
-    )
+    spans = ((who, max(s[PRIMARY]), min(s[STANDBY])) for who, s in sorted(good.items()) if all(s.values()))
     return tuple(
         ClientOutage(*who, round(last - first, 3), round(back - last, 3)) for who, last, back in spans
     )
 
 
 def measure_loss(history: ScenarioHistory) -> MeasuredLoss | None:
-    """Return what the target lacks of the source's acknowledged records; None: its logs were not read."""
-    facts = history
-    of_source = [(record, e) for record, (_, e) in facts.acked.items() if e.cluster == PRIMARY]
-    if any((STANDBY, e.tp) not in facts.log_ends for _, e in of_source):
+    """Return the loss of the source's acknowledged records on the target, or None if a log was not read."""
+    of_source = [(record, e) for record, (_, e) in history.acked.items() if e.cluster == PRIMARY]
+    if any((STANDBY, e.tp) not in history.log_ends for _, e in of_source):
         return None
-    lost = [e.seconds for record, e in of_source if record not in facts.offsets[STANDBY]]
+    lost = [e.seconds for record, e in of_source if record not in history.offsets[STANDBY]]
     last = max((e.seconds for _, e in of_source), default=0.0)
     return MeasuredLoss(len(lost), round(last - min(lost), 3) if lost else 0.0)
 
@@ -108,7 +105,7 @@ class GroupCommit(NamedTuple):
     """A new offset that a group itself has committed."""
 
     seconds: float
-    """When it was read, by the monotonic clock of the machine."""
+    """Monotonic time at which it was read."""
     cluster: str
     """Alias."""
     group: str
@@ -138,13 +135,13 @@ class PlannedMove(NamedTuple):
     not_moved: Mapping[str, str] = {}
     """Group that has no exact position on the target, or remains on the source → why."""
     repeats: Mapping[str, int] = {}
-    """Group → records that it reads again: it read on after its position was taken."""
+    """Group → records that it reads again: it continued to read after its position was taken."""
 
     @classmethod
     def of(cls, report: Mapping[str, Any]) -> Self:
         """Return the evidence in the report of a run."""
         groups, loss = report["groups"], report["loss"] or {}
-        unavailable = {group: min(at.values()) for group, at in groups["unavailable"].items()}
+        unavailable = {group: min(reasons.values()) for group, reasons in groups["unavailable"].items()}
         return cls(
             flow=report["flow"],
             seconds=report["seconds"].get("until_repointed", 0.0),
@@ -161,7 +158,7 @@ class SwitchoverEvidence:
     """All that a switchover drill has recorded."""
 
     error: str = ""
-    """Of the step that failed after production began to move; empty: none did."""
+    """The error of the step that failed after production began to move, if any."""
     next_command: str = ""
     """The command that continues from there."""
     there: PlannedMove | None = None
@@ -169,14 +166,14 @@ class SwitchoverEvidence:
     stays: bool = False
     """Clients were to stay on the target."""
     outages: tuple[ClientOutage, ...] = ()
-    """Of groups, from the last commit on one cluster to the first on the other."""
+    """The outages of groups, from the last commit on one cluster to the first on the other."""
     silent: tuple[tuple[str, str], ...] = ()
     """Group that was at work, and the cluster to which it did not follow."""
     pair_state: str = PairState.UNKNOWN
     """At the end, as ``drkit status`` names it."""
     pair_reason: str = "it was not read"
     protected_after_seconds: float | None = None
-    """From the end of the first failover until the pair was first seen PROTECTED again; None: it was not."""
+    """From the end of the first failover until the pair is seen PROTECTED again, or None if it is not."""
 
     @property
     def moves(self) -> tuple[PlannedMove, ...]:
@@ -190,19 +187,19 @@ class SwitchoverEvidence:
 
     @property
     def loss(self) -> MeasuredLoss | None:
-        """No loss, if both failovers say so; None: unknown, or records are lost."""
+        """A loss of 0 if both failovers report it, or None if it is unknown or records are lost."""
         is_none = self.moves and all(move.lost_records == 0 for move in self.moves)
         return MeasuredLoss(0, 0.0) if is_none else None
 
     @property
     def checks(self) -> tuple[CheckResult, ...]:
         """The positions of groups, by failover, and whether groups at work followed."""
-        found = []
+        checks = []
         for move in self.moves:
             offences = [f"{group}: {reason}" for group, reason in sorted(move.not_moved.items())]
-            found.append(CheckResult(f"positions of groups, {move.flow}", move.groups, offences))
+            checks.append(CheckResult(f"positions of groups, {move.flow}", move.groups, offences))
         silent = [f"{group} did not commit on {cluster}" for group, cluster in self.silent]
-        return *found, CheckResult("groups at work followed", len(self.outages) + len(silent), silent)
+        return *checks, CheckResult("groups at work followed", len(self.outages) + len(silent), silent)
 
 
 def measure_group_outages(
@@ -220,14 +217,14 @@ def measure_group_outages(
     outages: list[ClientOutage] = []
     silent: list[tuple[str, str]] = []
     for source, target, began in moves:
-        for group in sorted(g for (g, cluster), at in times.items() if cluster == source and min(at) < began):
+        for group in sorted(g for (g, cluster), s in times.items() if cluster == source and min(s) < began):
             resumed = min((s for s in times.get((group, target), ()) if s > began), default=None)
             if resumed is None:
                 silent.append((group, target))
                 continue
             last = max(s for s in times[group, source] if s < resumed)
-            what = f"commit on {target}"
-            outages.append(ClientOutage(group, what, round(last - first, 3), round(resumed - last, 3)))
+            operation = f"commit on {target}"
+            outages.append(ClientOutage(group, operation, round(last - first, 3), round(resumed - last, 3)))
     return tuple(outages), tuple(silent)
 
 
@@ -236,11 +233,11 @@ class SeenRefusal:
     """A reason for which a failover would be refused now."""
 
     gate: str
-    """Name of the refusal; empty: a step of the failover refuses."""
+    """Name of the refusal, or "" if a step of the failover refuses."""
     runbook: str
-    """Path of its page; empty: it has none."""
+    """Path of its page, or "" if it has none."""
     text: str
-    """What is wrong, where, and the evidence."""
+    """The problem, its place, and the evidence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,24 +245,24 @@ class ReadinessFacts:
     """The facts on which a failover would be decided now."""
 
     pair_state: str
-    """As `drkit status` names it; ``unknown`` where a cluster does not answer."""
+    """The name that `drkit status` gives it, ``unknown`` where a cluster does not answer."""
     pair_reason: str = ""
     refusals: tuple[SeenRefusal, ...] = ()
     groups: int = 0
     not_ready: tuple[tuple[str, str], ...] = ()
     """Groups without a safe position, and why."""
     loss_seconds: float | None = None
-    """Age of the oldest record that would be lost now; None: unknown."""
+    """Age of the oldest record that would be lost now, or None if it is unknown."""
     loss_records: int | None = None
     loss_basis: str = ""
-    """How the loss is known."""
+    """The source of the loss."""
     unknown: tuple[str, ...] = ()
-    """What could not be read, and why."""
+    """Facts that could not be read, with the reasons."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictLimits:
-    """The limits that a drill has to meet; None: no limit."""
+    """The limits that a drill has to meet, each None without a limit."""
 
     rto_seconds: float | None = None
     rpo_seconds: float | None = None

@@ -87,8 +87,8 @@ class DrillTopic:
             self._log.close()
         return list(self._entries.values())
 
-    def _take(self, record: Record, why: str) -> None:
-        if record.key is None or why:
+    def _take(self, record: Record, problem: str) -> None:
+        if record.key is None or problem:
             return
         entry = _entry(record.value or b"")
         if entry is not None and entry.key.encode() == record.key:
@@ -109,7 +109,7 @@ class DrillTopic:
 
         The transactional id fences another machine that begins one at the same time.
 
-        :raises Refused: another drill is under way, or its due time has an entry
+        :raises Refused: another drill is under way, or the scheduled time has an entry
         :raises DrkitError: the topic cannot be read or written
         """
         self._ensure()
@@ -124,8 +124,8 @@ class DrillTopic:
             producer.produce(self.name, value, key, partition=0, headers=headers)
             producer.commit_transaction(_WRITE_SECONDS)
         except KafkaException as error:
-            seen = str(error.args[0])
-            raise Failed("own_topic_unwritable", where=self._log.where, evidence=seen) from error
+            evidence = str(error.args[0])
+            raise Failed("own_topic_unwritable", where=self._log.where, evidence=evidence) from error
 
     def _ensure(self) -> None:
         if not self._exists:
@@ -140,11 +140,11 @@ def _record(entry: DrillEntry) -> tuple[bytes, bytes]:
 def _refuse_beside(entries: Iterable[DrillEntry], entry: DrillEntry) -> None:
     for other in entries:
         if other.id and other.id != entry.id and other.is_running(wall_ms()):
-            seen = f"drill {other.id} by {other.runs_as}"
-            raise Refused("drill_under_way", where=entry.flow, evidence=seen)
+            evidence = f"drill {other.id} by {other.runs_as}"
+            raise Refused("drill_under_way", where=entry.flow, evidence=evidence)
         if entry.due_ms is not None and (other.name, other.due_ms) == (entry.name, entry.due_ms):
-            seen = f"drill {other.key}: {other.verdict}"
-            raise Refused("drill_due_time_taken", where=entry.name, evidence=seen)
+            evidence = f"drill {other.key}: {other.verdict}"
+            raise Refused("drill_due_time_taken", where=entry.name, evidence=evidence)
 
 
 class DrillHistory:
@@ -179,9 +179,9 @@ class DrillHistory:
     # -- read ---------------------------------------------------------------------------------------
 
     def entries(self, name: str | None = None) -> list[DrillEntry]:
-        """Return the drills and the due times without one, the oldest first.
+        """Return the drills and the due times without a drill, the oldest first.
 
-        :param name: of the only drill to return; None: all
+        :param name: of the only drill to return, or None for all
         """
         entries = self._local()
         self.unread.clear()
@@ -190,18 +190,18 @@ class DrillHistory:
                 entries += self._ask(flow, DrillTopic.load)
             except DrkitError as error:
                 self.unread[flow] = error.in_short
-        found = (entry for entry in newest_entries(entries).values() if name in {None, entry.name})
-        return sorted(found, key=lambda entry: (entry.began_ms, entry.key))
+        newest = (entry for entry in newest_entries(entries).values() if name in {None, entry.name})
+        return sorted(newest, key=lambda entry: (entry.began_ms, entry.key))
 
     def owing(self, flow: str) -> list[DrillEntry]:
-        """Return the drills of a flow that owe their cleanup. Raises Failed if its topic cannot be read."""
+        """Return the drills of a flow with a pending cleanup. Raises Failed if its topic cannot be read."""
         entries = self.entries()
         if flow in self.unread:
             raise Failed("drills_unknown", where=flow, evidence=self.unread[flow])
         return [entry for entry in entries if entry.cleanup_owed and entry.flow == flow]
 
     def last_due(self, name: str, now: datetime) -> datetime | None:
-        """Return the latest due time of a drill that has an entry, None without one.
+        """Return the latest due time of a drill that has an entry, or None if no due time has one.
 
         A later one than now was written by a clock that was wrong.
         """
@@ -214,7 +214,7 @@ class DrillHistory:
         return next((entry.hash for entry in reversed(self.entries(name)) if entry.hash), "")
 
     def last_pass(self, name: str) -> DrillReport | None:
-        """Return the report of the last drill of a name that passed; None: this machine has none."""
+        """Return the report of the last drill of a name that passed, or None if this machine has none."""
         for entry in reversed(self.entries(name)):
             if entry.verdict == PASS and entry.id:
                 try:
@@ -230,18 +230,18 @@ class DrillHistory:
     def entry(self, drill_id: str, entries: Iterable[DrillEntry] | None = None) -> DrillEntry:
         """Return the entry of a drill that was run.
 
-        :param entries: those of the history; None: they are read
+        :param entries: those of the history, or None to read them
         :raises Usage: no drill has this id
         """
-        found = {entry.id: entry for entry in (self.entries() if entries is None else entries) if entry.id}
-        if drill_id not in found:
+        by_id = {entry.id: entry for entry in (self.entries() if entries is None else entries) if entry.id}
+        if drill_id not in by_id:
             raise Usage(
                 "drill_id_unknown",
                 where=str(self.folder),
                 drill_id=drill_id,
-                suggestion=suggestion(drill_id, found),
+                suggestion=suggestion(drill_id, by_id),
             )
-        return found[drill_id]
+        return by_id[drill_id]
 
     def report_of(self, entry: DrillEntry) -> DrillReport:
         """Return the report of a drill.
@@ -251,15 +251,15 @@ class DrillHistory:
         path = self.report_path(entry.id)
         if not path.exists():
             host = "" if entry.holder is None else f", it ran on {entry.holder.host}"
-            seen = f"its verdict is {entry.verdict}{host}"
-            raise Failed("drill_report_elsewhere", where=entry.id, evidence=seen)
+            evidence = f"its verdict is {entry.verdict}{host}"
+            raise Failed("drill_report_elsewhere", where=entry.id, evidence=evidence)
         return read_report(path.read_bytes())
 
     def report_before(self, report: DrillReport, entries: Iterable[DrillEntry]) -> DrillReport | None:
         """Return the report whose hash a report has as `previous`, None if it is not in this folder."""
         of_hash = (e for e in entries if e.hash and e.hash == report.previous)
-        found = next((e for e in of_hash if self.report_path(e.id).exists()), None)
-        return None if found is None else self.report_of(found)
+        previous = next((e for e in of_hash if self.report_path(e.id).exists()), None)
+        return None if previous is None else self.report_of(previous)
 
     # -- write --------------------------------------------------------------------------------------
 
@@ -268,20 +268,20 @@ class DrillHistory:
 
         :raises Refused: another drill of the flow is under way, or the due time has an entry
         """
-        begun = _stamped(entry)
+        stamped = _stamped(entry)
         try:
-            self._ask(entry.flow, lambda topic: topic.begin(begun))
+            self._ask(entry.flow, lambda topic: topic.begin(stamped))
         except DrkitError as error:
             if isinstance(error, Refused):
                 raise
             # It may be the target that is lost.
-        with _on_disk(begun):
+        with _on_disk(stamped):
             (self.folder / entry.id).mkdir(mode=0o700)
-        self._write_here(begun)
-        mine = [local for local in self._local() if local.flow == entry.flow]
+        self._write_here(stamped)
+        own_entries = [local for local in self._local() if local.flow == entry.flow]
         with suppress(DrkitError):  # the next drill tries again
             there = newest_entries(self._ask(entry.flow, DrillTopic.load))
-            lacking = [e for e in mine if e.key not in there or there[e.key].written_ms < e.written_ms]
+            lacking = [e for e in own_entries if e.key not in there or there[e.key].written_ms < e.written_ms]
             if lacking:
                 self._ask(entry.flow, lambda topic: topic.put(*lacking))
 
@@ -304,7 +304,7 @@ class DrillHistory:
             replace_file(folder / f"{entry.key}.json", entry.model_dump_json().encode())
 
     def end(self, report: DrillReport, seconds: float) -> None:
-        """Write the report of a drill, then the end of its entry; of one that passed nothing else is kept."""
+        """Write the report of a drill, then the end of its entry; keep nothing else of one that passed."""
         entry = newest_entries(self._local())[report.id]
         with _on_disk(entry):
             replace_file(self.report_path(report.id), report.to_json().encode())
@@ -319,7 +319,7 @@ class DrillHistory:
     ) -> DrillEntry:
         """Write the entry of due times at which a drill was not run, and return it.
 
-        :param due: the first and the last of them
+        :param due: the first and the last due time
         """
         first, last = (round(time.timestamp() * 1000) for time in due)
         entry = DrillEntry(
@@ -344,8 +344,8 @@ class DrillHistory:
         """
         if flow not in self._topics:
             raise DrkitError("drill_flow_missing", where=flow)
-        asked, error = self._silent.get(flow, (-_ASK_AGAIN_SECONDS, None))
-        if error is not None and monotonic() - asked < _ASK_AGAIN_SECONDS:
+        asked_at, error = self._silent.get(flow, (-_ASK_AGAIN_SECONDS, None))
+        if error is not None and monotonic() - asked_at < _ASK_AGAIN_SECONDS:
             raise error
         try:
             return question(self._topics[flow])
@@ -421,25 +421,25 @@ def delete_made(settings: Settings, flow: FlowSettings, made: Iterable[MadeItem]
 
 def topic_ids(settings: ClusterSettings, names: Iterable[str]) -> dict[str, str]:
     """Return the ids of the topics that exist."""
-    found = describe_topics(Cluster.connect(settings), names)
-    return {name: str(topic.topic_id) for name, topic in found.items()}
+    topics = describe_topics(Cluster.connect(settings), names)
+    return {name: str(topic.topic_id) for name, topic in topics.items()}
 
 
 def _delete_topics(cluster: ClusterSettings, items: list[MadeItem]) -> list[str]:
     # A topic that was never seen had not existed when the entry named it. Names of drills are reserved, so
     # the one that has the name now is the drill's.
     present = topic_ids(cluster, [item.name for item in items])
-    ours = {
+    owned = {
         UUID(present[item.name]): item.name
         for item in items
         if item.name in present and item.topic_id in {"", present[item.name]}
     }
 
     async def delete(raw: RawCluster) -> dict[UUID, int]:
-        return await delete_topics_by_id(raw, ours)
+        return await delete_topics_by_id(raw, owned)
 
-    answers = ask_once(cluster, "drill", delete, what="delete the topics of a drill") if ours else {}
-    return [f"topic {ours[i]} on {cluster.alias}: {error_name(code)}" for i, code in answers.items() if code]
+    answers = ask_once(cluster, "drill", delete, what="delete the topics of a drill") if owned else {}
+    return [f"topic {owned[i]} on {cluster.alias}: {error_name(code)}" for i, code in answers.items() if code]
 
 
 def _delete_groups(cluster: ClusterSettings, names: list[str]) -> list[str]:

@@ -26,16 +26,16 @@ from drkit.kafka.topics import broker_config, describe_topics, topic_configs, to
 from drkit.kafka.transactions import transactional_ids
 
 _KAFKAS_OWN: Final = "__"
-"""How Kafka's own topics begin: a cluster creates them when they are first used."""
+"""Prefixes of Kafka's own topics: a cluster creates them when they are first used."""
 _SET_ON_BROKERS: Final = frozenset({"DYNAMIC_BROKER_CONFIG", "DYNAMIC_DEFAULT_BROKER_CONFIG"})
 _OWN: Final = ("drkit-", "mm2-drkit-")
-"""How drkit's own topics begin: drills create and delete some."""
+"""Prefixes of drkit's own topics: drills create and delete some."""
 _DIGITS: Final = 12
 _SHOWN: Final = 3
 Items = Mapping[str, Any]
 """Name of a topic, a group and so on → its facts, as plain data."""
 Scope = Mapping[str, str]
-"""What a drill covers, as ``source topic orders``, → a hash of its settings."""
+"""Each item that a drill covers, such as ``source topic orders``, → a hash of its settings."""
 
 
 class InventoryPart(StrEnum):
@@ -70,7 +70,7 @@ class ClusterInventory:
 
 @dataclass(frozen=True, kw_only=True)
 class InventoryComparison:
-    """What differs between two inventories of a cluster."""
+    """The differences between two inventories of a cluster."""
 
     ours_left: tuple[str, ...] = ()
     """Items that the drill made and that are still there."""
@@ -83,7 +83,7 @@ class InventoryComparison:
 
     @property
     def is_clean(self) -> bool:
-        """Whether it is known that nothing of the drill is left."""
+        """True if it is known that nothing of the drill is left."""
         return not self.ours_left and not self.unknown
 
 
@@ -112,7 +112,7 @@ def compare_inventories(
     :param is_residue: for items that a drill leaves by design
     :param reserved: parts of names that only this drill uses; a new item with one is ours, recorded or not
     """
-    found: dict[str, list[str]] = {"ours_left": [], "residue": [], "changed_by_others": []}
+    items_by_owner: dict[str, list[str]] = {"ours_left": [], "residue": [], "changed_by_others": []}
     for item, old, new in _changes(before, after):
         if new is not None and any(_is_of(item, new, each) for each in made):
             owner = "ours_left"
@@ -122,13 +122,13 @@ def compare_inventories(
             owner = "ours_left"
         else:
             owner = "changed_by_others"
-        found[owner].append(str(item))
+        items_by_owner[owner].append(str(item))
     unknown = (f"{part}: {reason}" for part, reason in {**before.unknown, **after.unknown}.items())
-    return InventoryComparison(**{k: tuple(v) for k, v in found.items()}, unknown=tuple(unknown))
+    return InventoryComparison(**{k: tuple(v) for k, v in items_by_owner.items()}, unknown=tuple(unknown))
 
 
 def _changes(before: ClusterInventory, after: ClusterInventory) -> Iterator[tuple[InventoryItem, Any, Any]]:
-    """Yield each item that differs, with its facts before and after; None: it is not there."""
+    """Yield each item that differs, with its facts before and after, each None if it is not there."""
     for part in (p for p in InventoryPart if p in before.items and p in after.items):
         old, new = before.items[part], after.items[part]
         for name in sorted(old.keys() | new.keys()):
@@ -218,14 +218,14 @@ def scope_of(inventories: Mapping[str, ClusterInventory], settings: Settings) ->
     :param inventories: by the side of the drill
     """
     configuration = settings.model_dump(mode="json", exclude={"drills"})
-    found = {"drkit version": _short(__version__), "drkit configuration": _short(configuration)}
+    scope = {"drkit version": _short(__version__), "drkit configuration": _short(configuration)}
     for side, inventory in inventories.items():
         for part, items in inventory.items.items():
             for name, facts in items.items():
                 if part is not InventoryPart.TRANSACTIONAL_ID and not name.startswith(_OWN):
                     # The state and the offsets of a group change all the time.
-                    found[f"{side} {part} {name}"] = _short("" if part is InventoryPart.GROUP else facts)
-    return found
+                    scope[f"{side} {part} {name}"] = _short("" if part is InventoryPart.GROUP else facts)
+    return scope
 
 
 def drift(before: Scope, now: Scope) -> Iterator[str]:
@@ -234,12 +234,12 @@ def drift(before: Scope, now: Scope) -> Iterator[str]:
     for key in sorted(before.keys() | now.keys()):
         if before.get(key) != now.get(key):
             *where, name = key.split(" ", 2)  # names may have spaces
-            what = f"{where[1]} on the {where[0]}" if where[1:] else where[0]
+            part = f"{where[1]} on the {where[0]}" if where[1:] else where[0]
             how = "new" if key not in before else "gone" if key not in now else "changed"
-            changes[what][how].append(name)
-    for what, by_kind in changes.items():
+            changes[part][how].append(name)
+    for part, by_kind in changes.items():
         parts = (f"{len(n)} {how} ({first_of(n, _SHOWN)})" for how, n in by_kind.items())
-        yield f"{what}: {', '.join(parts)}"
+        yield f"{part}: {', '.join(parts)}"
 
 
 def _short(facts: Any) -> str:

@@ -62,7 +62,7 @@ class DrillVerdict(NamedTuple):
     reasons: tuple[str, ...] = ()
     """The pieces that failed, or what is missing."""
     controls: Mapping[str, bool | None] = {}
-    """By the name of a defect, whether the judge finds it; None: the evidence has no place for it."""
+    """Defect → whether the judge finds it, or None if the evidence has no place for it."""
 
 
 def judge(kind: str, evidence: DrillEvidence, objectives: VerdictLimits) -> DrillVerdict:
@@ -91,7 +91,7 @@ def _judge(kind: str, evidence: DrillEvidence, objectives: VerdictLimits) -> Dri
 
 
 Findings = Iterator[tuple[bool, str]]
-"""Whether it is a failure, or something that is missing; and the piece with the reason."""
+"""True for a failure, False for something that is missing; and the piece with the reason."""
 
 
 def _judge_translation(evidence: DrillEvidence, objectives: VerdictLimits) -> Findings:
@@ -165,8 +165,8 @@ def _too_long(outages: Iterable[ClientOutage], objectives: VerdictLimits) -> Fin
     limit = objectives.rto_seconds
     for outage in outages:
         if limit is not None and outage.seconds > limit:
-            what = f"{outage.client} could not {outage.operation} for {outage.seconds:g} s"
-            yield True, f"{what}, rto_seconds = {limit:g}"
+            problem = f"{outage.client} could not {outage.operation} for {outage.seconds:g} s"
+            yield True, f"{problem}, rto_seconds = {limit:g}"
 
 
 def _judge_outages(bubble: BubbleEvidence, objectives: VerdictLimits) -> Findings:
@@ -179,23 +179,23 @@ def _judge_outages(bubble: BubbleEvidence, objectives: VerdictLimits) -> Finding
 
 
 def _judge_switchover(evidence: DrillEvidence, objectives: VerdictLimits) -> Findings:
-    found = evidence.switchover or SwitchoverEvidence()
-    if found.error:
-        command = f"; continue: {found.next_command}" if found.next_command else ""
-        yield True, found.error + command
-    elif found.there is None or (found.home is None and not found.stays):
-        yield True, "production was not moved" + (" home" if found.there is not None else "")
-    for move in (each for each in found.moves if each.lost_records != 0):
+    moved = evidence.switchover or SwitchoverEvidence()
+    if moved.error:
+        command = f"; continue: {moved.next_command}" if moved.next_command else ""
+        yield True, moved.error + command
+    elif moved.there is None or (moved.home is None and not moved.stays):
+        yield True, "production was not moved" + (" home" if moved.there is not None else "")
+    for move in (each for each in moved.moves if each.lost_records != 0):
         lost = "unknown" if move.lost_records is None else f"{move.lost_records:,}"
         yield move.lost_records is not None, f"records lost by {move.flow}: {lost}"
-    yield from ((True, f"{c.name}: {offence}") for c in found.checks for offence in c.offences)
-    yield from _too_long(found.outages, objectives)
-    if found.error:
+    yield from ((True, f"{c.name}: {offence}") for c in moved.checks for offence in c.offences)
+    yield from _too_long(moved.outages, objectives)
+    if moved.error:
         return
-    if found.pair_state != PairState.PROTECTED:
-        is_known = found.pair_state != PairState.UNKNOWN
-        yield is_known, f"the pair is {found.pair_state}: {found.pair_reason}"
-    if not found.outages and not found.silent:
+    if moved.pair_state != PairState.PROTECTED:
+        is_known = moved.pair_state != PairState.UNKNOWN
+        yield is_known, f"the pair is {moved.pair_state}: {moved.pair_reason}"
+    if not moved.outages and not moved.silent:
         yield False, "no group committed before the switchover: no outage was measured"
 
 

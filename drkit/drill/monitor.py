@@ -20,7 +20,7 @@ _READ_SECONDS: Final = 60.0
 
 
 class EntryTopic(Protocol):
-    """Where the entries of a flow are on its target."""
+    """The topic with the entries of a flow, on its target."""
 
     def load(self) -> list[DrillEntry]:
         """Return the entries."""
@@ -63,7 +63,7 @@ class DrillMonitor:
     def look(self, flows: Collection[str] | None = None) -> None:
         """Read the histories; a flow whose history cannot be read is in `unread`.
 
-        :param flows: those to read; None: all
+        :param flows: those to read, or None for all
         """
         self._began = self._clock()
         self._take(self._local.entries())

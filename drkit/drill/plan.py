@@ -34,7 +34,7 @@ class DrillPlan:
     id: str
     """By time, and unique: see :func:`new_drill_id`."""
     name: str
-    """Of the ``[[drills]]`` table; of a drill without one, its kind."""
+    """The name of the ``[[drills]]`` table, or the kind of a drill without one."""
     kind: DrillKind
     flow: str
     """``source->target``."""
@@ -45,7 +45,7 @@ class DrillPlan:
     stay: bool = False
     clients_cut: str = ""
     client: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Properties of a bubble's clients; empty: drkit's own."""
+    """Properties of a bubble's clients, or empty for drkit's own."""
 
 
 def new_drill_id(token: str, clock: Millis = wall_ms) -> str:
@@ -63,11 +63,11 @@ def plan_drill(settings: Settings, drill: DrillSettings, drill_id: str) -> Drill
     :raises ConfigError: its flow is not in the file, or not named where there are several
     """
     names = [each.name for each in fields(DrillPlan) if each.name in DrillSettings.model_fields]
-    taken = {name: getattr(drill, name) for name in names}
+    values = {name: getattr(drill, name) for name in names}
     if drill.kind != "translation" and drill.objectives.rpo_seconds is None:
         rpo_seconds = settings.failover.rpo_seconds
-        taken["objectives"] = drill.objectives.model_copy(update={"rpo_seconds": rpo_seconds})
-    return DrillPlan(**(taken | {"id": drill_id, "flow": settings.one_flow(drill.flow).name}))
+        values["objectives"] = drill.objectives.model_copy(update={"rpo_seconds": rpo_seconds})
+    return DrillPlan(**(values | {"id": drill_id, "flow": settings.one_flow(drill.flow).name}))
 
 
 def plan_kind(settings: Settings, kind: DrillKind, flow: FlowSettings, drill_id: str) -> DrillPlan:
@@ -85,7 +85,7 @@ class FieldUse(StrEnum):
     """The use of one of production's settings in a bubble."""
 
     TAKEN = "taken"
-    """As in production."""
+    """Used as in production."""
     SET = "set"
     """By the plan, or to one value for all bubbles."""
     DROPPED = "dropped"
@@ -203,7 +203,7 @@ def _bubble_flow(flow: FlowSettings, plan: DrillPlan) -> FlowSettings:
 
 
 def _all_of(name: str) -> str:
-    """Return the pattern of a drill's names; ``*`` stands for any text."""
+    """Return the pattern of a drill's names; ``*`` matches any text."""
     return re.escape(name).replace(r"\*", ".*")
 
 

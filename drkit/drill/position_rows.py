@@ -81,7 +81,7 @@ class PositionEvidence(NamedTuple):
     committed: int | None = None
     """The group's committed offset on the source, read after the stored one."""
     frontier: int | None = None
-    """Source offset before which the copy is complete; None: nothing is copied."""
+    """Source offset before which the copy is complete, or None if nothing is copied."""
     target_log: tuple[int, int] | None = None
     """First offset and end of the target's log."""
     expected: int | None = None
@@ -126,7 +126,7 @@ def judge_position(e: PositionEvidence) -> Judged:
 
 
 def _offset_problem(e: PositionEvidence) -> str:
-    """Return what is wrong with the offsets alone; empty: nothing."""
+    """Return what is wrong with the offsets alone, or "" if nothing is."""
     if e.upstream is None or e.downstream is None or e.target_log is None:
         return ""
     start, end = e.target_log
@@ -181,7 +181,7 @@ def without_compacted(
 
     :param windows: of the source and of the target; so are all pairs
     :param position: the offsets after which they were read
-    :param counterpart: the offset of a record on the other side; None: it has none
+    :param counterpart: the offset of a record on the other side, or None if it has none
     :param is_compacted: whether the topic is compacted
     """
     kept = []
@@ -204,18 +204,18 @@ class PackedPositions:
 
     windows: tuple[RecordWindow, ...]
     rows: tuple[tuple[PositionEvidence, int | None, int | None], ...]
-    """Each without its windows, and the places of those of the source and of the target."""
+    """Each position without its windows, and the indices of its source and target windows."""
 
 
 def pack(positions: Sequence[PositionEvidence]) -> PackedPositions:
-    """Return the positions with places instead of windows."""
-    places: dict[RecordWindow, int] = {}
+    """Return the positions with indices instead of windows."""
+    indices: dict[RecordWindow, int] = {}
 
-    def place_of(window: RecordWindow | None) -> int | None:
-        return None if window is None else places.setdefault(window, len(places))
+    def index_of(window: RecordWindow | None) -> int | None:
+        return None if window is None else indices.setdefault(window, len(indices))
 
-    rows = [(PositionEvidence(*r[:-2]), place_of(r.source), place_of(r.target)) for r in positions]
-    return PackedPositions(tuple(places), tuple(rows))
+    rows = [(PositionEvidence(*r[:-2]), index_of(r.source), index_of(r.target)) for r in positions]
+    return PackedPositions(tuple(indices), tuple(rows))
 
 
 def unpack(packed: PackedPositions) -> tuple[PositionEvidence, ...]:

@@ -63,7 +63,7 @@ class PositionLookup(NamedTuple):
     def evidence(self, known: PositionAnswer | None = None, reason: str = "") -> PositionEvidence:
         """Return evidence without records.
 
-        :param known: the answer; None: the one of the question
+        :param known: the answer, or None for that of the question
         """
         offsets = (self.upstream, self.downstream, self.committed)
         known, reason = known or self.known, reason or self.reason
@@ -108,24 +108,24 @@ def compare_from(question: PositionLookup, place: PartitionPosition) -> CompareF
     Where retention has removed the next records of a side, both sides are compared from the first record that
     both still have, and the position must be the exact translation.
     """
-    found = place.forward(question.upstream)
-    if isinstance(found, Unavailable):
-        return found
-    downstream = question.downstream if question.downstream is not None else found.offset
+    forward = place.forward(question.upstream)
+    if isinstance(forward, Unavailable):
+        return forward
+    downstream = question.downstream if question.downstream is not None else forward.offset
     begin = max(question.upstream, place.source_start or 0)
-    first = found if begin == question.upstream else place.forward(begin)
+    first = forward if begin == question.upstream else place.forward(begin)
     if isinstance(first, Exact) and first.skipped:
-        back = place.backward(place.start)
-        if isinstance(back, Unavailable):
-            return back
-        begin = back.offset
+        backward = place.backward(place.start)
+        if isinstance(backward, Unavailable):
+            return backward
+        begin = backward.offset
     if begin == question.upstream:
         return CompareFrom(begin, downstream, downstream)
-    is_exact = place.backward(downstream) == place.backward(found.offset)
+    is_exact = place.backward(downstream) == place.backward(forward.offset)
     first = place.forward(begin)
     if isinstance(first, Unavailable):
         return first
-    return CompareFrom(begin, first.offset, downstream, downstream if is_exact else found.offset)
+    return CompareFrom(begin, first.offset, downstream, downstream if is_exact else forward.offset)
 
 
 def is_pending(row: PositionEvidence, behind_seconds: float) -> bool:
@@ -162,7 +162,7 @@ def collect_positions(
 ) -> PositionsCollected:
     """Return the evidence of all positions of a flow's groups.
 
-    :param groups: the only groups to look at; None: all that the flow carries
+    :param groups: the only groups to look at, or None for all that the flow carries
     :param bytes_per_second: limit of the records that are read from both clusters together
     :param wait_seconds: how long to wait until the copy, or a round of checkpoints, provides a position
     :param behind_seconds: age from which a stored position that is behind is looked at again: an idle group's
@@ -181,8 +181,8 @@ def collect_positions(
         try:
             rows: _Rows = clusters[0].loop.run(survey.run, groups, monotonic() + wait_seconds)
         except RawError as error:
-            code, seen = "cluster_stopped_answering_drill", repr(error)
-            raise ClusterUnreachable(code, where=flow.name, evidence=seen) from error
+            code, reason = "cluster_stopped_answering_drill", repr(error)
+            raise ClusterUnreachable(code, where=flow.name, evidence=reason) from error
     evidence = tuple(row for _, row in sorted(rows.items(), key=lambda item: item[0]))
     return PositionsCollected(evidence, survey.groups, survey.requests, limit.bytes, monotonic() - began)
 

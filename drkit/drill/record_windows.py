@@ -14,6 +14,7 @@ from drkit.drill.position_rows import WINDOW, RecordDigest, RecordWindow
 from drkit.failover.loss.log_cursor import LogSide, first_answers
 from drkit.kafka.codes import error_name
 from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.reading.record_cursor import FetchedRange
 from drkit.kafka.requests import (
     EARLIEST,
     LATEST,
@@ -25,10 +26,10 @@ from drkit.kafka.requests import (
     metadata,
 )
 from drkit.model import TopicPartition
-from drkit.wire import CorruptBatch, Piece, pieces_in, visible
+from drkit.wire import CorruptBatch, Piece, visible
 
 FETCH_BYTES: Final = 4 << 10
-"""Of one partition in a request. Where a batch is larger, the next requests ask for as much as it has."""
+"""Limit of one partition in a request. After a larger batch the next requests ask for as much as it has."""
 _MOST_FETCH_BYTES: Final = 1 << 20
 COMPACTED_WINDOW: Final = 200
 """Records of a window of a compacted topic: compaction removes others on each side."""
@@ -87,7 +88,7 @@ class _Queue:
     """Index of the first record at or after the first offset."""
 
     def window(self) -> RecordWindow | None:
-        """Return the window at the first offset; None: more must be read."""
+        """Return the window at the first offset, or None if more must be read."""
         offset = max(self.offsets[-1], self.span.start)
         self._first = bisect_left(self.pieces, offset, lo=self._first, key=itemgetter(0))
         if self.next < offset or self._first > _KEPT_RECORDS:
@@ -100,7 +101,7 @@ class _Queue:
 
 
 def take_window(pieces: Sequence[Piece], *, is_whole: bool, least: int = WINDOW) -> RecordWindow | None:
-    """Return the window that some records begin; None: more must be read.
+    """Return the window that some records begin, or None if more must be read.
 
     :param is_whole: no record follows them
     """
@@ -196,15 +197,16 @@ class RecordWindowReader:
             self.failures[tp] = f"{where}: {error_name(answer.error_code)}"
             return
         try:
-            pieces, end = _visible_pieces(answer, queue.next, queue.span)
+            read = _visible_range(answer, queue.next, queue.span.end)
+            pieces = read.pieces(queue.span.left_out, lambda offset: queue.span.copy_of(offset) is not None)
         except CorruptBatch as error:
             self.failures[tp] = f"{where}: {error}"
             return
-        if end <= queue.next:
+        if read.found.next_source <= queue.next:
             self.failures[tp] = f"{where}: no records before the end, {queue.span.end}"
             return
         queue.pieces += pieces
-        queue.next = end
+        queue.next = read.found.next_source
 
 
 async def log_spans(
@@ -224,13 +226,6 @@ def record_digest(piece: Piece) -> str:
     return blake2b(piece[1].to_bytes(8, "big", signed=True) + bytes(piece[2]), digest_size=8).hexdigest()
 
 
-def _visible_pieces(answer: Any, position: int, span: LogSpan) -> tuple[list[Piece], int]:
-    """Return the records that a consumer sees and that are to be copied, and the next offset."""
-    data, aborted = answer.records or b"", aborted_in(answer)
-    found = visible(data, position, span.end, aborted=aborted)
-    pieces = [p for chunk in found.chunks for p in pieces_in(chunk)]
-    if span.left_out and any(span.copy_of(p[0]) is None for p in pieces):
-        others = visible(data, position, span.end, aborted=aborted, without=span.left_out)
-        offsets = {p[0] for chunk in others.chunks for p in pieces_in(chunk)}
-        pieces = [p for p in pieces if p[0] in offsets or span.copy_of(p[0]) is not None]
-    return pieces, found.next_source
+def _visible_range(answer: Any, position: int, end: int) -> FetchedRange:
+    found = visible(answer.records or b"", position, end, aborted=aborted_in(answer))
+    return FetchedRange(position, found, answer)

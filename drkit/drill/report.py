@@ -35,7 +35,7 @@ _EXERCISED: Final[Mapping[str, Mapping[str, str]]] = {
 }
 _PRODUCTION: Final = "production"
 _BESIDE: Final = 0.2
-"""Of the outages: the margin of their strip."""
+"""The margin of the strip of outages."""
 _RIGHTS: Final = "rights of applications"
 _PROVEN_BY: Final = dict.fromkeys(map(str, FAILOVER.order), "switchover") | {
     "detection": "drkit chaos",
@@ -52,7 +52,7 @@ class PlanReport(_Part):
 
     name: str
     cut: str = "planned"
-    """Of a bubble: planned, or lost."""
+    """The cut of a bubble: planned, or lost."""
     objectives: VerdictLimits = VerdictLimits()
     limits: dict[str, float] = {}
 
@@ -86,7 +86,7 @@ class OutageReport(_Part):
 
 
 class LossReport(_Part):
-    """The loss of records, and how it is known; None: unknown."""
+    """The loss of records, and how it is known, or None if it is unknown."""
 
     records: int | None
     seconds: float | None
@@ -109,7 +109,7 @@ class GroupReport(_Part):
     repeats: int
     """Offsets that would be repeated from the stored positions."""
     reason: str
-    """Of its first position that is not proven; empty: all are."""
+    """The reason of its first position that is not proven, if any."""
 
 
 class CheckReport(_Part):
@@ -132,7 +132,7 @@ class UnprovenStep(_Part):
 
 
 class CleanupReport(_Part):
-    """What the drill left on the clusters; `left` must be empty. An unknown look is never clean."""
+    """Items that the drill left on the clusters; `left` must be empty. An unknown look is never clean."""
 
     left: tuple[str, ...] = ()
     changed_by_others: tuple[str, ...] = ()
@@ -158,7 +158,7 @@ class DrillReport(_Part):
     """By the name of a defect, whether the judge finds it; null: the evidence has no place for it."""
     not_proven: tuple[UnprovenStep, ...] = ()
     drift: tuple[str, ...] = ()
-    """What changed since the last drill that passed."""
+    """Changes since the last drill that passed."""
     cleanup: CleanupReport | None = None
     evidence: DrillEvidence
     previous: str = ""
@@ -181,7 +181,7 @@ def build_report(
 ) -> DrillReport:
     """Return a report with its hash.
 
-    :param verdict: of a drill that did not run to its end, such as ``aborted``; None: the judge's
+    :param verdict: of a drill that did not run to its end, such as ``aborted``, or None for the judge's
     :param rest: the other fields of :class:`DrillReport`
     """
     judged = judge(kind, evidence, plan.objectives)
@@ -325,7 +325,7 @@ def outage_rows(report: DrillReport) -> list[OutageRow]:
 
 
 def check_report(report: DrillReport, previous: DrillReport | None = None) -> list[str]:
-    """Return what is wrong with a report; empty: its hash and its conclusions hold.
+    """Return what is wrong with a report: nothing if its hash and its conclusions are right.
 
     :param previous: the report before it
     """

@@ -56,7 +56,7 @@ def render_page(report: DrillReport) -> str:
 
 
 def _cleanup(report: DrillReport) -> list[tuple[str, str]]:
-    """Return what the drill left, by why it is there; empty: nothing was compared."""
+    """Return what the drill left, by its cause; nothing if nothing was compared."""
     found = report.cleanup
     if found is None:
         return []

@@ -60,24 +60,24 @@ def run_drill(
     entry = DrillEntry.of(plan, began_ms, options.due, this_process())
     history.begin(entry)
 
-    def finish(found: CollectedEvidence) -> DrillReport:
-        seconds, steps = options.clock() - began, found.steps
+    def finish(collected: CollectedEvidence) -> DrillReport:
+        seconds, steps = options.clock() - began, collected.steps
         if not steps:
-            outcome = found.outcome if found.ended is None else found.ended.word
+            outcome = collected.outcome if collected.ended is None else collected.ended.word
             steps = (StepReport(name="collect", seconds=round(seconds, 3), outcome=outcome),)
             options.progress.ended(steps[0])
-        covered = {"topics": found.topics, "partitions": found.partitions, "groups": found.groups}
+        covered = {"topics": collected.topics, "partitions": collected.partitions, "groups": collected.groups}
         times = ((0.0, "the drill begins"), (seconds, "the evidence is collected"))
         report = build_report(
             plan.kind,
             _planned(plan),
-            found.evidence,
-            found.ended,
+            collected.evidence,
+            collected.ended,
             id=plan.id,
             scope=ScopeReport(flow=flow.name, source=flow.source, target=flow.target, **covered),
             timeline=tuple(TimelineEntry(at_ms=began_ms + round(s * 1000), what=text) for s, text in times),
             steps=steps,
-            drift=_drift(found.evidence, history.last_pass(plan.name)),
+            drift=_drift(collected.evidence, history.last_pass(plan.name)),
             previous=previous,
         )
         judged = options.clock() - began
@@ -132,19 +132,19 @@ def _in_time(collect: Callable[[DrillRun], CollectedEvidence]) -> Callable[[Dril
 
 def _collect_translation(run: DrillRun) -> CollectedEvidence:
     limits = run.plan.limits
-    found = collect_positions(
+    positions = collect_positions(
         run.settings,
         run.flow,
         bytes_per_second=limits.bytes_per_second,
         wait_seconds=min(WAIT_SECONDS, limits.seconds),
     )
-    partitions = {(row.topic, row.partition) for row in found.evidence if row.topic}
+    partitions = {(row.topic, row.partition) for row in positions.evidence if row.topic}
     return CollectedEvidence(
-        DrillEvidence(found.evidence),
+        DrillEvidence(positions.evidence),
         topics=len({topic for topic, _ in partitions}),
         partitions=len(partitions),
-        groups=found.groups,
-        outcome=f"{counted(len(found.evidence), 'position')} of {counted(found.groups, 'group')}",
+        groups=positions.groups,
+        outcome=f"{counted(len(positions.evidence), 'position')} of {counted(positions.groups, 'group')}",
     )
 
 

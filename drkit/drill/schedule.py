@@ -1,4 +1,4 @@
-"""When drills are due: run them, record the due times that were missed, and print other timers."""
+"""Run drills when they are due, record the due times that were missed, and print other timers."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ _MOST_WAITED: Final = timedelta(seconds=30)
 RunPlan = Callable[[DrillPlan, datetime], str]
 """Run the drill of a plan that was due at a time, and return its verdict."""
 TellEntry = Callable[[DrillSettings, DrillEntry | DrkitError], None]
-"""Get the entry of due times at which a drill was not run, or why it waits."""
+"""Receive the entry of due times at which a drill was not run, or the reason why it waits."""
 
 
 class DueTimes(NamedTuple):
     """The due times of a drill that have no entry in its history yet, in UTC."""
 
     missed: tuple[datetime, datetime] | None
-    """The first and the last of those too long ago, or before the one that is run; None: none."""
+    """The first and the last due time that was missed: too long ago, or before the one to run."""
     run: datetime | None
-    """The one to run now; None: none."""
+    """The due time to run now, if any."""
 
 
 def due_times(drill: DrillSettings, last: datetime, now: datetime) -> DueTimes:

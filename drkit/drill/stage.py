@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,6 +12,7 @@ import time
 from typing import Any, ClassVar, Final, Self
 
 from drkit.chaos.checks import IN_ORDER
+from drkit.chaos.clients import record_content
 from drkit.chaos.history import (
     PRIMARY,
     STANDBY,
@@ -77,7 +78,7 @@ class DrillAborted(Failed):
 
 @dataclass
 class BubbleStage(ClientStage):
-    """What a bubble makes and runs; use it in a ``with``.
+    """The topics and processes of a bubble; use it in a ``with``.
 
     :param settings: those of the bubble
     """
@@ -233,10 +234,17 @@ class BubbleStage(ClientStage):
             for n, name in enumerate(f"seed {codec} {n}" for n in range(5))
         ]
         records.append({"topic": orders, "partition": 0, "value": f"seed {codec} {filler}"})
-        properties = {**self.application(PRIMARY), "compression.type": codec}
-        for message in _write(properties, records, "drill_records_refused", self.cluster(PRIMARY).alias):
-            place = message.topic() or "", message.partition() or 0, message.offset() or 0
-            self.recorder.record(Acked(PRIMARY, *place, (message.value() or b"").decode()))
+        answers: list[tuple[KafkaError | None, Message]] = []
+        producer = Producer({**self.application(PRIMARY), "compression.type": codec, "log_level": 0})
+        for record in records:
+            producer.produce(**record, on_delivery=lambda *answer: answers.append(answer))
+        producer.flush(_SEND_SECONDS)
+        errors = [error for error, _ in answers if error is not None]
+        if errors or len(answers) < len(records):
+            evidence = str(errors[0] if errors else "no answer")
+            raise Failed("drill_records_refused", where=self.cluster(PRIMARY).alias, evidence=evidence)
+        for _, message in answers:
+            self.recorder.record(Acked(PRIMARY, *record_content(message)))
 
     def start(self) -> None:
         """Start the replicator and the clients, and commit the positions of the groups without members."""
@@ -349,8 +357,8 @@ def are_older_epochs_refused(stage: ClientStage) -> bool:
 
     async def ask(raw: RawCluster) -> bool:
         leaders: dict[int, list[TopicPartition]] = {}
-        for topic, found in (await metadata(raw, stage.topics)).items():
-            for number, leader in found.leaders.items():
+        for topic, described in (await metadata(raw, stage.topics)).items():
+            for number, leader in described.leaders.items():
                 leaders.setdefault(leader.node, []).append(TopicPartition(topic, number))
         writers: dict[TopicPartition, tuple[Writer, ...]] = {}
         for node, partitions in leaders.items():
@@ -369,29 +377,14 @@ def is_foreign_record_named(stage: ClientStage) -> bool:
     :raises DrkitError: the target refuses the record, or does not answer
     """
     tp = TopicPartition(stage.topics[0], 0)
-    record = {"topic": tp.topic, "partition": tp.partition, "key": _CONTROL, "value": _CONTROL}
-    [message] = _write(stage.application(STANDBY), [record], "drill_control_refused", str(tp))
-    offset = message.offset() or 0
+    error, offset = stage.send(STANDBY, tp.topic, _CONTROL)
+    if error:
+        raise Failed("drill_control_refused", where=str(tp), evidence=error)
     with closing(RangeReader(stage.cluster(STANDBY))) as reader:
         reads = [
-            Read(STANDBY, *tp, found.offset, (found.value or b"").decode(errors="replace"))
-            for found in reader.read(tp, offset, offset + 1)
+            Read(STANDBY, *tp, record.offset, (record.value or b"").decode(errors="replace"))
+            for record in reader.read(tp, offset, offset + 1)
         ]
     history = ScenarioHistory((*stage.history().events, *reads))
     checks = [each for each in judge(history, []).checked if each.name == IN_ORDER]
     return any(_CONTROL in offence for each in checks for offence in each.offences)
-
-
-def _write(
-    properties: Mapping[str, Any], records: Sequence[dict[str, Any]], code: str, where: str
-) -> list[Message]:
-    """Write records and return them as acknowledged; raise the error of the code if one is not."""
-    answers: list[tuple[KafkaError | None, Message]] = []
-    producer = Producer({**properties, "log_level": 0})
-    for record in records:
-        producer.produce(**record, on_delivery=lambda *answer: answers.append(answer))
-    producer.flush(_SEND_SECONDS)
-    errors = [error for error, _ in answers if error is not None]
-    if errors or len(answers) < len(records):
-        raise Failed(code, where=where, evidence=str(errors[0] if errors else "no answer"))
-    return [message for _, message in answers]

@@ -41,7 +41,7 @@ class DrillOptions:
     """The surroundings of a drill."""
 
     due: datetime | None = None
-    """The due time of its schedule; None: a person started it."""
+    """The due time of its schedule, or None if a person started it."""
     progress: DrillProgress = SILENT
     stop: threading.Event = field(default_factory=threading.Event)
     """Ends the drill early when it is set."""
@@ -70,9 +70,9 @@ class CollectedEvidence(NamedTuple):
     groups: int = 0
     outcome: str = ""
     steps: tuple[StepReport, ...] = ()
-    """Empty: it had one step."""
+    """Its steps, if it had more than one."""
     ended: DrillVerdict | None = None
-    """Its verdict if it did not run to its end; None: the evidence is judged."""
+    """Its verdict if it did not run to its end, or None: the evidence is judged."""
 
 
 class DrillSteps:

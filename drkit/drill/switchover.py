@@ -41,7 +41,7 @@ from drkit.status.pair.model import PairState
 from drkit.status.paired import PairedCollector
 
 OBSERVE_SECONDS: Final = 10.0
-"""How long groups are observed before production moves: consumers commit each 5 s by default."""
+"""For which groups are observed before production moves: consumers commit each 5 s by default."""
 _LOOK_SECONDS: Final = 1.0
 _RETRY_SECONDS: Final = 5.0
 """After a refusal of a return: consumers leave the old primary."""
@@ -57,8 +57,8 @@ def rehearse_switchover(settings: Settings, plan: DrillPlan) -> Rehearsal:
     there = settings.one_flow(plan.flow)
     ways = ways_of(settings, there)
     if (now := situation(settings, ways)) is not None:
-        seen = f"clients were moved to {there.target}; the next stage of the failback is {now.stage}"
-        raise Refused("production_not_at_home", where=there.name, evidence=seen, flow=there.name)
+        evidence = f"clients were moved to {there.target}; the next stage of the failback is {now.stage}"
+        raise Refused("production_not_at_home", where=there.name, evidence=evidence, flow=there.name)
     with FailoverService(settings, there) as service:
         rehearsal = service.rehearse((), RunRequest(planned=True, clients_cut=plan.clients_cut))
         for _, refusal in rehearsal.refusals:
@@ -77,14 +77,14 @@ def rehearse_switchover(settings: Settings, plan: DrillPlan) -> Rehearsal:
 
 def _refuse_no_way_home(settings: Settings, ways: FlowPair, topics: Iterable[str]) -> None:
     back = ways.back
-    if left := [topic for topic in sorted(topics) if not back.copies(topic)]:
+    if uncopied := [topic for topic in sorted(topics) if not back.copies(topic)]:
         names = {"flow_back": back.name, "flow": ways.there.name}
-        raise Refused("reverse_flow_leaves_out", where=back.name, evidence=first_of(left), **names)
+        raise Refused("reverse_flow_leaves_out", where=back.name, evidence=first_of(uncopied), **names)
     with state_of(settings, back) as state:
         runner = replicator_of(state.records, wall_ms()) if state is not None else None
     if runner is None or not runner.alive:
-        seen = f"the lease of {runner.host} is {runner.age_seconds:.0f} s old" if runner else "no lease"
-        raise Refused("reverse_replicator_missing", where=back.name, evidence=seen, flow=back.name)
+        evidence = f"the lease of {runner.host} is {runner.age_seconds:.0f} s old" if runner else "no lease"
+        raise Refused("reverse_replicator_missing", where=back.name, evidence=evidence, flow=back.name)
 
 
 def run_switchover(run: DrillRun) -> CollectedEvidence:
@@ -110,7 +110,7 @@ class _Switchover:
         self._steps = DrillSteps(run.options.progress)
         self._moves: list[Move] = []
         self._left = 0.0
-        """When clients had left the source, by the monotonic clock."""
+        """Monotonic time at which clients had left the source."""
 
     def run_steps(self) -> CollectedEvidence:
         """Run all steps and return the evidence."""
@@ -126,9 +126,9 @@ class _Switchover:
                 if not self._moves:
                     raise
                 reason = error.in_short if isinstance(error, DrkitError) else "a second signal interrupted it"
-                self._found(error=f"{self._steps.ended[-1].name}: {reason}", next_command=self._command())
+                self._note(error=f"{self._steps.ended[-1].name}: {reason}", next_command=self._command())
             outages, silent = measure_group_outages(self._watch.commits, self._moves)
-            self._found(outages=outages, silent=silent)
+            self._note(outages=outages, silent=silent)
         return CollectedEvidence(
             DrillEvidence(switchover=self._evidence),
             topics=len(self._scope.topics),
@@ -136,7 +136,7 @@ class _Switchover:
             steps=tuple(self._steps.ended),
         )
 
-    def _found(self, **evidence: Any) -> None:
+    def _note(self, **evidence: Any) -> None:
         self._evidence = replace(self._evidence, **evidence)
 
     def _command(self) -> str:
@@ -173,7 +173,7 @@ class _Switchover:
                 raise
         self._moves.append(began)
         self._left = monotonic()
-        self._found(there=PlannedMove.of(report))
+        self._note(there=PlannedMove.of(report))
         return _steps_of(self._evidence.there)
 
     def protect(self) -> str:
@@ -215,7 +215,7 @@ class _Switchover:
             finally:
                 for stage in self._failback.reports:
                     if stage.stage is FailbackStage.SWITCH and stage.report["state"] == "done":
-                        self._found(home=PlannedMove.of(stage.report))
+                        self._note(home=PlannedMove.of(stage.report))
 
     def _look_at(self, flow: FlowSettings, seconds: float, stop: threading.Event, *, to_end: bool) -> str:
         """Look at the pair each second, until some time has passed and groups at work have followed.
@@ -230,10 +230,10 @@ class _Switchover:
                 pair = collector.look().pair
                 state = PairState.UNKNOWN if pair is None else pair.state
                 reason = pair.parts[0].why if pair is not None and pair.parts else "its topics are unknown"
-                self._found(pair_state=state, pair_reason=reason)
+                self._note(pair_state=state, pair_reason=reason)
                 is_protected = state is PairState.PROTECTED
                 if is_protected and self._evidence.protected_after_seconds is None:
-                    self._found(protected_after_seconds=round(monotonic() - self._left, 3))
+                    self._note(protected_after_seconds=round(monotonic() - self._left, 3))
                 if pair is not None and {t.active for t in pair.topics} == {flow.target}:
                     raise Failed("other_run_moved_production", where=flow.name, evidence=reason)
                 _, silent = measure_group_outages(self._watch.commits, self._moves[-1:])

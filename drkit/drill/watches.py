@@ -22,10 +22,10 @@ from drkit.status.look import StatusCollector
 
 _JOIN_SECONDS: Final = 5.0
 _JOURNAL_SECONDS, _LOSS_SECONDS, _COMMIT_SECONDS = 1.0, 2.0, 0.5
-"""How often each watch looks."""
+"""The period of each watch."""
 _SILENT_SECONDS: Final = 10.0
 _BEHIND_LOOKS: Final = 3
-"""One look falls into the middle of a turn of the copy."""
+"""A single look may see a round of the copy half done."""
 _Offsets = dict[tuple[str, TopicPartition], Committed]
 
 
@@ -75,7 +75,7 @@ class ProductionWatch(WatchThreads):
         """Number of times that the journal was read."""
         self._is_over = False
         self.has_run = False
-        """Whether a run of production began during the drill."""
+        """True once a run of production began during the drill."""
 
     def __enter__(self) -> Self:
         super().__enter__()
@@ -90,8 +90,8 @@ class ProductionWatch(WatchThreads):
     def refresh(self) -> None:
         """Return when the journal was read again, from after this call, or does not answer."""
         with self._looked:
-            wanted = self._looks + 2  # the next one may have begun before
-            while self._looks < wanted and not self._is_over:
+            enough = self._looks + 2  # the next one may have begun before
+            while self._looks < enough and not self._is_over:
                 self._wake.set()
                 if not self._looked.wait(_SILENT_SECONDS):
                     return
@@ -147,7 +147,7 @@ class ProductionLossSampler(WatchThreads):
     """Samples what production would lose now, and ends the drill when its copies fall behind.
 
     :param settings: of production, as is `flow`
-    :param limit: records by which the loss may grow
+    :param limit: the most records that the loss may grow
     :param abort: called with the reason when the drill must end
     """
 
@@ -161,7 +161,7 @@ class ProductionLossSampler(WatchThreads):
         self._unknown = 0
 
     def found(self) -> ProductionLoss | None:
-        """Return the samples in short; None: there is none."""
+        """Return the summary of the samples, or None without a sample."""
         if not self._records:
             return None
         oldest, middle = (round(f(self._seconds), 3) if self._seconds else None for f in (max, median))
@@ -223,9 +223,9 @@ class CommitWatch(WatchThreads):
 
     async def _read(self, raw: RawCluster) -> _Offsets:
         await raw.connected()
-        found: _Offsets = {}
+        offsets: _Offsets = {}
         for group, answer in (await Groups(raw).committed(self._groups)).items():
             if answer.value is None:
                 raise failure(answer.error, f"read the offsets of the group {group}", raw.alias)
-            found |= {(group, tp): o for tp, o in answer.value.items() if tp.topic in self._topics}
-        return found
+            offsets |= {(group, tp): o for tp, o in answer.value.items() if tp.topic in self._topics}
+        return offsets

@@ -44,7 +44,7 @@ def ask(host: str, port: int, timeout: float = 1.0) -> ClusterView | None:
 
 
 def listens(host: str, port: int, timeout: float = 1.0) -> bool:
-    """Whether the port accepts connections; a listener with SASL or TLS shows no more than that."""
+    """Return whether the port accepts connections; a listener with SASL or TLS shows no more than that."""
     try:
         socket.create_connection((host, port), timeout=timeout).close()
     except OSError:

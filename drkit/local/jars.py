@@ -41,7 +41,7 @@ def refuse_unpinned(found: Mapping[str, str], pins: Mapping[str, str], *, all_of
 
     :param found: name → SHA-256
     :param all_of_them: whether every jar has to be on the list
-    :raises Failed: one is another than the list says, or is not on it
+    :raises Failed: one differs from the list, or is not on it
     """
     other = sorted(n for n, digest in found.items() if pins.get(n, digest) != digest)
     unknown = sorted(n for n in found if n not in pins) if all_of_them else []
@@ -53,7 +53,7 @@ def refuse_unpinned(found: Mapping[str, str], pins: Mapping[str, str], *, all_of
 
 
 def expected(known: Mapping[str, str], pins: Mapping[str, str]) -> dict[str, str]:
-    """What jars must be: by the list, and where it has none, as they were at their first use."""
+    """Return the hashes that jars must have: by the list, or else those at their first use."""
     return {name: pins.get(name, digest) for name, digest in known.items()}
 
 

@@ -16,8 +16,6 @@ from drkit.errors import ConfigError
 OLDEST_JAVA = 17
 """Kafka 4 brokers need Java 17 (KIP-1013)."""
 
-_INSTALL = "install Java 17 or newer (a package such as openjdk-17-jre-headless), or point JAVA_HOME at one"
-
 
 def find_java(env: Mapping[str, str] = os.environ) -> Path:
     """The ``java`` to use: ``JAVA_HOME`` first, as Spark does, else the search path.

@@ -43,12 +43,12 @@ class BrokerRecord:
         return ProcessIdentity(self.pid, self.started)
 
     def with_process(self, pid: int) -> BrokerRecord:
-        """The same broker, started again."""
+        """Return the record with the process of a restarted broker."""
         identity = ProcessIdentity.of(pid)
         return replace(self, pid=identity.pid, started=identity.started)
 
     def launcher(self, java: Sequence[str]) -> LocalBroker:
-        """What starts this broker again from its files."""
+        """Return a broker that starts again from the files of this one."""
         home = Path(self.logs)
         host, _, port = self.bootstrap.split(",")[self.node_id].rpartition(":")
         ask_at = (self.host, self.port)

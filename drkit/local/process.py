@@ -100,14 +100,14 @@ class Launched:
     """Starts the command; :meth:`told_pid` returns when it runs.
 
     :param console: the file of its output
-    :param environment: of the command; None: that of this process
+    :param environment: of the command, or None for that of this process
     """
 
     def __init__(
         self, command: Sequence[str], console: BinaryIO, environment: Mapping[str, str] | None = None
     ) -> None:
         self.pid = 0
-        """The command's process id; 0 until the launcher has told it."""
+        """The command's process id, or 0 until the launcher has reported it."""
         self._launcher = subprocess.Popen(
             [sys.executable, "-I", "-S", launcher.__file__, *command],
             stdin=subprocess.PIPE,
@@ -119,7 +119,7 @@ class Launched:
 
     @property
     def running(self) -> bool:
-        """Whether the process exists (a frozen one does)."""
+        """True if the process exists (a frozen one does)."""
         return self._launcher.poll() is None
 
     def told_pid(self) -> int:

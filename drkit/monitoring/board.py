@@ -31,7 +31,7 @@ _HASTY: Final = 2
 
 
 def share_of_looks(usual: float, *, due: bool, whole: bool) -> float:
-    """How many times as long as a look the pause after it is.
+    """Return the pause after a look, as a multiple of its duration.
 
     A failover goes by the last note of the source's ends. While that note does not serve it, the next look
     comes sooner than its cost allows else.
@@ -55,7 +55,7 @@ class PairEvents:
     def see(self, status: FlowStatus) -> None:
         """Emit an event if the state, or an alarm, is another one than at the last look.
 
-        A process that begins says nothing of a pair that is protected or unknown.
+        A process that begins emits none for a pair that is protected or unknown.
         """
         pair = status.pair
         if pair is None:
@@ -158,7 +158,7 @@ class FlowWatch:
 
     @property
     def lag(self) -> int | None:
-        """Records that were not copied at the last look at both clusters; None: unknown."""
+        """Records that were not copied at the last look at both clusters, or None if unknown."""
         return self.figures.status.loss.records if self.figures is not None else None
 
     def faults(self, now: float) -> tuple[Fault, ...]:

@@ -127,8 +127,8 @@ def pair_samples(flow: tuple[str, str], status: FlowStatus) -> Iterator[Sample]:
     returning = [t for t in pair.topics if t.state is PairState.RETURNING]
     in_step = sum(t.in_step or 0 for t in returning)
     yield "drkit_returning_partitions", (*flow, "true"), in_step
-    left = sum(t.partitions or 0 for t in returning) - in_step
-    yield "drkit_returning_partitions", (*flow, "false"), left
+    behind = sum(t.partitions or 0 for t in returning) - in_step
+    yield "drkit_returning_partitions", (*flow, "false"), behind
     since, soonest = pair.since_ms, pair.soonest
     yield "drkit_unprotected_seconds", flow, 0 if since is None else max(0, status.at_ms - since) / 1000
     if soonest is not None and soonest.delta is not None and soonest.delta.until_ms is not None:
@@ -215,13 +215,13 @@ def mm2_samples(
 
     :param names: of the copies of partitions
     """
-    for at, count in counts.items():
-        labels = (*flow, names.get(at, at.topic), str(at.partition))
+    for tp, count in counts.items():
+        labels = (*flow, names.get(tp, tp.topic), str(tp.partition))
         yield MM2 + "record_count", labels, count.records
         yield MM2 + "record_rate", labels, count.records_per_second
         yield MM2 + "byte_count", labels, count.bytes
         yield MM2 + "byte_rate", labels, count.bytes_per_second
-        for name, spread in _spreads(moved.get(at)):
+        for name, spread in _spreads(moved.get(tp)):
             yield MM2 + name, labels, spread.mean
             yield MM2 + name + "_avg", labels, spread.mean
             yield MM2 + name + "_min", labels, spread.least

@@ -71,11 +71,11 @@ def from_kubeconfig(file: Path) -> KubeAccess:
 
     :raises ConfigError: it cannot be read, or it logs in by a plugin
     """
-    found = _document(file)
+    document = _document(file)
     try:
-        context = _named(found["contexts"], found["current-context"])["context"]
-        cluster = _named(found["clusters"], context["cluster"])["cluster"]
-        user = _named(found["users"], context["user"])["user"] if context.get("user") else {}
+        context = _named(document["contexts"], document["current-context"])["context"]
+        cluster = _named(document["clusters"], context["cluster"])["cluster"]
+        user = _named(document["users"], context["user"])["user"] if context.get("user") else {}
         server = str(cluster["server"]).rstrip("/")
     except (KeyError, TypeError) as error:
         raise _unusable(file, f"{error.args[0]} is missing", "see: kubectl config view --minify") from error

@@ -30,15 +30,15 @@ class Printed:
 
     @property
     def name(self) -> str:
-        """See :class:`Adapter`."""
+        """The name of the adapter."""
         return "print"
 
     def current(self) -> Endpoint | None:
-        """See :class:`Adapter`: the endpoint that this process has printed."""
+        """Return the endpoint that this process has printed."""
         return self._current
 
     def tell(self, endpoint: Endpoint) -> RepointEffect:
-        """See :class:`Adapter`."""
+        """Print a newer endpoint."""
         effect = judge(self._current, endpoint, self.name)
         if effect is RepointEffect.CHANGED:
             self._say(f"Send the clients to {endpoint.cluster} now (term {endpoint.term}):")
@@ -128,7 +128,7 @@ def adapters(
 ) -> list[Way]:
     """An adapter for each way that clients of these groups and topics follow, in the order of the settings.
 
-    :param groups: the moved groups; None: all ways
+    :param groups: the moved groups, or None for all ways
     :param topics: the moved topics, by their names on the source
     :param say: takes the lines of the kind ``print``
     """

@@ -25,7 +25,7 @@ def archive_place(java: Path) -> Path:
 
 
 def spark_home() -> Path:
-    """Where Spark is, without importing it. Raises Failed if Spark is not installed."""
+    """Return the folder of Spark without importing it. Raises Failed if Spark is not installed."""
     if home := os.environ.get("SPARK_HOME"):
         return Path(home)
     found = find_spec("pyspark")

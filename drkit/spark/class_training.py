@@ -74,7 +74,7 @@ def _train(archive: Path) -> None:
 
 
 def _command_of(pid: int) -> list[str] | None:
-    """The arguments that Spark's scripts give to its JVM, without drkit's; None: they cannot be read."""
+    """The arguments that Spark's scripts give to its JVM, without drkit's, or None if they cannot be read."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
     except (OSError, UnicodeDecodeError):

@@ -90,16 +90,16 @@ def check_workers(context: SparkContext, carry: Callable[[Task], Task], url: str
 
 def executors(context: SparkContext) -> list[str]:
     """Host and port of each executor that lives; Spark lists this process with them."""
-    found = context._jsc.sc().statusStore().executorList(True)  # noqa: SLF001, FBT003  no public way
-    listed = [found.apply(number) for number in range(found.size())]
+    registered = context._jsc.sc().statusStore().executorList(True)  # noqa: SLF001, FBT003  no public way
+    listed = [registered.apply(number) for number in range(registered.size())]
     return [str(e.hostPort()) for e in listed if e.id() != _DRIVER]
 
 
 def _failed_on(context: SparkContext) -> str:
-    """Host and executor of a failed task of the first job; empty where Spark does not say it."""
+    """Return host and executor of a failed task of the first job, or "" if Spark has none."""
     tasks = context._jsc.sc().statusStore().taskList(0, 0, _MOST_TASKS)  # noqa: SLF001  no public way
-    found = [tasks.apply(number) for number in range(tasks.size())]
-    failed = [task for task in found if task.status() == "FAILED"]
+    listed = [tasks.apply(number) for number in range(tasks.size())]
+    failed = [task for task in listed if task.status() == "FAILED"]
     return f"{failed[0].host()} executor {failed[0].executorId()}" if failed else ""
 
 

@@ -30,7 +30,7 @@ class Needs(NamedTuple):
     shipped: str
     """Name of the file with drkit's code."""
     packages: Mapping[str, tuple[str, str]]
-    """Module → the distribution it comes from, and its version at the driver; empty: any will do."""
+    """Module → its distribution, and its version at the driver, or "" for any."""
 
 
 class CheckedTask:
@@ -43,7 +43,7 @@ class CheckedTask:
         self._needs, self._code = needs, code
 
     def __call__(self, text: str) -> str:
-        """Check once in a process, then run the task. Raises WorkerUnfit if what this worker lacks."""
+        """Check once in a process, then run the task. Raises WorkerUnfit with what this worker lacks."""
         if os.environ.get(_CHECKED) == self._needs.shipped:
             task: Callable[[str], str] = pickle.loads(self._code)  # noqa: S301  Spark's own way
             return task(text)

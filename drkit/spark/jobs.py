@@ -170,7 +170,7 @@ def run_round(
     clusters: tuple[ClusterSettings, ClusterSettings],
     flow: FlowSettings,
 ) -> list[ShardReport]:
-    """One round, its shards side by side; blocking. Raises DrkitError if see :meth:`SparkJobs.run`."""
+    """Run one round, its shards side by side; blocking. Raises DrkitError as :meth:`SparkJobs.run`."""
     answers = jobs.run([shard.to_json() for shard in shards], _round_function(*clusters, flow))
     return [ShardReport.from_json(answer) for answer in answers]
 

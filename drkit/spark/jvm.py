@@ -90,7 +90,7 @@ class SparkJvm:
         return self
 
     def address(self) -> tuple[int, str]:
-        """Wait for its port and its secret. Raises Failed if it ended, or did not come up."""
+        """Wait for its port and its secret. Raises Failed if it ends, or does not start in time."""
         deadline = time.monotonic() + _START_SECONDS
         while not self._address.exists():
             if self.process is None or self.process.poll() is not None or time.monotonic() > deadline:

@@ -32,7 +32,7 @@ _THREADS: Final = Path("/proc/self/task")
 
 
 def threads() -> int | None:
-    """How many threads this process has, those of libraries in C among them; None: unknown."""
+    """Return the number of threads of this process, with those of libraries in C, or None if unknown."""
     return len(list(_THREADS.iterdir())) if _THREADS.exists() else None
 
 

@@ -122,37 +122,37 @@ def fence(
         keep it from running
     """
     ends = clock() + settings.fence_seconds
-    why = run(settings.command or (), settings.fence_seconds)
-    said = f"command {(settings.command or ('none',))[0]}: {why or 'ended with 0'}"
-    left = max(_LEAST, ends - clock())
+    failure = run(settings.command or (), settings.fence_seconds)
+    outcome = f"command {(settings.command or ('none',))[0]}: {failure or 'ended with 0'}"
+    remaining = max(_LEAST, ends - clock())
     if settings.proof_command:
-        refused = run(settings.proof_command, left)
+        refused = run(settings.proof_command, remaining)
         proof = f"proof {settings.proof_command[0]}: {refused or 'ended with 0'}"
-        return FencingResult(not refused, (said, proof))
-    found = closed(listeners, servers(), min(left, 2.0))
+        return FencingResult(not refused, (outcome, proof))
+    result = closed(listeners, servers(), min(remaining, 2.0))
     # The command may have failed and the broker be gone all the same: the proof decides.
-    return FencingResult(found.proven, (said, *found.evidence))
+    return FencingResult(result.proven, (outcome, *result.evidence))
 
 
 def closed(listeners: Iterable[ClusterSettings], servers: Iterable[str], seconds: float) -> FencingResult:
-    """Whether every address refuses connections.
+    """Return whether every address refuses connections.
 
     A silent broker proves nothing: a frozen one accepts all queued writes when it wakes. Nor does an
     unreachable one: others may reach it.
     """
     ways = list(listeners)
-    wanted = {(s, w) for w in range(len(ways)) for s in ways[w].servers}
-    wanted |= {(s, 0) for s in servers if not any(s == known for known, _ in wanted)}
+    addresses = {(s, w) for w in range(len(ways)) for s in ways[w].servers}
+    addresses |= {(s, 0) for s in servers if not any(s == known for known, _ in addresses)}
 
-    def look(at: tuple[str, int]) -> ProbeFinding:
-        server, way = at
+    def look(address: tuple[str, int]) -> ProbeFinding:
+        server, way = address
         security = read_security(ways[way])
         return probe(server, security, f"clusters.{ways[way].alias}", seconds, handshake=False)
 
-    with ThreadPoolExecutor(max(1, len(wanted))) as pool:
-        found = list(pool.map(look, sorted(wanted)))
-    told = tuple(f"{f.server}: {f.kind.value}" for f in found)
-    return FencingResult(bool(found) and all(f.kind is ProbeKind.REFUSED for f in found), told)
+    with ThreadPoolExecutor(max(1, len(addresses))) as pool:
+        findings = list(pool.map(look, sorted(addresses)))
+    evidence = tuple(f"{f.server}: {f.kind.value}" for f in findings)
+    return FencingResult(bool(findings) and all(f.kind is ProbeKind.REFUSED for f in findings), evidence)
 
 
 def run(command: Sequence[str], seconds: float) -> str:

@@ -60,12 +60,12 @@ class Teller:
 
     def _run(self) -> None:
         while (body := self._queue.get()) is not None:
-            for what, send in (("webhook", self._post), ("command", self._execute)):
+            for channel, send in (("webhook", self._post), ("command", self._execute)):
                 for attempt in range(_TRIES):
-                    why = send(body)
-                    if not why:
+                    problem = send(body)
+                    if not problem:
                         break
-                    observe.event("not_told", level="error", how=what, reason=why, attempt=attempt + 1)
+                    observe.event("not_told", level="error", how=channel, reason=problem, attempt=attempt + 1)
                     self._ended.wait(1.0 + attempt)
 
     def _post(self, body: bytes) -> str:
@@ -153,7 +153,7 @@ class Announcer:
         self._announced_at = 0.0
 
     def due(self, verdict: Verdict, now: float) -> bool:
-        """Whether to announce this verdict now; if so, it counts as announced."""
+        """Return whether to announce this verdict now; if so, it counts as announced."""
         key = (verdict.kind, verdict.reason, verdict.obstacles)
         if key != self._newest:
             self._newest, self._since = key, now

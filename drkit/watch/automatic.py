@@ -36,7 +36,7 @@ _FENCED: Final = frozenset({
 })  # fmt: skip
 
 
-def claim(target: ClusterSettings, flow: FlowSettings, mine: Automatic, window_seconds: float) -> str:
+def claim(target: ClusterSettings, flow: FlowSettings, own: Automatic, window_seconds: float) -> str:
     """Claim the automatic failover; returns who or what prevents the claim, empty when it succeeded.
 
     :raises DrkitError: the target does not accept the claim
@@ -56,13 +56,13 @@ def claim(target: ClusterSettings, flow: FlowSettings, mine: Automatic, window_s
     )
     try:
         producer.init_transactions(_SECONDS)
-        if against := against_claim(read_notes(cluster, flow), mine, window_seconds):
+        if against := against_claim(read_notes(cluster, flow), own, window_seconds):
             return against
-        key, value = Automatic.KEY.encode(), mine.encode()
+        key, value = Automatic.KEY.encode(), own.encode()
         counted: list[bytes | None] = []
 
-        def take(record: Record, why: str) -> None:
-            if not why and record.key == key:
+        def take(record: Record, problem: str) -> None:
+            if not problem and record.key == key:
                 counted.append(record.value)
 
         with closing(SignedLog(target, topic_name(flow), take)) as log:
@@ -82,22 +82,22 @@ def claim(target: ClusterSettings, flow: FlowSettings, mine: Automatic, window_s
     return ""
 
 
-def against_claim(notes: Notes, mine: Automatic, window_seconds: float) -> str:
-    """Why the notes prevent an automatic failover now; empty: they do not. Pure."""
-    if why := notes.damaged(Automatic):
-        return f"the note of the last automatic failover cannot be read ({why}): drkit watch acknowledge"
+def against_claim(notes: Notes, own: Automatic, window_seconds: float) -> str:
+    """Return why the notes prevent an automatic failover now, or "" if they do not. Pure."""
+    if damage := notes.damaged(Automatic):
+        return f"the note of the last automatic failover cannot be read ({damage}): drkit watch acknowledge"
     last = notes.automatic
     if last is None:
         return ""
     if last.acknowledged_ms is None:
         return f"{last.by} already acted, and it is not acknowledged"
-    age = (mine.at_ms - last.at_ms) / 1000
+    age = (own.at_ms - last.at_ms) / 1000
     return f"{last.by} acted {age:.0f} s ago" if age < window_seconds else ""
 
 
-def tell_outcome(target: ClusterSettings, flow: FlowSettings, mine: Automatic, outcome: str) -> None:
+def tell_outcome(target: ClusterSettings, flow: FlowSettings, own: Automatic, outcome: str) -> None:
     """Write the outcome. Raises DrkitError."""
-    put_note(Cluster.connect(target), flow, Automatic.KEY, replace(mine, outcome=outcome).to_json())
+    put_note(Cluster.connect(target), flow, Automatic.KEY, replace(own, outcome=outcome).to_json())
 
 
 def acknowledge(target: ClusterSettings, flow: FlowSettings, by: str, at_ms: int) -> Automatic | None:
@@ -120,8 +120,8 @@ def acknowledgement(notes: Notes, by: str, at_ms: int) -> Automatic | None:
     last = notes.automatic
     if last is None or last.acknowledged_ms is not None:
         return last
-    at = at_ms if notes.damaged(Automatic) else last.at_ms
-    return replace(last, at_ms=at, acknowledged_by=by, acknowledged_ms=at_ms)
+    began_ms = at_ms if notes.damaged(Automatic) else last.at_ms
+    return replace(last, at_ms=began_ms, acknowledged_by=by, acknowledged_ms=at_ms)
 
 
 TURN_SECONDS: Final = 5.0
@@ -216,13 +216,13 @@ class AutoFailover:
 
 
 def pause(
-    settings: Settings, flow: FlowSettings, by: str, why: str, wall: Millis = wall_ms
+    settings: Settings, flow: FlowSettings, by: str, reason: str, wall: Millis = wall_ms
 ) -> dict[str, Any]:
-    """Pause failovers: none is started or proposed until :func:`resume`; the watch continues.
+    """Pause failovers: the watch continues, and neither starts nor proposes one until :func:`resume`.
 
     :raises DrkitError: the target does not accept the record
     """
-    note = Pause(by, why, wall()).to_json()
+    note = Pause(by, reason, wall()).to_json()
     put_note(Cluster.connect(_target(settings, flow)), flow, Pause.KEY, note)
     return {"flow": flow.name, "paused": True, **note}
 
@@ -235,12 +235,12 @@ def resume(settings: Settings, flow: FlowSettings) -> dict[str, Any]:
 
 def acknowledged(settings: Settings, flow: FlowSettings, by: str, wall: Millis = wall_ms) -> Automatic:
     """Acknowledge the last automatic failover. Raises Refused if there was none."""
-    found = acknowledge(_target(settings, flow), flow, by, wall())
-    if found is None:
+    note = acknowledge(_target(settings, flow), flow, by, wall())
+    if note is None:
         raise Refused(
             "nothing_to_acknowledge", where=f"flow {flow.name}", evidence="no observer ever began one"
         )
-    return found
+    return note
 
 
 def _target(settings: Settings, flow: FlowSettings) -> ClusterSettings:

@@ -17,7 +17,7 @@ from drkit.flow_state.codec.fields import Malformed
 def usable_name(name: str, option: str) -> str:
     """The name, if others accept notes with it.
 
-    :param option: by which it is set, for the error
+    :param option: the option that sets it, for the error
     :raises ConfigError: others would drop every note
     """
     try:
@@ -30,7 +30,7 @@ def configured_name(name: str, names: Collection[str], setting: str, option: str
     """The name, if the configuration lists it, or lists no names.
 
     :param setting: which lists the names
-    :param option: by which the name is set, for the error
+    :param option: the option that sets the name, for the error
     :raises ConfigError: others would not count it
     """
     if names and name not in names:

@@ -76,7 +76,7 @@ class Moment(NamedTuple):
         }
 
     def _dead_since_ms(self) -> int | None:
-        """Time from which the lost primary took no writes, proven by fence agents; None: not proven."""
+        """Time from which the lost primary took no writes, or None if no fence agents prove it."""
         dead_for = self.picture.dead_for
         if dead_for is None or not self.verdict.primary_lost:
             return None

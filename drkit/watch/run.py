@@ -40,7 +40,7 @@ class WatchOptions(NamedTuple):
 
     identity: ObserverIdentity
     listen: Listen | None = None
-    """Where to serve metrics, health and the page; None: nowhere."""
+    """Address of metrics, health and the page, or None to serve nothing."""
     drills: DrillSamples = tuple
     """Samples of drills for the metrics."""
     given: Given = Given()
@@ -55,7 +55,7 @@ class FlowMoment(NamedTuple):
 
     moment: Moment
     command: str
-    """The command for the operator; empty: none."""
+    """The command for the operator, or "" without one."""
     changed: bool
     """Whether the verdict, or what holds a failover back, has changed."""
 

@@ -105,9 +105,9 @@ class HeartbeatListener:
 
 
 def last_seen_ms(seen: SourceView, wall_ms: int, now: float) -> int | None:
-    """When this observer last got an answer from the source; None: it answers, or it never did.
+    """Return when the source last answered this observer, or None if it answers now or never did.
 
-    All addresses fail since the begin of a watch that never saw the source alive: that says nothing.
+    If the watch never saw the source alive, failing addresses prove nothing.
 
     :param now: the current time of the clock of `seen`
     """
@@ -120,7 +120,7 @@ class LossKnown(NamedTuple):
     """For a silent source, the parts of the bound; else the bound itself."""
 
     counted: Risk | None
-    """The source answers; None: it is silent."""
+    """The loss if the source answers, or None if it is silent."""
     sighting: Sighting
     records: int | None = None
     held: HeldBack = NOTHING_HELD
@@ -128,7 +128,7 @@ class LossKnown(NamedTuple):
     def risk(self, dead_for: float | None) -> Risk:
         """The loss of a failover now.
 
-        :param dead_for: seconds for which the primary provably takes no record; None: not proven
+        :param dead_for: seconds for which the primary provably takes no record, or None if that is not proven
         """
         if self.counted is not None:
             return self.counted
@@ -138,9 +138,9 @@ class LossKnown(NamedTuple):
 
 
 def loss_known(status: FlowStatus | None, sighting: Sighting, *, silent: bool) -> LossKnown:
-    """What is known about the loss.
+    """Return what is known about the loss.
 
-    :param status: the newest look at the flow; None: no look yet
+    :param status: the newest look at the flow, or None before the first
     :param sighting: without the replicator's note, which is in the status
     :param silent: our probes do not reach the source
     """
@@ -149,8 +149,8 @@ def loss_known(status: FlowStatus | None, sighting: Sighting, *, silent: bool) -
     loss = status.loss
     held = held_total(p.held_back for p in status.partitions)
     if status.source_answers and status.target_answers and not silent:
-        found = of_answering_source(loss.records, loss.seconds, exact=loss.exact, reason="", held=held)
-        return LossKnown(found, sighting)
+        risk = of_answering_source(loss.records, loss.seconds, exact=loss.exact, reason="", held=held)
+        return LossKnown(risk, sighting)
     ends = None
     if loss.source_seen_seconds is not None:
         ends = status.at_ms - round(loss.source_seen_seconds * 1000)
@@ -189,13 +189,13 @@ class Sensed(NamedTuple):
     loss: LossKnown
     findings: tuple[ReadinessFinding, ...]
     fence_owed: str = ""
-    """What left a pending fence of the old primary, and what applies it; empty: none is pending."""
+    """The reason for a pending fence of the old primary and its remedy, or "" if none is pending."""
     beat_ahead: float = 0.0
     """How far the newest heartbeat is ahead of our clock, if too far to count; else 0."""
     unprotected: tuple[str, ...] = ()
     """Topics that the target has not wholly, by the last look at both clusters."""
     watched_for: float | None = None
-    """Since the copies' end offsets were first known; 0 while a new watch awaits them; None: unknown."""
+    """Since the copies' end offsets were first known; 0 while a new watch awaits them, or None if unknown."""
     since_promoted: tuple[str, ...] = ()
     """Of a promoted flow: the alarms of its pair, and that clients are back on its source."""
 

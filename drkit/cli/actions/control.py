@@ -76,8 +76,8 @@ def _show(found: adopting.FlowRecords) -> None:
 
 
 def _next(found: adopting.FlowRecords, *, unsigned: bool) -> str:
-    if left := next((t for t in found.topics if t.unreachable), None):
-        return f"{left.name} was not signed: when {left.where} answers again, drkit control adopt"
+    if silent := next((t for t in found.topics if t.unreachable), None):
+        return f"{silent.name} was not signed: when {silent.where} answers again, drkit control adopt"
     if not unsigned and found.lacks_mac:
         return (
             "some came later without a MAC and do not count: drkit control adopt --again signs them,"

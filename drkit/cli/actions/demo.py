@@ -13,7 +13,7 @@ from drkit.errors import Usage
 
 
 def demo(file: Path, *, keep: bool, rate: int, until: str, drill: bool, report: Path) -> None:
-    """Run ``drkit demo``. Raises Usage if a drill leaves no clusters."""
+    """Run ``drkit demo``. Raises Usage for `keep` with `drill`, which leaves no clusters."""
     if keep and drill:
         raise Usage("keep_and_drill", where="drkit demo")
     as_json = session().as_json

@@ -85,26 +85,26 @@ def verify_export(
     return 0
 
 
-def _emit_export(told: dict[str, Any]) -> None:
+def _emit_export(answer: dict[str, Any]) -> None:
     """Print what is known of an export; for people without empty rows, and with readable times."""
-    filled = {name: value for name, value in told.items() if value not in ({}, None)}
-    emit(told if session().as_json else with_times(filled))
+    filled = {name: value for name, value in answer.items() if value not in ({}, None)}
+    emit(answer if session().as_json else with_times(filled))
 
 
 def _answer(done: Exported, found: Divergence) -> dict[str, Any]:
-    told = {"exported": done.path, "sha256": done.sha256, **_about(done.manifest)}
+    answer = {"exported": done.path, "sha256": done.sha256, **_about(done.manifest)}
     held = sum(tail.held_back for tail in found.tails)
     more = [f"open transactions hold back up to {held} more records"] if held else []
     more += [f"its fence is pending, so more may come: {found.owed}"] if found.owed else []
     if uncopied := sorted({each.topic for each in found.uncopied}):
         more.append(f"topics that were never copied: {first_of(uncopied)}")
     if more:
-        told["not_exported"] = more
-    told["next"] = to_type(
+        answer["not_exported"] = more
+    answer["next"] = to_type(
         f"keep the SHA-256 apart from the files; check them any time:"
         f" drkit divergence verify {quote(done.path)} --sha256 {done.sha256}"
     )
-    return told
+    return answer
 
 
 def _about(manifest: Manifest) -> dict[str, Any]:
@@ -145,15 +145,15 @@ def _text(data: bytes | None) -> str | None:
 
 
 def _shown(found: Divergence, records: Path | None) -> dict[str, Any]:
-    told: dict[str, Any] = {"divergence": found.statement()}
+    shown: dict[str, Any] = {"divergence": found.statement()}
     if found.tails:
-        told["partitions"] = _rows(found.tails)
+        shown["partitions"] = _rows(found.tails)
     if found.uncopied:
-        told["never copied"] = _rows(found.uncopied)
+        shown["never copied"] = _rows(found.uncopied)
     if found.returned:
-        told["copied back"] = ", ".join(found.returned)
+        shown["copied back"] = ", ".join(found.returned)
     if late := [c for c in found.commits if c.kind is not CommitKind.SUPERSEDED]:
-        told["groups"] = [
+        shown["groups"] = [
             {
                 "group": c.group, "partition": f"{c.topic}-{c.partition}", "offset": c.offset,
                 "found": c.kind.value, "translated": c.translated, "processed": c.beyond,
@@ -161,13 +161,13 @@ def _shown(found: Divergence, records: Path | None) -> dict[str, Any]:
             for c in late
         ]  # fmt: skip
     if found.commits_unknown:
-        told["groups unknown"] = found.commits_unknown
+        shown["groups unknown"] = found.commits_unknown
     if records is not None:
-        told["records"] = str(records)
+        shown["records"] = str(records)
     if found.owed:
         when = "when it answers, fence it" if found.unanswered else "fence it first"
-        told["next"] = to_type(f"{when}: drkit fence pay")
-    return told
+        shown["next"] = to_type(f"{when}: drkit fence pay")
+    return shown
 
 
 def _rows(tails: Iterable[PartitionDivergence]) -> list[dict[str, Any]]:

@@ -31,11 +31,11 @@ _PLACE = "drkit failover"
 def connected(
     settings: Settings, flow: FlowSettings, target_lost: str, *, aborts: bool, yes: bool
 ) -> Iterator[FailoverService | None]:
-    """With the service of a flow; None: the target does not answer, and the abort was done at the source.
+    """Yield the service of a flow, or None if the target does not answer and the source did the abort.
 
     :param target_lost: how a person knows that the target is lost
     :param aborts: whether the command is an abort
-    :raises Usage: the target answers, and is said to be lost
+    :raises Usage: `target_lost` is given, and the target answers
     :raises DrkitError: the target does not answer, or the abort at the source was refused
     """
     with ExitStack() as stack:
@@ -146,9 +146,9 @@ def _check(*, quiet: bool, dry_run: bool, clients_cut: str, planned: bool, acls:
         raise Usage("clients_cut_without_planned", where=_PLACE)
 
 
-def _one_of(**said: bool) -> None:
-    if sum(said.values()) != 1:
-        evidence = ", ".join(f"--{name}" for name, given in said.items() if given) or "nothing was named"
+def _one_of(**options: bool) -> None:
+    if sum(options.values()) != 1:
+        evidence = ", ".join(f"--{name}" for name, given in options.items() if given) or "nothing was named"
         raise Usage("failover_scope_missing", where=_PLACE, evidence=evidence)
 
 

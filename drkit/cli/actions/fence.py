@@ -39,7 +39,7 @@ def show(flow: str | None) -> None:
 
 
 def next_of(found: Fences) -> str:
-    """The command that applies what is pending, or puts up what somebody took away; empty: neither is."""
+    """Return the command that applies a pending fence or puts up a removed one, or "" if none is."""
     paid = paid_with(found.flow)
     if found.pending_fence is not None or found.lift is not None:
         return f"{paid}, once it answers; drkit watch does so by itself"
@@ -84,7 +84,7 @@ def _nothing(*, dry_run: bool) -> None:
 
 
 def _question(agreed: DueFences, source: str) -> str:
-    """What only a person can agree to; empty: nothing of it is due."""
+    """Return what only a person can agree to, or "" if nothing of it is due."""
     said = []
     if gone := sorted(agreed.taken_away):
         said.append(f"Somebody has lifted the fence of {first_of(gone)} on {source}")

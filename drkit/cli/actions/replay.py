@@ -161,7 +161,7 @@ def _flow(settings: Settings, name: str | None, exported: str) -> FlowSettings:
 
 
 def _state(target: ClusterSettings, flow: FlowSettings) -> FlowState:
-    """What the new primary has of the flow's state. Raises Refused if nothing."""
+    """Return the flow's state on the new primary. Raises Refused if it has none."""
     name = state_topic(flow.source)
     if name not in describe_topics(Cluster.connect(target), [name]):
         raise Refused("flow_never_ran", where=f"{flow.name}: {target.alias}", evidence=f"there is no {name}")

@@ -73,8 +73,8 @@ def resume(names: tuple[str, ...]) -> None:
 def acknowledge(names: tuple[str, ...]) -> None:
     """Run ``drkit watch acknowledge``."""
     settings = configuration().settings
-    found = [automatic.acknowledged(settings, f, getpass.getuser()) for f in _chosen(settings, names)]
-    emit(found if session().as_json else [with_times(asdict(each)) for each in found])
+    notes = [automatic.acknowledged(settings, f, getpass.getuser()) for f in _chosen(settings, names)]
+    emit(notes if session().as_json else [with_times(asdict(each)) for each in notes])
 
 
 def _chosen(settings: Settings, names: tuple[str, ...]) -> list[FlowSettings]:

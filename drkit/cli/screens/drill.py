@@ -170,7 +170,7 @@ class DrillStates:
         self._monitor = DrillMonitor(settings, flows)
         self._has_looked = False
 
-    def view(self, found: Sequence[FlowStatus]) -> DrillsView:
+    def view(self, statuses: Sequence[FlowStatus]) -> DrillsView:
         """Return the drills; the first time their histories are read, if the targets answer.
 
         :param found: the flows as they were just seen
@@ -178,7 +178,7 @@ class DrillStates:
         if self._has_looked:
             self._monitor.begin_look()
         else:
-            self._monitor.look([status.flow for status in found if status.target_answers])
+            self._monitor.look([status.flow for status in statuses if status.target_answers])
             self._has_looked = True
         states, unread = self._monitor.states(), self._unread()
         items = [*(state_text(state, wall_ms()) for state in states), *(f"{name} unknown" for name in unread)]

@@ -36,18 +36,18 @@ def under_way(run: RunLog) -> dict[str, Any]:
 
 
 def is_held(run: RunLog) -> bool:
-    """Whether a person has to continue it: its newest entry says so."""
+    """Return whether a person has to continue the run, by its newest entry."""
     return run.entries[-1].kind is EntryKind.HELD
 
 
 def lines_of(run: RunLog) -> Iterator[str]:
-    """What a person reads of it, before the commands."""
-    told = under_way(run)
-    at = f"the return {told['run']} is under way, {told['state']} at {told['step'] or 'its beginning'}"
-    evidence = f" ({told['evidence']})" if told["evidence"] else ""
-    yield f"{at}: {told['held']}{evidence}" if told["held"] else f"{at}: {_DEAD}"
-    if told["hint"]:
-        yield f"what its refusal names: {told['hint']}"
+    """Yield the lines about a run that precede its commands."""
+    facts = under_way(run)
+    state = f"the return {facts['run']} is under way, {facts['state']} at {facts['step'] or 'its beginning'}"
+    evidence = f" ({facts['evidence']})" if facts["evidence"] else ""
+    yield f"{state}: {facts['held']}{evidence}" if facts["held"] else f"{state}: {_DEAD}"
+    if facts["hint"]:
+        yield f"what its refusal names: {facts['hint']}"
 
 
 def commands_of(run: RunLog, flow: FlowSettings, added: RunRequest) -> list[str]:

@@ -70,7 +70,7 @@ def _is_undone(report: Mapping[str, Any], step: str) -> bool:
 
 
 def held_in_words(report: Mapping[str, Any]) -> str:
-    """At which step a run is held, and why; empty: it is not, or was rolled back.
+    """Return the step at which a run is held and why, or "" if it is not held or was rolled back.
 
     What is no refusal is named as a failure: the command ends with 1 or 2 then, not with 3.
     """

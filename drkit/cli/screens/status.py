@@ -38,9 +38,9 @@ def group_lines(status: FlowStatus, *, chosen: tuple[str, ...] = (), every: bool
     listed = groups if every or chosen else groups[:SHOWN]
     if listed:
         shown["positions"] = [_group(g, seen) for g in listed]
-    if left := groups[len(listed) :]:
-        ready = sum(g.ready for g in left)
-        shown["not shown"] = f"{len(left):,} groups more, {ready:,} of them ready: --all-groups, or --json"
+    if hidden := groups[len(listed) :]:
+        ready = sum(g.ready for g in hidden)
+        shown["not shown"] = f"{len(hidden):,} groups more, {ready:,} of them ready: --all-groups, or --json"
     if chosen and listed:
         shown["partitions"] = [_group_partition(g, p, seen.at_ms) for g in listed for p in g.partitions]
     if others := [o for o in seen.others if not chosen or o.group in chosen]:
@@ -112,7 +112,7 @@ _SHOWN_OPEN: Final = 20
 
 
 class Shown(NamedTuple):
-    """Which parts of the status to show."""
+    """The parts of the status to show."""
 
     partitions: bool = False
     """Each partition, not only sums by topic."""

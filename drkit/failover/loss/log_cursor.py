@@ -10,14 +10,13 @@ from drkit.kafka.reading.record_cursor import (
     FETCH_BYTES,
     NO_IDS,
     Fetch,
-    FetchedRange,
     RecordCursor,
     Unreadable,
     leader_fetch,
 )
-from drkit.kafka.requests import TopicMetadata, aborted_in, fetch_request, leader_of, metadata
+from drkit.kafka.requests import TopicMetadata, fetch_request, leader_of, metadata
 from drkit.model import TopicPartition
-from drkit.wire import Piece, pieces_in, visible
+from drkit.wire import Piece
 
 _TOGETHER_BYTES: Final = 32 << 20
 _FIRST_BYTES: Final = 64 << 10
@@ -120,20 +119,9 @@ class PieceCursor(RecordCursor):
     async def pieces(self) -> list[Piece]:
         """Return the next records; empty at the end of the range. Raises as :meth:`next`."""
         while (read := await self.next()) is not None:
-            found = [piece for chunk in read.found.chunks for piece in pieces_in(chunk)]
-            if self._skip and not all(self._is_mapped(piece[0]) for piece in found):
-                others = self._of_others(read)
-                found = [p for p in found if p[0] in others or self._is_mapped(p[0])]
-            if found:
-                return found
+            if pieces := read.pieces(self._skip, self._is_mapped):
+                return pieces
         return []
-
-    def _of_others(self, read: FetchedRange) -> set[int]:
-        left = visible(
-            read.answer.records, read.position, read.found.next_source, aborted=aborted_in(read.answer),
-            without=self._skip,
-        )  # fmt: skip
-        return {offset for chunk in left.chunks for offset, _, _ in pieces_in(chunk)}
 
 
 async def count_visible(

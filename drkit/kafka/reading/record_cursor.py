@@ -13,7 +13,7 @@ from drkit.kafka.codes import error_name
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import TopicMetadata, aborted_in, ask_leaders, fetch_one, grouped
 from drkit.model import TopicPartition
-from drkit.wire import Record, Transformed, records_in, split, visible
+from drkit.wire import Piece, Record, Transformed, pieces_in, records_in, split, visible
 
 FETCH_BYTES: Final = 1 << 20
 _LEAST_BYTES: Final = 32 << 10
@@ -49,10 +49,30 @@ class FetchedRange(NamedTuple):
         """The records, with the offsets at which they were fetched. Raises CorruptBatch."""
         return chain.from_iterable(map(records_in, self.found.chunks))
 
+    def pieces(
+        self, skip: frozenset[int] = NO_IDS, is_mapped: Callable[[int], bool] = lambda _: True
+    ) -> list[Piece]:
+        """Return the records, not taken apart. Raises CorruptBatch.
+
+        :param skip: producers whose records are left out where the offset map does not have them
+        :param is_mapped: returns whether the offset map has the record of an offset
+        """
+        pieces = _pieces_of(self.found)
+        if skip and not all(is_mapped(piece[0]) for piece in pieces):
+            end, aborted = self.found.next_source, aborted_in(self.answer)
+            others = visible(self.answer.records, self.position, end, aborted=aborted, without=skip)
+            offsets = {piece[0] for piece in _pieces_of(others)}
+            pieces = [piece for piece in pieces if piece[0] in offsets or is_mapped(piece[0])]
+        return pieces
+
     @property
     def first_offset(self) -> int | None:
         """The offset of the first record, or None if there is none."""
         return self.found.chunks[0].runs[0].source if self.found.chunks else None
+
+
+def _pieces_of(found: Transformed) -> list[Piece]:
+    return [piece for chunk in found.chunks for piece in pieces_in(chunk)]
 
 
 class RecordCursor:

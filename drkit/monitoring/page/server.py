@@ -77,7 +77,7 @@ class PageServer:
 
 @contextmanager
 def answering(listen: Listen | None, board: Board) -> Iterator[None]:
-    """Serve while something runs; None: no server."""
+    """Serve while something runs, if there is a server."""
     if listen is None:
         yield
         return

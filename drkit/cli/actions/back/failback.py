@@ -125,7 +125,7 @@ class _Terminal(FailbackOperator):
     def begin_return(
         self, service: FailoverService, request: RunRequest, topics: tuple[str, ...], stage: FailbackStage
     ) -> dict[str, Any]:
-        yes = self._yes or stage is FailbackStage.TURN  # once clients are home there is nothing to confirm
+        yes = self._yes or stage is FailbackStage.TURN  # nothing is left to confirm: clients have moved
         return begun(service, request, COMMAND, topics=topics, yes=yes)
 
     def resume_return(

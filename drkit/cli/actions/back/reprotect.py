@@ -76,8 +76,8 @@ def _lines(topics: Sequence[OverTopic], flow: FlowSettings, *, done: bool) -> It
         f"the promotion of {number} is forgotten" if done else f"the promotion of {number} would be forgotten"
     )
     for each in topics:
-        anew = f"; {back} copies it as a new topic" if each.fate is CopyFate.RECREATED else ""
-        yield f"  {each.in_words}{anew}"
+        suffix = f"; {back} copies it as a new topic" if each.fate is CopyFate.RECREATED else ""
+        yield f"  {each.in_words}{suffix}"
 
 
 _HOLD: Final = f"{RETURN.command} --hold"
@@ -116,7 +116,7 @@ def end_hold(settings: Settings, service: FailoverService) -> None:
 
 
 def held_still(settings: Settings, flow: FlowSettings) -> str:
-    """What is held, and the command that ends it; empty: nothing is.
+    """Return what is held and the command that ends it, or "" if nothing is held.
 
     :raises DrkitError: the new primary does not answer
     """
@@ -137,15 +137,15 @@ def with_hold(settings: Settings, flow: FlowSettings, report: dict[str, Any]) ->
 
 
 def show_third(settings: Settings, name: str | None, to: str) -> None:
-    """Check a flow to a third cluster, and say what it does and what to type.
+    """Check a flow to a third cluster, and print what it does and what to type.
 
-    :param name: the flow that was failed over; None: the only one that was
+    :param name: the flow that was failed over, or None for the only one
     :raises NoFlow: there is no such flow; the table for the configuration was printed
     :raises DrkitError: it is refused, or a cluster does not answer
     """
     there = settings.flow(name) if name is not None else failed_over(settings, to)
     try:
-        found = third_cluster(settings, there, to)
+        third = third_cluster(settings, there, to)
     except NoFlow as error:
         if session().as_json:
             emit({"flow": error.where, "toml": error.toml})
@@ -153,37 +153,37 @@ def show_third(settings: Settings, name: str | None, to: str) -> None:
             say("add to the configuration:")
             emit(error.toml)
         raise
-    next_ = [to_type(line) for line in next_of(found, there.name)]
+    next_ = [to_type(line) for line in next_of(third, there.name)]
     if session().as_json:
-        emit({**found.to_json(), "next": next_})
+        emit({**third.to_json(), "next": next_})
         return
-    emit(shown(found, there.target, to))
+    emit(shown(third, there.target, to))
     for number, line in enumerate(next_, start=1):
         emit(f"{number}. {line}")
 
 
-def shown(found: ThirdCluster, active: str, to: str) -> dict[str, str]:
-    """What a person reads of it."""
-    begin = "copying continues where it stopped" if found.continues else "copied from the start of each log"
-    groups = f"positions follow to {to}, exactly" if found.moves_groups else "do not move"
-    runs = f"copied by {found.copied_by}" if found.copied_by else "not copied yet: no replicator runs"
+def shown(third: ThirdCluster, active: str, to: str) -> dict[str, str]:
+    """Return the flow to a third cluster as rows for a person."""
+    begin = "copying continues where it stopped" if third.continues else "copied from the start of each log"
+    groups = f"positions follow to {to}, exactly" if third.moves_groups else "do not move"
+    runs = f"copied by {third.copied_by}" if third.copied_by else "not copied yet: no replicator runs"
     return {
-        "flow": found.flow,
-        "protects": f"{counted(len(found.topics), 'topic')} of {active}: {first_of(found.topics)}",
+        "flow": third.flow,
+        "protects": f"{counted(len(third.topics), 'topic')} of {active}: {first_of(third.topics)}",
         "records": begin,
         "groups": groups,
         "now": runs,
     }
 
 
-def next_of(found: ThirdCluster, there: str) -> list[str]:
-    """What to type."""
-    start = [] if found.copied_by else [typed("drkit", "replicate", "--flow", found.flow)]
-    later = typed("drkit", "failover", "--flow", found.flow, "--all")
+def next_of(third: ThirdCluster, there: str) -> list[str]:
+    """Return the commands to type next."""
+    start = [] if third.copied_by else [typed("drkit", "replicate", "--flow", third.flow)]
+    later = typed("drkit", "failover", "--flow", third.flow, "--all")
     home = typed("drkit", "reprotect", "--flow", there, "--plan")
     return [
         *start,
-        f"{typed('drkit', 'status', '--flow', found.flow)}; a later failover: {later}",
+        f"{typed('drkit', 'status', '--flow', third.flow)}; a later failover: {later}",
         f"the old primary was not asked, and stays as it is; its return: {home}",
     ]
 
@@ -331,14 +331,14 @@ def decided_with(
 
 
 def _check(given: _Given) -> None:
-    """Refuse options that contradict each other. Raises Usage if some do."""
+    """Check the options. Raises Usage if some contradict each other."""
     again = [f"--{name}" for name in ("resume", "abort") if given[name]]
     if wrong := _contradiction(given, again) or _not_with(given, again):
         raise Usage("options_conflict", where=_PLACE, conflict=wrong, place=_PLACE)
 
 
 def _contradiction(given: _Given, again: list[str]) -> str:
-    """What contradicts in the options of a return; empty: nothing."""
+    """Return what contradicts in the options of a return, or "" if nothing does."""
     looks = [f"--{name}" for name in ("plan", "dry-run") if given[name.replace("-", "_")]]  # type: ignore[literal-required]
     wrong = ""
     if len(again) > 1:
@@ -374,7 +374,7 @@ def _not_with(given: _Given, again: list[str]) -> str:
 
 
 def _beside(given: _Given, again: list[str], *names: str, without: str = "") -> str:
-    """The first option of a return that was given, but for one; empty: none."""
+    """Return the first option of a return that was given, but for one, or "" if there is none."""
     others = [o for o in said_of(given) if o != without]
     others += [f"--{name}" for name in names if given[name.replace("-", "_")]]  # type: ignore[literal-required]
     return next(iter(again + others), "")
@@ -404,7 +404,7 @@ def _is_open(settings: Settings, there: FlowSettings, _back: FlowSettings) -> bo
 
 
 def _refuse_failover(service: FailoverService) -> None:
-    """Refuse to continue a failover under the name of a return. Raises Usage if a failover is under way."""
+    """Raise Usage if a failover is under way: it is not continued under the name of a return."""
     run = service.under_way
     if run is not None and run.table is not RETURN:
         raise Usage(
