@@ -181,7 +181,7 @@ class TailReader:
         return leader.node
 
     async def _unread(self, wanted: TailRange, position: int, code: int) -> list[Hole]:
-        """Return the hole that explains an empty answer, or none to retry. Raises Refused if none ever can."""
+        """Return the hole that explains an empty answer, or none to retry. Raises Refused if none can."""
         if code in codes.NOT_AUTHORIZED:
             raise NotAuthorized("export_not_authorized", where=self._where(wanted), evidence=error_name(code))
         if code not in {codes.NONE, codes.OFFSET_OUT_OF_RANGE}:

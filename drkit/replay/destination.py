@@ -135,9 +135,7 @@ def promoted_topics(cluster: Cluster, export: Export, state: FlowState) -> dict[
     targets = [generation.target for generation, _ in promotions.values()]
     topics, configs = describe_topics(cluster, targets), topic_configs(cluster, targets)
     return {
-        name: Promoted(
-            _topic_of(cluster, topics, generation), role, configs[generation.target], held.get(name)
-        )
+        name: Promoted(_find(cluster, topics, generation), role, configs[generation.target], held.get(name))
         for name, (generation, role) in promotions.items()
     }
 
@@ -189,7 +187,7 @@ def _refuse_other_clusters(cluster: Cluster, export: Export, state: FlowState) -
         )
 
 
-def _topic_of(
+def _find(
     cluster: Cluster, topics: Mapping[str, TopicMetadata], generation: GenerationRecord
 ) -> TopicMetadata:
     topic = topics.get(generation.target)

@@ -195,11 +195,10 @@ class ActiveSide:
 
     async def decided_end(self, at: TopicPartition, topic_id: UUID) -> int:
         """Return the end once every transaction before it is decided. Raises Refused if one stays open."""
-        seconds = DECIDED_SECONDS
-        end, deadline = await self.end(at, topic_id), monotonic() + seconds
+        end, deadline = await self.end(at, topic_id), monotonic() + DECIDED_SECONDS
         while (stable := await self.end(at, topic_id, committed=True)) < end:
             if monotonic() > deadline:
-                evidence = f"its last stable offset is {stable}, its end {end}, for {seconds:.0f} s"
+                evidence = f"its last stable offset is {stable}, its end {end}, for {DECIDED_SECONDS:.0f} s"
                 raise Refused("replay_open_transaction", where=f"{at} on {self.alias}", evidence=evidence)
             await self.cluster.loop.sleep(PAUSE_SECONDS)
         return end
