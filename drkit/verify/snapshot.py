@@ -87,7 +87,7 @@ class TargetMap:
     def settled(
         self, key: MapKey, at: TopicPartition, to: TopicPartition, start: int, end: int
     ) -> Resolution:
-        """Return a partition's map by the target's first and last stable offset. Raises Unknown if it has none."""
+        """Return a partition's map by the ends of its target partition. Raises Unknown if it has none."""
         state = PartitionMap()
         if not self._missing:
             bucket = self._buckets[bucket_of(*at, len(self._buckets))]
