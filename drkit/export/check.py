@@ -96,9 +96,9 @@ def read_manifest(path: str, sha256: str | None = None) -> Manifest:
 
 
 def check_listing(storage: Storage, path: str, manifest: Manifest, besides: set[str]) -> None:
-    """Compare the files that are there with those of a manifest.
+    """Compare the existing files with those of a manifest.
 
-    :param path: what an error names
+    :param path: shown in errors
     :param besides: other files that may be there
     :raises Refused: one is missing, or there is one more
     """
@@ -113,7 +113,7 @@ def check_listing(storage: Storage, path: str, manifest: Manifest, besides: set[
 
 
 def hash_files(storage: Storage, manifest: Manifest, topic: str | None = None) -> None:
-    """Compare the hashes of all files, or of one topic, some at once. Raises Altered, or OSError."""
+    """Compare the hashes of all files, or of one topic's, several at once. Raises Altered if one differs."""
     with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
         checks = [
             pool.submit(check_file, storage, f"{folder}/{file.name}", file)
@@ -128,7 +128,7 @@ def hash_files(storage: Storage, manifest: Manifest, topic: str | None = None) -
 
 @contextmanager
 def reading(path: str) -> Iterator[None]:
-    """Make drkit's errors of those that reading an export raises."""
+    """Turn errors of reading an export into drkit's errors."""
     try:
         yield
     except Altered as error:
@@ -138,9 +138,9 @@ def reading(path: str) -> Iterator[None]:
 
 
 def altered(path: str, evidence: str) -> ExportAltered:
-    """The refusal of an export that is not what was written.
+    """Return the refusal of an export that was altered.
 
-    Whether the old primary still has its records is unknown here; who knows it says so instead.
+    Whether the old primary still has its records is unknown here; a caller that knows it replaces the hint.
     """
     return ExportAltered("export_altered", where=path, evidence=evidence)
 

@@ -51,17 +51,17 @@ class ExportRun(NamedTuple):
 
     @property
     def place(self) -> Place:
-        """For the tasks."""
+        """The folder and format, for the tasks."""
         return Place(self.folder, self.format)
 
     @property
     def manifest(self) -> str:
-        """Where its manifest will be."""
+        """The path of its manifest."""
         return joined(self.folder, MANIFEST)
 
 
 def run_of(request: ExportRequest, progress: Progress) -> ExportRun:
-    """Return the run that a request asks for; nothing is looked at yet.
+    """Return the run of a request, without a look at the storage.
 
     :raises ConfigError: no such format, no such folder or URL, or an id that is not a valid folder name
     """
@@ -82,34 +82,34 @@ def run_of(request: ExportRequest, progress: Progress) -> ExportRun:
     return ExportRun(folder, storage_at(folder), how, progress)
 
 
-def absolute(place: str) -> str:
-    """The path as an absolute one, so that a task with another working directory can use it."""
-    path = local_path(place)
-    return place if path is None else str(path)
+def absolute(folder: str) -> str:
+    """Return a path as an absolute one, so that a task with another working directory can use it."""
+    path = local_path(folder)
+    return folder if path is None else str(path)
 
 
 def kept(run: ExportRun, tails: Sequence[TailRange]) -> Exported | None:
-    """The complete export that is there already; what was interrupted is removed.
+    """Return the complete export that exists already, or None; an interrupted one is removed.
 
-    :raises Refused: another export is there, or one that is not what was written, or something else
+    :raises Refused: another export exists, or an altered one, or something else is in the folder
     """
     with writing(run.folder):
         if not run.storage.exists():
             return None
-        there = [found.path for found in run.storage.files()]
-        if MANIFEST not in there:
-            odd = [path for path in there if path != _DRAFT and not path.startswith(f"{RECORDS}/")]
+        paths = [file.path for file in run.storage.files()]
+        if MANIFEST not in paths:
+            odd = [path for path in paths if path != _DRAFT and not path.startswith(f"{RECORDS}/")]
             if odd:
                 raise Refused("export_folder_in_use", where=run.folder, evidence=", ".join(odd[:5]))
             run.progress(f"an interrupted export is replaced: {run.folder}")
             run.storage.remove()
             return None
-    found = read_manifest(run.manifest)
-    if found.ranges != tuple(tails):
-        raise Refused("export_exists", where=run.manifest, evidence=_difference(found.ranges, tails))
+    manifest = read_manifest(run.manifest)
+    if manifest.ranges != tuple(tails):
+        raise Refused("export_exists", where=run.manifest, evidence=_difference(manifest.ranges, tails))
     run.progress(f"a complete export is there and is kept: {run.manifest}")
-    check_files(run.manifest, found.sha256)
-    return Exported(run.manifest, found.sha256, found, is_reused=True)
+    check_files(run.manifest, manifest.sha256)
+    return Exported(run.manifest, manifest.sha256, manifest, is_reused=True)
 
 
 def _difference(old: Sequence[TailRange], new: Sequence[TailRange]) -> str:
@@ -120,7 +120,7 @@ def _difference(old: Sequence[TailRange], new: Sequence[TailRange]) -> str:
 
 @contextmanager
 def new_folder(run: ExportRun) -> Iterator[None]:
-    """The run's folder, which is removed again after a failure."""
+    """Create the run's folder, and remove it after a failure."""
     with writing(run.folder):
         run.storage.make()
     try:
@@ -136,15 +136,15 @@ def new_folder(run: ExportRun) -> Iterator[None]:
 
 
 def publish(run: ExportRun, manifest: Manifest) -> None:
-    """Write the manifest, when all else is there and nothing besides it."""
+    """Write the manifest, once its files are complete and no others exist."""
     data = manifest.to_bytes()
     Manifest.parse(data)
     with writing(run.folder):
         known = {f"{folder}/{file.name}" for folder, file in manifest.files()}
-        # Of attempts of a task that failed.
-        for found in list(run.storage.files()):
-            if found.path not in known:
-                run.storage.delete(found.path)
+        # Failed attempts of tasks leave files.
+        for file in list(run.storage.files()):
+            if file.path not in known:
+                run.storage.delete(file.path)
         draft = run.storage.create(_DRAFT)
         try:
             draft.write(data)
@@ -163,12 +163,12 @@ def export_by_spark(
     skip: CopiedBack,
     progress: Progress,
 ) -> Exported:
-    """See :func:`drkit.export.run.export_tails`."""
+    """Export tails in Spark jobs, as :func:`drkit.export.run.export_tails` describes."""
     tails = sorted(tails)
     run = run_of(request, progress)
     _refuse_elsewhere(run.folder, request.master)
-    if (there := kept(run, tails)) is not None:
-        return there
+    if (exported := kept(run, tails)) is not None:
+        return exported
     source = settings.task_sides(flow)[0]
     with new_folder(run):
         partitions, peak = _written(run, settings, flow, request, tails, skip)
@@ -185,7 +185,7 @@ def export_by_spark(
 def read_by_spark(
     path: str, sha256: str | None, master: str | None, conf: Mapping[str, str], progress: Progress
 ) -> Manifest:
-    """See :func:`drkit.export.run.read_back`."""
+    """Read an export in a Spark job, as :func:`drkit.export.run.read_back` describes."""
     folder = parent(path)[0]
     _refuse_elsewhere(folder, master)
     manifest = listed_manifest(path, sha256)
@@ -196,12 +196,12 @@ def read_by_spark(
     return manifest
 
 
-def _refuse_elsewhere(place: str, master: str | None) -> None:
+def _refuse_elsewhere(folder: str, master: str | None) -> None:
     """Refuse a folder of this machine where tasks run on others: each would use one of its own."""
-    if local_path(place) is None or choose_master(master, 1).is_local:
+    if local_path(folder) is None or choose_master(master, 1).is_local:
         return
     evidence = f"the executors of {master} would each use a folder of their own machine"
-    raise Refused("export_folder_not_shared", where=place, evidence=evidence)
+    raise Refused("export_folder_not_shared", where=folder, evidence=evidence)
 
 
 def _written(
@@ -221,9 +221,9 @@ def _written(
     )
     plan = plan_spark(request.master, batch_tasks(), request.conf, secrets_of(settings, [flow]))
     with spark_session("drkit export", plan) as workshop:
-        found, peak = _write(run, workshop, settings.task_sides(flow)[0], tails, skip)
+        exports, peak = _write(run, workshop, settings.task_sides(flow)[0], tails, skip)
         by_partition: dict[tuple[str, int], list[ExportPart]] = {}
-        for each in found:
+        for each in exports:
             by_partition.setdefault((each.topic, each.partition), []).extend(each.parts)
         partitions = tuple(
             partition_export(tail, by_partition.get((tail.topic, tail.partition), ()), terms.get(tail.topic))
@@ -231,7 +231,7 @@ def _written(
         )
         try:
             return partitions, max(peak, _read_back(run, workshop, partitions))
-        except ExportAltered as error:  # its files are removed
+        except ExportAltered as error:  # the folder is removed
             error.hint = (
                 "nothing of it is left: check the disk, and export again: drkit divergence export --to DIR"
             )

@@ -62,33 +62,33 @@ class TailRange(NamedTuple):
 
 
 class ExportFormat(StrEnum):
-    """How the records are written."""
+    """The format of the files with records."""
 
     PARQUET = "parquet"
     JSONL = "jsonl"
 
 
 def folder_of(topic: str, partition: int) -> str:
-    """Where the files of a partition are, from the manifest's folder on."""
+    """Return the path of a partition's folder, relative to the manifest's."""
     return f"{RECORDS}/{topic}/{partition}"
 
 
 def run_name(value: Any) -> str:
-    """A run's id, which is the name of a folder, too. Raises Malformed."""
-    found = text(100)(value)
-    if not _RUN.fullmatch(found):
+    """Return a run's id, which is the name of a folder, too. Raises Malformed."""
+    name = text(100)(value)
+    if not _RUN.fullmatch(name):
         raise Malformed(
             "letters, digits, dots, dashes and underscores were expected, a letter or digit first"
         )
-    return found
+    return name
 
 
 def digest(value: Any) -> str:
-    """A SHA-256 in hexadecimal digits. Raises Malformed."""
-    found = text(64)(value)
-    if not _HEX.fullmatch(found):
+    """Return a SHA-256 in hexadecimal digits. Raises Malformed."""
+    digits = text(64)(value)
+    if not _HEX.fullmatch(digits):
         raise Malformed("a SHA-256 in hexadecimal digits was expected")
-    return found
+    return digits
 
 
 _RunName = Annotated[str, checked(run_name)]
@@ -115,7 +115,7 @@ class ExportPart(Body):
     content_bytes: Count
     """Bytes of keys, values and headers."""
     holes: Map[HoleKind, Annotated[int, whole(1)]]
-    """Offsets in holes of each kind; which ones, the file of holes says."""
+    """Number of offsets in holes of each kind; the file of holes lists them."""
     first_time: Timestamp | None
     """The least of its records' times, in milliseconds since 1970; None without records."""
     last_time: Timestamp | None
@@ -149,12 +149,12 @@ class PartitionExport(Body):
 
     @property
     def range(self) -> TailRange:
-        """What was to be exported."""
+        """The range that was to be exported."""
         return TailRange(self.topic, self.topic_id, self.partition, self.first, self.end)
 
     @property
     def folder(self) -> str:
-        """Where its files are, from the manifest's folder on."""
+        """The path of its folder, relative to the manifest's."""
         return folder_of(self.topic, self.partition)
 
     @property
@@ -182,29 +182,29 @@ class Manifest(Body):
 
     @property
     def sha256(self) -> str:
-        """The hash of all of it but for the hash itself."""
+        """The hash of the manifest without the hash itself."""
         return hashlib.sha256(_canonical(self.to_json())).hexdigest()
 
     @property
     def ranges(self) -> tuple[TailRange, ...]:
-        """What was to be exported."""
+        """The ranges that were to be exported."""
         return tuple(each.range for each in self.partitions)
 
     def files(self, topic: str | None = None) -> Iterator[tuple[str, ExportedFile]]:
-        """The folder of each file, and the file; of all topics or of one."""
-        mine = (each for each in self.partitions if topic in (None, each.topic))
-        return ((each.folder, file) for each in mine for part in each.parts for file in part.files)
+        """Return the folder of each file, and the file; of all topics or of one."""
+        partitions = (each for each in self.partitions if topic in (None, each.topic))
+        return ((each.folder, file) for each in partitions for part in each.parts for file in part.files)
 
     def term_of(self, each: PartitionExport) -> int:
-        """The term of the failover that left a partition's records out."""
+        """Return the term of the failover that left a partition's records out."""
         return self.term if each.term is None else each.term
 
     def partition(self, topic: str, number: int) -> PartitionExport | None:
-        """One partition; None: it was not exported."""
+        """Return one partition, or None if it was not exported."""
         return next((p for p in self.partitions if (p.topic, p.partition) == (topic, number)), None)
 
     def totals(self) -> ExportTotals:
-        """Sums over all partitions."""
+        """Return the sums over all partitions."""
         parts = [part for each in self.partitions for part in each.parts]
         holes = {kind: sum(part.holes.get(kind, 0) for part in parts) for kind in HoleKind}
         return ExportTotals(
@@ -218,7 +218,7 @@ class Manifest(Body):
         )
 
     def to_bytes(self) -> bytes:
-        """The manifest's only form."""
+        """Return the manifest's canonical text."""
         return _canonical({**self.to_json(), _HASH: self.sha256}) + b"\n"
 
     @classmethod
@@ -230,12 +230,12 @@ class Manifest(Body):
             raw = json.loads(data)
         except (ValueError, RecursionError):
             raise Malformed("no JSON object") from None
-        found = cls.of(raw)
-        if found.to_bytes() != data:
+        manifest = cls.of(raw)
+        if manifest.to_bytes() != data:
             raise Malformed("its text is not what drkit wrote: its hash does not fit it")
-        if fault := _fault(found):
+        if fault := _fault(manifest):
             raise Malformed(fault)
-        return found
+        return manifest
 
 
 class ExportTotals(NamedTuple):
@@ -256,7 +256,7 @@ class ExportTotals(NamedTuple):
 def partition_export(
     wanted: TailRange, parts: Iterable[ExportPart], term: int | None = None
 ) -> PartitionExport:
-    """The export of a partition from its parts, with the chain over their chains."""
+    """Return the export of a partition from its parts, with the chain over their chains."""
     ordered = tuple(sorted(parts, key=lambda part: (part.first, part.end)))
     chain = chain_of_parts(
         wanted.topic_id, wanted.partition, wanted.first, wanted.end,
@@ -265,14 +265,13 @@ def partition_export(
     return PartitionExport(**wanted._asdict(), parts=ordered, chain=chain, term=term)
 
 
-def _fault(found: Manifest) -> str:
-    places = [(each.topic, each.partition) for each in found.partitions]
-    if places != sorted(set(places)):
+def _fault(manifest: Manifest) -> str:
+    """Return a contradiction inside the manifest, or an empty text."""
+    keys = [(each.topic, each.partition) for each in manifest.partitions]
+    if keys != sorted(set(keys)):
         return "a partition is there twice, or they are not in order"
-    return next(
-        (f"{each.topic}-{each.partition}: {fault}" for each in found.partitions for fault in _faults(each)),
-        "",
-    )
+    faults = ((each, fault) for each in manifest.partitions for fault in _faults(each))
+    return next((f"{each.topic}-{each.partition}: {fault}" for each, fault in faults), "")
 
 
 def _faults(each: PartitionExport) -> Iterator[str]:

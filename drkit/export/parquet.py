@@ -80,7 +80,7 @@ class ParquetWriter:
 
 
 def read_parquet(file: BinaryIO) -> Iterator[tuple[int, ExportedRecord]]:
-    """The partition of each row, and its record. Raises ValueError if the file holds something else."""
+    """Yield the partition and the record of each row. Raises ValueError if the file holds something else."""
     try:
         found = parquet.ParquetFile(file, pre_buffer=False, thrift_container_size_limit=_MOST_ENTRIES)
         if not found.schema_arrow.equals(SCHEMA):

@@ -1,4 +1,4 @@
-"""Writes the parts of a range of offsets, and reads one back: what both see must be the same.
+"""Writes the parts of a range of offsets, and reads a part back: both must see the same content.
 
 A part is a file of records and a file of holes; it ends when its records have a certain size. Neither is
 ever in memory as a whole. Records are in Parquet, or in lines of JSON with the bytes in Base64.
@@ -55,7 +55,7 @@ class RecordsWriter(Protocol):
 
 
 def records_writer(how: ExportFormat, file: NewFile, partition: int) -> RecordsWriter:
-    """What writes records of a partition in a format."""
+    """Return a writer for the records of a partition in a format."""
     if how is ExportFormat.JSONL:
         return _JsonLines(file, partial(_record_row, partition))
     from drkit.export.parquet import ParquetWriter  # noqa: PLC0415  loads pyarrow
@@ -64,7 +64,7 @@ def records_writer(how: ExportFormat, file: NewFile, partition: int) -> RecordsW
 
 
 def read_records(how: ExportFormat, file: BinaryIO) -> Iterator[tuple[int, ExportedRecord]]:
-    """Yield the partition in a file and each record. Raises ValueError if the file holds something else."""
+    """Yield the partition and content of each record. Raises ValueError if the file holds something else."""
     if how is ExportFormat.JSONL:
         return (_record(line) for line in _limited(file, _LONGEST_LINE))
     from drkit.export.parquet import read_parquet  # noqa: PLC0415  loads pyarrow
@@ -101,16 +101,16 @@ def _record_row(partition: int, record: ExportedRecord) -> dict[str, Any]:
 
 
 def read_holes(file: BinaryIO) -> Iterator[Hole]:
-    """The holes in a file. Raises ValueError for something else."""
+    """Yield the holes in a file. Raises ValueError if the file holds something else."""
     for line in _limited(file, MOST_BYTES):
-        found = _HoleLine.decode(line)
-        if found.end <= found.first:
+        hole = _HoleLine.decode(line)
+        if hole.end <= hole.first:
             raise Malformed("end: an offset after the first one was expected")
-        yield Hole(found.first, found.end, found.kind)
+        yield Hole(hole.first, hole.end, hole.kind)
 
 
 def _limited(file: BinaryIO, most: int) -> Iterator[bytes]:
-    """The lines of a file. Raises Malformed for one that drkit would not have written."""
+    """Yield the lines of a file. Raises Malformed if one is longer, or has more values, than drkit writes."""
     while line := file.readline(most + 1):
         if len(line) > most:
             raise Malformed(f"a line has more than {most:,} bytes")
@@ -125,17 +125,17 @@ def _text(data: bytes | None) -> str | None:
 
 
 def _record(line: bytes) -> tuple[int, ExportedRecord]:
-    found = _RecordLine.of(parsed(line, _LONGEST_LINE))
+    row = _RecordLine.of(parsed(line, _LONGEST_LINE))
     record = ExportedRecord(
-        offset=found.offset,
-        timestamp=found.timestamp,
-        timestamp_type=found.timestamp_type,
-        key=found.key,
-        value=found.value,
-        headers=found.headers,
-        producer_id=found.producer_id,
+        offset=row.offset,
+        timestamp=row.timestamp,
+        timestamp_type=row.timestamp_type,
+        key=row.key,
+        value=row.value,
+        headers=row.headers,
+        producer_id=row.producer_id,
     )
-    return found.partition, record
+    return row.partition, record
 
 
 def _bytes(value: Any) -> bytes:
@@ -176,11 +176,11 @@ class _HoleLine(Body):
 
 
 class Altered(ValueError):
-    """A part is not what was written; the text says where."""
+    """A part was altered; the text names the file or offset."""
 
 
 class _Sink:
-    """A new file, with the hash and the size of what was written to it; pyarrow writes to it, too."""
+    """A new file, with the hash and size of its content; pyarrow calls `flush`, `tell` and `closed`."""
 
     def __init__(self, storage: Storage, folder: str, name: str) -> None:
         self.name = name
@@ -287,7 +287,10 @@ class _PartWriter:
 def write_parts(
     storage: Storage, how: ExportFormat, wanted: TailRange, items: Iterable[Item], most: int = PART_BYTES
 ) -> list[ExportPart]:
-    """Write a range whose items account for every offset, in parts of `most` bytes. Raises OSError."""
+    """Write a range whose items account for every offset. Raises OSError.
+
+    :param most: bytes of a part's keys, values and headers after which the next part begins
+    """
     parts: list[ExportPart] = []
     part = _PartWriter(storage, how, wanted, wanted.first)
     position = wanted.first
@@ -307,34 +310,34 @@ def write_parts(
 
 
 def file_hash(file: BinaryIO) -> tuple[int, str]:
-    """Size and SHA-256 of what is left in a file."""
-    found, size = hashlib.sha256(), 0
+    """Return the size and SHA-256 of the rest of a file."""
+    digest, size = hashlib.sha256(), 0
     while data := file.read(_HASHED_AT_ONCE):
-        found.update(data)
+        digest.update(data)
         size += len(data)
-    return size, found.hexdigest()
+    return size, digest.hexdigest()
 
 
-def check_file(storage: Storage, path: str, wanted: ExportedFile) -> None:
-    """Compare a file's size and hash with the manifest. Raises Altered if they differ, or OSError."""
+def check_file(storage: Storage, path: str, expected: ExportedFile) -> None:
+    """Compare a file's size and hash with the manifest. Raises Altered if they differ, or it is missing."""
     try:
         with storage.open(path) as file:
             size, digest = file_hash(file)
     except FileNotFoundError:
         raise Altered(f"{path} is missing") from None
-    if size != wanted.bytes:
-        raise Altered(f"{path} has {size} bytes, {wanted.bytes} were written")
-    if digest != wanted.sha256:
+    if size != expected.bytes:
+        raise Altered(f"{path} has {size} bytes, {expected.bytes} were written")
+    if digest != expected.sha256:
         raise Altered(f"{path} has another content than the one that was written: SHA-256 {digest}")
 
 
 def read_part(storage: Storage, how: ExportFormat, of: TailRange, part: ExportPart) -> Iterator[Item]:
-    """The records and holes of a part, in the order of their offsets; compared with the part as they go.
+    """Yield the records and holes of a part in the order of their offsets, and compare them with the part.
 
-    Each file is hashed before the first item of it is returned, and the chain is compared after the last.
+    Each file is hashed before its first item is returned, and the chain is compared after the last.
 
     :param of: the partition
-    :raises Altered: the part is not what was written; names the file or the offset
+    :raises Altered: the part was altered; names the file or the offset
     :raises OSError: it cannot be read
     """
     folder = folder_of(of.topic, of.partition)
@@ -380,17 +383,17 @@ def _compared(
     _in_place(of, position, part.end)
     if count != part.records or kinds != part.holes:
         raise Altered(f"{_name(of)}: {count} records from offset {part.first} on, not {part.records}")
-    if (found := chain.result(of.topic_id, of.partition, part.first, part.end)) != part.chain:
+    if (result := chain.result(of.topic_id, of.partition, part.first, part.end)) != part.chain:
         raise Altered(
             f"{_name(of)}: offsets {part.first} to {part.end - 1} do not hold what was read from the log:"
-            f" their chain is {found}"
+            f" their chain is {result}"
         )
 
 
-def _in_place(of: TailRange, expected: int, found: int) -> None:
-    if found != expected:
-        what = "is missing" if found > expected else "is there twice or out of order"
-        raise Altered(f"{_name(of)}: offset {min(found, expected)} {what}")
+def _in_place(of: TailRange, expected: int, offset: int) -> None:
+    if offset != expected:
+        fault = "is missing" if offset > expected else "is there twice or out of order"
+        raise Altered(f"{_name(of)}: offset {min(offset, expected)} {fault}")
 
 
 def _name(of: TailRange) -> str:

@@ -1,4 +1,4 @@
-"""Where exports are stored: by paths and URLs."""
+"""Paths and URLs of the folders with exports."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FILE: Final = "file"
 
 
 def storage_at(place: str) -> Storage:
-    """Return the folder at a path or URL, unseen. Raises ConfigError for an unknown kind, or a password."""
+    """Return the folder at a path or URL. Raises ConfigError if its kind is unknown, or it has a password."""
     path = local_path(place)
     if path is not None:
         return LocalFolder(path)
@@ -27,9 +27,9 @@ def storage_at(place: str) -> Storage:
 
 
 def local_path(place: str) -> Path | None:
-    """The path of a folder of this machine, as a path or as ``file:``; None: it is elsewhere.
+    """Return the path of a folder of this machine, from a path or ``file:``, or None if it is elsewhere.
 
-    :raises ConfigError: nothing, or a ``file:`` of another machine
+    :raises ConfigError: the text is empty, or a ``file:`` of another machine
     """
     if not place:
         raise ConfigError("export_folder_missing", where="--to")
@@ -44,13 +44,13 @@ def local_path(place: str) -> Path | None:
 
 
 def joined(place: str, name: str) -> str:
-    """The path or URL of a name in a folder: the query of a URL, as of an object store, stays at its end."""
+    """Return the path or URL of a name in a folder; the query of a URL, as of an object store, stays last."""
     head, mark, query = place.partition("?") if _URL.match(place) else (place, "", "")
     return f"{head.rstrip('/')}/{name}{mark}{query}"
 
 
 def parent(place: str) -> tuple[str, str]:
-    """The folder of a file, and the file's name."""
+    """Return the folder of a file, and the file's name."""
     head, mark, query = place.partition("?") if _URL.match(place) else (place, "", "")
     folder, slash, name = head.rpartition("/")
     if not slash:
@@ -59,7 +59,7 @@ def parent(place: str) -> tuple[str, str]:
 
 
 def refuse_secrets(place: str) -> None:
-    """Raise ConfigError for a URL with a secret in it: it would be in lists of processes, logs and tasks."""
+    """Raise ConfigError if a URL has a password, or its query a secret: process lists and logs show it."""
     url = urlsplit(place)
     has_password = ":" in url.netloc.rpartition("@")[0]
     if has_password or any(is_secret(key) for key, _ in parse_qsl(url.query, keep_blank_values=True)):

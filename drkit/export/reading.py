@@ -1,4 +1,4 @@
-"""Reads a range of a partition from its leader, until every offset of it is a record's or in a hole."""
+"""Reads a range of a partition from its leader, until every offset belongs to a record or a hole."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ class Contents(NamedTuple):
 
     items: Iterator[Item]
     next_offset: int
-    """Where to fetch next; the position asked for when the answer holds no whole batch."""
+    """The next offset to fetch; the requested one if the answer holds no complete batch."""
 
 
 def contents(
     buffer: bytes, position: int, end: int, *, aborted: Sequence[tuple[int, int]], skip: frozenset[int]
 ) -> Contents:
-    """Every offset from a position up to the end of the answer, or up to `end`, as a record or in a hole.
+    """Return every offset from a position up to the end of the answer, or `end`, as a record or in a hole.
 
     :param buffer: the record batches as fetched; the last may be cut off
     :param end: first offset not wanted
@@ -65,7 +65,7 @@ def contents(
 
 
 def _items(out: Transformed, buffer: bytes, position: int) -> Iterator[Item]:
-    """Yield records and holes in order; a gap is compacted: a log has no others after its start."""
+    """Yield records and holes in order. A gap was compacted: a log has no other gaps after its start."""
     drops = (drop for drop in out.drops if drop.reason is not DropReason.BEFORE_POSITION)
     holes: Iterator[Item] = (Hole(drop.start, drop.end, _KINDS[drop.reason]) for drop in drops)
     records: Iterator[Item] = _records(out, buffer)
@@ -82,8 +82,8 @@ def _items(out: Transformed, buffer: bytes, position: int) -> Iterator[Item]:
 def _records(out: Transformed, buffer: bytes) -> Iterator[ExportedRecord]:
     headers = (header for header, _ in split(buffer) if not header.is_control)
     header = next(headers, None)
-    for found in out.chunks:
-        for record in records_in(found):
+    for chunk in out.chunks:
+        for record in records_in(chunk):
             while header is not None and header.last_offset < record.offset:
                 header = next(headers, None)
             assert header is not None, "a record outside of every batch"  # noqa: S101  a programming error
@@ -113,9 +113,9 @@ class TailReader:
         self._topics: dict[str, TopicMetadata] = {}
 
     def read(self, wanted: TailRange, skip: frozenset[int]) -> Iterator[Item]:
-        """The records and holes of a range, in the order of their offsets.
+        """Yield the records and holes of a range, in the order of their offsets.
 
-        :param skip: producers whose records are named as copied back
+        :param skip: producers whose records become holes of the kind ``copied_back``
         :raises Refused: the topic is another one, or its log ends before the range does
         :raises Failed: the cluster has no answer for a minute, or a batch cannot be read
         """
@@ -125,12 +125,12 @@ class TailReader:
             try:
                 answer = self._loop.run(self._fetch, wanted, position)
                 if answer.error_code == codes.NONE:
-                    found = contents(
+                    content = contents(
                         bytes(answer.records or b""), position, wanted.end,
                         aborted=aborted_in(answer), skip=skip,
                     )  # fmt: skip
-                    yield from found.items
-                    after, trouble = found.next_offset, "it returns no records"
+                    yield from content.items
+                    after, trouble = content.next_offset, "it returns no records"
                 else:
                     after, trouble = position, error_name(answer.error_code)
                 if after == position:
@@ -181,7 +181,7 @@ class TailReader:
         return leader.node
 
     async def _unread(self, wanted: TailRange, position: int, code: int) -> list[Hole]:
-        """Return the hole that explains an empty answer, or none to ask again. Raises Refused."""
+        """Return the hole that explains an empty answer, or none to retry. Raises Refused if none can."""
         if code in codes.NOT_AUTHORIZED:
             raise NotAuthorized("export_not_authorized", where=self._where(wanted), evidence=error_name(code))
         if code not in {codes.NONE, codes.OFFSET_OUT_OF_RANGE}:
@@ -199,7 +199,7 @@ class TailReader:
         return await self._nothing_left(wanted, position)
 
     async def _nothing_left(self, wanted: TailRange, position: int) -> list[Hole]:
-        """The rest of the range, if compaction removed all of it: then no batch begins or ends in it.
+        """Return the rest of the range if compaction removed all of it: then no batch begins or ends in it.
 
         A committed read shows no record after the last stable offset, so an empty answer proves nothing.
         """

@@ -1,4 +1,4 @@
-"""An exported record, a hole, and the bytes by which both are hashed. Pure.
+"""An exported record, a hole, and their canonical bytes for hashes. Pure.
 
 The canonical bytes of a record are the same whatever file it is in: big-endian numbers, and every text after
 its length, so that no two records have the same bytes.
@@ -24,7 +24,7 @@ _OF_PARTITION: Final = b"drkit export partition 1\0"
 
 
 class HoleKind(StrEnum):
-    """Why an offset holds no exported record."""
+    """The reason why an offset holds no exported record."""
 
     MARKER = "marker"
     """The marker that ends a transaction."""
@@ -47,12 +47,12 @@ class Hole(NamedTuple):
 
     @property
     def offsets(self) -> int:
-        """How many they are."""
+        """The number of offsets."""
         return self.end - self.first
 
 
 class TimestampType(IntEnum):
-    """Who gave a record its time (KIP-32); the numbers are Kafka's."""
+    """The source of a record's time (KIP-32); the numbers are Kafka's."""
 
     CREATE_TIME = 0
     """The producer."""
@@ -84,7 +84,7 @@ Item = ExportedRecord | Hole
 
 
 def record_bytes(record: ExportedRecord) -> bytes:
-    """The canonical bytes of a record."""
+    """Return the canonical bytes of a record."""
     offset, timestamp, kind, key, value, headers, producer_id = record
     parts = [_RECORD.pack(b"R", offset, timestamp, kind, producer_id), *_sized(key), *_sized(value)]
     parts.append(_LENGTH.pack(len(headers)))
@@ -98,7 +98,7 @@ def _sized(data: bytes | None) -> tuple[bytes, ...]:
 
 
 class Chain:
-    """A hash over records and holes in order: one that is missing, changed, doubled or moved alters it."""
+    """A hash over records and holes in order: a missing, changed, doubled or moved one gives another hash."""
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
@@ -120,8 +120,8 @@ class Chain:
 def chain_of_parts(
     topic_id: UUID, partition: int, first: int, end: int, parts: Iterable[tuple[int, int, str]]
 ) -> str:
-    """Return the hash over the chains of a partition's parts: first offset, end and chain of each."""
-    found = hashlib.sha256(_OF_PARTITION + _SPAN.pack(topic_id.bytes, partition, first, end))
+    """Return the chain of a partition: the hash over the first offset, end and chain of each part."""
+    digest = hashlib.sha256(_OF_PARTITION + _SPAN.pack(topic_id.bytes, partition, first, end))
     for part_first, part_end, chain in parts:
-        found.update(_PART.pack(part_first, part_end, bytes.fromhex(chain)))
-    return found.hexdigest()
+        digest.update(_PART.pack(part_first, part_end, bytes.fromhex(chain)))
+    return digest.hexdigest()

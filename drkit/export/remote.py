@@ -22,7 +22,7 @@ class RemoteFolder:
         self._system, self._root = system, root.rstrip("/")
 
     def exists(self) -> bool:
-        """Whether anything is there, be it a folder that an object store does not know as such."""
+        """Return whether anything is there, even a folder that an object store does not know as such."""
         return bool(self._system.get_file_info(self._root).type != fs.FileType.NotFound)
 
     def make(self) -> None:
@@ -32,7 +32,7 @@ class RemoteFolder:
         self._system.create_dir(self._root, recursive=True)
 
     def create(self, path: str) -> NewFile:
-        """A new file; the stores of pyarrow show it when it is closed."""
+        """Create a file; the stores of pyarrow show it when it is closed."""
         whole = self._path(path)
         if self._system.get_file_info(whole).type != fs.FileType.NotFound:
             raise FileExistsError(whole)
@@ -41,16 +41,16 @@ class RemoteFolder:
         return opened
 
     def open(self, path: str) -> BinaryIO:
-        """A file to read."""
+        """Open a file to read."""
         return BufferedReader(self._system.open_input_file(self._path(path)))
 
     def files(self) -> Iterator[FoundFile]:
-        """All files below the folder."""
+        """Yield all files below the folder."""
         selector = fs.FileSelector(self._root, recursive=True)
-        for found in self._system.get_file_info(selector):
-            if found.type != fs.FileType.Directory:
-                path = found.path.removeprefix(self._root).lstrip("/")
-                yield FoundFile(path, found.size or 0, found.type == fs.FileType.File)
+        for info in self._system.get_file_info(selector):
+            if info.type != fs.FileType.Directory:
+                path = info.path.removeprefix(self._root).lstrip("/")
+                yield FoundFile(path, info.size or 0, info.type == fs.FileType.File)
 
     def delete(self, path: str) -> None:
         """Delete a file."""
@@ -69,7 +69,7 @@ class RemoteFolder:
 
 
 def remote_folder(place: str) -> RemoteFolder:
-    """The folder at a URL. Raises ConfigError if pyarrow knows no such file system."""
+    """Return the folder at a URL. Raises ConfigError if pyarrow knows no such file system."""
     try:
         system, path = fs.FileSystem.from_uri(place)
     except (pa.ArrowException, OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""What is asked of an export, what comes of it, and the pieces that tasks get. Pure."""
+"""The request and the result of an export, and its division into tasks. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _EVERYWHERE: Final[Mapping[TopicPartition, int]] = {}
 
 
 class ExportRequest(NamedTuple):
-    """Where to export to, and how."""
+    """The folder and the options of an export."""
 
     to: str
     """A folder, or a URL of one as pyarrow knows them: ``s3://``, ``gs://``, ``hdfs://``."""
@@ -31,7 +31,7 @@ class ExportRequest(NamedTuple):
     format: str = "parquet"
     """``parquet`` or ``jsonl``."""
     master: str | None = None
-    """Of Spark; None: this machine."""
+    """Spark's master, or None for this machine."""
     conf: Mapping[str, str] = NO_CONF
     """Settings of Spark."""
     terms: Mapping[str, int] = NO_TERMS
@@ -47,21 +47,21 @@ class Exported(NamedTuple):
     """Of the manifest; what the journal keeps."""
     manifest: Manifest
     is_reused: bool = False
-    """It was complete before, and its files still are what they were."""
+    """True if it was complete before, and its files are unchanged."""
     peak_memory_bytes: int = 0
     """Of the largest task."""
 
 
 class CopiedBack(NamedTuple):
-    """Which records of the old primary came from the new one: an export names them, and leaves them out."""
+    """The records of the old primary that came from the new one: an export notes them as holes."""
 
     ids: frozenset[int] = frozenset()
     """Their producers."""
     since: Mapping[TopicPartition, int] = _EVERYWHERE
-    """By partition, the offset before which records of every producer are exported; without one: of none."""
+    """Partition → offset before which all records are exported; a partition without one has no such part."""
 
     def split(self, tails: Iterable[TailRange]) -> Iterator[TailRange]:
-        """The ranges, cut where records begin to be left out."""
+        """Yield the ranges, cut where records begin to be left out."""
         for tail in tails:
             since = self._since(tail)
             if tail.first < since < tail.end:
@@ -71,7 +71,7 @@ class CopiedBack(NamedTuple):
                 yield tail
 
     def left_out(self, piece: TailRange) -> frozenset[int]:
-        """The producers whose records are left out in a range of :meth:`split`, or in a part of one."""
+        """Return the producers whose records are left out in a range of :meth:`split`, or a part of one."""
         return self.ids if piece.first >= self._since(piece) else frozenset()
 
     def _since(self, tail: TailRange) -> int:
@@ -79,7 +79,7 @@ class CopiedBack(NamedTuple):
 
 
 def cut(tails: Iterable[TailRange], slots: int) -> Iterator[TailRange]:
-    """Pieces of about equal numbers of offsets, several for each slot, those of a partition in order."""
+    """Yield pieces of about equal numbers of offsets, several per slot, those of a partition in order."""
     tails = list(tails)
     total = sum(tail.end - tail.first for tail in tails)
     step = min(_MOST, max(_LEAST, -(-total // max(1, slots * PER_SLOT))))
@@ -89,13 +89,13 @@ def cut(tails: Iterable[TailRange], slots: int) -> Iterator[TailRange]:
 
 
 def shares(weights: Iterable[tuple[int, T]], most: int) -> list[list[T]]:
-    """The items, by their weights, in at most `most` lists of about equal weight, none of them empty."""
+    """Return the items, by their weights, in at most `most` lists of about equal weight, none empty."""
     ordered = sorted(weights, key=lambda each: -each[0])
-    found: list[list[T]] = [[] for _ in range(min(most, len(ordered)))]
-    lightest = [(0, number) for number in range(len(found))]
+    lists: list[list[T]] = [[] for _ in range(min(most, len(ordered)))]
+    lightest = [(0, number) for number in range(len(lists))]
     for weight, thing in ordered:
         had, number = heappop(lightest)
-        found[number].append(thing)
-        # One weighs something whatever its size: opening it does.
+        lists[number].append(thing)
+        # Even an empty item has a cost: it is opened.
         heappush(lightest, (had + weight + 1, number))
-    return found
+    return lists

@@ -26,7 +26,7 @@ class FoundFile(NamedTuple):
     """From the folder on, with ``/`` between."""
     size: int
     is_plain: bool = True
-    """False: a link, a device, a pipe."""
+    """False for a link, a device or a pipe."""
 
 
 class NewFile(Protocol):
@@ -34,7 +34,7 @@ class NewFile(Protocol):
 
     @property
     def closed(self) -> bool:
-        """Whether it is closed."""
+        """True once it is closed."""
 
     def write(self, data: bytes, /) -> int:
         """Write all of the data."""
@@ -49,19 +49,19 @@ class Storage(Protocol):
     is_local: bool
 
     def exists(self) -> bool:
-        """Whether the folder is there."""
+        """Return whether the folder exists."""
 
     def make(self) -> None:
         """Make the folder, which must not be there, and those above it."""
 
     def create(self, path: str) -> NewFile:
-        """A new file; the folders above it are made."""
+        """Create a file, and the folders above it."""
 
     def open(self, path: str) -> BinaryIO:
-        """A file to read."""
+        """Open a file to read."""
 
     def files(self) -> Iterator[FoundFile]:
-        """All files, also those in folders of the folder."""
+        """Yield all files, also those in subfolders."""
 
     def delete(self, path: str) -> None:
         """Delete a file."""
@@ -82,46 +82,46 @@ class LocalFolder:
         self._root = root
 
     def exists(self) -> bool:
-        """See :class:`Storage`."""
+        """Return whether the folder exists, even as a broken link."""
         return os.path.lexists(self._root)
 
     def make(self) -> None:
-        """See :class:`Storage`."""
+        """Make the folder, and those above it."""
         _make_all(self._root.parent)
         self._root.mkdir(_OURS)
 
     def create(self, path: str) -> NewFile:
-        """See :class:`Storage`."""
+        """Create a file, and the folders above it."""
         file = self._root / path
         _make_all(file.parent)
         descriptor = open_private(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         return _DurableFile(os.fdopen(descriptor, "wb", buffering=0))
 
     def open(self, path: str) -> BinaryIO:
-        """See :class:`Storage`."""
+        """Open a file to read."""
         return os.fdopen(open_private(self._root / path, os.O_RDONLY), "rb")
 
     def files(self) -> Iterator[FoundFile]:
-        """See :class:`Storage`."""
+        """Yield all files and links, also those in subfolders."""
         for folder, folders, names in os.walk(self._root, onerror=_raise):
             # A link to a folder is in the list of folders, and is not followed.
             links = [name for name in folders if (Path(folder) / name).is_symlink()]
             for name in sorted([*names, *links]):
                 file = Path(folder) / name
-                found = file.lstat()
+                status = file.lstat()
                 path = file.relative_to(self._root).as_posix()
-                yield FoundFile(path, found.st_size, stat.S_ISREG(found.st_mode))
+                yield FoundFile(path, status.st_size, stat.S_ISREG(status.st_mode))
 
     def delete(self, path: str) -> None:
-        """See :class:`Storage`."""
+        """Delete a file."""
         (self._root / path).unlink()
 
     def remove(self) -> None:
-        """See :class:`Storage`."""
+        """Delete the folder with everything in it."""
         shutil.rmtree(self._root)
 
     def publish(self, path: str, name: str) -> None:
-        """See :class:`Storage`."""
+        """Give a file its final name, once every folder is on the disk."""
         for folder, _, _ in os.walk(self._root, topdown=False, onerror=_raise):
             sync_folder(Path(folder))
         (self._root / path).rename(self._root / name)
@@ -130,16 +130,16 @@ class LocalFolder:
 
 
 class _DurableFile:
-    """A file that is on the disk when it is closed, and leaves memory: what reads it back reads the disk."""
+    """A file that is synced when it is closed, and leaves the page cache: readers read the disk."""
 
     def __init__(self, file: FileIO) -> None:
         self._file = file
         self.closed = False
 
     def write(self, data: bytes) -> int:
-        left = memoryview(data).cast("B")
-        while left:
-            left = left[self._file.write(left) or 0 :]
+        rest = memoryview(data).cast("B")
+        while rest:
+            rest = rest[self._file.write(rest) or 0 :]
         return len(data)
 
     def close(self) -> None:

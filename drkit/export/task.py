@@ -1,4 +1,4 @@
-"""What runs in Spark's executors: one task writes some ranges, another one reads some parts back.
+"""The tasks of an export in Spark's executors: one writes some ranges, another one reads parts back.
 
 The input and the answer of a task are JSON. An error of drkit's is an answer, too: another attempt would
 end in the same way, and its evidence would be lost on the way through Spark.
@@ -29,7 +29,7 @@ _readers: dict[str, TailReader] = {}
 
 
 class Place(NamedTuple):
-    """Where the files are, and how they are written."""
+    """The folder and the format of the files."""
 
     folder: str
     """Of the manifest."""
@@ -37,23 +37,23 @@ class Place(NamedTuple):
 
 
 def write_share(place: Place, share: str, source: ClusterSettings, skip: CopiedBack, part_bytes: int) -> str:
-    """Export ranges without parts, of :func:`share_text`; return what :func:`written` reads."""
+    """Export the ranges of a share, a text of :func:`share_text`; return the answer for :func:`written`."""
 
     def work() -> list[PartitionExport]:
         storage, reader = storage_at(place.folder), _reader(source)
         out = []
-        for wanted in (each.range for each in _share(share)):
+        for tail in (each.range for each in _share(share)):
             with writing(place.folder):
-                items = reader.read(wanted, skip.left_out(wanted))
-                parts = write_parts(storage, place.format, wanted, items, part_bytes)
-            out.append(partition_export(wanted, parts))
+                items = reader.read(tail, skip.left_out(tail))
+                parts = write_parts(storage, place.format, tail, items, part_bytes)
+            out.append(partition_export(tail, parts))
         return out
 
     return _answered(work)
 
 
 def read_share(place: Place, share: str) -> str:
-    """Compare parts, of :func:`share_text`, with what was written; return what :func:`written` reads."""
+    """Compare the parts of a share with their files; return the answer for :func:`written`."""
 
     def work() -> list[PartitionExport]:
         storage = storage_at(place.folder)
@@ -66,9 +66,9 @@ def read_share(place: Place, share: str) -> str:
     return _answered(work)
 
 
-def share_text(found: Iterable[PartitionExport]) -> str:
-    """Return what a task is to do, or has done."""
-    return json.dumps([each.to_json() for each in found], separators=(",", ":"))
+def share_text(partitions: Iterable[PartitionExport]) -> str:
+    """Return the text of a task's input, or of its result."""
+    return json.dumps([each.to_json() for each in partitions], separators=(",", ":"))
 
 
 def _share(text: str) -> list[PartitionExport]:
@@ -76,21 +76,21 @@ def _share(text: str) -> list[PartitionExport]:
 
 
 def written(answers: Sequence[str]) -> tuple[list[PartitionExport], int]:
-    """Return what tasks wrote, and the largest memory of one in bytes. Raises what one failed with."""
-    found, peak = list[PartitionExport](), 0
+    """Return what tasks wrote, and the largest memory of one in bytes. Raises the error of a failed task."""
+    exports, peak = list[PartitionExport](), 0
     for answer in answers:
         raw = json.loads(answer)
         if (error := raw.get(_ERROR)) is not None:
             kind: type[DrkitError] = getattr(errors, error.pop("kind"), Failed)
             raise restored(kind, error)
         peak = max(peak, raw["peak"])
-        found += _share(raw["found"])
-    return found, peak
+        exports += _share(raw["found"])
+    return exports, peak
 
 
 @contextmanager
 def writing(place: str) -> Iterator[None]:
-    """Turn an error that the storage raises into one of drkit's."""
+    """Turn an error of the storage into one of drkit's."""
     try:
         yield
     except OSError as error:

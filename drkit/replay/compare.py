@@ -1,4 +1,4 @@
-"""Which records of a tail are to be sent: the tail against what the new primary took since. Pure.
+"""Decides which records of a tail are sent: compares it with what the new primary took since. Pure.
 
 Compared are key, value and headers as a multiset: each copy on the new primary accounts for one record of the
 tail, the earlier one first. Times do not count: a client that sends a record again gives it a new one.
@@ -38,19 +38,19 @@ class Origin(NamedTuple):
     """The old primary keeps the records: what is appended is equal to them, without a header."""
 
     def header(self, offset: int) -> bytes:
-        """The value of the header of the record at this offset."""
+        """Return the value of the header for the record at this offset."""
         return self._place + f"{offset}/{self.run_id}".encode()
 
     def offset_of(self, headers: Headers) -> int | None:
-        """The offset from which any run has replayed a record; None for every other record."""
-        found = next((value for name, value in reversed(headers) if name == HEADER), None)
-        if found is None or not found.startswith(self._place):
+        """Return the offset from which any run has replayed a record, or None for every other record."""
+        header = next((value for name, value in reversed(headers) if name == HEADER), None)
+        if header is None or not header.startswith(self._place):
             return None
-        match = _OFFSET.fullmatch(found, len(self._place))
+        match = _OFFSET.fullmatch(header, len(self._place))
         return int(match[1]) if match else None
 
     def stamped(self, record: Record) -> Record:
-        """The record as it is appended: the header comes last, all else stays."""
+        """Return the record as it is appended: drkit's header comes last, all else stays."""
         if self.is_kept:
             return record
         return record._replace(headers=(*record.headers, (HEADER, self.header(record.offset))))
@@ -61,7 +61,7 @@ class Origin(NamedTuple):
 
 
 def content_hash(record: Record) -> bytes:
-    """A hash of key, value and headers; neither of times nor of drkit's own header."""
+    """Return a hash of key, value and headers, without times and drkit's own header."""
     parts = [record.key, record.value]
     for name, value in record.headers:
         if name != HEADER:
@@ -70,12 +70,12 @@ def content_hash(record: Record) -> bytes:
 
 
 def key_hash(key: bytes) -> bytes:
-    """A hash of a key."""
+    """Return a hash of a key."""
     return _hashed([key])
 
 
 def _hashed(parts: Iterable[bytes | None]) -> bytes:
-    """A hash of parts, each with its length: no two lists of parts have the same input."""
+    """Return a hash of parts, each with its length: no two lists of parts have the same input."""
     digest = blake2b(digest_size=_SIZE)
     for part in parts:
         digest.update(_NONE if part is None else len(part).to_bytes(8, "big"))
@@ -84,7 +84,7 @@ def _hashed(parts: Iterable[bytes | None]) -> bytes:
 
 
 class Same(StrEnum):
-    """What a record with equal content on the new primary is."""
+    """The meaning of a record with equal content on the new primary."""
 
     CONTENT = "content"
     """The same record, sent again by its client: it is not replayed."""
@@ -93,7 +93,7 @@ class Same(StrEnum):
 
 
 class TailFlag(IntFlag):
-    """What the new primary has of a record of the tail."""
+    """Facts about a record of the tail on the new primary."""
 
     REPLAYED = 1
     """The record itself, with drkit's header, or appended by a return that was to keep the tail."""
@@ -107,7 +107,7 @@ _THERE: Final = TailFlag.REPLAYED | TailFlag.ALIKE
 
 
 class TailFate(StrEnum):
-    """What a replay does with a record."""
+    """The action of a replay on a record."""
 
     SEND = "send"
     ALREADY = "already"
@@ -129,17 +129,17 @@ def shares_of(records: int, most: int = MOST_HASHES) -> int:
 
 
 class KeptBefore(NamedTuple):
-    """What returns that were to keep a tail have appended of it: equal records, without a header."""
+    """Records of a tail that returns appended to keep it: equal to those of the tail, without a header."""
 
     spans: tuple[tuple[int, int], ...] = ()
     """Offsets on the old primary, half open: each record inside was appended."""
     ids: frozenset[int] = frozenset()
     """The producers that wrote them, and nothing else."""
     is_readable: bool = True
-    """False: retention has removed some of what the new primary took. Then what is on record is believed."""
+    """False if retention has removed some records of the new primary: `spans` count without comparison."""
 
     def has(self, offset: int) -> bool:
-        """Whether the record at an offset of the old primary was appended."""
+        """Return whether the record at an offset of the old primary was appended."""
         return any(first <= offset < end for first, end in self.spans)
 
 
@@ -147,7 +147,7 @@ NOTHING_KEPT: Final = KeptBefore()
 
 
 class ContentTally:
-    """One pass over one share of the hashes: it sees the tail, the new primary, and the tail again."""
+    """One pass over one share of the hashes: it takes the tail, the new primary, then the tail in order."""
 
     def __init__(
         self, origin: Origin, share: int = 0, shares: int = 1, kept: KeptBefore = NOTHING_KEPT
@@ -164,9 +164,9 @@ class ContentTally:
 
     def expect(self, record: Record) -> None:
         """Take a record of the tail."""
-        if self._is_mine(content := content_hash(record)):
+        if self._is_in_share(content := content_hash(record)):
             self._copies[content] = 0
-        if record.key is not None and self._is_mine(key := key_hash(record.key)):
+        if record.key is not None and self._is_in_share(key := key_hash(record.key)):
             self._keys[key] = False
 
     def see_kept(self, record: Record) -> None:
@@ -188,16 +188,16 @@ class ContentTally:
 
     def flags(self, record: Record) -> int:
         """The flags of the next record of the tail, as far as this share decides about them."""
-        found, content = 0, content_hash(record)
+        flags, content = 0, content_hash(record)
         if content in self._copies:
             if self._replayed.get(record.offset) == content or self._was_kept(record.offset, content):
-                found |= TailFlag.REPLAYED
+                flags |= TailFlag.REPLAYED
             elif self._copies[content]:
                 self._copies[content] -= 1
-                found |= TailFlag.ALIKE
+                flags |= TailFlag.ALIKE
         if record.key is not None and self._keys.get(key_hash(record.key)):
-            found |= TailFlag.KEY_CHANGED
-        return found
+            flags |= TailFlag.KEY_CHANGED
+        return flags
 
     def _was_kept(self, offset: int, content: bytes) -> bool:
         if not self._kept.has(offset):
@@ -207,12 +207,12 @@ class ContentTally:
         self._kept_copies[content] -= 1
         return True
 
-    def _is_mine(self, digest: bytes) -> bool:
+    def _is_in_share(self, digest: bytes) -> bool:
         return self._shares == 1 or int.from_bytes(digest[:8], "big") % self._shares == self._share
 
 
 class ChangedKey(NamedTuple):
-    """A record that the new primary has not, and whose key a client has written there."""
+    """A record that is not on the new primary, and whose key a client has written there."""
 
     offset: int
     key: bytes
@@ -262,21 +262,21 @@ class TailCounts(NamedTuple):
 def counted_tail(
     tail: Iterable[Record], flags: bytes | bytearray, commits: Mapping[str, int] | None = None
 ) -> TailCounts:
-    """The numbers of a tail.
+    """Count the records of a tail.
 
     :param flags: of each record
     :param commits: group → offset that it has committed on the old primary
     :raises ValueError: there are more or fewer flags than records
     """
     size, oldest, newest = 0, _FAR, -_FAR
-    found, examples = Counter[int](), list[ChangedKey]()
+    by_flags, examples = Counter[int](), list[ChangedKey]()
     processed = Counter[str]()
     for record, flag in zip(tail, flags, strict=True):
-        found[flag] += 1
+        by_flags[flag] += 1
         size += len(record.key or b"") + len(record.value or b"")
         oldest, newest = min(oldest, record.timestamp), max(newest, record.timestamp)
         processed.update(group for group, offset in (commits or {}).items() if record.offset < offset)
         if flag == TailFlag.KEY_CHANGED and len(examples) < _EXAMPLES:
             examples.append(ChangedKey(record.offset, record.key or b""))
-    first, last = (oldest, newest) if found else (None, None)
-    return TailCounts(dict(found), size, first, last, tuple(examples), dict(processed))
+    first, last = (oldest, newest) if by_flags else (None, None)
+    return TailCounts(dict(by_flags), size, first, last, tuple(examples), dict(processed))

@@ -60,7 +60,7 @@ class Destination(NamedTuple):
     at: TopicPartition
     topic_id: UUID
     cut: int | None = None
-    """First offset that clients wrote since the failover; None: there is nothing to compare with."""
+    """First offset that clients wrote since the failover, or None if there is nothing to compare with."""
     compacted: bool = False
     max_bytes: int = _DEFAULT_BYTES
     """The largest batch that the topic takes."""
@@ -71,7 +71,7 @@ class Destination(NamedTuple):
     after_ms: int = _ANY_AGE
     """How much later than now a record may be."""
     retention_ms: int | None = None
-    """The age at which the topic's own settings let records be removed; None: at none, or it is unknown."""
+    """The age at which the topic's own settings let records be removed, or None if unlimited or unknown."""
 
 
 class Promoted(NamedTuple):
@@ -81,22 +81,22 @@ class Promoted(NamedTuple):
     role: RoleRecord
     configs: Configs
     held: HeldSettingsRecord | None = None
-    """What a person has the new primary keep."""
+    """The settings by which an operator holds records on the new primary."""
 
     @property
     def compacted(self) -> bool:
-        """Whether the cleaner removes older values."""
+        """True if the cleaner removes older values."""
         return "compact" in setting(self.configs, CLEANUP_POLICY, "delete")
 
     @property
     def retention_ms(self) -> int | None:
-        """The age at which records may be removed, without a hold; None: at none, or it is unknown."""
+        """The age at which records may be removed without a hold, or None if unlimited or unknown."""
         values = {name: config.value for name, config in self.configs.items()}
         if "delete" not in setting(self.configs, CLEANUP_POLICY, "delete"):
             return None
         is_held = self.held is not None and self.held.holds(values)
-        found = self.held.before.get(RETENTION_MS) if is_held and self.held else values.get(RETENTION_MS)
-        return None if found is None or int(found) < 0 else int(found)
+        age = self.held.before.get(RETENTION_MS) if is_held and self.held else values.get(RETENTION_MS)
+        return None if age is None or int(age) < 0 else int(age)
 
     @property
     def max_bytes(self) -> int:
@@ -105,16 +105,16 @@ class Promoted(NamedTuple):
 
 
 def setting(configs: Configs, key: str, default: str) -> str:
-    """The value of a topic's setting."""
-    found = configs.get(key)
-    return default if found is None or found.value is None else found.value
+    """Return the value of a topic's setting."""
+    config = configs.get(key)
+    return default if config is None or config.value is None else config.value
 
 
 def promoted_topics(cluster: Cluster, export: Export, state: FlowState) -> dict[str, Promoted]:
-    """Return topic of the export → promoted topic. Raises Refused for another primary, or DrkitError."""
+    """Return topic of the export → promoted topic. Raises Refused if the cluster is not their new primary."""
     _refuse_other_clusters(cluster, export, state)
     known, roles, held = state.all(GenerationRecord), state.all(RoleRecord), state.all(HeldSettingsRecord)
-    wanted: dict[str, tuple[GenerationRecord, RoleRecord]] = {}
+    promotions: dict[str, tuple[GenerationRecord, RoleRecord]] = {}
     for tail in export.tails:
         name = tail.source.topic
         generation, role = known.get(name), roles.get(name)
@@ -131,12 +131,12 @@ def promoted_topics(cluster: Cluster, export: Export, state: FlowState) -> dict[
         if role.term != tail.term and export.cluster_id in formerly(state):
             evidence += f"; {export.cluster_id} is not the source any more"
             raise Refused("replay_other_failover", where=where, evidence=evidence)
-        wanted[name] = generation, role
-    targets = [generation.target for generation, _ in wanted.values()]
+        promotions[name] = generation, role
+    targets = [generation.target for generation, _ in promotions.values()]
     topics, configs = describe_topics(cluster, targets), topic_configs(cluster, targets)
     return {
-        name: Promoted(_same(cluster, topics, generation), role, configs[generation.target], held.get(name))
-        for name, (generation, role) in wanted.items()
+        name: Promoted(_find(cluster, topics, generation), role, configs[generation.target], held.get(name))
+        for name, (generation, role) in promotions.items()
     }
 
 
@@ -150,22 +150,22 @@ class TopicCopy(NamedTuple):
 
 
 def copied_topics(cluster: Cluster, export: Export, state: FlowState) -> dict[str, TopicCopy]:
-    """Return topic of the export → its copy, gone or passive. Raises as :func:`promoted_topics`."""
+    """Return topic of the export → its copy, even if gone or passive. Raises as :func:`promoted_topics`."""
     _refuse_other_clusters(cluster, export, state)
     known = state.all(GenerationRecord)
     names = {t.source.topic: known[t.source.topic].target if t.source.topic in known else t.source.topic
              for t in export.tails}  # fmt: skip
     topics, configs = describe_topics(cluster, names.values()), topic_configs(cluster, names.values())
-    found = {}
+    copies = {}
     for source, name in names.items():
         limit = setting(configs.get(name, {}), MAX_MESSAGE_BYTES, str(_DEFAULT_BYTES))
         number = len(topics[name].leaders) if name in topics else 0
-        found[source] = TopicCopy(name, number, max(int(limit), _DEFAULT_BYTES))
-    return found
+        copies[source] = TopicCopy(name, number, max(int(limit), _DEFAULT_BYTES))
+    return copies
 
 
 def formerly(state: FlowState) -> frozenset[str]:
-    """The ids of clusters that were the flow's source until another one took their place. Pure.
+    """Return the ids of clusters that were the flow's source before the current one. Pure.
 
     An export of such a cluster's records is of this flow: only the cluster is gone.
     """
@@ -187,21 +187,21 @@ def _refuse_other_clusters(cluster: Cluster, export: Export, state: FlowState) -
         )
 
 
-def _same(
+def _find(
     cluster: Cluster, topics: Mapping[str, TopicMetadata], generation: GenerationRecord
 ) -> TopicMetadata:
-    found = topics.get(generation.target)
-    if found is None or found.topic_id != generation.target_id:
+    topic = topics.get(generation.target)
+    if topic is None or topic.topic_id != generation.target_id:
         raise Refused(
             "replay_topic_recreated",
             where=f"{generation.target} on {cluster.alias}",
-            evidence=f"it had the id {generation.target_id}, now {found.topic_id if found else 'none'}",
+            evidence=f"it had the id {generation.target_id}, now {topic.topic_id if topic else 'none'}",
         )
-    return found
+    return topic
 
 
 def destination_of(tail: Tail, to: Promoted, alias: str) -> Destination:
-    """Where a tail's records go, with the partition of the same number.
+    """Return the destination of a tail's records: the partition of the same number.
 
     :raises Refused: no such partition there, or the comparison would be wrong
     """
@@ -218,76 +218,78 @@ def destination_of(tail: Tail, to: Promoted, alias: str) -> Destination:
     if to.compacted:
         _refuse_lost_tombstones(to, where, wall_ms())
     own_times = setting(to.configs, _TIMESTAMP_TYPE, "") == "LogAppendTime"
-    found = Destination(at, to.topic.topic_id, cut, to.compacted, to.max_bytes, own_times)
+    destination = Destination(at, to.topic.topic_id, cut, to.compacted, to.max_bytes, own_times)
     if own_times:
-        return found
+        return destination
     before, after = setting(to.configs, BEFORE, str(_ANY_AGE)), setting(to.configs, AFTER, _DEFAULT_AFTER)
-    return found._replace(before_ms=int(before), after_ms=int(after), retention_ms=to.retention_ms)
+    return destination._replace(before_ms=int(before), after_ms=int(after), retention_ms=to.retention_ms)
 
 
 def _refuse_lost_tombstones(to: Promoted, where: str, now: int) -> None:
     """Refuse a compacted topic in which the cleaner may have removed that a client has deleted a key."""
     values = {name: config.value for name, config in to.configs.items()}
     if may_lack_tombstones(values, to.role.at_ms, now, to.held):
-        kept = setting(to.configs, DELETE_RETENTION_MS, "unknown")
+        delete_retention = setting(to.configs, DELETE_RETENTION_MS, "unknown")
         raise Refused(
             "deleted_keys_return",
             where=where,
-            evidence=f"the topic keeps deletions for {kept} ms,"
+            evidence=f"the topic keeps deletions for {delete_retention} ms,"
             f" the failover was {now - to.role.at_ms:,} ms ago",
             hint=_QUARANTINE,
         )
 
 
 class Quarantine:
-    """The quarantine of one export, by topic of the export and its topic on the new primary."""
+    """The quarantine of one export; `topics` maps its topics to their copies on the new primary."""
 
     def __init__(self, log: ReplayLog, export: Export, topics: Mapping[str, TopicCopy]) -> None:
         self._log, self._export, self._topics = log, export, topics
         self._alias = log.cluster.alias
 
     def names(self) -> dict[str, str]:
-        """Topic of the export → its topic in quarantine. Raises Refused if a name would be too long."""
+        """Return topic of the export → its topic in quarantine. Raises Refused if a name is too long."""
         terms = {tail.source.topic: tail.term for tail in self._export.tails}
-        found = {n: quarantine_topic(p.name, terms[n]) for n, p in self._topics.items()}
-        for name in found.values():
+        names = {n: quarantine_topic(p.name, terms[n]) for n, p in self._topics.items()}
+        for name in names.values():
             if len(name) > _LONGEST_NAME:
                 evidence = f"{name} has {len(name)} characters, Kafka takes {_LONGEST_NAME}"
                 raise Refused("quarantine_name_long", where=self._alias, evidence=evidence)
-        return found
+        return names
 
     def look(self, book: ReplayBook) -> dict[str, TopicMetadata]:
-        """The topics in quarantine that are drkit's and may get these records, by name.
+        """Return the topics in quarantine that are drkit's and may get these records, by name.
 
-        Another run's is taken, too: of a tail that the old primary lost in parts, each part may be in another
-        export. Records that are there already are known by their header.
+        A topic of another run counts, too: if the old primary lost a tail in parts, each part may be in
+        another export. Records that are there already are known by their header.
 
         :raises Refused: a topic of such a name is not drkit's, or Kafka takes no topic of this name
         :raises DrkitError: the new primary does not answer
         """
         names = self.names()
-        found = describe_topics(self._log.cluster, names.values())
-        for name, topic in found.items():
+        existing = describe_topics(self._log.cluster, names.values())
+        for name, topic in existing.items():
             known = book.quarantines.get(name)
             if known is None or not self._is_own(known, topic):
-                raise self._not_own(name, "no run of drkit" if known is None else f"run {known.run_id}")
-        self._refuse_alike(set(names.values()) - found.keys())
-        return found
+                raise self._not_own(name, known)
+        self._refuse_alike(set(names.values()) - existing.keys())
+        return existing
 
-    def _not_own(self, name: str, whose: str) -> Refused:
-        evidence = f"on record for it: {whose}; this is run {self._export.run_id}"
+    def _not_own(self, name: str, known: QuarantineRecord | None) -> Refused:
+        owner = "no run of drkit" if known is None else f"run {known.run_id}"
+        evidence = f"on record for it: {owner}; this is run {self._export.run_id}"
         return Refused("quarantine_topic_foreign", where=f"{name} on {self._alias}", evidence=evidence)
 
     def _refuse_alike(self, missing: Collection[str]) -> None:
         """Refuse names that Kafka refuses: its metrics would take them for those of another topic."""
-        wanted = {name.replace(".", "_"): name for name in missing}
-        for other in topic_names(self._log.cluster) if wanted else ():
-            if name := wanted.get(other.replace(".", "_")):
+        by_metric = {name.replace(".", "_"): name for name in missing}
+        for other in topic_names(self._log.cluster) if by_metric else ():
+            if name := by_metric.get(other.replace(".", "_")):
                 raise Refused(
                     "quarantine_name_clash", where=f"{name} on {self._alias}", evidence=f"{other} is there"
                 )
 
     def _is_own(self, known: QuarantineRecord, topic: TopicMetadata) -> bool:
+        """Return whether a topic is the one on record; one that was about to be created is still empty."""
         if known.topic_id is not None:
             return known.topic_id == topic.topic_id
         partitions = [TopicPartition(topic.name, number) for number in topic.leaders]
@@ -307,7 +309,7 @@ class Quarantine:
         """
         there = describe_topics(self._log.cluster, [name]).get(name)
         if there is not None and (known is None or not self._is_own(known, there)):
-            raise self._not_own(name, "no run of drkit" if known is None else f"run {known.run_id}")
+            raise self._not_own(name, known)
         if there is None:
             known = QuarantineRecord(self._export.run_id, name)
             put(known)
@@ -324,20 +326,20 @@ class Quarantine:
         return topic
 
     def destinations(self, there: Mapping[str, TopicMetadata]) -> dict[TopicPartition, Destination]:
-        """Partition of the old primary → where its records go; a topic that is missing has the id 0.
+        """Return partition of the old primary → destination; a topic that is missing has the id 0.
 
         :param there: the topics that this run has created, by name
         :raises DrkitError: the new primary does not answer
         """
         names, configs = self.names(), topic_configs(self._log.cluster, there)
-        found = {}
+        destinations = {}
         for tail in self._export.tails:
             name = names[tail.source.topic]
             at = TopicPartition(name, tail.source.partition)
             if (topic := there.get(name)) is None:
                 limit = self._topics[tail.source.topic].max_bytes + _HEADER_ROOM
-                found[tail.source] = Destination(at, MISSING, max_bytes=limit)
+                destinations[tail.source] = Destination(at, MISSING, max_bytes=limit)
             else:
                 limit = int(setting(configs[name], MAX_MESSAGE_BYTES, "0"))
-                found[tail.source] = Destination(at, topic.topic_id, max_bytes=limit)
-        return found
+                destinations[tail.source] = Destination(at, topic.topic_id, max_bytes=limit)
+        return destinations

@@ -19,13 +19,10 @@ from drkit.kafka.reading.log_tail import LARGE_BYTES, LogRestarted, LogTail
 from drkit.kafka.topics import describe_topics
 from drkit.model import TopicPartition
 from drkit.replay.progress import ReplayBook
-from drkit.replay.side import ActiveSide, no_topic
+from drkit.replay.side import DECIDED_SECONDS, PAUSE_SECONDS, ActiveSide, no_topic
 from drkit.wire import Record, encode
 
 _UNPACKED: Final = 0
-_PAUSE_SECONDS: Final = 0.1
-_DECIDED_SECONDS: Final = 75.0
-"""Longer than a transaction of drkit's own may take until its coordinator ends it."""
 
 
 class ReplayLog:
@@ -55,22 +52,22 @@ class ReplayLog:
         return self._known
 
     def topic_id(self) -> UUID | None:
-        """The topic's id; None: nothing was ever replayed there. Raises DrkitError."""
-        found = describe_topics(self.cluster, [self.at.topic]).get(self.at.topic)
-        return None if found is None else found.topic_id
+        """Return the topic's id, or None if nothing was ever replayed there. Raises DrkitError."""
+        topic = describe_topics(self.cluster, [self.at.topic]).get(self.at.topic)
+        return None if topic is None else topic.topic_id
 
     def ensure(self) -> UUID:
-        """Create the topic where it is missing; returns its id. Raises DrkitError."""
+        """Create the topic if it is missing, and return its id. Raises DrkitError."""
         return ensure_compacted(self.cluster, self.at.topic).topic_id
 
     async def read(self, side: ActiveSide, topic_id: UUID, *, decided: bool) -> ReplayBook:
-        """Everything that is committed.
+        """Return everything that is committed.
 
         :param decided: wait until no transaction hides a record of drkit's
         :raises Refused: a record is not drkit's, or has no valid MAC; a transaction stays open
         :raises DrkitError: the topic cannot be read
         """
-        cluster, deadline = side.cluster, monotonic() + _DECIDED_SECONDS
+        cluster, deadline = side.cluster, monotonic() + DECIDED_SECONDS
         self._signatures = self._sign()
         newest = NewestValues(self._signatures)
         tail = LogTail(
@@ -83,35 +80,35 @@ class ReplayLog:
         )
         tail.topic_id = topic_id
         try:
-            end = (await tail.patiently(cluster, tail.to_end, _DECIDED_SECONDS)).replicated
+            end = (await tail.patiently(cluster, tail.to_end, DECIDED_SECONDS)).replicated
             # Other replays write all the time: transactions that begin later are not waited for.
             while decided and (hidden := [r.offset for r in tail.undecided if r.offset < end]):
                 if monotonic() > deadline:
-                    evidence = f"the one at offset {hidden[0]}, for {_DECIDED_SECONDS:.0f} s"
+                    evidence = f"the one at offset {hidden[0]}, for {DECIDED_SECONDS:.0f} s"
                     raise Refused("replay_open_transaction", where=self.where, evidence=evidence)
-                await cluster.loop.sleep(_PAUSE_SECONDS)
-                await tail.patiently(cluster, tail.to_end, _DECIDED_SECONDS)
+                await cluster.loop.sleep(PAUSE_SECONDS)
+                await tail.patiently(cluster, tail.to_end, DECIDED_SECONDS)
         except LogRestarted as error:
             raise no_topic(self.at.topic, side.alias, error.evidence) from error
         if newest.passed_over:
             raise self.damaged(newest.passed_over[0])
         if newest.refused:
-            key, why = next(iter(newest.refused.items()))
-            raise self.damaged(f"key {key.decode(errors='replace')}: {why}")
+            key, reason = next(iter(newest.refused.items()))
+            raise self.damaged(f"key {key.decode(errors='replace')}: {reason}")
         try:
             return ReplayBook.of(newest)
         except Malformed as error:
             raise self.damaged(str(error)) from error
 
     def damaged(self, evidence: str) -> Refused:
-        """The error for a record that does not count."""
+        """Return the error for a record that does not count."""
         return Refused("replay_record_damaged", where=self.where, evidence=evidence)
 
     def batch(self, written: Iterable[tuple[bytes, bytes | None]]) -> tuple[bytearray, int]:
-        """Records of the topic as one batch without producer fields, and how many they are."""
+        """Return records of the topic as one batch without producer fields, and their number."""
         now = wall_ms()
-        found = [
+        records = [
             Record(n, now, key, value, self._signatures.headers(key, value))
             for n, (key, value) in enumerate(written)
         ]
-        return encode(found, _UNPACKED), len(found)
+        return encode(records, _UNPACKED), len(records)

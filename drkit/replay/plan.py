@@ -1,4 +1,4 @@
-"""What a replay would do: per partition what is to be sent, and why the rest is not."""
+"""Plans a replay: per partition the records to send, and the reasons why the others are not sent."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _NO_TIME: Final = -1
 class NotKept(Refused):
     """A tail cannot be kept. A return that rebuilds its topic appends what is missing.
 
-    Only that return knows the options with which it was begun, so it says the command.
+    Only that return knows the options with which it was begun, so it supplies the command.
     """
 
     topic: str
@@ -54,25 +54,28 @@ class NotKept(Refused):
         return self
 
     def way_out(self, command: Callable[[str, str], str]) -> str:
-        """Return the hint, with the command that `command` makes of a topic and a value of ``--same``."""
+        """Return the hint, with the command that `command` builds from a topic and a value of ``--same``."""
         return filled(ERRORS[self.code].hint, {"command": command(self.topic, self._same)})
 
 
+def covers_part(progress: ReplayProgress, tail: Tail) -> bool:
+    """Return whether a run has accounted for some offsets of a tail."""
+    is_same = (progress.source_id, progress.partition) == (tail.topic_id, tail.source.partition)
+    return is_same and progress.first < tail.end and tail.first < progress.next
+
+
 def kept_before(tail: Tail, seen: Iterable[ReplayProgress]) -> KeptBefore:
-    """Return what returns that were to keep a tail have appended of it, by what all runs have done there."""
-    mine = [
-        p for p in seen
-        if p.ids and p.source_id == tail.topic_id and p.first < tail.end and tail.first < p.next
-    ]  # fmt: skip
-    spans = tuple(sorted({(p.first, p.next) for p in mine}))
-    return KeptBefore(spans, frozenset(i for p in mine for i in p.ids or ()))
+    """Return what returns have appended of a tail to keep it, by the progress of all runs there."""
+    kept = [p for p in seen if p.ids and covers_part(p, tail)]
+    spans = tuple(sorted({(p.first, p.next) for p in kept}))
+    return KeptBefore(spans, frozenset(i for p in kept for i in p.ids or ()))
 
 
 def refuse_repeats(tail: Tail, flags: bytes, where: str, same: Same | None) -> None:
-    """Refuse to append a tail of which the new primary has records.
+    """Refuse to append a tail if the new primary has some of its records.
 
     :param flags: of each record
-    :param same: what records of clients with equal content are; None: nobody has said it
+    :param same: the meaning of clients' records with equal content, or None if it was not stated
     :raises Refused: it has some
     """
     replayed = sum(bool(f & TailFlag.REPLAYED) for f in flags)
@@ -96,39 +99,39 @@ def refuse_repeats(tail: Tail, flags: bytes, where: str, same: Same | None) -> N
 def refuse_other_way(tail: Tail, seen: Iterable[ReplayProgress], where: str) -> None:
     """Refuse a tail that is being appended, or was appended, in the other way or by another run.
 
-    A tail that is kept has no header: while it is appended, no comparison finds the rest of it.
+    A kept tail has no header: while it is appended, no comparison finds its other records.
 
-    :param seen: what all runs have done in the partition of the new primary
+    :param seen: the progress of all runs in the partition of the new primary
     :raises Refused: it is, or was
     """
     origin = tail.origin
-    for found in seen:
-        is_same_run, is_kept = found.run_id == origin.run_id, found.ids is not None
-        overlaps = found.source_id == tail.topic_id and found.first < tail.end and tail.first < found.end
-        if is_kept and found.is_open and overlaps and not (is_same_run and origin.is_kept):
-            evidence = f"run {found.run_id} has appended {found.appended:,} of {found.records:,} records"
+    for run in seen:
+        is_same_run, is_kept = run.run_id == origin.run_id, run.ids is not None
+        overlaps = run.source_id == tail.topic_id and run.first < tail.end and tail.first < run.end
+        if is_kept and run.is_open and overlaps and not (is_same_run and origin.is_kept):
+            evidence = f"run {run.run_id} has appended {run.appended:,} of {run.records:,} records"
             raise Refused("keep_under_way", where=where, evidence=evidence)
         if not origin.is_kept:
             continue
-        if is_same_run and not is_kept and not found.is_done:
+        if is_same_run and not is_kept and not run.is_done:
             raise NotKept(
                 "keep_begun_otherwise",
                 where=where,
-                evidence=f"drkit replay has begun with export {found.run_id}",
+                evidence=f"drkit replay has begun with export {run.run_id}",
                 command=_REBUILD,
             ).of(tail)
-        appended = overlaps and (found.appended or (is_same_run and found.rolled_back_ms is None))
-        if appended and not (is_same_run and is_kept and found.rolled_back_ms is None):
+        appended = overlaps and (run.appended or (is_same_run and run.rolled_back_ms is None))
+        if appended and not (is_same_run and is_kept and run.rolled_back_ms is None):
             raise NotKept(
                 "keep_replayed_before",
                 where=where,
-                evidence=f"{found.appended:,} records with export {found.run_id}",
+                evidence=f"{run.appended:,} records with export {run.run_id}",
                 command=_REBUILD,
             ).of(tail)
 
 
 class PartitionPlan(NamedTuple):
-    """What a replay would do with the tail of a partition."""
+    """The plan of a replay for the tail of a partition."""
 
     tail: Tail
     to: Destination
@@ -138,46 +141,46 @@ class PartitionPlan(NamedTuple):
     """Of each record of the tail."""
     counts: TailCounts
     seen: Mapping[bytes, ReplayProgress]
-    """What runs had done in the partition when this was planned."""
+    """The progress of runs in the partition when this was planned."""
     was_cleaned: bool = False
-    """Whether compaction has removed some of what clients wrote there since the failover."""
+    """True if compaction has removed some of what clients wrote there since the failover."""
 
     @property
     def progress(self) -> ReplayProgress | None:
-        """What this run had done; None: it has not begun."""
+        """The progress of this run, or None if it has not begun."""
         return begun_by(self.tail, self.to, self.seen)
 
     @property
     def rolled_back(self) -> ReplayProgress | None:
-        """What a return with this export had appended before it was rolled back; None: nothing."""
+        """The progress of a rolled back return with this export, or None if it had appended nothing."""
         found = self.seen.get(progress_key(self.tail.origin.run_id, self.to.at))
         return found if found is not None and found.rolled_back_ms is not None and found.appended else None
 
     @property
     def is_done(self) -> bool:
-        """Whether this run has nothing left to do."""
+        """True if this run has nothing left to do."""
         return self.progress is not None and self.progress.is_done
 
     def outlived(self, now_ms: int) -> bool:
-        """Whether its oldest record is older than the topic keeps records."""
-        oldest, kept = self.counts.oldest_ms, self.to.retention_ms
-        return oldest is not None and kept is not None and 0 <= oldest < now_ms - kept
+        """Return whether its oldest record is older than the topic keeps records."""
+        oldest, retention = self.counts.oldest_ms, self.to.retention_ms
+        return oldest is not None and retention is not None and 0 <= oldest < now_ms - retention
 
     def of(self, fate: TailFate, same: Same) -> int:
-        """The number of records with this fate, whether or not they are done."""
+        """Return the number of records with this fate, done or not."""
         return self.counts.of(fate, same=same, compacted=self.to.compacted)
 
 
 class ReplayPlan(NamedTuple):
-    """What a replay would do."""
+    """The plan of a replay."""
 
     export: Export
     same: Same | None
-    """None: it was neither asked for nor begun."""
+    """None if it was neither requested nor decided by an earlier attempt."""
     to_quarantine: bool
     partitions: tuple[PartitionPlan, ...]
     elsewhere: tuple[str, ...] = ()
-    """Topics into which records were replayed for clients that go in quarantine now."""
+    """Topics of clients into which some records were replayed that go in quarantine now."""
 
     @property
     def alike(self) -> int:
@@ -186,15 +189,15 @@ class ReplayPlan(NamedTuple):
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing is left to do."""
+        """True if nothing is left to do."""
         return all(p.is_done for p in self.partitions)
 
     def cautions(self, now_ms: int) -> list[str]:
-        """What to know before records are appended: times that are lost, ages that are not kept."""
-        left = [p for p in self.partitions if not p.is_done]
-        own = sorted({p.to.at.topic for p in left if p.to.own_times})
+        """Return warnings to show before records are appended: lost times, ages that are not kept."""
+        pending = [p for p in self.partitions if not p.is_done]
+        own = sorted({p.to.at.topic for p in pending if p.to.own_times})
         times = f"records get the time of their arrival (LogAppendTime): {first_of(own)}"
-        cleaned = sorted({p.to.at.topic for p in left if p.was_cleaned})
+        cleaned = sorted({p.to.at.topic for p in pending if p.was_cleaned})
         deleted = (
             "compaction has removed records that clients wrote since the failover. If delete.retention.ms"
             " was shorter meanwhile, keys that they deleted come back; quarantine keeps them:"
@@ -204,25 +207,25 @@ class ReplayPlan(NamedTuple):
             "some of these records were replayed before, for clients to read; they go in quarantine, too:"
             f" {first_of(self.elsewhere)}"
         )
-        found = [times] * bool(own) + [deleted] * bool(cleaned) + [again] * bool(left and self.elsewhere)
-        return found + self.expiring(now_ms)
+        cautions = ((own, times), (cleaned, deleted), (pending and self.elsewhere, again))
+        return [text for applies, text in cautions if applies] + self.expiring(now_ms)
 
     def expiring(self, now_ms: int) -> list[str]:
-        """Topics that may lose what is appended soon after that, and why."""
-        found: dict[str, int] = {}
+        """Return the topics that may lose what is appended soon after that, and why."""
+        oldest_of: dict[str, int] = {}
         for p in self.partitions:
             if p.outlived(now_ms) and not p.is_done:
                 oldest = p.counts.oldest_ms or 0
-                found[p.to.at.topic] = min(oldest, found.get(p.to.at.topic, oldest))
-        kept = {p.to.at.topic: p.to.retention_ms or 0 for p in self.partitions}
+                oldest_of[p.to.at.topic] = min(oldest, oldest_of.get(p.to.at.topic, oldest))
+        ages = {p.to.at.topic: p.to.retention_ms or 0 for p in self.partitions}
         return [
-            f"{topic} keeps records for {kept[topic]:,} ms by retention.ms, and the oldest of these is of"
+            f"{topic} keeps records for {ages[topic]:,} ms by retention.ms, and the oldest of these is of"
             f" {utc(oldest)}: Kafka may remove them again; quarantine keeps them"
-            for topic, oldest in sorted(found.items())
+            for topic, oldest in sorted(oldest_of.items())
         ]
 
     def decided(self) -> Same:
-        """Return what equal records are. Raises Refused if that was not said, and there are some."""
+        """Return the meaning of equal records. Raises Refused if there are some and it is not stated."""
         if self.same is not None:
             return self.same
         if not self.alike:
@@ -236,9 +239,9 @@ async def plan_partition(
     side: ActiveSide, log: ReplayLog, tail: Tail, to: Destination, book: ReplayBook, same: Same | None,
     commits: Mapping[str, int] = _NO_COMMITS,
 ) -> PartitionPlan:  # fmt: skip
-    """Compare a tail, or continue with what was decided about it.
+    """Compare a tail, or continue with an earlier decision about it.
 
-    :raises Refused: it may not be replayed; a file of the export is not what was written
+    :raises Refused: it may not be replayed, or a file of the export was altered
     :raises DrkitError: the new primary does not answer
     """
     seen = book.of_partition(to.at)
@@ -259,32 +262,31 @@ async def plan_partition(
             refuse_repeats(tail, flags, f"{to.at} on {side.alias}", same)
     if to.cut is None and quarantined_before(tail, to, seen.values()):
         end = await side.decided_end(to.at, to.topic_id)
-        there, _ = await _compared(side, tail, to, (0, end), seen, only_own=True)
-        flags = bytes(decided | flag & TailFlag.REPLAYED for decided, flag in zip(flags, there, strict=True))
+        present, _ = await _compared(side, tail, to, (0, end), seen, only_own=True)
+        flags = bytes(
+            decided | flag & TailFlag.REPLAYED for decided, flag in zip(flags, present, strict=True)
+        )
     records = _fitting(tail, to, flags, same or Same.CONTENT, side.alias)
     counts, cleaned = counted_tail(records, flags, commits), to.compacted and not whole
     return PartitionPlan(tail, to, compared_to, flags, counts, seen, was_cleaned=cleaned)
 
 
 def begun_by(tail: Tail, to: Destination, seen: Mapping[bytes, ReplayProgress]) -> ReplayProgress | None:
-    """What a tail's run has done in a partition; None: nothing, or it was rolled back.
+    """Return the progress of a tail's run in a partition, or None if there is none, or it was rolled back.
 
-    What it has put into a quarantine that was deleted since is not there.
+    Records in a quarantine that was deleted since do not count.
     """
-    found = seen.get(progress_key(tail.origin.run_id, to.at))
-    if found is None or found.rolled_back_ms is not None:
+    progress = seen.get(progress_key(tail.origin.run_id, to.at))
+    if progress is None or progress.rolled_back_ms is not None:
         return None
-    return None if to.cut is None and found.topic_id != to.topic_id else found
+    return None if to.cut is None and progress.topic_id != to.topic_id else progress
 
 
 def quarantined_before(tail: Tail, to: Destination, seen: Iterable[ReplayProgress]) -> bool:
-    """Return whether another export has put some of these offsets in quarantine, by what runs have done."""
+    """Return whether another export has put some of these offsets in quarantine, by their progress."""
     return any(
-        found.run_id != tail.origin.run_id
-        and (found.source_id, found.topic_id) == (tail.topic_id, to.topic_id)
-        and found.first < tail.end and tail.first < found.next
-        for found in seen
-    )  # fmt: skip
+        p.run_id != tail.origin.run_id and p.topic_id == to.topic_id and covers_part(p, tail) for p in seen
+    )
 
 
 def _decided(log: ReplayLog, book: ReplayBook, begun: ReplayProgress) -> bytes:
@@ -298,9 +300,9 @@ async def _compared(
     side: ActiveSide, tail: Tail, to: Destination, span: tuple[int, int],
     seen: Mapping[bytes, ReplayProgress], *, only_own: bool,
 ) -> tuple[bytes, bool]:  # fmt: skip
-    """The flags of a tail against a range of the new primary, and whether this has every offset.
+    """Return the flags of a tail against a range of the new primary, and whether this has every offset.
 
-    :param seen: what runs had done in the partition
+    :param seen: the progress of runs in the partition
     :param only_own: content and keys of clients do not matter, so the range may begin later
     """
     flags, kept = bytearray(tail.records), kept_before(tail, seen.values())
@@ -318,7 +320,7 @@ async def _compared(
 
 
 def _fitting(tail: Tail, to: Destination, flags: bytes, same: Same, alias: str) -> Iterator[Record]:
-    """Yield the records of a tail. Raises Refused for one to be sent that is too large, old or late."""
+    """Yield the records of a tail. Raises Refused if one to be sent is too large, too old or too late."""
     now, where = wall_ms(), f"{to.at} on {alias}"
     for number, record in enumerate(tail.read()):
         if fate_of(flags[number], same=same, compacted=to.compacted) is TailFate.SEND:

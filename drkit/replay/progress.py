@@ -1,7 +1,7 @@
-"""What replays keep on the new primary: how far each partition is, and what was decided about its tail. Pure.
+"""Records of replays on the new primary: the progress of each partition, and the decision on its tail. Pure.
 
-The decision is kept, not only the offsets that it was made of: retention may since have removed what the tail
-was compared with.
+The decision is stored, not only the offsets on which it is based: retention may since have removed what the
+tail was compared with.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _ROLLED_BACK: Final = "rolled-back"
 
 @dataclass(frozen=True, slots=True)
 class ReplayProgress(Body):
-    """How far the replay of a tail's partition is; written in the transactions that append its records."""
+    """The progress of a tail's replay; written in the transactions that append its records."""
 
     run_id: Name
     """Of the export."""
@@ -67,7 +67,7 @@ class ReplayProgress(Body):
     kept_back: Count = 0
     begun_ms: Count = 0
     ids: Omitted[Many[Count]] = None
-    """The producers that wrote the records, where the old primary keeps the tail; None: it does not."""
+    """The producers that wrote the records, or None if the old primary does not keep the tail."""
     copied_to: Omitted[Count] = None
     """Offset on the new primary after the last of them."""
     rolled_back_ms: Omitted[Count] = None
@@ -75,12 +75,12 @@ class ReplayProgress(Body):
 
     @property
     def is_done(self) -> bool:
-        """Whether every record is accounted for."""
+        """True once every record is accounted for."""
         return self.next >= self.end
 
     @property
     def is_open(self) -> bool:
-        """Whether the run that began it is to append the rest."""
+        """True while the run that began it is to append the rest."""
         return not self.is_done and self.rolled_back_ms is None
 
     @property
@@ -95,18 +95,18 @@ class ReplayProgress(Body):
 
     @property
     def rolled_back_key(self) -> bytes:
-        """Its key once a replay of the same export begins, which has a progress of its own."""
+        """Its key once a replay of the same export begins, which has its own progress."""
         return f"{_ROLLED_BACK}/{self.run_id}/{self.topic}/{self.partition}".encode()
 
 
 @dataclass(frozen=True, slots=True)
 class QuarantineRecord(Body):
-    """Which run a topic in quarantine belongs to; written before the topic is created."""
+    """The run that a topic in quarantine belongs to; written before the topic is created."""
 
     run_id: Name
     topic: TopicName
     topic_id: TopicId | None = None
-    """None: it was about to be created."""
+    """None if it was about to be created."""
 
     @property
     def key(self) -> bytes:
@@ -120,19 +120,19 @@ class _Flags(Body):
 
 
 def progress_key(run_id: str, at: TopicPartition) -> bytes:
-    """The key of a partition's progress."""
+    """Return the key of a partition's progress."""
     return f"{_PROGRESS}/{run_id}/{at.topic}/{at.partition}".encode()
 
 
 def packed(run_id: str, at: TopicPartition, flags: bytes | bytearray) -> Iterator[tuple[bytes, bytes]]:
-    """The flags of a tail as records of the topic."""
+    """Yield the flags of a tail as records of the topic."""
     for number, key in enumerate(part_keys(run_id, at, len(flags))):
         body = b64encode(zlib.compress(flags[number * PART : (number + 1) * PART])).decode()
         yield key, _Flags(body).encode()
 
 
 def unpacked(run_id: str, at: TopicPartition, records: int, values: Mapping[bytes, bytes]) -> bytes:
-    """The flags of a tail, from the records of the topic.
+    """Return the flags of a tail, from the records of the topic.
 
     :param records: in the tail
     :raises Malformed: a part is missing, or not drkit's
@@ -148,21 +148,21 @@ def unpacked(run_id: str, at: TopicPartition, records: int, values: Mapping[byte
 
 
 def part_keys(run_id: str, at: TopicPartition, records: int) -> Iterator[bytes]:
-    """The keys of a tail's flags."""
+    """Return the keys of a tail's flags."""
     parts = -(-records // PART)
     return (f"{_FLAGS}/{run_id}/{at.topic}/{at.partition}/{number}".encode() for number in range(parts))
 
 
 def _inflated(body: str) -> bytes:
-    """At most :data:`PART` bytes: a few kilobytes can unpack to much more."""
+    """Return at most :data:`PART` bytes: a few kilobytes can unpack to much more."""
     unpacks = zlib.decompressobj()
     try:
-        found = unpacks.decompress(b64decode(body, validate=True), PART)
+        flags = unpacks.decompress(b64decode(body, validate=True), PART)
     except (binascii.Error, ValueError, zlib.error) as error:
         raise Malformed(f"flags: {error}") from None
     if not unpacks.eof:
         raise Malformed("flags: they are cut off, or too many")
-    return found
+    return flags
 
 
 @dataclass(slots=True)
@@ -178,7 +178,7 @@ class ReplayBook:
 
     @classmethod
     def of(cls, values: Mapping[bytes, bytes]) -> ReplayBook:
-        """The topic with these newest values. Raises Malformed if one is not drkit's."""
+        """Read the newest values of the topic. Raises Malformed if one is not drkit's."""
         book = cls(values=values)
         for key, value in values.items():
             kind = key.partition(b"/")[0].decode(errors="replace")
@@ -195,12 +195,12 @@ class ReplayBook:
         return book
 
     def of_partition(self, at: TopicPartition) -> dict[bytes, ReplayProgress]:
-        """What all runs have done in a partition of the new primary."""
-        return {key: found for key, found in (self.progress | self.rolled_back).items() if found.at == at}
+        """Return the progress of all runs in a partition of the new primary."""
+        return {key: run for key, run in (self.progress | self.rolled_back).items() if run.at == at}
 
-    def flags(self, found: ReplayProgress) -> bytes:
-        """What was decided about a tail. Raises Malformed if a part is missing, or not drkit's."""
-        return unpacked(found.run_id, found.at, found.records, self.values)
+    def flags(self, run: ReplayProgress) -> bytes:
+        """Return the decision on a tail. Raises Malformed if a part of it is missing, or not drkit's."""
+        return unpacked(run.run_id, run.at, run.records, self.values)
 
 
 def _read(kind: type[B], key: bytes, value: bytes) -> B:

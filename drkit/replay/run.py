@@ -1,4 +1,4 @@
-"""A replay from its plan to its end, or to its roll-back: for the command, and for the step of a return."""
+"""Runs a replay from its plan to its end or roll-back: for the command, and for the step of a return."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from drkit.replay.destination import (
     promoted_topics,
 )
 from drkit.replay.log import ReplayLog
-from drkit.replay.plan import Commits, PartitionPlan, ReplayPlan, plan_partition
+from drkit.replay.plan import Commits, PartitionPlan, ReplayPlan, covers_part, plan_partition
 from drkit.replay.progress import QuarantineRecord, ReplayBook, ReplayProgress
 from drkit.replay.side import ActiveSide
 from drkit.replay.tail import Export, Tail
@@ -48,14 +48,14 @@ _NO_COMMITS: Final[Commits] = {}
 
 
 class ReplayRequest(NamedTuple):
-    """What is to be replayed, and how."""
+    """An export to replay, and how."""
 
     export: Export
     same: Same | None = None
-    """What a record with equal content on the new primary is; None: not said."""
+    """The meaning of a record with equal content on the new primary, or None if not stated."""
     to_quarantine: bool = False
     commits: Commits = _NO_COMMITS
-    """What groups have committed on the old primary, for the plan."""
+    """Offsets that groups have committed on the old primary, for the plan."""
 
 
 class Replayer:
@@ -80,10 +80,10 @@ class Replayer:
         self._stack.close()
 
     def plan(self, state: FlowState) -> ReplayPlan:
-        """Compare the tails with what the new primary took since, or continue with what was decided.
+        """Compare the tails with what the new primary took since, or continue with earlier decisions.
 
         :param state: of the flow, as the new primary has it
-        :raises Refused: they may not be replayed, or a file of the export is not what was written
+        :raises Refused: they may not be replayed, or a file of the export was altered
         :raises DrkitError: the new primary does not answer, or refuses
         """
         export = self._request.export
@@ -98,11 +98,11 @@ class Replayer:
     def run(
         self, plan: ReplayPlan, told: Tell = lambda _progress: None, stopped: Stopped = lambda: False
     ) -> Results:
-        """Append what the plan says; a plan of which nothing is left changes nothing.
+        """Append the records of a plan; a completed plan changes nothing.
 
-        :param told: receives each progress
+        :param told: receives the progress after each transaction
         :param stopped: asked between two transactions; what is left can be replayed later
-        :raises Refused: it was not said what equal records are, or the new primary does not take the records
+        :raises Refused: the meaning of equal records is not stated, or the new primary rejects the records
         :raises ReplayTaken: another process replays into a partition
         :raises DrkitError: the new primary does not answer, or refuses
         """
@@ -115,22 +115,22 @@ class Replayer:
         if plan.to_quarantine:
             todo = self._with_topics(todo, log_id)
         work = ReplayWork(self._side, self._log, log_id, same, plan.export.sha256, told=told, stopped=stopped)
-        found: Results = self._side.run(self._run_all, todo, work)
-        return {**done, **found}
+        results: Results = self._side.run(self._run_all, todo, work)
+        return {**done, **results}
 
     def _book(self, log_id: UUID | None, *, decided: bool) -> ReplayBook:
         if log_id is None:
             return ReplayBook()
-        found: ReplayBook = self._side.run(lambda: self._log.read(self._side, log_id, decided=decided))
-        return found
+        book: ReplayBook = self._side.run(lambda: self._log.read(self._side, log_id, decided=decided))
+        return book
 
     # -- planning -----------------------------------------------------------------------------------
 
     def _same(self, book: ReplayBook) -> Same | None:
-        """Return what equal records are, as begun or as requested now. Raises Refused if both differ."""
+        """Return the meaning of equal records, as begun or as requested. Raises Refused if they differ."""
         if self._request.to_quarantine:
             return Same.NONE
-        run, said = self._request.export.run_id, self._request.same
+        run, requested = self._request.export.run_id, self._request.same
         tails = {t.source for t in self._request.export.tails}
         begun = [
             p for p in book.progress.values()
@@ -138,8 +138,8 @@ class Replayer:
             and p.is_open and p.topic not in book.quarantines
         ]  # fmt: skip
         if not begun:
-            return said
-        if said not in {None, begun[0].same}:
+            return requested
+        if requested not in {None, begun[0].same}:
             raise Refused(
                 "replay_same_differs",
                 where=f"{begun[0].at} on {self._target.alias}",
@@ -150,21 +150,15 @@ class Replayer:
 
     def _refuse_other_manifest(self, book: ReplayBook) -> None:
         export = self._request.export
-        for found in book.progress.values():
-            if found.run_id == export.run_id and found.manifest != export.sha256:
-                evidence = f"its manifest had the SHA-256 {found.manifest}, this one has {export.sha256}"
+        for progress in book.progress.values():
+            if progress.run_id == export.run_id and progress.manifest != export.sha256:
+                evidence = f"its manifest had the SHA-256 {progress.manifest}, this one has {export.sha256}"
                 raise Refused("replay_id_reused", where=self._log.where, evidence=evidence)
 
     def _replayed_before(self, book: ReplayBook) -> tuple[str, ...]:
-        found = {
-            p.topic
-            for p in book.progress.values()
-            for t in self._request.export.tails
-            if p.appended and p.topic not in book.quarantines
-            and (p.source_id, p.partition) == (t.topic_id, t.source.partition)
-            and p.first < t.end and t.first < p.next
-        }  # fmt: skip
-        return tuple(sorted(found))
+        runs = [p for p in book.progress.values() if p.appended and p.topic not in book.quarantines]
+        tails = self._request.export.tails
+        return tuple(sorted({p.topic for p in runs if any(covers_part(p, tail) for tail in tails)}))
 
     def _promoted(self, state: FlowState) -> dict[TopicPartition, Destination]:
         export, cluster = self._request.export, self._log.cluster
@@ -180,9 +174,8 @@ class Replayer:
         self, to: Mapping[TopicPartition, Destination], book: ReplayBook, same: Same | None
     ) -> list[PartitionPlan]:
         async def one(tail: Tail) -> PartitionPlan:
-            found = self._request.commits.get(tail.source, {})
-            there = to[tail.source]
-            return await plan_partition(self._side, self._log, tail, there, book, same, commits=found)
+            commits, destination = self._request.commits.get(tail.source, {}), to[tail.source]
+            return await plan_partition(self._side, self._log, tail, destination, book, same, commits=commits)
 
         return await self._side.cluster.loop.some_at_once(one, self._request.export.tails, _AT_ONCE)
 
@@ -201,6 +194,7 @@ class Replayer:
         self._side.run(self._side.append, self._log.at, log_id, batch)
 
     async def _run_all(self, plans: list[PartitionPlan], work: ReplayWork) -> Results:
+        """Fence all others, read what they had done, then append."""
         loop = self._side.cluster.loop
         begun = await loop.some_at_once(self._fenced, plans, _AT_ONCE)
         book = await self._log.read(self._side, work.log_id, decided=True)
@@ -213,8 +207,8 @@ class Replayer:
                     return _result_of(plan)
             return await PartitionReplay(work, plan, producers).run()
 
-        found = await loop.some_at_once(one, zip(plans, begun, strict=True), _AT_ONCE)
-        return {p.tail.source: result for p, result in zip(plans, found, strict=True)}
+        results = await loop.some_at_once(one, zip(plans, begun, strict=True), _AT_ONCE)
+        return {p.tail.source: result for p, result in zip(plans, results, strict=True)}
 
     async def _fenced(self, plan: PartitionPlan) -> TailProducers:
         origin = plan.tail.origin
@@ -223,7 +217,7 @@ class Replayer:
 
 
 def _moved(plan: PartitionPlan, topic_id: UUID) -> PartitionPlan:
-    """The plan with its topic as it is now. In a new one nothing is as it was seen: it is planned again."""
+    """Return the plan for the topic as it is now. In a new topic nothing is known, so it is planned again."""
     seen = plan.seen if plan.to.topic_id in {topic_id, MISSING} else {}
     return plan._replace(to=plan.to._replace(topic_id=topic_id), seen=seen)
 
@@ -234,20 +228,20 @@ def _result_of(plan: PartitionPlan) -> ReplayResult:
 
 
 def total(results: Mapping[TopicPartition, ReplayResult]) -> ReplayResult:
-    """All partitions together."""
-    found = list(results.values())
+    """Return the sum over all partitions."""
+    partitions = list(results.values())
     return ReplayResult(
-        sum(r.appended for r in found),
-        sum(r.already for r in found),
-        sum(r.skipped_changed_keys for r in found),
-        all(r.is_done for r in found),
+        sum(r.appended for r in partitions),
+        sum(r.already for r in partitions),
+        sum(r.skipped_changed_keys for r in partitions),
+        all(r.is_done for r in partitions),
     )
 
 
 def roll_back_kept(
     target: ClusterSettings, flow: FlowSettings, run_id: str, partitions: Collection[TopicPartition]
 ) -> list[ReplayProgress]:
-    """Note of each tail that a run has not appended as a whole that it will not; repeated, nothing changes.
+    """Mark the tails that a run has not appended completely as rolled back. A second call changes nothing.
 
     :param target: the new primary
     :param run_id: of the export
@@ -263,18 +257,18 @@ def roll_back_kept(
         side = ActiveSide(cluster)
 
         async def note() -> list[ReplayProgress]:
-            mine = {at: await fenced(cluster, flow, at, run_id) for at in sorted(partitions)}
+            producers = {tp: await fenced(cluster, flow, tp, run_id) for tp in sorted(partitions)}
             book = await log.read(side, log_id, decided=True)
-            found = [
+            pending = [
                 p for p in book.progress.values()
-                if p.run_id == run_id and p.at in mine and p.ids is not None and p.is_open
+                if p.run_id == run_id and p.at in producers and p.ids is not None and p.is_open
             ]  # fmt: skip
-            for progress in found:
+            for progress in pending:
                 noted = replace(progress, rolled_back_ms=wall_ms())
                 await side.append(log.at, log_id, log.batch([(noted.key, noted.encode())])[0])
-                # Fenced once more: a process that began its epoch again did so before the note.
-                await mine[progress.at].appends.begin_epoch()
-            return found
+                # Fence again: a process that began its epoch again did so before the note.
+                await producers[progress.at].appends.begin_epoch()
+            return pending
 
         rolled_back: list[ReplayProgress] = side.run(note)
         return rolled_back
@@ -283,19 +277,20 @@ def roll_back_kept(
 def note_replayed(
     state: StateTopic, export: Export, results: Results, how: UnreplayedEnd, by: str, wall: Millis = wall_ms
 ) -> list[Unreplayed]:
-    """Note of topics whose tails a replay has appended to their ends that nothing is left of them.
+    """Record that the topics whose tails a replay has appended completely have nothing left to replay.
 
     :param state: of the flow, loaded
     :param how: what was done
     :param by: who did it
-    :returns: what was noted; nothing where no return had left it
+    :returns: the ended replays, only those that a return had left
     :raises DrkitError: the state cannot be written
     """
-    done = {t.source.topic for t in export.tails if t.source in results and results[t.source].is_done}
-    done -= {t.source.topic for t in export.tails if t.source not in results or not results[t.source].is_done}
-    found = [each for each in unreplayed(state.records, done) if each.record.sha256 == export.sha256]
-    _end(state, found, how, by, wall)
-    return found
+    tails = [t.source for t in export.tails]
+    pending = {tp.topic for tp in tails if tp not in results or not results[tp].is_done}
+    waiting = unreplayed(state.records, {tp.topic for tp in tails} - pending)
+    ended = [each for each in waiting if each.record.sha256 == export.sha256]
+    _end(state, ended, how, by, wall)
+    return ended
 
 
 def give_up(
@@ -305,23 +300,23 @@ def give_up(
 
     :param state: of the flow, loaded
     :param manifest: its path or URL, as it is on record
-    :param topics: by their names on the old primary; empty: all of the export
+    :param topics: names on the old primary, or none for all of the export
     :returns: what was given up
     :raises Refused: nothing of this export waits for a replay
     :raises DrkitError: the state cannot be written
     """
-    there = unreplayed(state.records)
-    found = [e for e in there if e.record.manifest == manifest and (not topics or e.topic in topics)]
-    if not found:
-        waiting = first_of(f"{each.topic} of {each.record.manifest}" for each in there) or "nothing"
-        raise Refused("nothing_to_replay", where=state.name, evidence=f"{manifest}; what waits: {waiting}")
-    _end(state, found, UnreplayedEnd.GIVEN_UP, by, wall_ms, reason)
-    return found
+    waiting = unreplayed(state.records)
+    ended = [e for e in waiting if e.record.manifest == manifest and (not topics or e.topic in topics)]
+    if not ended:
+        others = first_of(f"{each.topic} of {each.record.manifest}" for each in waiting) or "nothing"
+        raise Refused("nothing_to_replay", where=state.name, evidence=f"{manifest}; what waits: {others}")
+    _end(state, ended, UnreplayedEnd.GIVEN_UP, by, wall_ms, reason)
+    return ended
 
 
 def _end(
-    state: StateTopic, found: Iterable[Unreplayed], how: UnreplayedEnd, by: str, wall: Millis,
+    state: StateTopic, replays: Iterable[Unreplayed], how: UnreplayedEnd, by: str, wall: Millis,
     reason: str = "",
 ) -> None:  # fmt: skip
-    ended: list[tuple[str, UnreplayedRecord]] = [(e.name, e.ended(how, wall(), by, reason)) for e in found]
+    ended: list[tuple[str, UnreplayedRecord]] = [(e.name, e.ended(how, wall(), by, reason)) for e in replays]
     state.put_all(ended)

@@ -1,4 +1,4 @@
-"""The new primary as a replay sees it: leaders, ends, ranges of records, and what it refuses."""
+"""Requests of a replay to the new primary: leaders, ends, ranges of records, and refused batches."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ _MISFITS: Final = {
     codes.INVALID_TIMESTAMP: "record_too_old",
     codes.INVALID_RECORD: "record_refused",
 }
-"""Why a batch does not fit the settings of the topic."""
+"""Error of the broker → error for a batch that does not fit the settings of the topic."""
 T = TypeVar("T")
 _FETCH_BYTES: Final = 4 << 20
 _PATIENCE_SECONDS: Final = 30.0
-_PAUSE_SECONDS: Final = 0.1
+PAUSE_SECONDS: Final = 0.1
 _APPEND_MS: Final = 30_000
 _NO_PRODUCER: Final = (-1, -1, -1)
 _NEW_SECONDS: Final = 3.0
 """After this time a topic that a broker does not know is deleted; before, it may be new."""
-_DECIDED_SECONDS: Final = 75.0
+DECIDED_SECONDS: Final = 75.0
 """Longer than a transaction of drkit's own may take until its coordinator ends it."""
 
 
@@ -50,17 +50,17 @@ class ReplayTaken(Refused):
 
 
 def taken(at: TopicPartition, alias: str, evidence: str) -> ReplayTaken:
-    """The error of a replay that another process has fenced."""
+    """Return the error of a replay that another process has fenced."""
     return ReplayTaken("replay_taken", where=f"{at} on {alias}", evidence=evidence)
 
 
 def no_topic(topic: str, alias: str, evidence: str) -> Refused:
-    """The error for a topic that is not what it was when it was promoted."""
+    """Return the error for a topic that was deleted or recreated since its promotion."""
     return Refused("replay_topic_recreated", where=f"{topic} on {alias}", evidence=evidence)
 
 
 def refused_append(at: TopicPartition, alias: str, code: int, message: str | None) -> DrkitError:
-    """The error for a batch that a leader did not take."""
+    """Return the error for a batch that a leader did not accept."""
     evidence = error_name(code) + (f": {message}" if message else "")
     if code in codes.FENCED:
         return taken(at, alias, evidence)
@@ -75,7 +75,7 @@ def refused_append(at: TopicPartition, alias: str, code: int, message: str | Non
 
 
 def not_authorized(verb: str, at: TopicPartition, alias: str, code: int) -> NotAuthorized:
-    """The error for a partition that drkit may not read or write."""
+    """Return the error for a partition that drkit may not read or write."""
     return NotAuthorized(
         "not_authorized_to_replay",
         where=f"{at} on {alias}",
@@ -97,7 +97,7 @@ class Apart(NamedTuple):
 
 
 class ActiveSide:
-    """Requests to the new primary, on one loop; a silent or former leader is asked again for 30 s."""
+    """Requests to the new primary, on one loop; a silent or former leader is retried for 30 s."""
 
     def __init__(self, cluster: RawCluster) -> None:
         self.cluster = cluster
@@ -107,7 +107,7 @@ class ActiveSide:
         """Topic that a broker does not know → since when."""
 
     def run(self, question: Callable[..., Awaitable[Any]], *given: object) -> Any:
-        """Connect, and return the answer to a question. Raises ClusterUnreachable if there is none."""
+        """Connect, and return the answer to a question. Raises ClusterUnreachable if no broker answers."""
 
         async def ask() -> Any:
             await self.cluster.connected()
@@ -124,7 +124,7 @@ class ActiveSide:
             ) from error
 
     async def patiently(self, ask: Callable[[], Awaitable[T]], at: TopicPartition) -> T:
-        """Ask until there is an answer. Raises ClusterUnreachable after 30 s without one."""
+        """Ask until there is an answer. Raises ClusterUnreachable if no leader answers within 30 s."""
         deadline = monotonic() + _PATIENCE_SECONDS
         while True:
             try:
@@ -135,18 +135,18 @@ class ActiveSide:
                     raise ClusterUnreachable(
                         "partition_silent", where=f"{at} on {self.alias}", evidence=str(error) or repr(error)
                     ) from error
-            await self.cluster.loop.sleep(_PAUSE_SECONDS)
+            await self.cluster.loop.sleep(PAUSE_SECONDS)
 
     def forget(self, topic: str) -> None:
         """Ask for the leaders of a topic again before the next request."""
         self._topics.pop(topic, None)
 
     async def topic_id(self, name: str) -> UUID:
-        """The id of a topic. Raises as :meth:`leader`."""
+        """Return the id of a topic. Raises as :meth:`leader` does."""
         return (await self._topic(name)).topic_id
 
     async def leader(self, at: TopicPartition, topic_id: UUID) -> int:
-        """The broker that leads a partition.
+        """Return the broker that leads a partition.
 
         :raises Refused: the topic is another one, or has no such partition
         :raises NotYet: it has no leader at the moment
@@ -164,24 +164,24 @@ class ActiveSide:
 
     async def _topic(self, name: str) -> TopicMetadata:
         if name not in self._topics:
-            found = (await metadata(self.cluster, [name]))[name]
-            if found.error in codes.NOT_AUTHORIZED:
-                raise not_authorized("see", TopicPartition(name, 0), self.alias, found.error)
+            topic = (await metadata(self.cluster, [name]))[name]
+            if topic.error in codes.NOT_AUTHORIZED:
+                raise not_authorized("see", TopicPartition(name, 0), self.alias, topic.error)
             since = self._missing.setdefault(name, monotonic())
-            if found.error in codes.NO_SUCH_TOPIC and monotonic() - since > _NEW_SECONDS:
-                raise no_topic(name, self.alias, error_name(found.error))
-            if found.error:
-                raise NotYet(error_name(found.error))
+            if topic.error in codes.NO_SUCH_TOPIC and monotonic() - since > _NEW_SECONDS:
+                raise no_topic(name, self.alias, error_name(topic.error))
+            if topic.error:
+                raise NotYet(error_name(topic.error))
             self._missing.pop(name, None)
-            self._topics[name] = found
+            self._topics[name] = topic
         return self._topics[name]
 
     async def start(self, at: TopicPartition, topic_id: UUID) -> int:
-        """The log start of a partition. Raises DrkitError."""
+        """Return the log start of a partition. Raises DrkitError."""
         return await self._listed(at, topic_id, EARLIEST, committed=False)
 
     async def end(self, at: TopicPartition, topic_id: UUID, *, committed: bool = False) -> int:
-        """The high watermark of a partition, or its last stable offset. Raises DrkitError."""
+        """Return the high watermark of a partition, or its last stable offset. Raises DrkitError."""
         return await self._listed(at, topic_id, LATEST, committed=committed)
 
     async def _listed(self, at: TopicPartition, topic_id: UUID, which: int, *, committed: bool) -> int:
@@ -194,14 +194,13 @@ class ActiveSide:
         return await self.patiently(ask, at)
 
     async def decided_end(self, at: TopicPartition, topic_id: UUID) -> int:
-        """Return the end once all before it is decided. Raises Refused if it stays open, or DrkitError."""
-        seconds = _DECIDED_SECONDS
-        end, deadline = await self.end(at, topic_id), monotonic() + seconds
+        """Return the end once every transaction before it is decided. Raises Refused if one stays open."""
+        end, deadline = await self.end(at, topic_id), monotonic() + DECIDED_SECONDS
         while (stable := await self.end(at, topic_id, committed=True)) < end:
             if monotonic() > deadline:
-                evidence = f"its last stable offset is {stable}, its end {end}, for {seconds:.0f} s"
+                evidence = f"its last stable offset is {stable}, its end {end}, for {DECIDED_SECONDS:.0f} s"
                 raise Refused("replay_open_transaction", where=f"{at} on {self.alias}", evidence=evidence)
-            await self.cluster.loop.sleep(_PAUSE_SECONDS)
+            await self.cluster.loop.sleep(PAUSE_SECONDS)
         return end
 
     async def read(
@@ -214,11 +213,11 @@ class ActiveSide:
         committed: bool = True,
         apart: Apart | None = None,
     ) -> bool:
-        """Pass every record of a range of offsets to `take`; whether compaction has removed none of them.
+        """Pass every record of a range to `take`; return whether compaction has removed none of them.
 
         :param span: half open; its end is not after the partition's
         :param committed: without records of aborted transactions
-        :param apart: takes those of some producers instead
+        :param apart: takes the records of some producers instead
         :raises Refused: retention has removed the beginning, or the topic is another one
         :raises DrkitError: the partition does not answer, or refuses
         """
@@ -243,9 +242,9 @@ class ActiveSide:
         cursor = RecordCursor(where, fetch, span, committed=committed, fetch_bytes=_FETCH_BYTES, hint=AGAIN)
         while (step := await cursor.next()) is not None:
             whole = whole and is_whole(step.answer.records, step.position)
-            others = _ranges_of(apart, step.answer.records)
+            ranges = _ranges_of(apart, step.answer.records)
             for record in step.records:
-                if apart is not None and any(record.offset in some for some in others):
+                if apart is not None and any(record.offset in offsets for offsets in ranges):
                     apart.take(record)
                 else:
                     take(record)
@@ -276,5 +275,5 @@ class ActiveSide:
 def _ranges_of(apart: Apart | None, batches: bytes) -> list[range]:
     if apart is None or not apart.ids:
         return []
-    found = (header for header, _ in split(batches) if header.producer_id in apart.ids)
-    return [range(header.base_offset, header.next_offset) for header in found]
+    headers = (header for header, _ in split(batches) if header.producer_id in apart.ids)
+    return [range(header.base_offset, header.next_offset) for header in headers]

@@ -1,4 +1,4 @@
-"""An export's tails, partition by partition, and their records as pieces for transactions and as batches."""
+"""Reads an export's tails by partition, and cuts records into pieces for transactions and batches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FIELD_BYTES: Final = 10
 _BATCH_BYTES: Final = 512 << 10
 _PIECE_BYTES: Final = 4 << 20
 _PIECE_RECORDS: Final = 20_000
-"""Of the tail, whatever becomes of them."""
+"""Records of the tail, appended or not."""
 
 
 class Tail(NamedTuple):
@@ -49,12 +49,12 @@ class Tail(NamedTuple):
         return self.origin.at
 
     def read(self) -> Iterator[Record]:
-        """The records, in the order of their offsets. Raises Refused where a file is not what was written."""
+        """Return the records in the order of their offsets. Raises Refused if a file was altered."""
         return self.reading(self.source)
 
 
 class Export(NamedTuple):
-    """What a replay needs of an export."""
+    """The part of an export that a replay needs."""
 
     run_id: str
     sha256: str
@@ -67,7 +67,7 @@ class Export(NamedTuple):
     """Of partitions with records, by topic and partition."""
 
     def of_topics(self, topics: frozenset[str]) -> Export:
-        """The tails of some topics. Raises Refused if a topic has no tail."""
+        """Return the export with the tails of some topics only. Raises Refused if a topic has no tail."""
         known = {tail.source.topic for tail in self.tails}
         if unknown := sorted(topics - known):
             raise Refused(
@@ -78,23 +78,23 @@ class Export(NamedTuple):
         return self._replace(tails=tuple(t for t in self.tails if t.source.topic in topics))
 
     def kept(self) -> Export:
-        """The same, of tails that the old primary keeps."""
+        """Return the export with tails that the old primary keeps."""
         tails = (t._replace(origin=t.origin._replace(is_kept=True)) for t in self.tails)
         return self._replace(tails=tuple(tails))
 
 
 def export_at(path: str, sha256: str | None = None) -> Export:
-    """The export of a manifest; all files are checked first.
+    """Return the export of a manifest; all files are checked first.
 
-    :param sha256: what the journal says of the manifest; None: unknown here
-    :raises Refused: something is not what was written
+    :param sha256: the manifest's hash in the journal, or None if it is unknown here
+    :raises Refused: a file was altered
     :raises Failed: the folder cannot be read
     """
     manifest = check_files(path, sha256)
 
     def read(at: TopicPartition) -> Iterator[Record]:
-        found = exported_records(path, at.topic, at.partition, manifest)
-        return (Record(r.offset, r.timestamp, r.key, r.value, r.headers) for r in found)
+        records = exported_records(path, at.topic, at.partition, manifest)
+        return (Record(r.offset, r.timestamp, r.key, r.value, r.headers) for r in records)
 
     return Export(
         manifest.run, manifest.sha256, manifest.cluster_id, manifest.flow,
@@ -110,7 +110,7 @@ def _tails(manifest: Manifest, read: Read) -> Iterator[Tail]:
 
 
 class TailPiece(NamedTuple):
-    """What one transaction does."""
+    """The records of one transaction, and those that it passes over."""
 
     records: list[Record]
     """To append, with drkit's header; their offsets are those on the old primary."""
@@ -121,60 +121,61 @@ class TailPiece(NamedTuple):
 
 
 def pieces(tail: Tail, flags: bytes, start: int, fate: Callable[[int], TailFate]) -> Iterator[TailPiece]:
-    """Yield the rest of a tail from `start` on, by the `fate` of flags; the last piece ends with it."""
-    found, size, seen = TailPiece([], 0, 0, start), 0, 0
+    """Yield the rest of a tail from offset `start` on, by the `fate` of flags; the last piece ends it."""
+    piece, size, records = TailPiece([], 0, 0, start), 0, 0
     for number, record in enumerate(tail.read()):
         if record.offset < start:
             continue
-        if seen >= _PIECE_RECORDS or size >= _PIECE_BYTES:
-            yield found._replace(next=record.offset)
-            found, size, seen = TailPiece([], 0, 0, record.offset), 0, 0
-        seen += 1
+        if records >= _PIECE_RECORDS or size >= _PIECE_BYTES:
+            yield piece._replace(next=record.offset)
+            piece, size, records = TailPiece([], 0, 0, record.offset), 0, 0
+        records += 1
         match fate(flags[number]):
             case TailFate.SEND:
                 stamped = tail.origin.stamped(record)
-                found.records.append(stamped)
+                piece.records.append(stamped)
                 size += at_most(stamped)
             case TailFate.ALREADY:
-                found = found._replace(already=found.already + 1)
+                piece = piece._replace(already=piece.already + 1)
             case TailFate.KEPT_BACK:
-                found = found._replace(kept_back=found.kept_back + 1)
-    yield found._replace(next=tail.end)
+                piece = piece._replace(kept_back=piece.kept_back + 1)
+    yield piece._replace(next=tail.end)
 
 
 def batches(records: Sequence[Record], limit: int) -> Iterator[tuple[bytearray, int]]:
-    """Yield batches of at most `limit` bytes, or of one record, and how many records each has."""
+    """Yield batches without producer fields, of at most `limit` bytes or one record, and their lengths."""
     most = min(limit, _BATCH_BYTES)
-    some: list[Record] = []
+    batch: list[Record] = []
     size = _HEADER_BYTES
     for record in records:
         adds = at_most(record)
-        if some and (size + adds > most or _apart(some[0], record)):
-            yield _packed(some), len(some)
-            some, size = [], _HEADER_BYTES
-        some.append(record)
+        if batch and (size + adds > most or _are_apart(batch[0], record)):
+            yield _packed(batch), len(batch)
+            batch, size = [], _HEADER_BYTES
+        batch.append(record)
         size += adds
-    if some:
-        yield _packed(some), len(some)
+    if batch:
+        yield _packed(batch), len(batch)
 
 
 def batch_bytes(record: Record, limit: int) -> int:
-    """Bytes of a batch with this record alone, as it is sent; at most that if it is below a limit."""
+    """Return the bytes of a batch with this record alone, or an upper bound within the limit."""
     most = _HEADER_BYTES + at_most(record)
     return most if most <= limit else len(_packed([record]))
 
 
 def at_most(record: Record) -> int:
-    """An upper bound of the bytes of a record in a batch."""
+    """Return an upper bound of the bytes of a record in a batch."""
     headers = sum(len(name) + len(value or b"") + _FIELD_BYTES for name, value in record.headers)
     return _RECORD_BYTES + len(record.key or b"") + len(record.value or b"") + headers
 
 
-def _apart(first: Record, other: Record) -> bool:
+def _are_apart(first: Record, other: Record) -> bool:
+    """Return whether the times of two records are too far apart for one batch."""
     return abs(other.timestamp - first.timestamp) >= HALF_RANGE_MS // 2
 
 
 def _packed(records: Sequence[Record]) -> bytearray:
-    """One batch, packed where that makes it smaller."""
+    """Return one batch, compressed if that makes it smaller."""
     numbered = [record._replace(offset=n) for n, record in enumerate(records)]
     return min(encode(numbered, _LZ4), encode(numbered, _PLAIN), key=len)

@@ -69,7 +69,7 @@ async def fenced(
 
 
 class LateKeys:
-    """Keys that others wrote to a partition since it was compared with the tail, decided or not."""
+    """Keys that others wrote to a partition since it was compared with the tail, committed or not."""
 
     def __init__(self, side: ActiveSide, to: Destination, origin: Origin, since: int) -> None:
         self._side, self._to, self._origin = side, to, origin
@@ -85,7 +85,7 @@ class LateKeys:
             self._next = end
 
     def without(self, records: list[Record]) -> list[Record]:
-        """The records whose keys no other client has written."""
+        """Return the records whose keys no other client has written."""
         return [r for r in records if r.key is None or key_hash(r.key) not in self._hashes]
 
     def _take(self, record: Record) -> None:
@@ -94,29 +94,29 @@ class LateKeys:
 
 
 class ReplayResult(NamedTuple):
-    """What a replay has done with the tail of a partition, in all its attempts."""
+    """The result of a replay for the tail of a partition, over all its attempts."""
 
     appended: int
     already: int
-    """Records that the new primary had."""
+    """Records that the new primary had already."""
     skipped_changed_keys: int
-    """Records of a compacted topic that were left out for the sake of newer values."""
+    """Records of a compacted topic that were left out because newer values exist."""
     is_done: bool = True
-    """False: it was stopped."""
+    """False if it was stopped."""
     ids: tuple[int, ...] | None = None
-    """The producers that wrote the records, where the old primary keeps the tail; None: it does not."""
+    """The producers that wrote the records, or None if the old primary does not keep the tail."""
     copied_to: int | None = None
     """Offset on the new primary after the last of them."""
 
     @classmethod
-    def of(cls, found: ReplayProgress) -> ReplayResult:
-        """What the progress of a replay says."""
-        counts = found.appended, found.already, found.kept_back
-        return cls(*counts, found.is_done, found.ids, found.copied_to)
+    def of(cls, progress: ReplayProgress) -> ReplayResult:
+        """Return the result for a recorded progress."""
+        counts = progress.appended, progress.already, progress.kept_back
+        return cls(*counts, progress.is_done, progress.ids, progress.copied_to)
 
 
 class ReplayWork(NamedTuple):
-    """What all partitions of a replay have in common."""
+    """The settings that all partitions of a replay have in common."""
 
     side: ActiveSide
     log: ReplayLog
@@ -125,7 +125,7 @@ class ReplayWork(NamedTuple):
     manifest: str
     """Its SHA-256."""
     told: Tell
-    """Receives each progress."""
+    """Receives the progress after each transaction."""
     stopped: Stopped
 
 
@@ -149,7 +149,7 @@ class PartitionReplay:
         """Append what is left.
 
         :raises ReplayTaken: another process replays into the partition
-        :raises Refused: the new primary does not take the records, or a file is not what was written
+        :raises Refused: the new primary rejects the records, or a file was altered
         :raises DrkitError: the new primary does not answer, or refuses
         """
         tries, reached = 0, self._reached()
@@ -192,12 +192,12 @@ class PartitionReplay:
         self._sequences.clear()
 
     async def _take_up(self) -> None:
-        """After an attempt with an unknown end: what is on record counts."""
+        """Continue from the recorded progress: the end of the last attempt is unknown."""
         await self._begin_epoch()
         book = await self._log.read(self._side, self._log_id, decided=True)
         seen = book.of_partition(self._plan.to.at)
-        found = seen.get(self._new().key)
-        if self._plan.tail.origin.is_kept and found is not None and found.rolled_back_ms is not None:
+        recorded = seen.get(self._new().key)
+        if self._plan.tail.origin.is_kept and recorded is not None and recorded.rolled_back_ms is not None:
             raise taken(self._plan.to.at, self._side.alias, "the return that keeps the tail was rolled back")
         refuse_other_way(self._plan.tail, seen.values(), f"{self._plan.to.at} on {self._side.alias}")
         self._progress = begun_by(self._plan.tail, self._plan.to, seen)
@@ -234,34 +234,35 @@ class PartitionReplay:
         )  # fmt: skip
 
     async def _begin(self) -> None:
+        """Record the decision about the tail, before the first record is appended."""
         begun = self._new()
         await self._transactions.add([self._log.at])
         for part in packed(begun.run_id, begun.at, self._plan.flags):
             await self._produce_log([part])
         written: list[tuple[bytes, bytes | None]] = [(begun.key, begun.encode())]
-        if (left := self._plan.rolled_back) is not None:
-            written += [(left.rolled_back_key, left.encode())]
+        if (rolled_back := self._plan.rolled_back) is not None:
+            written += [(rolled_back.rolled_back_key, rolled_back.encode())]
         await self._produce_log(written)
         await self._transactions.end(commit=True)
         self._progress = begun
 
     async def _append(self, piece: TailPiece, late: LateKeys | None) -> None:
-        at, wanted = self._plan.to.at, piece.records
+        tp, records = self._plan.to.at, piece.records
         if late is not None:
             await late.read_on()
-            wanted = late.without(wanted)
+            records = late.without(records)
         while True:
-            await self._transactions.add([at, self._log.at] if wanted else [self._log.at])
-            end = await self._produce(wanted)
-            if late is None or not wanted:
+            await self._transactions.add([tp, self._log.at] if records else [self._log.at])
+            end = await self._produce(records)
+            if late is None or not records:
                 break
             # A client may have written a newer value between the look and the append.
             await late.read_on(end)
-            if len(left := late.without(wanted)) == len(wanted):
+            if len(rest := late.without(records)) == len(records):
                 break
             await self._transactions.end(commit=False)
-            wanted = left
-        await self._commit(piece, len(wanted), end)
+            records = rest
+        await self._commit(piece, len(records), end)
 
     async def _commit(self, piece: TailPiece, appended: int, end: int) -> None:
         """End the transaction with the progress; `end` is the offset after the last appended record."""
@@ -303,7 +304,7 @@ class PartitionReplay:
     async def _queued(
         self, node: int, at: TopicPartition, topic_id: UUID, batch: tuple[bytearray, int]
     ) -> Any:
-        """Send a batch in its turn; the future that comes back is the answer."""
+        """Send a batch after those before it, and return the future of the answer."""
         may_send()
         data, count = batch
         identity, sequence = self._transactions.identity, self._sequences.get(at, 0)
@@ -315,13 +316,13 @@ class PartitionReplay:
 
     def _checked(self, at: TopicPartition, answer: Any) -> int:
         """Return the base offset of an appended batch. Raises NotYet if another try may succeed."""
-        found = answer.responses[0].partition_responses[0]
-        if found.error_code in codes.APPEND_AGAIN:
+        response = answer.responses[0].partition_responses[0]
+        if response.error_code in codes.APPEND_AGAIN:
             self._side.forget(at.topic)
-            raise NotYet(error_name(found.error_code))
-        if found.error_code:
-            raise refused_append(at, self._side.alias, found.error_code, found.error_message)
-        return int(found.base_offset)
+            raise NotYet(error_name(response.error_code))
+        if response.error_code:
+            raise refused_append(at, self._side.alias, response.error_code, response.error_message)
+        return int(response.base_offset)
 
 
 Results = Mapping[TopicPartition, ReplayResult]

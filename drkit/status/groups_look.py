@@ -34,7 +34,7 @@ _MOST: Final = 500
 
 
 def left_out_by(accepts: Callable[[str], bool], listed: Iterable[str]) -> list[str]:
-    """The groups whose offsets :func:`left_out_readers` needs: those that a flow's filter leaves out."""
+    """Return the groups that a flow's filter leaves out, whose offsets :func:`left_out_readers` needs."""
     return sorted(g for g in listed if not accepts(g))[:_MOST]
 
 
@@ -44,19 +44,19 @@ def left_out_readers(
     topics: Container[str],
     accepts: Callable[[str], bool],
 ) -> tuple[OtherGroup, ...]:
-    """Groups that the filter leaves out and that have committed offsets in copied topics, by name.
+    """Return the groups that the filter leaves out and that have committed offsets in copied topics, by name.
 
     :param committed: offsets on the source
     :param topics: that the flow copies
     """
-    reading = {g for g, answer in committed.items() if any(at.topic in topics for at in answer.value or ())}
+    reading = {g for g, answer in committed.items() if any(tp.topic in topics for tp in answer.value or ())}
     return left_out(listed, reading.__contains__, accepts)
 
 
 def rounds_of(state: FlowState, flow: FlowSettings, now_ms: int, *, source_answers: bool) -> Rounds:
-    """State of the rounds; for a lost source up to when it was last seen: no round can succeed since."""
-    last, seen = state.get(CheckpointsRecord) or CheckpointsRecord(0), state.get(SourceSeenRecord)
-    gone = 0 if source_answers or seen is None else max(0, now_ms - seen.at_ms)
+    """Return the state of the rounds; of a lost source, as of its last answer: no round can succeed since."""
+    last, source = state.get(CheckpointsRecord) or CheckpointsRecord(0), state.get(SourceSeenRecord)
+    gone = 0 if source_answers or source is None else max(0, now_ms - source.at_ms)
     return Rounds(
         last.age_seconds(now_ms),
         max(STALE_SECONDS, STALE_ROUNDS * flow.checkpoint_interval_seconds), gone / 1000,
@@ -65,9 +65,9 @@ def rounds_of(state: FlowState, flow: FlowSettings, now_ms: int, *, source_answe
 
 
 def not_stored_of(state: FlowState) -> dict[tuple[str, str], str]:
-    """What the newest round wrote and did not find on the target afterwards, and why."""
+    """Return group and partition of positions that the newest round did not find after writing → reason."""
     last = state.get(CheckpointsRecord) or CheckpointsRecord(0)
-    return {(group, at): why for group, at, verdict, why in last.refused if verdict == "NOT_STORED"}
+    return {(group, tp): reason for group, tp, verdict, reason in last.refused if verdict == "NOT_STORED"}
 
 
 _CONNECT_MS: Final = 5000

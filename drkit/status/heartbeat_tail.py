@@ -70,7 +70,7 @@ class HeartbeatTail:
 
     @property
     def newest_ms(self) -> int | None:
-        """When the newest heartbeat that counts was written, by its emitter's clock; None: no heartbeat."""
+        """The time of the newest heartbeat that counts, by its emitter's clock, or None without one."""
         newest = self._newest_ms
         if newest is not None and newest - self._clock() > self._most_ahead_ms:  # our clock jumped back since
             return None
@@ -83,7 +83,7 @@ class HeartbeatTail:
 
     @property
     def ahead_seconds(self) -> float:
-        """How far the last heartbeat was ahead of our clock, if too far to count; else 0."""
+        """The lead of the last heartbeat over this clock, if it is too far ahead to count, or 0."""
         return self._ahead_ms / 1000
 
     def read(self) -> HeartbeatStatus | None:
@@ -91,7 +91,7 @@ class HeartbeatTail:
         if self._thread is not None:
             self._asked.wait(_SECONDS)
         elif (tail := self._open()) is not None:
-            with suppress(DrkitError), self._begun_again():
+            with suppress(DrkitError), self._restarting():
                 tail.read(_SECONDS)
                 self._reach_end()
         return self.newest()
@@ -120,7 +120,7 @@ class HeartbeatTail:
         while not self._ended.is_set():
             tail = self._open()
             ended = False
-            with suppress(DrkitError), self._begun_again():
+            with suppress(DrkitError), self._restarting():
                 ended = tail is not None and tail.poll(1.0, _WAIT_MS)
             if ended:
                 self._reach_end()
@@ -135,8 +135,8 @@ class HeartbeatTail:
         self._asked.set()
 
     @contextmanager
-    def _begun_again(self) -> Iterator[None]:
-        """Begin at the start with the next read if the topic was created again."""
+    def _restarting(self) -> Iterator[None]:
+        """Read from the start the next time if the topic was created again."""
         try:
             yield
         except LogRestarted:

@@ -102,7 +102,7 @@ def _row(row: Mapping[str, Any]) -> str:
 def _partitions(
     topics: Mapping[str, TopicMetadata], minimum: Mapping[str, int]
 ) -> tuple[tuple[str, ...], tuple[str, ...], int]:
-    """Partitions without a leader, those that refuse acks=all, and how many have replicas behind."""
+    """Return partitions without a leader, those that refuse acks=all, and how many have lagging replicas."""
     every = [(f"{t.name}-{n}", t.name, p) for t in topics.values() for n, p in t.leaders.items()]
     offline = tuple(name for name, _, p in every if p.node < 0)
     refusing = tuple(
@@ -112,25 +112,25 @@ def _partitions(
 
 
 def _asked(settings: ClusterSettings) -> tuple[tuple[int, ...] | None, tuple[Disk, ...] | None]:
-    """Registered brokers and disks; None for what the brokers do not report."""
+    """Return registered brokers and disks, each None if the brokers do not report it."""
     with connections("readiness", settings) as (raw,):
         loop = raw.loop
         loop.run(raw.connect, _CONNECT_MS)
-        found: ClusterDescription | None = _told(lambda: loop.run(describe_registered, raw))
-        registered = None if found is None else tuple(broker.id for broker in found.brokers)
-        return registered, _told(lambda: loop.run(_disks, raw))
+        cluster: ClusterDescription | None = _answer(lambda: loop.run(describe_registered, raw))
+        registered = None if cluster is None else tuple(broker.id for broker in cluster.brokers)
+        return registered, _answer(lambda: loop.run(_disks, raw))
 
 
 def read_disks(settings: ClusterSettings) -> tuple[Disk, ...] | None:
-    """Return the disks of all brokers; None where they do not report them.
+    """Return the disks of all brokers, or None if they do not report them.
 
     :raises DrkitError: the cluster does not answer
     """
     return _asked(settings)[1]
 
 
-def _told(ask: Callable[[], Any]) -> Any:
-    """The answer; None where the brokers are too old or refuse to answer."""
+def _answer(ask: Callable[[], Any]) -> Any:
+    """Return the answer, or None if the brokers are too old or refuse to answer."""
     try:
         return ask()
     except RawError:
@@ -138,7 +138,7 @@ def _told(ask: Callable[[], Any]) -> Any:
 
 
 async def _disks(raw: RawCluster) -> tuple[Disk, ...] | None:
-    """Free and total bytes of every log directory (KIP-827, from Kafka 3.3 on)."""
+    """Return free and total bytes of every log directory (KIP-827, from Kafka 3.3 on)."""
     found = []
     for node in raw.nodes():
         answer = await raw.send(DescribeLogDirsRequest(topics=[], min_version=4), node)

@@ -27,7 +27,7 @@ _Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Trimmed:
-    """What may legitimately be missing on either side."""
+    """Reasons why records may be missing on either side."""
 
     source_start: bool = False
     """Retention removed the first records."""
@@ -49,7 +49,7 @@ class RecordRun(NamedTuple):
 
 @dataclass(slots=True)
 class Before:
-    """What the comparison found."""
+    """The result of the comparison."""
 
     counts: Counts
     findings: list[Difference]

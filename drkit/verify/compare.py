@@ -32,7 +32,7 @@ FINDINGS = 1000
 
 
 class DifferenceKind(StrEnum):
-    """How a copy can differ from its source."""
+    """The kinds of differences between a copy and its source."""
 
     MISSING = "missing"
     """A source record before the frontier is not on the target."""
@@ -45,7 +45,7 @@ class DifferenceKind(StrEnum):
     OUTLIVED = "outlived"
     """A key of a compacted topic has a value on the target, and no record on the source."""
     MISPLACED = "misplaced"
-    """The record exists in order, but not where the map says: groups would get wrong offsets."""
+    """The record exists in order, but not at the offset of the map: groups would get wrong offsets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Difference:
     evidence: str = ""
 
     def as_kind(self, kind: DifferenceKind) -> Difference:
-        """The same finding under another name."""
+        """Return the same difference as another kind."""
         return replace(self, kind=kind)
 
 
@@ -107,7 +107,7 @@ class Counts:
 
 
 def preview(record: ConsumedRecord) -> str:
-    """A short text of a record of any size."""
+    """Return a short text of a record of any size."""
     more = f" headers={len(record.headers)}" if record.headers else ""
     return f"key={_short(record.key)} value={_short(record.value)} timestamp={record.timestamp}{more}"
 
@@ -133,7 +133,7 @@ class ConsumedRecord(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Stray:
-    """What is kept of a record without a counterpart: never its content, which may be megabytes."""
+    """A record without a counterpart, without its content, which may be megabytes."""
 
     on_source: bool
     offset: int
@@ -161,7 +161,7 @@ class Stray:
 
 
 class _Side:
-    """The strays of one cluster, found by content, forgotten in order."""
+    """The strays of one cluster, searched by content, dropped in order."""
 
     def __init__(self) -> None:
         self.all: OrderedDict[int, Stray] = OrderedDict()
@@ -206,12 +206,12 @@ class UnmatchedRecords:
     ) -> None:
         self._moved, self._lost, self._different = moved, lost, different
         self._sides = {True: _Side(), False: _Side()}
-        """The source's, then the target's."""
+        """Strays of the source under True, of the target under False."""
 
     def add(self, stray: Stray) -> None:
         """Add a record whose expected offset on the other side is empty or holds another record."""
-        if (found := self._sides[not stray.on_source].take(stray.digest)) is not None:
-            self._moved(*((stray, found) if stray.on_source else (found, stray)))
+        if (counterpart := self._sides[not stray.on_source].take(stray.digest)) is not None:
+            self._moved(*_source_first(stray, counterpart))
             return
         side = self._sides[stray.on_source]
         side.add(stray)
@@ -237,7 +237,11 @@ class UnmatchedRecords:
             self._lost(stray)
             return
         other.remove(partner)
-        self._different(*((stray, partner) if stray.on_source else (partner, stray)))
+        self._different(*_source_first(stray, partner))
+
+
+def _source_first(stray: Stray, other: Stray) -> tuple[Stray, Stray]:
+    return (stray, other) if stray.on_source else (other, stray)
 
 
 class Segment(NamedTuple):
@@ -250,7 +254,7 @@ class Segment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What may legitimately be missing on either side."""
+    """Reasons why records may be missing on either side."""
 
     source_compacted: bool = False
     target_compacted: bool = False
@@ -258,8 +262,8 @@ class Rules:
     """The source partition's current first offset: retention continues during the comparison."""
     target_start: Callable[[], int] = field(default=lambda: 0)
     source_apart: Spans = ()
-    """Ranges of source offsets in which a record that the map does not know belongs elsewhere: a return
-    has kept a tail."""
+    """Ranges of source offsets in which a return has kept a tail: records that the map does not know are
+    not compared there."""
     target_apart: Spans = ()
     keys_from: int = 0
     """The source offset from which a key of a compacted source must be there, or have been deleted on the
@@ -276,13 +280,13 @@ class RecordLocator:
         self._back = 0
 
     def target_of(self, upstream: int) -> int | None:
-        """The target offset of a source record; None: the map has no offset for it."""
+        """Return the target offset of a source record, or None if the map has no offset for it."""
         while (segment := self._segments[self._at]).upstream + segment.records <= upstream:
             self._at += 1
         return None if upstream < segment.upstream else segment.downstream + upstream - segment.upstream
 
     def source_of(self, downstream: int) -> int | None:
-        """The source offset of the record that belongs at a target offset; None: nothing does."""
+        """Return the source offset of the record that belongs at a target offset, or None if none does."""
         while (segment := self._segments[self._back]).downstream + segment.records <= downstream:
             self._back += 1
         if downstream < segment.downstream:
@@ -382,7 +386,7 @@ class Comparison:
             self._strays.add(Stray.of(t, origin, self.counts.equal, on_source=False))
 
     def _outlives(self, t: ConsumedRecord, origin: int) -> None:
-        """Remember a key that may be deleted on the source: later records of it are read yet."""
+        """Remember a key that may be deleted on the source: its later records are not read yet."""
         first = max(self._rules.keys_from, self._rules.source_start())
         is_judged = t.value is not None and origin >= first
         self.living.take(t.key, t.offset, has_value=is_judged)
@@ -413,9 +417,9 @@ class Comparison:
     def _recount_as_out_of_order(self, last: tuple[int, int, bool]) -> None:
         self.counts.recount(DifferenceKind.MISPLACED, DifferenceKind.OUT_OF_ORDER)
         for i in range(len(self.findings) - 1, -1, -1):
-            found = self.findings[i]
-            if (found.source_offset, found.target_offset) == last[:2]:
-                self.findings[i] = found.as_kind(DifferenceKind.OUT_OF_ORDER)
+            finding = self.findings[i]
+            if (finding.source_offset, finding.target_offset) == last[:2]:
+                self.findings[i] = finding.as_kind(DifferenceKind.OUT_OF_ORDER)
                 return
 
     def _lost(self, stray: Stray) -> None:
@@ -457,7 +461,7 @@ def compare(
     segments: Iterable[Segment],
     rules: Rules,
 ) -> Comparison:
-    """Compare two streams through the segments of the offset map, in bounded memory."""
+    """Compare two streams of any length through the segments of the offset map, in bounded memory."""
     comparison = Comparison(segments, rules)
     comparison.run(source, target)
     return comparison

@@ -51,13 +51,13 @@ class PartitionView:
     source_compacted: bool = False
     target_compacted: bool = False
     begin: tuple[int, int] | None = None
-    """First source and target offset to compare; None: the whole partition."""
+    """First source and target offset to compare, or None for the whole partition."""
     before: bool = False
     """MirrorMaker 2 copied the records before `begin`: they are compared by content."""
     taken_over: TakenOver | None = None
-    """Up to where MirrorMaker 2 had copied; None: it never did."""
+    """The end of what MirrorMaker 2 had copied, or None if it never did."""
     apart: tuple[tuple[int, int, int, int], ...] = ()
-    """Ranges of source and of target offsets with a tail that a return has kept, which no map knows."""
+    """Ranges of source and target offsets with a tail that a return has kept, which no map covers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +79,9 @@ class Range(TaskData):
     """Aborted records of the source do not count."""
     again_from: int | None = None
     """MirrorMaker 2 copied the range, so no map covers it; all records from this source offset are in the
-    next range, too. None: the map covers the range."""
+    next range, too. None if the map covers the range."""
     apart: tuple[tuple[int, int, int, int], ...] = ()
-    """As of the view."""
+    """See :class:`PartitionView`."""
     keys_from: int = 0
     """The source offset from which keys of a compacted source are compared: MirrorMaker 2 may have copied
     keys that the source has only in aborted transactions."""
@@ -93,7 +93,7 @@ class Range(TaskData):
 
 
 def closed(segments: SegmentMap, target_end: int) -> tuple[Segment, ...]:
-    """The segments with the open last one cut at the target's end."""
+    """Return the segments, with the open last one cut at the target's end."""
     found = []
     for up, down, length in segments.triples():
         room = max(0, target_end - down)
@@ -103,7 +103,7 @@ def closed(segments: SegmentMap, target_end: int) -> tuple[Segment, ...]:
 
 
 def cut(views: Iterable[PartitionView], slots: int) -> list[Range]:
-    """Ranges of about equal size, several for each slot; those of a partition in ascending order."""
+    """Return ranges of about equal size, several for each slot; those of a partition in ascending order."""
     views = list(views)
     total = sum(max(v.frontier - _begin(v), 0) for v in views)
     step = min(_LARGEST, max(_SMALLEST, -(-total // max(1, slots * _PER_SLOT))))
@@ -162,7 +162,7 @@ def _ranges(view: PartitionView, step: int) -> Iterator[Range]:
 
 
 def _place(view: PartitionView, upstream: int) -> int:
-    """The target offset of the first copied record at or after a source offset."""
+    """Return the target offset of the first copied record at or after a source offset."""
     segments = view.segments
     index = max(0, bisect_right(segments, upstream, key=lambda s: s.upstream) - 1)
     for segment in segments[index:]:
@@ -182,7 +182,7 @@ def _clipped(segments: tuple[Segment, ...], start: int, stop: int) -> Iterator[S
 
 
 def from_checked(view: PartitionView, checked: tuple[int, int] | None) -> PartitionView:
-    """Leave out what a verification found equal, unless one of the ends has decreased since."""
+    """Leave out what an earlier verification found equal, or nothing if an end offset has decreased since."""
     if checked is None or checked[0] > view.frontier or checked[1] > view.target_end:
         return view
     return replace(view, begin=checked, before=False, taken_over=None)

@@ -63,7 +63,7 @@ class RangeReader:
         )
 
     def read(self, partition: TopicPartition, start: int, stop: int) -> Iterator[ConsumedRecord]:
-        """Yield the records in [start, stop). Raises Failed if the cluster refuses, or is silent."""
+        """Yield the records in [start, stop). Raises Failed if the cluster refuses, or is silent for long."""
         for message in self.messages(partition, start, stop):
             offset: Any = message.offset()
             yield ConsumedRecord(
@@ -71,7 +71,7 @@ class RangeReader:
             )
 
     def messages(self, partition: TopicPartition, start: int, stop: int) -> Iterator[Message]:
-        """The same as the client library has them. Raises as :meth:`read` does."""
+        """Yield them as the client library has them. Raises as :meth:`read` does."""
         if start >= stop:
             return
         self._consumer.assign([ConfluentPartition(partition.topic, partition.partition, start)])
@@ -98,11 +98,11 @@ class RangeReader:
                 raise self._silent(partition)
 
     def log_start(self, partition: TopicPartition) -> int:
-        """The partition's current first offset. Raises Failed if the cluster does not say."""
+        """Return the partition's current first offset. Raises Failed if the cluster does not answer."""
         return self._ends(partition)[0]
 
     def log_end(self, partition: TopicPartition) -> int:
-        """Return the end, or of committed records the last stable offset. Raises Failed without it."""
+        """Return the end, or the last stable offset of committed records. Raises Failed without an answer."""
         return self._ends(partition)[1]
 
     def _ends(self, partition: TopicPartition) -> tuple[int, int]:

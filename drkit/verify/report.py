@@ -229,7 +229,7 @@ def _row(partition: PartitionResult, finding: Difference) -> dict[str, Any]:
 
 
 def answer(reports: Iterable[FlowReport], most: int, *, whole: bool) -> Any:
-    """What the command prints: one flow as it is, several as a list.
+    """Return the output of the command: one flow as it is, several as a list.
 
     :param most: differences to show per flow
     :param whole: include fields that are zero or empty, for programs

@@ -29,7 +29,7 @@ _BROKE_OFF = "verify_broke_off"
 
 @dataclass(frozen=True, slots=True)
 class VerifyRequest:
-    """What to compare."""
+    """The topics and options of a verification."""
 
     flow: str | None = None
     """``source->target``; None: the only one there is, or all."""

@@ -1,4 +1,4 @@
-"""Both clusters at one moment: what is to be equal, by the offset map settled against the target's log.
+"""Takes a snapshot of both clusters: the ranges that must be equal, by the offset map and the target's log.
 
 Works beside a running replicator. The target's end offsets are taken first and the map is read after them:
 each record before those ends was written to the map before it was appended, so the map knows all of them.
@@ -39,19 +39,18 @@ from drkit.topology.topic_configs import is_compacted
 from drkit.verify.ranges import PartitionView, TakenOver, closed, from_checked
 
 
-def remember(target: ClusterSettings, source: str, found: Mapping[TopicPartition, VerifiedRecord]) -> None:
-    """Store which source partitions were found equal. Raises Failed if the state topic does not accept it."""
+def remember(target: ClusterSettings, source: str, equal: Mapping[TopicPartition, VerifiedRecord]) -> None:
+    """Store which source partitions are equal. Raises Failed if the state topic does not accept them."""
     with closing(StateTopic(target, source)) as state:
-        for partition, record in found.items():
-            state.put(record, VerifiedRecord.name_of(partition))
+        state.put_all((VerifiedRecord.name_of(tp), record) for tp, record in equal.items())
 
 
 class Unknown(Exception):
-    """The map gives no exact answer for a partition; the text says why."""
+    """The map gives no exact answer for a partition; the text has the reason."""
 
 
 class TargetMap:
-    """The map of a flow, read when this is made.
+    """The offset map of a flow, read at construction.
 
     Unlike the copy task, it reads up to an end offset fixed at its start: beside a running replicator in bulk
     mode there is always another open transaction.
@@ -88,7 +87,7 @@ class TargetMap:
     def settled(
         self, key: MapKey, at: TopicPartition, to: TopicPartition, start: int, end: int
     ) -> Resolution:
-        """Return the map of a partition, by the target's first and last stable offset. Raises Unknown."""
+        """Return a partition's map by the ends of its target partition. Raises Unknown if it has none."""
         state = PartitionMap()
         if not self._missing:
             bucket = self._buckets[bucket_of(*at, len(self._buckets))]
@@ -97,7 +96,7 @@ class TargetMap:
             state = bucket.of(key.source_id, key.target_id, at.partition)
         if state.tail is None and not state.pending:
             if end > start:
-                raise Unknown(self._missing or _never_heard(key, start, end))
+                raise Unknown(self._missing or _unmapped(key, start, end))
             return Resolution(
                 segments=SegmentMap(),
                 history=None,
@@ -109,31 +108,31 @@ class TargetMap:
             )
         ids = self._state.get(ProducerIdsRecord)
         own = frozenset(ids.ids if ids is not None else ())
-        wanted = Wanted(to, state, own, began_at=began_of(self._state).get(at), emptied=self.emptied(at),
-                        tail_end=tail_end_of(self.crossings(at)))  # fmt: skip
+        began_at, tail_end = began_of(self._state).get(at), tail_end_of(self.crossings(at))
+        wanted = Wanted(to, state, own, began_at=began_at, emptied=self.emptied(at), tail_end=tail_end)
         leader = self._topics[to.topic].leaders.get(to.partition)
         look = Look(0, end, start, leader.epoch if leader is not None else -1)
-        found = self._loop.run(settle_one, self._cluster, self._topics, wanted, look)
-        if isinstance(found.answer, Resolution):
-            return found.answer
-        if found.answer is None:
-            raise Unknown(f"the target's log cannot be read: Kafka error code {found.error}")
-        raise Unknown(found.answer.reason)
+        settled = self._loop.run(settle_one, self._cluster, self._topics, wanted, look)
+        if isinstance(settled.answer, Resolution):
+            return settled.answer
+        if settled.answer is None:
+            raise Unknown(f"the target's log cannot be read: Kafka error code {settled.error}")
+        raise Unknown(settled.answer.reason)
 
     def emptied(self, at: TopicPartition) -> int:
-        """The target offset before which the copy of a source partition was emptied; 0: it was not."""
+        """Return the target offset before which the copy of a source partition was emptied, or 0."""
         return emptied_of(self._state).get(at, 0)
 
     def crossings(self, at: TopicPartition) -> tuple[Crossing, ...]:
-        """Where both sides of a source partition have the same records in another order."""
+        """Return the ranges of a source partition whose records both sides have in different orders."""
         return crossings_of(self._state).get(at, ())
 
     def has_turned(self, at: TopicPartition) -> bool:
-        """Whether copying a source partition began with the map of the other direction."""
+        """Return whether copying a source partition began with the map of the other direction."""
         return at in cuts_of(self._state)
 
     def reaches(self, partition: TopicPartition, offset: int) -> bool:
-        """Whether the target's log now reaches this offset."""
+        """Return whether the target's log now reaches this offset."""
         node = self._topics[partition.topic].leaders[partition.partition].node
 
         async def ask() -> Any:
@@ -142,19 +141,19 @@ class TargetMap:
         return bool(self._loop.run(ask)[partition].offset >= offset)
 
     def checked(self, ids: tuple[UUID, UUID], partition: TopicPartition) -> tuple[int, int] | None:
-        """Source and target offset up to which an earlier verification found these topics equal."""
-        found = self._state.get(VerifiedRecord, VerifiedRecord.name_of(partition))
-        if found is None or (found.source_id, found.target_id) != ids:
+        """Return source and target offset up to which an earlier verification found these topics equal."""
+        record = self._state.get(VerifiedRecord, VerifiedRecord.name_of(partition))
+        if record is None or (record.source_id, record.target_id) != ids:
             return None
-        return found.source_offset, found.target_offset
+        return record.source_offset, record.target_offset
 
     def taken_over(self, ids: tuple[UUID, UUID], partition: TopicPartition) -> TakenOver | None:
-        """Where drkit continued, if MirrorMaker 2 had copied before."""
-        found = self._state.get(TakeoverRecord, partition.topic)
-        if found is None or (found.source_id, found.target_id) != ids:
+        """Return where drkit continued a copy of MirrorMaker 2, or None if it did not."""
+        record = self._state.get(TakeoverRecord, partition.topic)
+        if record is None or (record.source_id, record.target_id) != ids:
             return None
-        place = found.partitions.get(partition.partition)
-        return None if place is None else TakenOver(place.resumed_at, place.target_end, place.committed)
+        start = record.partitions.get(partition.partition)
+        return None if start is None else TakenOver(start.resumed_at, start.target_end, start.committed)
 
     def close(self) -> None:
         """Close the connections."""
@@ -162,7 +161,7 @@ class TargetMap:
         self._loop.close()
 
 
-def _never_heard(key: MapKey, start: int, end: int) -> str:
+def _unmapped(key: MapKey, start: int, end: int) -> str:
     return (
         f"the target holds offsets {start} to {end}, but the offset map knows nothing of this partition"
         f" (source topic id {key.source_id}, target topic id {key.target_id})"
@@ -179,7 +178,7 @@ class Unclear(NamedTuple):
 
 @dataclass(slots=True)
 class Snapshot:
-    """What can be compared, what cannot, and what does not exist yet."""
+    """The partitions to compare, those that cannot be compared, and topics without a copy."""
 
     views: list[PartitionView] = field(default_factory=list)
     unclear: list[Unclear] = field(default_factory=list)
@@ -210,12 +209,12 @@ def take(
 ) -> Snapshot:
     """Look at both clusters.
 
-    :param chosen: names of source topics; none: all that the flow copies
+    :param chosen: names of source topics, or none for all that the flow copies
     :param only_new: leave out what an earlier verification found equal
     :raises Failed: a cluster stopped answering
     """
-    wanted = set(chosen)
-    names = [t for t in topic_names(source) if flow.copies(t) and (not wanted or t in wanted)]
+    selected = set(chosen)
+    names = [t for t in topic_names(source) if flow.copies(t) and (not selected or t in selected)]
     out = Snapshot()
     on_source = describe_topics(source, names)
     on_target = describe_topics(target, [flow.naming_policy.downstream(t) for t in names])
@@ -237,10 +236,10 @@ def take(
 
 
 def _held(cluster: Cluster, name: str, partitions: Iterable[int]) -> int:
-    where = [TopicPartition(name, p) for p in partitions]
-    starts = list_offsets(cluster, where, "earliest")
-    ends = list_offsets(cluster, where, "latest", committed=True)
-    return sum(ends[p] - starts[p] for p in where)
+    tps = [TopicPartition(name, p) for p in partitions]
+    starts = list_offsets(cluster, tps, "earliest")
+    ends = list_offsets(cluster, tps, "latest", committed=True)
+    return sum(ends[tp] - starts[tp] for tp in tps)
 
 
 class _Look:
@@ -283,14 +282,15 @@ class _Look:
                 " a failover empties it before it opens it"
             )
         key = MapKey(pair.source.topic_id, pair.target.topic_id, at.partition)
-        found = self._map.settled(key, at, to, start, end)
-        if found.truncated_from is not None and not self._map.reaches(to, found.truncated_from):
+        resolution = self._map.settled(key, at, to, start, end)
+        lost_from = resolution.truncated_from
+        if lost_from is not None and not self._map.reaches(to, lost_from):
             self._out.notes.append(
-                f"{to}: the target once reached offset {found.truncated_from} and ends at {end} now;"
+                f"{to}: the target once reached offset {lost_from} and ends at {end} now;"
                 " what it lost counts as not yet copied"
             )
         taken = self._map.taken_over((pair.source.topic_id, pair.target.topic_id), at)
-        begin, known = found.segments.known_from(), closed(found.segments, end)
+        begin, known = resolution.segments.known_from(), closed(resolution.segments, end)
         if begin is None and not known:
             # The map covers no record of MirrorMaker 2's part, and nothing was copied since.
             begin = taken and taken.place
@@ -303,7 +303,7 @@ class _Look:
             target=to,
             source_start=self._source.starts[at],
             source_end=self._source.ends[at],
-            frontier=self._source.starts[at] if found.upstream is None else found.upstream,
+            frontier=self._source.starts[at] if resolution.upstream is None else resolution.upstream,
             target_start=start,
             target_end=end,
             segments=known,
@@ -312,16 +312,16 @@ class _Look:
             begin=begin,
             before=before,
             taken_over=taken,
-            apart=self._apart(at, to, found),
+            apart=self._apart(at, to, resolution),
         )
 
     def _apart(
-        self, at: TopicPartition, to: TopicPartition, found: Resolution
+        self, at: TopicPartition, to: TopicPartition, resolution: Resolution
     ) -> tuple[tuple[int, int, int, int], ...]:
-        """The crossings: where a return has kept a tail, at different offsets on each side."""
+        """Return the ranges in which a return has kept a tail, at different offsets on each side."""
         out = []
         for c in self._map.crossings(at):
-            end = c.exact_end(found.segments, found.copied_end)
+            end = c.exact_end(resolution.segments, resolution.copied_end)
             out.append((c.source_first, c.source_end, c.target_first, end))
             self._out.notes.append(
                 f"{to}: a return has kept a tail: it is among the offsets {c.target_first} to {end}, and"
@@ -331,11 +331,11 @@ class _Look:
 
 
 def _side(cluster: Cluster, topics: list[TopicMetadata]) -> _Side:
-    where = [TopicPartition(t.name, n) for t in topics for n in t.leaders]
+    tps = [TopicPartition(t.name, n) for t in topics for n in t.leaders]
     configs = topic_configs(cluster, [t.name for t in topics])
     compacted = [n for n, c in configs.items() if is_compacted(c)]
     return _Side(
-        list_offsets(cluster, where, "earliest"),
-        list_offsets(cluster, where, "latest", committed=True),
+        list_offsets(cluster, tps, "earliest"),
+        list_offsets(cluster, tps, "latest", committed=True),
         frozenset(compacted),
     )

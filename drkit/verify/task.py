@@ -3,7 +3,7 @@
 Keys that were deleted on a compacted source may live on the target, if no tombstone was copied. The source
 removes a record only in favour of a later one of its key, and a tombstone only after all earlier ones. So a
 key that has a value on the target and no record on the source was deleted there. Both logs change while they
-are compared: what is left then is looked up in both once more.
+are compared: the keys that are left then are looked up in both again.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class TargetAgain(NamedTuple):
 
     read: Read
     read_all: Read
-    """With open transactions: a tombstone that is being copied is there."""
+    """Reads records of open transactions, too: among them may be a tombstone that is being copied."""
     compared_to: int
     end: Callable[[], int]
     """The current end of the log."""
@@ -71,7 +71,7 @@ class TargetAgain(NamedTuple):
 def find_outlived(
     living: LivingKeys, places: RecordLocator, source: SourceAgain, target: TargetAgain
 ) -> tuple[Counts, list[Difference]]:
-    """Judge keys whose newest record is on the target alone; returns counts to add, and the first findings.
+    """Judge keys whose newest record is on the target alone; return counts to add, and the first findings.
 
     :param living: the keys, with the offsets of these records
     """
@@ -82,47 +82,47 @@ def find_outlived(
                 living.drop(record.key)
     if not living.number():
         return Counts(), []
-    found = _Again(living, places, source.start())
-    found.take(target.read(found.first, target.compared_to))
-    found.take(target.read_all(target.compared_to, target.end()))
-    number = found.living.number()
-    return Counts(outlived=number, deleted_at_source=-number), found.findings()
+    again = _TargetKeys(living, places, source.start())
+    again.take(target.read(again.first, target.compared_to))
+    again.take(target.read_all(target.compared_to, target.end()))
+    number = again.living.number()
+    return Counts(outlived=number, deleted_at_source=-number), again.findings()
 
 
-class _Again:
-    """The target, read again: which of these records still exist and are the newest of their keys."""
+class _TargetKeys:
+    """Reads the target again, for the records that still exist and are the newest of their keys."""
 
     def __init__(self, living: LivingKeys, places: RecordLocator, source_start: int) -> None:
-        self._wanted = living.offsets()
+        self._expected = living.offsets()
         self._next = 0
         self._places, self._source_start = places, source_start
-        self._seen: dict[int, Difference] = {}
+        self._differences: dict[int, Difference] = {}
         self.living = LivingKeys()
 
     @property
     def first(self) -> int:
         """The first offset to read."""
-        return self._wanted[0]
+        return self._expected[0]
 
     def take(self, copy: Iterable[ConsumedRecord]) -> None:
         """Take the next records of the target."""
         for record in copy:
-            while self._next < len(self._wanted) and self._wanted[self._next] < record.offset:
+            while self._next < len(self._expected) and self._expected[self._next] < record.offset:
                 self._next += 1
-            is_wanted = self._next < len(self._wanted) and self._wanted[self._next] == record.offset
-            origin = self._places.source_of(record.offset) if is_wanted else None
+            is_key = self._next < len(self._expected) and self._expected[self._next] == record.offset
+            origin = self._places.source_of(record.offset) if is_key else None
             lives = origin is not None and origin >= self._source_start
             self.living.take(record.key, record.offset, has_value=lives)
-            if lives and len(self._seen) < FINDINGS:
+            if lives and len(self._differences) < FINDINGS:
                 text = f"the source has no record of its key: {preview(record)}"
-                self._seen[record.offset] = Difference(
+                self._differences[record.offset] = Difference(
                     DifferenceKind.OUTLIVED, origin, record.offset, evidence=text
                 )
 
     def findings(self) -> list[Difference]:
-        """The first of the records that are left."""
-        left = set(self.living.offsets())
-        return [found for offset, found in self._seen.items() if offset in left]
+        """Return the first of the records that are left."""
+        offsets = set(self.living.offsets())
+        return [found for offset, found in self._differences.items() if offset in offsets]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class RangeResult(TaskData):
     findings: list[Difference] = field(default_factory=list)
     undecided: str = ""
     first_waiting: int | None = None
-    """Offset of the first source record after the frontier; None: all records are copied."""
+    """Offset of the first source record after the frontier, or None if all records are copied."""
     seconds: float = 0.0
     peak_memory_bytes: int = 0
     before: bool = False
@@ -244,7 +244,7 @@ def compare_old_range(piece: Range, source: ClusterSettings, target: ClusterSett
 
 
 def _with_times(messages: Iterator[Message]) -> tuple[Fingerprints, bool]:
-    """The target's records, and whether their times are the source's, not the target brokers' own."""
+    """Return the target's records, and whether their times are the source's, not the target brokers' own."""
     first = next(messages, None)
     if first is None:
         return Fingerprints(), True

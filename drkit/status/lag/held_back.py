@@ -1,4 +1,4 @@
-"""What open transactions hold back: the records above the last stable offset, and who holds them."""
+"""Records that open transactions hold back above the last stable offset, and their producers."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ class Holder(NamedTuple):
 
     opened: OpenProducer
     known: Ongoing | None
-    """What the producer's coordinator describes; None: no coordinator knows it, or drkit may not see it."""
+    """The coordinator's description, or None if no coordinator knows it, or drkit may not see it."""
     is_current: bool
     """The partition belongs to the transaction that the coordinator describes: it will end this one."""
 
 
 class HeldInPartition(NamedTuple):
-    """What open transactions hold back in one partition."""
+    """The records that open transactions hold back in one partition."""
 
     back: HeldBack
     holders: tuple[Holder, ...]
-    """Those that are open, the first one first: it decides where the last stable offset is."""
+    """The open transactions, the first one first: it decides the last stable offset."""
 
 
 async def held_back(
@@ -40,7 +40,7 @@ async def held_back(
     ends: Mapping[TopicPartition, Ends],
     skip: LeftOut,
 ) -> dict[TopicPartition, HeldInPartition]:
-    """Every partition whose last stable offset is below its high watermark. Without one, sends no request.
+    """Return each partition whose last stable offset is below its high watermark. Without one, send nothing.
 
     :param skip: producers whose records the flow leaves out
     :raises RawError: no answer; a note of half a look would be wrong for as long as the source is gone
@@ -52,10 +52,10 @@ async def held_back(
     out = {at: HeldInPartition(_unseen(e), holders.get(at, ())) for at, e in above.items()}
     sample = sample_bytes(len(above))
 
-    async def look(at: TopicPartition) -> None:
-        topic, producers = topics[at.topic], (skip, _undecided(out[at].holders))
-        back = await _sample(cluster, (at, leaders[at], topic), above[at], producers, sample)
-        out[at] = out[at]._replace(back=back)
+    async def look(tp: TopicPartition) -> None:
+        topic, producers = topics[tp.topic], (skip, _undecided(out[tp].holders))
+        held = await _sample(cluster, (tp, leaders[tp], topic), above[tp], producers, sample)
+        out[tp] = out[tp]._replace(back=held)
 
     await cluster.loop.some_at_once(look, largest[:MOST_SAMPLES], _AT_ONCE)
     return out
@@ -64,13 +64,13 @@ async def held_back(
 async def held_by_others(
     cluster: RawCluster, names: Iterable[str], own: frozenset[int]
 ) -> dict[TopicPartition, HeldInPartition]:
-    """Partitions of some topics in which a producer other than drkit has an open transaction.
+    """Return partitions of some topics in which a producer other than drkit has an open transaction.
 
     :param own: producer ids of drkit
     :raises RawError: no answer
     """
-    wanted = sorted(names)
-    topics = await metadata(cluster, wanted) if wanted else {}
+    requested = sorted(names)
+    topics = await metadata(cluster, requested) if requested else {}
     ends = await ends_of(cluster, topics, [n for n, t in topics.items() if not t.error])
     above = {at: e for at, e in ends.items() if e.held_offsets}
     leaders = {at: topics[at.topic].leaders[at.partition].node for at in above}
@@ -85,14 +85,14 @@ async def held_by_others(
 def with_held(
     ends: Mapping[TopicPartition, Ends], held: Mapping[TopicPartition, HeldInPartition]
 ) -> dict[TopicPartition, Ends]:
-    """The ends, each with what is held back there."""
+    """Return the ends, each with what is held back there."""
     return {at: e._replace(held=held[at].back) if at in held else e for at, e in ends.items()}
 
 
 async def _holders(
     cluster: RawCluster, leaders: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, tuple[Holder, ...]]:
-    """Open transactions by partition; empty where the brokers do not report them (before Kafka 2.8)."""
+    """Return open transactions by partition, or none if the brokers do not report them (before Kafka 2.8)."""
     if not leaders:
         return {}
     try:
@@ -113,7 +113,7 @@ def _holder(at: TopicPartition, opened: OpenProducer, known: Ongoing | None) -> 
 
 
 def _undecided(holders: tuple[Holder, ...]) -> dict[int, int]:
-    """Producer id → first offset of its transaction; one whose commit is decided was acknowledged."""
+    """Return producer id → first offset of its transaction, without those whose commit is decided."""
     return {
         h.opened.producer_id: h.opened.state.open_since
         for h in holders
@@ -141,13 +141,13 @@ async def _sample(
 def counted_held(
     ends: Ends, data: bytes, skip: frozenset[int], undecided: Mapping[int, int], cut: int | None = None
 ) -> HeldBack:
-    """What is held back, from a fetch response that begins at the last stable offset. Pure.
+    """Count the records held back in a fetch response that begins at the last stable offset. Pure.
 
     Offsets beyond the response count as acknowledged records.
 
     :param skip: producers whose records before the cut are left out
     :param undecided: producer id → first offset of its open transaction
-    :param cut: where copying began after a turn; None: all of them are left out
+    :param cut: the offset at which a return began to copy, or None if all of them are left out
     """
     end = ends.end + ends.held_offsets
     records = acknowledged = size = 0

@@ -97,33 +97,33 @@ class UncopiedRecords:
     records: int
     bytes: int | None
     oldest_ms: int | None
-    """Timestamp of the first of them; None without one, or when unknown."""
+    """Timestamp of the first of them, or None if there is none, or it is unknown."""
     exact: bool
 
 
 async def ends_of(
     cluster: RawCluster, topics: Mapping[str, TopicMetadata], names: Iterable[str]
 ) -> dict[TopicPartition, Ends]:
-    """Begin and end of every partition of some topics; one whose leader has no answer is left out.
+    """Return begin and end of every partition of some topics; one whose leader does not answer is left out.
 
     The high watermark is requested first: records that arrive between two requests are not held back.
     """
     out = {}
-    for node, wanted in by_leader(topics, partitions_of(topics, names)).items():
-        marks = await list_offsets(cluster, node, dict.fromkeys(wanted, LATEST), committed=False)
-        starts = await list_offsets(cluster, node, dict.fromkeys(wanted, EARLIEST), committed=True)
-        ends = await list_offsets(cluster, node, dict.fromkeys(wanted, LATEST), committed=True)
-        for at in wanted:
-            if not starts[at].error and not ends[at].error and not marks[at].error:
-                end = ends[at].offset
-                out[at] = Ends(starts[at].offset, end, max(marks[at].offset, end))
+    for node, tps in by_leader(topics, partitions_of(topics, names)).items():
+        marks = await list_offsets(cluster, node, dict.fromkeys(tps, LATEST), committed=False)
+        starts = await list_offsets(cluster, node, dict.fromkeys(tps, EARLIEST), committed=True)
+        ends = await list_offsets(cluster, node, dict.fromkeys(tps, LATEST), committed=True)
+        for tp in tps:
+            if not starts[tp].error and not ends[tp].error and not marks[tp].error:
+                end = ends[tp].offset
+                out[tp] = Ends(starts[tp].offset, end, max(marks[tp].offset, end))
     return out
 
 
 async def waiting(
     cluster: RawCluster, topics: Mapping[str, TopicMetadata], gaps: list[UncopiedRange], skip: LeftOut
 ) -> dict[TopicPartition, UncopiedRecords]:
-    """Return the visible records in each gap; exact if one answer holds all of it, else an estimate."""
+    """Return the records to copy in each gap, without markers; exact only if one answer holds all of it."""
     out = {gap.at: UncopiedRecords(gap.end - gap.start, None, None, exact=False) for gap in gaps}
     largest = sorted(gaps, key=lambda g: g.start - g.end)
     sample = sample_bytes(len(gaps))
@@ -137,7 +137,7 @@ async def waiting(
 
 
 def sample_bytes(partitions: int) -> int:
-    """How much of each partition is read in a look at some of them, in bytes.
+    """Return the bytes to read of each partition in a look at some of them.
 
     One batch is read whatever its size: a look at many partitions with large batches may take more.
     """
@@ -148,15 +148,15 @@ def sample_bytes(partitions: int) -> int:
 async def _around_cut(
     cluster: RawCluster, topics: Mapping[str, TopicMetadata], gap: UncopiedRange, skip: LeftOut, sample: int
 ) -> UncopiedRecords:
-    """A gap in parts where something divides it: other records are left out before that than after it."""
-    found = UncopiedRecords(0, 0, None, exact=True)
+    """Count a gap in parts: before and after a cut, different records are left out."""
+    total = UncopiedRecords(0, 0, None, exact=True)
     for start, end, ids in skip.parts(gap.at, gap.start, gap.end):
-        found = joined(found, await _sample(cluster, topics, UncopiedRange(gap.at, start, end), ids, sample))
-    return found
+        total = joined(total, await _sample(cluster, topics, UncopiedRange(gap.at, start, end), ids, sample))
+    return total
 
 
 def joined(before: UncopiedRecords, after: UncopiedRecords) -> UncopiedRecords:
-    """What two ranges hold together, one after the other."""
+    """Return the sum of two ranges, one after the other."""
     volume = None if before.bytes is None or after.bytes is None else before.bytes + after.bytes
     exact = before.exact and after.exact
     first = before if before.records else after
@@ -171,9 +171,9 @@ async def _sample(
     most_bytes: int,
     segments: int = _MOST_SEGMENTS,
 ) -> UncopiedRecords:
-    """The records of a gap, by the first bytes of it.
+    """Count the records of a gap, by its first bytes.
 
-    :param segments: how many are read; an answer ends with a segment, however small that is
+    :param segments: the number to read; an answer ends with a segment, however small that is
     """
     if gap.start >= gap.end:
         return UncopiedRecords(0, 0, None, exact=True)
@@ -183,9 +183,9 @@ async def _sample(
         max_bytes=most_bytes, max_wait_ms=0,
     )  # fmt: skip
     data, aborted = bytes(answer.records or b""), aborted_in(answer)
-    found = counted_gap(gap, data, aborted, skip)
-    if found.exact or found.bytes is None or segments == 1 or len(data) > most_bytes // 2:
-        return found
+    records = counted_gap(gap, data, aborted, skip)
+    if records.exact or records.bytes is None or segments == 1 or len(data) > most_bytes // 2:
+        return records
     end = visible(data, gap.start, gap.end, aborted=aborted, without=skip).next_source
     rest = await _sample(cluster, topics, gap._replace(start=end), skip, most_bytes, segments - 1)
     return joined(counted_gap(gap._replace(end=end), data, aborted, skip), rest)
@@ -194,7 +194,7 @@ async def _sample(
 def counted_gap(
     gap: UncopiedRange, data: bytes, aborted: list[tuple[int, int]], skip: frozenset[int]
 ) -> UncopiedRecords:
-    """Uncopied records in a gap, from a fetch response that begins there."""
+    """Count the uncopied records of a gap, from a fetch response that begins there."""
     size = gap.end - gap.start
     try:
         out = visible(data, gap.start, gap.end, aborted=aborted, without=skip)
@@ -212,20 +212,20 @@ def counted_gap(
 
 def held_total(held: Iterable[HeldBack]) -> HeldBack:
     """Return the sum over partitions; the oldest time is unknown if it is unknown for one partition."""
-    some = [h for h in held if h.records]
-    times = [h.oldest_ms for h in some if h.acknowledged]
+    partitions = [h for h in held if h.records]
+    times = [h.oldest_ms for h in partitions if h.acknowledged]
     known = [t for t in times if t is not None]
-    sizes = [h.bytes for h in some if h.bytes is not None]
+    sizes = [h.bytes for h in partitions if h.bytes is not None]
     return HeldBack(
-        sum(h.records for h in some),
-        sum(h.acknowledged for h in some),
+        sum(h.records for h in partitions),
+        sum(h.acknowledged for h in partitions),
         min(known, default=None) if len(known) == len(times) else None,
-        sum(sizes) if len(sizes) == len(some) else None,
+        sum(sizes) if len(sizes) == len(partitions) else None,
     )
 
 
 def held_text(records: int, acknowledged: int) -> str:
-    """Return what open transactions hold back, in words; empty if nothing."""
+    """Return what open transactions hold back as a text, or an empty one if nothing."""
     if not records:
         return ""
     return (
@@ -235,7 +235,7 @@ def held_text(records: int, acknowledged: int) -> str:
 
 _LOOKS: Final = 8
 _MOST_MS: Final = 30_000
-"""An earlier look says nothing of use: the age is an upper bound."""
+"""Maximum age of a look that counts: an older one gives no useful upper bound of a record's age."""
 
 
 class EarlierEnds:
@@ -251,7 +251,7 @@ class EarlierEnds:
         gaps: Iterable[UncopiedRange],
         records: Mapping[TopicPartition, UncopiedRecords],
     ) -> dict[TopicPartition, UncopiedRecords]:
-        """The same records; those of unknown age with the time of the last look before them.
+        """Return the records; those of unknown age get the time of the last look before them.
 
         :param now_ms: when this look began
         :param ends: of this look
@@ -262,11 +262,11 @@ class EarlierEnds:
             if waits is not None and waits.records and waits.oldest_ms is None:
                 out[gap.at] = replace(waits, oldest_ms=self._before(gap, now_ms), exact=False)
         # What a transaction holds back was there, too: it is behind the end when it is decided.
-        self._looks.append((now_ms, {at: max(e.end, e.high_watermark or 0) for at, e in ends.items()}))
+        self._looks.append((now_ms, {tp: max(e.end, e.high_watermark or 0) for tp, e in ends.items()}))
         return out
 
     def _before(self, gap: UncopiedRange, now_ms: int) -> int | None:
-        """When the newest look began of which everything is copied; None: of none."""
+        """Return the time of the newest look whose records are all copied, or None if there is none."""
         beyond = gap.start + 1
-        whole = (at_ms for at_ms, ends in self._looks if ends.get(gap.at, beyond) <= gap.start)
-        return max((at_ms for at_ms in whole if 0 <= now_ms - at_ms <= _MOST_MS), default=None)
+        copied = (at_ms for at_ms, ends in self._looks if ends.get(gap.at, beyond) <= gap.start)
+        return max((at_ms for at_ms in copied if 0 <= now_ms - at_ms <= _MOST_MS), default=None)

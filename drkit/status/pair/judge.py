@@ -1,8 +1,7 @@
-"""The state of a pair from the facts of both directions, topic by topic. Pure.
+"""Judges the state of a pair from the facts of both directions, topic by topic. Pure.
 
-A topic has one name on each cluster. The newest promotion says where clients write, the flow in the other
-direction protects it. The direction of the flow that is looked at has no part in it: from both flows of a
-pair the same is seen.
+A topic has one name on each cluster. The newest promotion decides where clients write, the flow in the other
+direction protects it. The result does not depend on the direction of the flow that is examined.
 """
 
 from __future__ import annotations
@@ -31,23 +30,23 @@ class OneWay(NamedTuple):
 
     @property
     def role(self) -> RoleRecord | None:
-        """Its promotion of the topic."""
+        """The promotion of the topic in this direction."""
         return self.flow.promoted.get(self.name)
 
     @property
     def fence(self) -> FenceSeen:
-        """Its fence for the topic."""
+        """The fence for the topic on the source of this direction."""
         return self.flow.fences.get(self.name, FenceSeen.NONE)
 
     @property
     def copies(self) -> bool:
-        """Whether it ever copied the topic."""
+        """True if this direction ever copied the topic."""
         return self.flow.copies.get(self.name) == self.copy
 
     def answers(self, promotion: RoleRecord) -> bool:
-        """Whether it copies since a turn that followed this promotion in the other direction."""
-        found = self.flow.returns.get(self.name)
-        return found is not None and found.promoted_by == promotion.run_id
+        """Return whether it copies since a return that followed this promotion in the other direction."""
+        record = self.flow.returns.get(self.name)
+        return record is not None and record.promoted_by == promotion.run_id
 
 
 class TopicSides(NamedTuple):
@@ -58,9 +57,9 @@ class TopicSides(NamedTuple):
 
     @property
     def promoted(self) -> OneWay | None:
-        """The direction of the newest promotion; None: clients never moved, or are back by a turn.
+        """The direction of the newest promotion, or None if clients never moved, or a return moved them back.
 
-        Two promotions are ordered by the turn between them; clocks decide only without one.
+        Two promotions are ordered by the return between them; clocks decide only without one.
         """
         first, second = self.first.role, self.second.role
         if first is None or second is None:
@@ -73,7 +72,7 @@ class TopicSides(NamedTuple):
         return self.first if first.at_ms >= second.at_ms else self.second
 
     def other(self, side: OneWay) -> OneWay:
-        """The opposite direction."""
+        """Return the opposite direction."""
         return self.second if side is self.first else self.first
 
     @property
@@ -83,7 +82,7 @@ class TopicSides(NamedTuple):
 
 
 def runs_of(sides: TopicSides) -> Iterator[tuple[OneWay, RunUnderWay]]:
-    """Yield the runs that are under way for a topic, and whose journal has them."""
+    """Yield the runs in progress for a topic, each with the direction whose journal has it."""
     for side in sides:
         if side.flow.run is not None and side.flow.run.covers(*sides.names):
             yield side, side.flow.run
@@ -92,26 +91,26 @@ def runs_of(sides: TopicSides) -> Iterator[tuple[OneWay, RunUnderWay]]:
 _KEEPS_FENCE: Final = frozenset({"COMPARE", "EXPORT", "DECIDE", "DEMOTE"})
 """Steps of a return after its fence, and before the fence becomes a guard or is lifted for the copy."""
 _LIFTS_FENCE: Final = frozenset({"BEGIN", "REPLAY", "DONE"})
-"""Steps in which the fence goes off its record; how clients are kept off then is said."""
+"""Steps in which the fence is removed from its record; the command states how clients are kept away then."""
 _PENDING: Final = "debt"
-"""How the step FENCE of a failover ended that could not fence."""
+"""The result of the step FENCE of a failover that could not fence."""
 
 
 def alarms_of(sides: TopicSides, promoted: OneWay | None) -> Iterator[tuple[PairAlarm, str]]:
-    """Yield what is wrong with a topic now, the worst first, and why."""
-    if promoted is not None and (why := _still_open(sides, promoted)):
-        yield PairAlarm.BOTH_OPEN, why
-    if promoted is not None and (why := _incomplete(sides, promoted)):
-        yield PairAlarm.INCOMPLETE, why
-    if why := _both_closed(sides, promoted):
-        yield PairAlarm.BOTH_CLOSED, why
+    """Yield the alarms of a topic, the worst first, with their reasons."""
+    if promoted is not None and (reason := _still_open(sides, promoted)):
+        yield PairAlarm.BOTH_OPEN, reason
+    if promoted is not None and (reason := _incomplete(sides, promoted)):
+        yield PairAlarm.INCOMPLETE, reason
+    if reason := _both_closed(sides, promoted):
+        yield PairAlarm.BOTH_CLOSED, reason
     for side in sorted(sides, key=lambda s: s.flow.source):
         for each in side.flow.unreplayed.get(side.name, ()):
             yield PairAlarm.UNREPLAYED, _not_replayed(side, each)
 
 
 def _not_replayed(side: OneWay, each: Unreplayed) -> str:
-    """What only an export has, and what to type."""
+    """Return the records that only an export has, and the command to replay them."""
     return (
         f"{each.in_words}, not carried out, and {side.flow.target} lacks them: {each.command}; or give them"
         f" up by name: {each.to_give_up}"
@@ -119,18 +118,18 @@ def _not_replayed(side: OneWay, each: Unreplayed) -> str:
 
 
 def _both_closed(sides: TopicSides, promoted: OneWay | None) -> str:
-    """Which fence keeps clients off while no other side takes writes; empty: none does, or it is unknown."""
-    closing = sides.other(promoted) if promoted is not None else _home(sides)
+    """Return the fence that keeps clients away while no side accepts writes, or an empty text if unknown."""
+    closing = sides.other(promoted) if promoted is not None else _original(sides)
     if closing is None or closing.fence is not FenceSeen.STANDS or next(runs_of(sides), None) is not None:
         return ""
     passive = sides.other(closing).flow.source
     if any(s.flow.unread or s.flow.runs_unknown for s in sides):
-        return ""  # the other side may have been promoted, or a run may be under way
+        return ""  # the other side may have been promoted, or a run may be in progress
     return f"the fence of {closing.flow.name} stands on {closing.flow.source}, and {passive} is not promoted"
 
 
-def _home(sides: TopicSides) -> OneWay | None:
-    """The direction whose source clients write to before any promotion; None: both, or neither."""
+def _original(sides: TopicSides) -> OneWay | None:
+    """Return the direction whose source clients write to before any promotion, or None if not one."""
     copying = [s for s in sides if s.copies]
     fenced = [s for s in sides if s.fence is FenceSeen.STANDS]
     if len(copying) == 1:
@@ -139,27 +138,27 @@ def _home(sides: TopicSides) -> OneWay | None:
 
 
 def _incomplete(sides: TopicSides, promoted: OneWay) -> str:
-    """Which return has emptied the old primary and was rolled back; empty: none, or it began since."""
-    role, found = promoted.role, promoted.flow.incomplete.get(promoted.name)
-    if found is None or role is None or sides.other(promoted).answers(role):
+    """Return the rolled back return that emptied the old primary, or an empty text if another began since."""
+    role, emptied = promoted.role, promoted.flow.incomplete.get(promoted.name)
+    if emptied is None or role is None or sides.other(promoted).answers(role):
         return ""
-    partitions = counted(len(found.emptied), "partition")
-    again = typed("drkit", "reprotect", "--flow", promoted.flow.name)
+    partitions = counted(len(emptied.emptied), "partition")
+    command = typed("drkit", "reprotect", "--flow", promoted.flow.name)
     return (
-        f"{promoted.flow.source} was emptied in {partitions} by the return {found.run_id}, which was rolled"
-        f" back; only {promoted.flow.target} has the records: {again}"
+        f"{promoted.flow.source} was emptied in {partitions} by the return {emptied.run_id}, which was rolled"
+        f" back; only {promoted.flow.target} has the records: {command}"
     )
 
 
 def _still_open(sides: TopicSides, promoted: OneWay) -> str:
-    """Why clients may write on the old primary; empty: nothing says so."""
-    role, back, flow = promoted.role, sides.other(promoted), promoted.flow
+    """Return the reason why clients may write on the old primary, or an empty text."""
+    role, other, flow = promoted.role, sides.other(promoted), promoted.flow
     assert role is not None  # noqa: S101  the newest promotion is one
     run = next((run for _, run in runs_of(sides) if run.table == RETURN), None)
     then = "" if run is None else _after(promoted, run)
     if promoted.fence is FenceSeen.PENDING and not flow.silent:
         return f"{flow.source} answers, and is not fenced since the failover{then}"
-    if back.answers(role) or (run is not None and not _has_lost_it(promoted, run)):
+    if other.answers(role) or (run is not None and not _lost_fence(promoted, run)):
         return ""  # it is the passive side of a copy again, or its return fences it, or lifts its fence
     if promoted.fence is FenceSeen.GONE:
         return f"{flow.source} does not have the fence that is on record{then}"
@@ -170,28 +169,28 @@ def _still_open(sides: TopicSides, promoted: OneWay) -> str:
     return ""
 
 
-def _has_lost_it(promoted: OneWay, run: RunUnderWay) -> bool:
-    """Whether a fence that is missing during a return is not missing because of what the return does."""
+def _lost_fence(promoted: OneWay, run: RunUnderWay) -> bool:
+    """Return whether a fence is missing during a return for another reason than the return's step."""
     if promoted.fence is FenceSeen.GONE:
         return bool(run.held) or run.step in _KEEPS_FENCE
     return bool(run.held) and run.step not in _LIFTS_FENCE
 
 
 def _after(promoted: OneWay, run: RunUnderWay) -> str:
-    """What fences the old primary again while its return is held; empty: the return is at work."""
+    """Return the commands that fence the old primary while its return is held, or an empty text."""
     if not run.held:
         return ""
     command = typed("drkit", "reprotect", "--flow", promoted.flow.name)
     where = f"; the return {run.run_id} is held at {run.step or 'LOCK'}"
     role = promoted.role
-    if run.aborting or (role is not None and role.planned):  # a return puts up no fence of a switchover
-        pay = typed("drkit", "fence", "pay", "--flow", promoted.flow.name)
-        return f"{where}: {command} --abort, then: {pay}"
+    if run.aborting or (role is not None and role.planned):  # a return raises no fence of a switchover
+        fence = typed("drkit", "fence", "pay", "--flow", promoted.flow.name)
+        return f"{where}: {command} --abort, then: {fence}"
     return f"{where}: {command} --resume fences it again"
 
 
 def judge(first: DirectionFacts, second: DirectionFacts, rpo_seconds: float) -> PairStatus:
-    """The state of every topic of a pair.
+    """Return the state of every topic of a pair.
 
     :param second: the direction from the target of the first to its source
     :param rpo_seconds: a copy whose oldest missing record is older is not in step
@@ -205,7 +204,7 @@ def judge(first: DirectionFacts, second: DirectionFacts, rpo_seconds: float) -> 
         _topic(TopicSides(OneWay(first, topic, copy), OneWay(second, copy, topic)), rpo_seconds)
         for topic, copy in sorted(names)
     )
-    unknown = tuple(f"{f.name}: {why}" for f in (first, second) if (why := f.unread or f.runs_unknown))
+    unknown = tuple(f"{f.name}: {reason}" for f in (first, second) if (reason := f.unread or f.runs_unknown))
     a, b = sorted((first.source, first.target))
     return PairStatus((a, b), topics, "" if topics or unknown else "nothing was copied yet", unknown)
 
@@ -216,22 +215,22 @@ class Delta(NamedTuple):
     topic: PairTopic
     role: RoleRecord
     held: HeldSettingsRecord | None = None
-    """The hold by which the active side keeps everything; None: there was never one."""
+    """The hold by which the active side keeps all records, or None if there was never one."""
 
 
 def deltas_of(pair: PairStatus, flow: DirectionFacts, *, is_first: bool) -> dict[str, Delta]:
-    """Name on the flow's target → the topics that it promoted last, and that nothing copies.
+    """Return name on the flow's target → topic that the flow promoted last, and that nothing copies.
 
     :param is_first: whether the flow was the first one in :func:`judge`
     """
-    found = {}
+    deltas = {}
     for t in pair.topics:
         source_name, name = (t.topic, t.copy) if is_first else (t.copy, t.topic)
         role = flow.promoted.get(source_name)
         moved = t.since_ms is not None and t.active == flow.target
         if role is not None and moved and t.state in EXPOSED:
-            found[name] = Delta(t, role, flow.held.get(source_name))
-    return found
+            deltas[name] = Delta(t, role, flow.held.get(source_name))
+    return deltas
 
 
 def _topic(sides: TopicSides, rpo_seconds: float) -> PairTopic:
@@ -246,7 +245,7 @@ def _topic(sides: TopicSides, rpo_seconds: float) -> PairTopic:
 
 
 def _before_a_promotion(sides: TopicSides, rpo_seconds: float) -> PairTopic:
-    """Clients write where they began, or on both sides if both flows copy."""
+    """Judge a topic that was never promoted: clients write on the source, or on both if both flows copy."""
     first = sides.first
     unread = next((s.flow for s in sides if s.flow.unread), None)
     if unread is not None:
@@ -280,7 +279,7 @@ def _promoted(sides: TopicSides, promoted: OneWay, rpo_seconds: float) -> PairTo
 
 
 def _returning(promoted: OneWay, back: OneWay, role: RoleRecord, rpo_seconds: float) -> tuple[PairState, str]:
-    """Whether the opposite flow protects a promoted topic, and why not."""
+    """Return the protection of a promoted topic by the opposite flow, and the reason if there is none."""
     flow = back.flow
     if not flow.configured:
         return PairState.UNPROTECTED, f"no flow {flow.name} is configured"
@@ -294,9 +293,9 @@ def _returning(promoted: OneWay, back: OneWay, role: RoleRecord, rpo_seconds: fl
 
 
 def _not_begun(promoted: OneWay, back: OneWay, role: RoleRecord) -> str:
-    """What begins the return of a topic, and why it has not begun as far as is known.
+    """Return the command that begins the return of a topic, and the reason why it has not begun, if known.
 
-    Whether the opposite flow holds its lease is no reason: it holds none while all it copied is promoted.
+    A missing lease of the opposite flow is no reason: it holds none while all it copied is promoted.
     """
     flow, old = back.flow, promoted.flow.source
     command = typed("drkit", "reprotect", "--flow", promoted.flow.name)
@@ -316,7 +315,7 @@ def _not_begun(promoted: OneWay, back: OneWay, role: RoleRecord) -> str:
 
 
 def _undecided(promoted: OneWay) -> str:
-    """What is to be done where the old primary may have records of its own, or had some."""
+    """Return what to do if the old primary has divergent records, or had some."""
     flow = promoted.flow
     old, command = flow.source, typed("drkit", "reprotect", "--flow", flow.name)
     if (emptied := flow.incomplete.get(promoted.name)) is not None:
@@ -333,9 +332,9 @@ def _undecided(promoted: OneWay) -> str:
 
 
 def _copying(side: OneWay, rpo_seconds: float, *, is_return: bool = False) -> tuple[PairState, str]:
-    """Whether a flow that may copy a topic copies it, and is in step.
+    """Return whether a flow that may copy a topic copies it and is in step, and the reason if not.
 
-    :param is_return: its target had records of its own, and may be copied wholly
+    :param is_return: its target had divergent records, and may be copied completely
     """
     flow = side.flow
     if why := _not_copying(side):
@@ -361,7 +360,7 @@ def _copying(side: OneWay, rpo_seconds: float, *, is_return: bool = False) -> tu
 
 
 def _not_copying(side: OneWay) -> str:
-    """Why a flow copies nothing of a topic now; empty: it may."""
+    """Return the reason why a flow does not copy a topic now, or an empty text."""
     flow = side.flow
     if why := _not_selected(side):
         return why
@@ -371,7 +370,7 @@ def _not_copying(side: OneWay) -> str:
 
 
 def _not_selected(side: OneWay) -> str:
-    """Which setting leaves a topic out; empty: none does."""
+    """Return the setting that leaves a topic out, or an empty text."""
     flow = side.flow
     return "" if flow.selects(side.name) else f"topics or topics_exclude of {flow.name} leave it out"
 
@@ -386,11 +385,11 @@ def _in_step(flow: DirectionFacts, lag: TopicLag, rpo_seconds: float) -> tuple[P
 
 
 _RANK: Final = {PairState.UNPROTECTED: 0, PairState.UNKNOWN: 1, PairState.PROTECTED: 2}
-"""Of what is said of two flows that both copy, the worst first."""
+"""Order of the states of two flows that both copy: the worst first."""
 
 
 def _under_way(sides: TopicSides, promoted: OneWay | None, found: PairTopic) -> PairTopic:
-    """The topic with the run that is under way for it, if there is one."""
+    """Return the topic with the run in progress for it, if there is one."""
     running = next(runs_of(sides), None)
     if running is None:
         return found

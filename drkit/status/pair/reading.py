@@ -98,13 +98,13 @@ def fences_gone(settings: ClusterSettings, state: FlowState, topics: Collection[
 
 
 def retention_of(settings: ClusterSettings, topics: Collection[str]) -> dict[str, dict[str, str | None]]:
-    """The settings of topics that decide what is removed. Raises DrkitError if the cluster does not tell."""
-    found = topic_configs(Cluster.connect(settings), topics)
-    return {t: {n: c[n].value for n in _SETTINGS if n in c} for t, c in found.items()}
+    """Return the settings of topics that decide what is removed. Raises DrkitError if there is no answer."""
+    configs = topic_configs(Cluster.connect(settings), topics)
+    return {t: {n: c[n].value for n in _SETTINGS if n in c} for t, c in configs.items()}
 
 
 class DeltaLook:
-    """Reads what the active side holds since promotions; the time of a first record is asked for once."""
+    """Reads what the active side holds since promotions; reads the time of a first record only once."""
 
     def __init__(self) -> None:
         self._oldest: dict[tuple[str, TopicPartition], int] = {}
@@ -113,7 +113,7 @@ class DeltaLook:
     async def partitions(
         self, cluster: RawCluster, roles: Mapping[str, RoleRecord], *, sizes: bool
     ) -> dict[str, list[PartitionDelta]]:
-        """What the partitions of some topics hold; those without a leader are left out.
+        """Return what the partitions of some topics hold; those without a leader are left out.
 
         :param roles: topic of the active side → its promotion
         :param sizes: also ask for the size of partitions
@@ -128,10 +128,10 @@ class DeltaLook:
             if cut is not None
         }
         out: dict[str, list[PartitionDelta]] = {name: [] for name, topic in topics.items() if not topic.error}
-        for node, wanted in by_leader(topics, cuts).items():
-            starts = await list_offsets(cluster, node, dict.fromkeys(wanted, EARLIEST), committed=False)
-            ends = await list_offsets(cluster, node, dict.fromkeys(wanted, LATEST), committed=False)
-            for at in wanted:
+        for node, tps in by_leader(topics, cuts).items():
+            starts = await list_offsets(cluster, node, dict.fromkeys(tps, EARLIEST), committed=False)
+            ends = await list_offsets(cluster, node, dict.fromkeys(tps, LATEST), committed=False)
+            for at in tps:
                 if starts[at].error or ends[at].error:
                     continue
                 cut, start, end = cuts[at], starts[at].offset, ends[at].offset
@@ -148,7 +148,7 @@ class DeltaLook:
 async def _first_ms(
     cluster: RawCluster, leader: tuple[int, TopicMetadata], at: TopicPartition, between: tuple[int, int]
 ) -> int | None:
-    """The timestamp of the first record between two offsets; None: no such record, or it cannot be read."""
+    """Return the time of the first record between two offsets, or None if there is none it can read."""
     node, topic = leader
     answer = await fetch_one(
         cluster, node, (at.topic, topic.topic_id), at.partition, between[0], committed=False,
@@ -162,15 +162,15 @@ async def _first_ms(
 
 
 async def volumes(cluster: RawCluster, topics: Mapping[str, TopicMetadata]) -> dict[TopicPartition, int]:
-    """The size of partitions: of the largest replica; none where brokers do not tell."""
+    """Return the size of each partition's largest replica, without partitions that no broker reports."""
     one = DescribeLogDirsRequest.DescribableLogDirTopic
-    wanted = [one(topic=name, partitions=list(topic.leaders)) for name, topic in topics.items()]
+    requested = [one(topic=name, partitions=list(topic.leaders)) for name, topic in topics.items()]
     answers, _ = await cluster.ask_each(
-        cluster.nodes(), lambda node: cluster.send(DescribeLogDirsRequest(topics=wanted), node)
+        cluster.nodes(), lambda node: cluster.send(DescribeLogDirsRequest(topics=requested), node)
     )
     out: dict[TopicPartition, int] = {}
     for topic in (t for a in answers.values() for d in a.results if not d.error_code for t in d.topics):
         for p in topic.partitions:
-            at = TopicPartition(topic.name, p.partition_index)
-            out[at] = max(out.get(at, 0), p.partition_size)
+            tp = TopicPartition(topic.name, p.partition_index)
+            out[tp] = max(out.get(tp, 0), p.partition_size)
     return out

@@ -171,7 +171,7 @@ def test_a_transaction_of_a_client_is_open(
     """What it wrote cannot be compared; decided, it can."""
     mine, at = world.promoted(topic_name), TopicPartition(topic_name, 0)
     lost = tail(5)
-    monkeypatch.setattr("drkit.replay.side._DECIDED_SECONDS", 0.5)
+    monkeypatch.setattr("drkit.replay.side.DECIDED_SECONDS", 0.5)
     client = producer(world.target, transactional_id=f"client-{topic_name}")
     client.init_transactions(30)
     client.begin_transaction()

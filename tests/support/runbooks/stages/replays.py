@@ -68,7 +68,7 @@ def replay_two_exports_of_one_run(scene: Scene) -> None:
 
 @STAGES.of("replay-not-comparable", _DRY, sentence("replay_open_transaction"))
 def leave_a_transaction_open(scene: Scene) -> None:
-    scene.patch.setattr("drkit.replay.side._DECIDED_SECONDS", 0.5)
+    scene.patch.setattr("drkit.replay.side.DECIDED_SECONDS", 0.5)
     made = _promoted(scene)
     client = producer(made.world.target, transactional_id=f"client-{made.topic}")
     client.init_transactions(30)
