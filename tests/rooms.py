@@ -34,7 +34,7 @@ FLOORS: Final[tuple[tuple[str, ...], ...]] = (
     ("flow_state.kinds",),
     ("flow_state",),
     ("flow_state.lease", "flow_state.source_fence"),
-    ("offset_map",),
+    ("offset_map", "pair"),
     ("repoint", "detect", "client"),
     ("mm2_topics", "copy_task.core"),
     ("copy_task.source", "copy_task.target"),

@@ -143,6 +143,11 @@ ERRORS: Final[dict[str, Entry]] = {
     "not_open": failed(
         "the target's topics are not open for clients yet", hint="drkit failover --resume applies it again"
     ),
+    "not_returned": refused(
+        "clients write to {source}, which answers, and these topics have not returned from there",
+        hint="make the target their standby first: {to_reprotect}",
+        page="failover-already-promoted",
+    ),
     "nothing_to_move": wrong(
         "the flow has copied no topic yet", hint="copy first: drkit replicate --flow '{flow}'"
     ),
@@ -183,6 +188,11 @@ ERRORS: Final[dict[str, Entry]] = {
     "positions_not_stored": failed(
         "the target did not store group offsets",
         hint="a member that joined just now? stop it, then: drkit failover --resume",
+    ),
+    "opposite_run": refused(
+        "a failover in the other direction is under way",
+        hint="end it first: drkit failover --flow '{flow}' --resume, or --abort",
+        page="failover-another-orchestrator",
     ),
     "promoted": refused(
         "an earlier failover promoted these topics: producers already write to the target",

@@ -125,6 +125,14 @@ ERRORS: Final[dict[str, Entry]] = {
         "drkit's records could not be signed",
         hint=("check its in-sync replicas, and drkit's right to write there; then: drkit control adopt"),
     ),
+    "state_younger": refused(
+        "the flow's state on {target} is younger than its failover journal, so roles are unknown",
+        hint=(
+            "find out who deleted it, and delete nothing more: {target} may have the only copy of what"
+            " clients wrote since; drkit status shows the roles in the journal"
+        ),
+        page="failover-journal-lost",
+    ),
     "unstable_preconditions": refused(
         "the preconditions of the failover keep changing",
         hint="stop it or let it run, then: drkit failover --resume; or drkit failover --abort",

@@ -9,7 +9,8 @@ from drkit.config import FlowSettings, Settings
 from drkit.errors import ClusterUnreachable, DrkitError, Usage
 from drkit.failover.core.reverse import state_of
 from drkit.failover.returning.scope import may_wait, pairs_of_flows
-from drkit.flow_state.records import PendingFence, PendingLift, RoleRecord
+from drkit.flow_state.records import PendingFence, PendingLift
+from drkit.pair.promotions import promoted_of
 
 Looked = Callable[[Settings, FlowSettings, FlowSettings], bool]
 """Whether a flow, with the one in the other direction, is meant."""
@@ -73,7 +74,7 @@ def _owing(settings: Settings) -> tuple[list[FlowSettings], list[FlowSettings], 
                     continue
                 owes = (state.get(PendingFence) or state.get(PendingLift)) is not None
                 owing += [flow] if owes else []
-                moved += [flow] if any(r.is_promoted for r in state.all(RoleRecord).values()) else []
+                moved += [flow] if promoted_of(state.records) else []
         except DrkitError as error:  # of one that is dead, or not ours: another one may be meant
             unread = unread or error
     return owing, moved, unread

@@ -23,7 +23,7 @@ from drkit.drill.position_rows import (
 from drkit.drill.record_windows import COMPACTED_WINDOW, ByteRateLimit, LogSpan, RecordWindowReader, log_spans
 from drkit.errors import ClusterUnreachable
 from drkit.failover.loss.log_cursor import LogSide
-from drkit.flow_state.copied_topics import CopiedPartition, CopiedTopics, known_of, promoted_of
+from drkit.flow_state.copied_topics import CopiedPartition, CopiedTopics, known_of
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.requests import Committed, Groups
@@ -34,6 +34,7 @@ from drkit.offset_map.places import PositionReader
 from drkit.offsets import SegmentMap, Unavailable
 from drkit.offsets.group_guard import StoredOffset
 from drkit.offsets.translation import Exact, PartitionPosition
+from drkit.pair.promotions import promoted_of
 from drkit.topology.topic_configs import is_compacted
 
 BYTES_PER_SECOND: Final = 10_000_000

@@ -36,9 +36,10 @@ from drkit.drill.switchover import run_switchover
 from drkit.errors import DrkitError, Refused
 from drkit.failover.core.request import RunRequest
 from drkit.failover.service import FailoverService
-from drkit.flow_state.copied_topics import known_of, promoted_of
+from drkit.flow_state.copied_topics import known_of
 from drkit.flow_state.processes import this_process
 from drkit.flow_state.topic import StateTopic
+from drkit.pair.promotions import promoted_of
 from drkit.status.groups import GroupsSeen, group_faults
 from drkit.status.model import FlowStatus
 from drkit.status.pair.model import PairState

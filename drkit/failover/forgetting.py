@@ -15,6 +15,7 @@ from drkit.counted import counted, first_of
 from drkit.errors import Failed, Refused
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN
+from drkit.failover.core.pair_look import opposite_state
 from drkit.failover.core.reverse import opposite_flow, records_of, reverse_flow
 from drkit.failover.fencing.lift import lift_fences
 from drkit.failover.loss.findings import ANOTHER_TOPIC, CopyFate
@@ -23,13 +24,13 @@ from drkit.failover.old_primary.fence import not_answering
 from drkit.failover.old_primary.identity import is_another
 from drkit.failover.service import FailoverService
 from drkit.flow_state.codec.record import StateRecord
-from drkit.flow_state.copied_topics import promoted_of
 from drkit.flow_state.pending_fence import settle
 from drkit.flow_state.records import (
     ConfigsRecord,
     GenerationRecord,
     HeldSettingsRecord,
     IncompleteRecord,
+    OppositePromotionRecord,
     PendingFence,
     RoleRecord,
     SourceSeenRecord,
@@ -38,9 +39,11 @@ from drkit.flow_state.unreplayed import unreplayed
 from drkit.kafka import codes
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import TopicMetadata, metadata_of_all
+from drkit.pair.promotions import promoted_of
 
 _OF_A_TOPIC: Final[tuple[type[StateRecord], ...]] = (
-    IncompleteRecord, HeldSettingsRecord, ConfigsRecord, GenerationRecord, RoleRecord,
+    IncompleteRecord, HeldSettingsRecord, ConfigsRecord, GenerationRecord, OppositePromotionRecord,
+    RoleRecord,
 )  # fmt: skip
 """Records of a copied topic in a flow's state, the role last: if the process dies before, it begins again."""
 _FORGOTTEN: Final = ("", None, None)
@@ -132,6 +135,9 @@ def forget(service: FailoverService, topics: Collection[str], *, by: str) -> lis
         # First, so that a process that dies is begun again by the promotion that is left.
         with FailoverService(context.settings, reverse_flow(context)) as opposite:
             _end(_context(opposite), earlier, by)
+    with opposite_state(context) as back:
+        if back is not None:
+            back.delete_all(OppositePromotionRecord, [t.copy for t in found])
     _end(context, found, by)
     return found
 

@@ -17,19 +17,21 @@ from drkit.counted import counted, first_of
 from drkit.errors import ConfigError, DrkitError, NotAuthorized, Refused
 from drkit.failover.core.context import Context, Scope
 from drkit.failover.core.machine import StepName
+from drkit.failover.core.pair_look import pair_roles, share_promotions
 from drkit.failover.core.step import StepEffect
 from drkit.failover.fencing.choosing import canary_rights, hidden_acls
 from drkit.failover.fencing.lift import forget_replaced, lift_fences, taken_away
 from drkit.failover.fencing.methods import ACL, SIZE, recorded_acls, recorded_sizes
 from drkit.failover.fencing.proof import WRITABLE, Proof, code_name, prove, worth_of
+from drkit.failover.fencing.source_record import record_standing
 from drkit.failover.journal.journal import NoJournal
 from drkit.failover.old_primary.fence import BY_COMMAND, LateFence, left_open, not_answering
 from drkit.failover.old_primary.identity import refuse_another
 from drkit.failover.runs import refuse_owned
 from drkit.failover.service import FailoverService
-from drkit.flow_state.copied_topics import promoted_of
 from drkit.flow_state.pending_fence import settle
-from drkit.flow_state.records import PendingFence, PendingLift
+from drkit.flow_state.records import PendingFence, PendingLift, RoleRecord
+from drkit.pair.promotions import promoted_of
 
 TAKEN_AWAY: Final = "taken away"
 
@@ -228,6 +230,11 @@ def apply_pending(service: FailoverService, agreed: DueFences | None = None) -> 
     """
     context = _context(service)
     pending, lift = _pending_work(service, context)
+    if context.state.all(RoleRecord) and context.source() is not None:
+        ended = pair_roles(context).away
+        share_promotions(context)
+        settle(context.state, PendingFence, ended)  # clients write there again, by a later promotion
+        pending = context.state.get(PendingFence)
     now = DueFences.of(pending, lift, []) if agreed is None else _due_now(service, context, pending, lift)
     work, besides = (now, []) if agreed is None else (now.within(agreed), now.besides(agreed))
     if not any(work):
@@ -245,6 +252,7 @@ def apply_pending(service: FailoverService, agreed: DueFences | None = None) -> 
                       evidence=list(applied.notes))  # fmt: skip
         with suppress(NotAuthorized):
             forget_replaced(context, gone)
+        record_standing(context, topics)
         notes += [f"somebody had lifted the fence of {first_of(gone)}: it is up again"] if gone else []
         if open_ := sorted(work.off_record):
             notes.append(f"the fence of {first_of(open_)} was on no record: it is up again, and on record")
@@ -258,11 +266,13 @@ def _due_now(
     """Return the work due on request of a person; only pending work if the source is silent."""
     gone, open_ = _gone(context, pending, lift), list[str]()
     if context.source() is not None:
+        roles = pair_roles(context)
         try:
             open_ = left_open(context, service.fenced_by)
         except NotAuthorized:
             if pending is None and lift is None:  # pending work is done all the same
                 raise
+        gone, open_ = sorted(roles.opened & {*gone}), sorted(roles.opened & {*open_})
     return DueFences.of(pending, lift, gone, open_)
 
 
@@ -347,6 +357,7 @@ def _context(service: FailoverService) -> Context:
     service.read_again()  # a run may have begun while a person was asked
     context = service.context_outside_run(journal=_Unjournalled())
     context.state.load()
+    service.refuse_younger()
     return context
 
 

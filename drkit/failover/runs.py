@@ -16,6 +16,7 @@ from drkit.failover.checks.run_opening import decided, least_term
 from drkit.failover.core.commands import UNTIL_EXPORT
 from drkit.failover.core.context import Context, JournalView, Scope, StepProgress
 from drkit.failover.core.machine import FAILOVER, RETURN, RunState, StepName
+from drkit.failover.core.pair_look import state_younger
 from drkit.failover.core.request import RunRequest, choice_for, choices_among, refuse_unknown
 from drkit.failover.core.stall import Stall
 from drkit.failover.core.step import Step
@@ -40,11 +41,12 @@ from drkit.failover.steps.freeze import FreezeStep
 from drkit.failover.steps.group_offsets import CommitOffsetsStep, TranslateStep
 from drkit.failover.steps.opening import OpenStep
 from drkit.failover.steps.snapshot import LockStep, SnapshotStep
-from drkit.flow_state.names import state_topic
+from drkit.flow_state.names import journal_topic, state_topic
 from drkit.flow_state.pending_fence import paid_with
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.requests import metadata
+from drkit.pair.promotions import lost_state
 
 
 def all_steps() -> Mapping[StepName, Step]:
@@ -159,7 +161,11 @@ class Runs:
             with target_errors(flow):
                 loop.run(target.connect, _CONNECT_MS)
                 name = state_topic(flow.source)
-                if loop.run(metadata, target, [name])[name].error:
+                journal = journal_topic(flow.source)
+                topics = loop.run(metadata, target, [name, journal])
+                if topics[name].error and not topics[journal].error:
+                    raise state_younger(flow, f"there is {journal}, and no {name}")
+                if topics[name].error:
                     raise Refused(
                         "never_copied",
                         where=f"flow {flow.name}",
@@ -195,6 +201,15 @@ class Runs:
         """Refuse to begin a run, or to show one, while another is under way or held. Raises RunLocked."""
         refuse_held(self.under_way)
         refuse_open(self._topic)
+        self.refuse_younger()
+
+    def refuse_younger(self) -> None:
+        """Refuse to decide by a state that is younger than its journal: roles are missing. Raises Refused."""
+        assert self._state is not None  # noqa: S101  __enter__ made it
+        runs = self._topic.history.runs.items()
+        opened = [run_id for run_id, run in runs if StepName.OPEN in run.results]
+        if why := lost_state(self._state.records, opened):
+            raise state_younger(self._flow, why)
 
     def resume(self, added: RunRequest, *, take_over: bool = False) -> dict[str, Any]:
         """Continue the run that is under way; return the report.

@@ -16,9 +16,10 @@ from drkit.counted import first_of
 from drkit.errors import ClusterUnreachable, Refused
 from drkit.failover.core.reverse import records_of
 from drkit.flow_state.lease.watch import replicator_of
-from drkit.flow_state.records import ClustersRecord, GenerationRecord, RoleRecord
+from drkit.flow_state.records import ClustersRecord, GenerationRecord
 from drkit.kafka.admin import Cluster
 from drkit.next_command import typed
+from drkit.pair.promotions import promoted_of
 from drkit.topic_sync.preview import dry_run
 from drkit.topic_sync.rules import refuse_promoted
 
@@ -120,8 +121,8 @@ def third_cluster(settings: Settings, there: FlowSettings, to: str) -> ThirdClus
 
 def _promoted(settings: Settings, flow: FlowSettings) -> list[str]:
     state = records_of(settings, flow)
-    copies, roles = state.all(GenerationRecord), state.all(RoleRecord)
-    return sorted(copies[n].target for n, r in roles.items() if r.is_promoted and n in copies)
+    copies = state.all(GenerationRecord)
+    return sorted(copies[n].target for n in promoted_of(state) if n in copies)
 
 
 def flow_table(there: FlowSettings, to: str, promoted: list[str]) -> str:

@@ -150,14 +150,6 @@ class CopiedTopics(NamedTuple):
         )
 
 
-def promoted_of(state: FlowState) -> frozenset[str]:
-    """Source topics whose copies a failover has opened: producers own these.
-
-    :raises Damaged: a record of them was replaced
-    """
-    return frozenset(topic for topic, role in state.all(RoleRecord).items() if role.is_promoted)
-
-
 def cuts_of(state: FlowState) -> dict[TopicPartition, int]:
     """Source partition → its cut, of the topics that are copied now.
 

@@ -1,7 +1,7 @@
 """All producer ids that a flow ever used, of live and bulk mode, recorded before they are used.
 
 A flow in the other direction uses these records to leave out what this one wrote (see
-:mod:`drkit.flow_state.reverse_flow`).
+:mod:`drkit.pair.reverse_flow`).
 """
 
 from __future__ import annotations

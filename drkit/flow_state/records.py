@@ -49,6 +49,7 @@ from drkit.flow_state.kinds.turns import (
     CutRecord,
     HeldSettingsRecord,
     IncompleteRecord,
+    OppositePromotionRecord,
     ReturnRecord,
     SavedTailRecord,
     TailRecord,
@@ -62,7 +63,7 @@ KINDS: Final[tuple[type[StateRecord], ...]] = (
     RoleRecord, ConfigsRecord, TakeoverRecord, CutRecord, ReturnRecord, TailRecord, IncompleteRecord,
     HeldSettingsRecord, UnreplayedRecord, SavedTailRecord, WrittenRecord, VerifiedRecord, EventRecord,
     PromotionRecord, PendingFence, FenceSizesRecord, FenceAclsRecord, GuardAclsRecord, AclsRecord,
-    PendingLift, ControlKeyRecord, StandbyRecord,
+    PendingLift, ControlKeyRecord, StandbyRecord, OppositePromotionRecord,
 )  # fmt: skip
 _SINGLE: Final = {k.KEY: k for k in KINDS if not k.KEY.endswith("/")}
 _NAMED: Final = tuple(k for k in KINDS if k.KEY.endswith("/"))

@@ -32,13 +32,13 @@ from drkit.flow_state.records import (
     RoleRecord,
     StandbyRecord,
 )
-from drkit.flow_state.reverse_flow import OppositeFlows
 from drkit.flow_state.state import StateChange
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.requests import TopicMetadata
 from drkit.kafka.topics import describe_topics, list_offsets
 from drkit.model import TopicPartition
+from drkit.pair.reverse_flow import OppositeFlows
 from drkit.replicate.epochs import EpochLoop, Epochs, Report
 from drkit.replicate.frame import task_frame
 from drkit.replicate.once import Bound, bound_now, bounded, nothing_to_copy

@@ -8,10 +8,10 @@ from typing import Final
 
 from drkit.flow_state.creation import ensure_state_topic
 from drkit.flow_state.lease.run_lease import FlowLease
-from drkit.flow_state.reverse_flow import OppositeFlows
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster, refuse_same_cluster
 from drkit.kafka.transport import permitted_by
+from drkit.pair.reverse_flow import OppositeFlows
 from drkit.replicate.flow_run import FlowMemory, FlowRun
 from drkit.replicate.frame import writes_for
 from drkit.replicate.standby import Standby

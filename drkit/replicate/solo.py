@@ -32,13 +32,13 @@ from drkit.flow_state.creation import ensure_offset_map, ensure_state_topic, not
 from drkit.flow_state.lease.run_lease import FlowLease
 from drkit.flow_state.producer_ids import own_ids
 from drkit.flow_state.records import CheckpointsRecord, ClustersRecord, ControlRecord, CutRecord, RoleRecord
-from drkit.flow_state.reverse_flow import OppositeFlows
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.requests import listed_groups
 from drkit.kafka.raw import RawError
 from drkit.mm2_topics.checkpoint_topic import ensure_checkpoint_topic
 from drkit.mm2_topics.heartbeats import HeartbeatEmitter
+from drkit.pair.reverse_flow import OppositeFlows
 from drkit.replicate.frame import task_frame
 from drkit.replicate.planner import placed_of
 from drkit.status.paired import PairedCollector

@@ -10,7 +10,7 @@ from typing import Final
 
 from drkit.config import FlowSettings
 from drkit.errors import DrkitError, error_text
-from drkit.flow_state.copied_topics import promoted_of, written_of
+from drkit.flow_state.copied_topics import written_of
 from drkit.flow_state.records import (
     ConfigsRecord,
     CutRecord,
@@ -18,15 +18,14 @@ from drkit.flow_state.records import (
     GenerationRecord,
     NotedEnds,
     NotedHeld,
-    PromotionRecord,
     ReturnRecord,
-    RoleRecord,
     SourceSeenRecord,
 )
-from drkit.flow_state.returns import not_noted_since
 from drkit.flow_state.state import FlowState
 from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition
+from drkit.pair.promotions import away_from, promoted_of
+from drkit.pair.returns import not_noted_since
 from drkit.status.lag.source import NOTHING_HELD, Ends, HeldBack, UncopiedRecords
 from drkit.status.lag.target import Copied, CopyPosition
 from drkit.status.model import PartitionStatus
@@ -80,21 +79,6 @@ def delayed_in(state: FlowState, flow: FlowSettings, now_ms: int) -> tuple[str, 
 def same_topic(copied: Copied, now: TopicMetadata | None) -> bool:
     """Whether the source still has the copied topic; true while the source does not answer."""
     return now is None or now.topic_id == copied.source_id
-
-
-def term_of(state: FlowState) -> int:
-    """The generation of a flow's role, from its state; 0 before the first failover."""
-    promotion = state.get(PromotionRecord)
-    terms = [role.term for role in state.all(RoleRecord).values()]
-    return max([*terms, promotion.term if promotion is not None else 0])
-
-
-def is_taken_over(state: FlowState, flow: FlowSettings) -> bool:
-    """Whether failovers promoted everything that a flow has copied: at once, or part by part."""
-    known = state.all(GenerationRecord)
-    copied = [t for t in known if flow.topic_filter.accepts(t) and not flow.is_heartbeats(t)]
-    every = bool(copied) and promoted_of(state).issuperset(copied)
-    return every or state.get(PromotionRecord) is not None
 
 
 def error_line(error: BaseException) -> str:
@@ -164,18 +148,18 @@ def _noted(ends: Ends) -> NotedEnds:
     return NotedEnds(ends.start, ends.end, ends.high_watermark, held)
 
 
-def returned_topics(state: FlowState) -> tuple[str, ...]:
-    """Source topics that are copied since a return, and that no failover has promoted since."""
-    return tuple(sorted(state.readable(ReturnRecord).keys() - promoted_of(state)))
-
-
 def noted_ends(state: FlowState) -> dict[TopicPartition, Ends]:
-    """The source's ends at its last answer; not of topics that a return began to copy since."""
+    """The source's ends at its last answer; not of topics of which that is of an earlier life."""
     seen = state.get(SourceSeenRecord)
     if seen is None:
         return {}
-    turned = not_noted_since(state)
+    turned = _not_noted(state)
     return {at: ends for at, ends in ends_from(seen).items() if at.topic not in turned}
+
+
+def _not_noted(state: FlowState) -> frozenset[str]:
+    """Return the topics that a return began to copy since the note, and those that were promoted there."""
+    return not_noted_since(state) | away_from(state).keys()
 
 
 def is_whole_note(state: FlowState) -> bool:
@@ -184,7 +168,7 @@ def is_whole_note(state: FlowState) -> bool:
     A topic that a return began to copy since has none in it that counts.
     """
     seen = state.get(SourceSeenRecord)
-    return seen is not None and seen.copied_ms is not None and not not_noted_since(state)
+    return seen is not None and seen.copied_ms is not None and not _not_noted(state)
 
 
 def is_note_preferred(state: FlowState, ends: Collection[TopicPartition], now_ms: int) -> bool:

@@ -7,7 +7,6 @@ from typing import Final
 from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError
-from drkit.flow_state.copied_topics import promoted_of
 from drkit.flow_state.left_out import LeftOut
 from drkit.flow_state.names import offset_map_topic, state_topic
 from drkit.flow_state.records import (
@@ -18,21 +17,19 @@ from drkit.flow_state.records import (
     PendingLift,
     ProducerIdsRecord,
 )
-from drkit.flow_state.returns import not_noted_since
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.model import TopicPartition
+from drkit.pair.promotions import is_over, promoted_of, returned_topics, term_of
+from drkit.pair.returns import not_noted_since
 from drkit.status.facts import (
     copied_of,
     delayed_in,
     error_line,
-    is_taken_over,
-    returned_topics,
     same_topic,
     status_of,
-    term_of,
     why_not_copied,
     written_in,
 )
@@ -156,7 +153,10 @@ class StatusCollector:
         found.promoted = tuple(sorted(promoted_of(state)))
         found.term, found.pending_fence = term_of(state), state.get(PendingFence)
         found.lift, found.delayed = state.get(PendingLift), delayed_in(state, self._flow, found.at_ms)
-        found.taken_over = is_taken_over(state, self._flow)
+        flow = self._flow
+        found.taken_over = is_over(
+            state, lambda t: flow.topic_filter.accepts(t) and not flow.is_heartbeats(t)
+        )
         found.written, found.returned = written_in(state), returned_topics(state)
         late = not_noted_since(state)
         found.not_noted = tuple(t for t in found.returned if t in late)

@@ -11,8 +11,7 @@ from drkit.clock import monotonic
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError
 from drkit.flow_state.names import journal_topic, state_topic
-from drkit.flow_state.records import ClustersRecord, ReturnRecord, RoleRecord
-from drkit.flow_state.returns import not_noted_since
+from drkit.flow_state.records import GenerationRecord, ReturnRecord, RoleRecord
 from drkit.flow_state.source_fence.entries import FenceLog
 from drkit.flow_state.source_fence.topic import FenceTopic
 from drkit.flow_state.state import FlowState
@@ -20,6 +19,9 @@ from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import RawError
 from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
+from drkit.pair.promotions import are_opposite, promotions_of
+from drkit.pair.returns import not_noted_since
+from drkit.pair.view import promotions_in
 from drkit.status.facts import error_line, is_note_preferred, seen_record
 from drkit.status.faults import with_pair, with_source_record, without_passive
 from drkit.status.lag.source import Ends
@@ -30,7 +32,7 @@ from drkit.status.pair.facts import DirectionFacts, TopicLag, fenced_topics
 from drkit.status.pair.journal import JournalRuns
 from drkit.status.pair.judge import Delta, deltas_of, judge
 from drkit.status.pair.model import DeltaBound, PairStatus, PairTopic
-from drkit.status.pair.reading import DeltaLook, JournalTail, fences_gone, retention_of
+from drkit.status.pair.reading import DeltaLook, JournalTail, fences_gone, refusing_topics, retention_of
 from drkit.status.sums import TopicTimes, lags_of, times_of
 
 _NO_STATE: Final = FlowState()
@@ -70,13 +72,16 @@ class PairedCollector(StatusCollector):
         found = self._find(measure=measure)
         self._last = status = self._judged(found)
         self._times = times_of(found, self._at_risk(found))
-        first = self._first(status)
+        log = None if status.target_answers or not status.source_answers else self._fence_log(self._flow)
+        first = self._first(status, log)
         second = self._second(status, first)
         pair = judge(first, second, self._settings.failover.rpo_seconds)
         counted = without_passive(found, pair, self._flow.target)
         own = status if counted is found else self._judged(counted)
         paired = with_pair(own, self._with_deltas(pair, (first, second), status.at_ms))
-        return with_source_record(paired, self._source_record(status, first), first.run)
+        if first.run is not None and status.source_answers:
+            log = self._fence_log(self._flow)
+        return with_source_record(paired, log, first.run)
 
     @property
     def is_note_due(self) -> bool:
@@ -136,13 +141,14 @@ class PairedCollector(StatusCollector):
             self._reverse_look.close()
         super().close()
 
-    def _first(self, status: FlowStatus) -> DirectionFacts:
+    def _first(self, status: FlowStatus, log: FenceLog | None) -> DirectionFacts:
         """The flow itself; its state was read by the look at it."""
         aliases = (self._flow.source, self._flow.target)
         if not status.target_answers:
             return DirectionFacts(
-                *aliases, unread=_silent(self._flow.target), silent=not status.source_answers
-            )
+                *aliases, unread=_silent(self._flow.target), silent=not status.source_answers,
+                recorded=promotions_in(log),
+            )  # fmt: skip
         state = self._state.records if self._state is not None else _NO_STATE
         return self._facts(
             aliases, state, status.at_ms, tail=self._flow.source, silent=not status.source_answers,
@@ -156,7 +162,9 @@ class PairedCollector(StatusCollector):
         if not self._reverse_aliases:
             return DirectionFacts(source, target, configured=False, silent=silent)
         if not status.source_answers:
-            return DirectionFacts(source, target, unread=_silent(target), silent=silent)
+            log = self._fence_log(FlowSettings(source=source, target=target)) if first.promoted else None
+            recorded = promotions_in(log)
+            return DirectionFacts(source, target, unread=_silent(target), silent=silent, recorded=recorded)
         try:
             alias, state = self._reverse_records()
         except (DrkitError, RawError) as error:
@@ -196,11 +204,20 @@ class PairedCollector(StatusCollector):
         try:
             return DirectionFacts.of(
                 aliases, state, now_ms, runs=runs, silent=silent, lags=lags, gone=gone,
+                refusing=self._refusing(target, state) if silent else frozenset(),
                 passed_over=(flow or self._flow).is_heartbeats,
                 selects=flow.copies if flow is not None else _all,
             )  # fmt: skip
         except DrkitError as error:
             return DirectionFacts(*aliases, unread=error_line(error), silent=silent)
+
+    def _refusing(self, alias: str, state: FlowState) -> frozenset[str]:
+        """Promoted topics of a target that refuse every record: the side that has fenced them is silent."""
+        copies, topics = state.readable(GenerationRecord), frozenset[str]()
+        with suppress(DrkitError, RawError):
+            promoted = [copies[t].target for t in promotions_of(state) if t in copies]
+            topics = refusing_topics(self._sides[alias], promoted)
+        return topics
 
     def _read_journal(self, alias: str, source: str) -> JournalRuns:
         if not self._loop.run(self._has_topic, alias, journal_topic(source)):
@@ -214,19 +231,14 @@ class PairedCollector(StatusCollector):
                 if self._loop.run(self._has_topic, self._flow.source, state_topic(alias)):
                     self._reverse_state = StateTopic(self._sides[self._flow.source], alias)
                     self._reverse_state.load()
-                    if self._is_opposite(self._reverse_state.records):
+                    own = self._state.records if self._state is not None else _NO_STATE
+                    if are_opposite(own, self._reverse_state.records):
                         return alias, self._reverse_state.records
                     self._forget_reverse()
             return self._reverse_aliases[0], _NO_STATE
         self._reverse_state.load()
         alias = next(a for a in self._reverse_aliases if state_topic(a) == self._reverse_state.name)
         return alias, self._reverse_state.records
-
-    def _is_opposite(self, state: FlowState) -> bool:
-        """Whether a flow copies from this one's target; another team's flow may have the same alias."""
-        theirs = state.get(ClustersRecord)
-        ours = self._state.records.get(ClustersRecord) if self._state is not None else None
-        return theirs is None or ours is None or theirs == ClustersRecord(ours.target, ours.source)
 
     async def _has_topic(self, cluster: str, name: str) -> bool:
         return not (await metadata(await self._connected(cluster), [name]))[name].error
@@ -245,11 +257,9 @@ class PairedCollector(StatusCollector):
         if state is not None:
             state.close()
 
-    def _source_record(self, status: FlowStatus, first: DirectionFacts) -> FenceLog | None:
-        """The source's record of fences, where it says more than the target; None: it does not."""
-        if not status.source_answers or (status.target_answers and first.run is None):
-            return None
-        with suppress(DrkitError), FenceTopic(self._sides[self._flow.source], self._flow) as fences:
+    def _fence_log(self, flow: FlowSettings) -> FenceLog | None:
+        """The record of a flow's fences on its source; None: it cannot be read."""
+        with suppress(DrkitError), FenceTopic(self._sides[flow.source], flow) as fences:
             return fences.read()
         return None
 

@@ -17,11 +17,11 @@ from drkit.errors import DrkitError, Refused
 from drkit.flow_state.events import TopicEvents
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.records import AclsRecord, FenceAclsRecord, GenerationRecord, RoleRecord
-from drkit.flow_state.reverse_flow import OppositeFlows
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.access.acls import NoAuthorizer, create_acls, delete_acls, is_open, list_acls, own_principals
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import describe_topics, topic_names
+from drkit.pair.reverse_flow import OppositeFlows
 from drkit.topology.acl_plan import (
     LOCKS_OUT,
     OUTSIDE,

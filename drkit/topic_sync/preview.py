@@ -8,10 +8,10 @@ from typing import Any
 
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.flow_state.names import state_topic
-from drkit.flow_state.reverse_flow import OppositeFlows
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster, refuse_same_cluster
 from drkit.kafka.topics import describe_topics
+from drkit.pair.reverse_flow import OppositeFlows
 from drkit.topic_sync.rivals import refuse_shared
 from drkit.topic_sync.rules import TopicSyncResult
 from drkit.topic_sync.sync import TopicSync

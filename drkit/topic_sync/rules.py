@@ -11,10 +11,10 @@ from drkit.config import FlowSettings
 from drkit.counted import counted
 from drkit.errors import Refused
 from drkit.flow_state.records import GenerationRecord, PromotionRecord, RoleRecord
-from drkit.flow_state.returns import to_reprotect
 from drkit.flow_state.state import FlowState
 from drkit.kafka.requests import TopicMetadata
 from drkit.kafka.topics import BROKER_DEFAULT, ConfigValue
+from drkit.pair.returns import to_reprotect
 from drkit.topology.topic_configs import PASSIVE
 from drkit.topology.topic_plan import (
     AddPartitions,

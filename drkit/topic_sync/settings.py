@@ -7,10 +7,10 @@ from uuid import UUID
 
 from drkit.config import FlowSettings
 from drkit.flow_state.events import TopicEvents
-from drkit.flow_state.reverse_flow import OppositeFlows
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import describe_topics, topic_configs
+from drkit.pair.reverse_flow import OppositeFlows
 from drkit.topic_sync.change import TopicChanges
 from drkit.topic_sync.rules import Pair, TopicSyncResult, without_held
 

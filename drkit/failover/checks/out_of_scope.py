@@ -16,13 +16,13 @@ from drkit.config import FlowSettings, RepointSettings
 from drkit.counted import first_of
 from drkit.failover.core.context import Context, Scope
 from drkit.failover.groups.offsets import Positions, partition_of
-from drkit.flow_state.copied_topics import promoted_of
 from drkit.flow_state.records import CheckpointsRecord, EventRecord, GenerationRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.groups.requests import Groups
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import TopicMetadata, all_topics
 from drkit.offsets.group_guard import GuardVerdict
+from drkit.pair.promotions import promoted_of
 from drkit.repoint import name_of
 
 _LEFT_OUT: Final = "topic_left_out"

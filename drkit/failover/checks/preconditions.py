@@ -21,6 +21,7 @@ from drkit.failover.core.reverse import not_replayed
 from drkit.failover.groups.offsets import TargetGroup
 from drkit.model import TopicPartition
 from drkit.next_command import typed
+from drkit.pair.returns import to_reprotect
 from drkit.status.lag.source import held_text
 
 _ACCEPT: Final = 'accept the loss: --accept-data-loss "REASON"'
@@ -129,6 +130,10 @@ def _promoted(q: PreconditionInput) -> Iterator[Refused]:
         yield Refused("all_promoted", where=q.flow, evidence=f"opened by earlier failovers: {topics}")
     elif topics:
         yield Refused("promoted", where=q.flow, evidence=topics)
+    if q.survey.away and not q.survey.source_error:
+        source, target = q.survey.source.alias, q.survey.target.alias
+        to_return, away = to_reprotect(target, source), first_of(q.survey.away)
+        yield Refused("not_returned", where=q.flow, evidence=away, source=source, to_reprotect=to_return)
 
 
 def _members(q: PreconditionInput) -> Iterator[Refused]:

@@ -11,13 +11,12 @@ from typing import Any, Final
 from drkit.detect.noticeboard import read_notes
 from drkit.detect.speakers import Speakers
 from drkit.detect.votes import Vote
-from drkit.errors import DrkitError
 from drkit.failover.core.context import Context
-from drkit.failover.journal.entries import JournalEntry, JournalHistory
-from drkit.failover.journal.topic import JournalTopic
-from drkit.kafka.raw import RawError
+from drkit.failover.core.pair_look import opposite_journal
+from drkit.failover.core.reverse import opposite_flow
+from drkit.failover.journal.entries import JournalEntry
+from drkit.pair.promotions import term_of
 from drkit.repoint import adapters, ask_all
-from drkit.status.facts import term_of
 
 _CANNOT_BE_ASKED: Final = frozenset({"webhook", "command", "print"})
 """Kinds of repoint ways that accept an endpoint but cannot be queried for the current one."""
@@ -31,16 +30,22 @@ def least_term(context: Context, folder: Path) -> int:
     known = term_of(context.state.records)
     answers = ask_all(adapters(context.settings.failover.repoint))
     sent = max((a.endpoint.term for a in answers if a.endpoint is not None), default=0)
-    return 1 + max(known, _opposite(context), sent, _of_files(folder))
+    opposite = opposite_journal(context)
+    return 1 + max(known, 0 if opposite is None else opposite.term, sent, _of_files(folder))
 
 
 def refused_later(context: Context) -> str:
     """Return a sentence on receivers that may refuse this run's term after OPEN, or empty for none."""
     ways = sorted({w.kind for w in context.settings.failover.repoint} & _CANNOT_BE_ASKED)
-    if context.term != 1 or not ways:
+    is_unread = context.source() is None and opposite_flow(context.settings, context.flow) is not None
+    if not ways or not (context.term == 1 or is_unread):
         return ""
+    cannot = f"receivers by {', '.join(ways)} cannot be asked, and refuse it"
+    if context.term != 1:
+        back = f"{context.flow.target}->{context.flow.source}"
+        return f"the journal of {back} was not read: {cannot} if a run in it told them a newer term"
     return (
-        f"this is the first term that is known: receivers by {', '.join(ways)} cannot be asked, and refuse it"
+        f"this is the first term that is known: {cannot}"
         " if an earlier failover, whose journal is lost, told them a newer one"
     )
 
@@ -54,19 +59,6 @@ def _of_files(folder: Path) -> int:
         except (OSError, ValueError, KeyError, TypeError):
             continue  # not a journal, or a truncated one
     return max(terms)
-
-
-def _opposite(context: Context) -> int:
-    """Return the last term of failovers in the other direction; their journal is on the current source."""
-    source = context.source()
-    if source is None:
-        return 0
-    topic = JournalTopic(source, context.flow.target, context.flow.source)
-    try:
-        history: JournalHistory = context.run(topic.read_existing)
-    except (DrkitError, RawError):
-        return 0
-    return history.term
 
 
 _OLD_MS: Final = 300_000

@@ -14,8 +14,8 @@ from drkit.counted import counted, first_of, verb
 from drkit.errors import ConfigError, Usage
 from drkit.failover.checks.survey import positions_of
 from drkit.failover.core.context import Context, Scope
+from drkit.failover.core.pair_look import pair_roles
 from drkit.failover.groups.offsets import Positions
-from drkit.flow_state.copied_topics import promoted_of
 
 
 class Basis(NamedTuple):
@@ -66,8 +66,8 @@ def choose(context: Context, groups: Sequence[str], topics: Sequence[str] = ()) 
     :raises ConfigError: a group or topic is unknown, or there is nothing to move
     """
     positions, origin = positions_of(context, context.source())
-    promoted = promoted_of(context.state.records)
-    return chosen(Basis(context.flow, copied_of(context), promoted, positions, origin), groups, topics)
+    opened = pair_roles(context).opened
+    return chosen(Basis(context.flow, copied_of(context), opened, positions, origin), groups, topics)
 
 
 def chosen(basis: Basis, groups: Sequence[str], topics: Sequence[str] = ()) -> Chosen:

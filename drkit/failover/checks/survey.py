@@ -15,6 +15,7 @@ from drkit.failover.checks.home_acls import NOT_COMPARED, HomeAcls, look_home_ac
 from drkit.failover.checks.out_of_scope import OutOfScope, Reach, look_outside, look_reach
 from drkit.failover.checks.silent_source_facts import facts_of
 from drkit.failover.core.context import Context, asked
+from drkit.failover.core.pair_look import pair_roles
 from drkit.failover.core.reverse import unreplayed_on_source
 from drkit.failover.groups.offsets import (
     FROM_CHECKPOINTS,
@@ -28,16 +29,15 @@ from drkit.failover.groups.offsets import (
     on_target,
 )
 from drkit.failover.loss.silent import noted_partitions, silent_risk, unprotected
-from drkit.flow_state.copied_topics import promoted_of
 from drkit.flow_state.lease.watch import LeaseHolder, replicator_of
 from drkit.flow_state.records import ClustersRecord
-from drkit.flow_state.returns import begun_by_turn
 from drkit.flow_state.unreplayed import Unreplayed
 from drkit.kafka.raw import RawCluster, unanswered_as
 from drkit.kafka.requests import TopicMetadata, describe_cluster, metadata
 from drkit.kafka.topics import ConfigValue, describe_topics, topic_configs
 from drkit.kafka.transactions import hanging
 from drkit.model import TopicPartition
+from drkit.pair.returns import begun_by_turn
 from drkit.status.facts import noted_ends, status_of
 from drkit.status.lag.held_back import held_back, with_held
 from drkit.status.lag.source import Ends, UncopiedRecords, ends_of, held_total, waiting
@@ -128,6 +128,8 @@ class Survey:
     """ACLs of the side to which clients return that the side where they are now does not have."""
     unreplayed: tuple[Unreplayed, ...] = ()
     """Records that a failback still has to append to the source; read for a switchover only."""
+    away: tuple[str, ...] = ()
+    """Topics of the scope that clients write on the source since a promotion, and that did not return."""
 
     @property
     def risk(self) -> Risk:
@@ -169,7 +171,7 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
     source_id = context.run(describe_cluster, source).cluster_id if source is not None else None
     target_id = context.run(describe_cluster, context.target).cluster_id
     planned = context.request.planned and source is not None
-    places = places_of(context)
+    places, roles = places_of(context), pair_roles(context)
     partitions = _partitions(context, places, source, now)
     # All groups while the source is silent: then only the flow's checkpoints name the remaining groups.
     positions, origin = positions_of(context, source, scope.groups if source is not None else None)
@@ -193,10 +195,18 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
         positions_from=origin,
         positions_age_seconds=checkpoints_age(state.records, now) if source is None else 0.0,
         target_groups=targets,
-        facts=facts_of(context, notes, risk, unready, unprotected(context, risky), silent=source is None),
+        facts=facts_of(
+            context,
+            notes,
+            risk,
+            unready,
+            unprotected(context, risky, roles.away & scope.topics.keys()),
+            silent=source is None,
+        ),
         # A switchover depends on it, so there another machine's clock is not enough.
         replicator=context.replicator(certain=True) if planned else replicator_of(state.records, now),
-        promoted=tuple(sorted(promoted_of(state.records) & scope.topics.keys())),
+        promoted=tuple(sorted(roles.opened & scope.topics.keys())),
+        away=tuple(sorted(roles.away & scope.topics.keys())),
         outside=outside,
         reach=look_reach(context, outside),
         begun_by_turn=(turned := begun_by_turn(state.records) & set(scope.topics.values())),

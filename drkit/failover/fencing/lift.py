@@ -23,8 +23,9 @@ from drkit.failover.fencing.methods import (
 )
 from drkit.failover.fencing.source_record import aborted_runs, note_lifted
 from drkit.flow_state.pending_fence import settle
-from drkit.flow_state.records import GuardAclsRecord, PendingLift, RoleRecord
+from drkit.flow_state.records import GuardAclsRecord, PendingLift
 from drkit.kafka.access.acls import NoAuthorizer, delete_acls, list_acls, own_principals
+from drkit.pair.promotions import promotions_of
 from drkit.status.pair.reading import fences_gone
 from drkit.topology.acls import EVERYBODY, Acl, AclOperation, PatternKind, ResourceKind, to_json
 
@@ -42,8 +43,7 @@ def taken_away(context: Context) -> list[str]:
 
     :raises DrkitError: the source does not answer, or hides its ACLs
     """
-    roles = context.state.records.readable(RoleRecord).items()
-    promoted = {topic: role.run_id for topic, role in roles if role.is_promoted}
+    promoted = {topic: role.run_id for topic, role in promotions_of(context.state.records).items()}
     gone = fences_gone(context.source_settings, context.state.records, promoted)
     ended = aborted_runs(context) if gone else frozenset()
     return sorted(t for t in gone if promoted[t] not in ended)

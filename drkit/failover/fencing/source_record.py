@@ -15,14 +15,17 @@ from drkit.counted import first_of
 from drkit.errors import DrkitError, NotAuthorized, Refused
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
+from drkit.failover.core.pair_look import opposite_of
 from drkit.failover.core.step import StepEffect
-from drkit.failover.fencing.methods import NOTHING_PASSES, recorded_acls, recorded_sizes
+from drkit.failover.fencing.methods import NOTHING_PASSES, lift_acls, recorded_acls, recorded_sizes
 from drkit.flow_state.records import FenceAclsRecord, FenceSizesRecord
 from drkit.flow_state.source_fence.entries import ANY_RUN, FenceMark, FenceRecord
 from drkit.flow_state.source_fence.topic import FenceTopic
 from drkit.kafka.access.acls import NoAuthorizer, list_acls
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_configs
+from drkit.pair.promotions import promotions_of
+from drkit.topology.acls import to_json
 from drkit.topology.topic_configs import MAX_MESSAGE_BYTES
 
 RECORD: Final = "record"
@@ -132,6 +135,46 @@ def mark_opened(context: Context) -> str:
     except DrkitError as error:
         return error.in_short
     return ""
+
+
+def record_standing(context: Context, topics: Collection[str]) -> None:
+    """Write down on the source the fences of promoted topics, which were raised after their failover.
+
+    Nothing is lifted by it. A later failover of the opposite flow knows from it that its own role there is
+    over, and which ACLs keep clients off. Raises DrkitError: the source does not accept it.
+    """
+    roles, topic = promotions_of(context.state.records), _topic(context)
+    sizes, acls = recorded_sizes(context.state), recorded_acls(context.state)
+    for run_id in sorted({roles[t].run_id for t in topics if t in roles}):
+        names = sorted(t for t in topics if t in roles and roles[t].run_id == run_id)
+        term, of_run = roles[names[0]].term, frozenset(a for a in acls if a.name in names)
+        fence = {"sizes": {t: sizes[t] for t in names if t in sizes}, "acls": to_json(of_run)}
+        topic.append(topic.entry(FenceMark.RAISED, run_id, term, topics=names, **fence))
+        for mark in (FenceMark.OPENING, FenceMark.OPENED):
+            topic.append(topic.entry(mark, run_id, term))
+
+
+def lift_of_opposite(context: Context, topics: Collection[str]) -> list[str]:
+    """Lift the fences that runs of the opposite flow have raised on the target; return these topics.
+
+    It follows their record on the target, since their own state is on the source, which was given up. The
+    settings of topics are not changed: the caller sets them.
+
+    :raises DrkitError: the target refuses
+    """
+    with FenceTopic(context.target_settings, opposite_of(context.flow)) as topic:
+        records = [r for r in topic.read().records.values() if r.topics & set(topics)]
+        acls = frozenset(a for r in records for a in r.own_acls if a.name in topics)
+        if acls:
+            lift_acls(context.target_settings, acls)
+        why = context.request.accept_data_loss or f"run {context.run_id} opens {context.flow.target}"
+        for record in records:
+            if record.is_open:
+                topic.append(topic.entry(FenceMark.ABORTED, record.run_id, record.term, why=why))
+        lifted = sorted({t for r in records for t in r.topics} & set(topics))
+        if lifted:
+            topic.append(topic.entry(FenceMark.LIFTED, ANY_RUN, context.term, topics=lifted))
+    return lifted
 
 
 def note_lifted(context: Context, topics: Collection[str]) -> None:

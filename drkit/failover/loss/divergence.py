@@ -19,6 +19,7 @@ from drkit.export.manifest import TailRange
 from drkit.export.request import CopiedBack
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
+from drkit.failover.core.pair_look import share_promotions
 from drkit.failover.core.reverse import reverse_state
 from drkit.failover.journal.entries import JournalHistory
 from drkit.failover.journal.topic import JournalTopic
@@ -44,7 +45,7 @@ from drkit.failover.loss.outlived import with_outlived
 from drkit.failover.loss.partition_check import OldPrimary, PartitionCheck, Take, check_of
 from drkit.flow_state.left_out import kept_ids
 from drkit.flow_state.producer_ids import on_record
-from drkit.flow_state.records import PendingFence, PromotionRecord, RoleRecord
+from drkit.flow_state.records import PendingFence, RoleRecord
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.requests import Groups, failure
 from drkit.kafka.raw import RawCluster, RawError
@@ -53,6 +54,7 @@ from drkit.kafka.requests import TopicMetadata, all_topics, metadata
 from drkit.kafka.topics import topic_configs
 from drkit.model import TopicPartition
 from drkit.offsets.resolution import Resolution
+from drkit.pair.promotions import is_over, promotions_of
 from drkit.status.lag.source import ends_of
 from drkit.topology.topic_configs import is_compacted, is_expiring
 from drkit.wire import Record
@@ -154,7 +156,7 @@ def divergence(
     :raises RawError: the new primary does not answer
     """
     context.state.load()
-    roles = {topic: role for topic, role in context.state.all(RoleRecord).items() if role.is_promoted}
+    roles = promotions_of(context.state.records)
     if not roles:
         evidence = "the flow copies: drkit verify compares what it has copied"
         raise ConfigError("nothing_promoted", where=f"flow {context.flow.name}", evidence=evidence)
@@ -163,6 +165,7 @@ def divergence(
     source = context.source()
     if source is None:
         return Divergence(context.flow.name, (), context.source_error or "no answer", owed)
+    share_promotions(context)
     back = reverse_side(context, roles)
     compared = {t: r for t, r in roles.items() if (not topics or t in topics) and t not in back.returned}
     recorded = sorted(compared.keys() & context.known.topics.keys())
@@ -230,9 +233,8 @@ class _Comparison:
     def _uncopied(self, topics: Mapping[str, TopicMetadata]) -> list[str]:
         """Return the topics that the flow selects and did not copy; none while the flow copies others."""
         context = self.context
-        known, roles = context.known.topics, context.state.all(RoleRecord)
-        is_over = all(name in roles and roles[name].is_promoted for name in known)
-        if context.state.get(PromotionRecord) is None and not is_over:
+        known = context.known.topics
+        if not is_over(context.state.records):
             return []
         names = [n for n in sorted(topics) if n not in known and n not in self.back.copies]
         return [n for n in names if context.flow.topic_filter.accepts(n) and context.flow.copies(n)]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from drkit.detect.risk import Risk, Sighting, of_silent_source
 from drkit.failover.core.context import Context, Scope
 from drkit.failover.core.machine import StepName
 from drkit.flow_state.records import RoleRecord, SourceSeenRecord
-from drkit.status.facts import is_whole_note, returned_topics
+from drkit.pair.promotions import returned_topics
+from drkit.status.facts import is_whole_note
 from drkit.status.lag.source import HeldBack
 from drkit.status.model import PartitionStatus
 from drkit.status.protection import not_in_step
@@ -52,13 +53,23 @@ def noted_partitions(context: Context, partitions: Iterable[PartitionStatus]) ->
     return [p for p in partitions if p.source_end is not None or not whole]
 
 
-def unprotected(context: Context, partitions: Iterable[PartitionStatus]) -> tuple[str, ...]:
-    """Return the topics of the scope whose failback was incomplete at the last look, in words."""
+def unprotected(
+    context: Context, partitions: Iterable[PartitionStatus], away: Collection[str]
+) -> tuple[str, ...]:
+    """Return the topics of the scope whose failback was incomplete at the last look, in words.
+
+    :param away: topics that clients write on the source, and whose failback has not begun
+    """
     seen = context.state.get(SourceSeenRecord)
     copied = noted_copied(seen, context.scope)
     behind = None if seen is None or copied is None else (seen.at_ms - copied) / 1000
     rpo = context.settings.failover.rpo_seconds
-    return not_in_step(partitions, returned_topics(context.state.records), rpo, behind)
+    lines = [
+        f"{topic} was promoted on {context.flow.source}, and {context.flow.target} has nothing of it since"
+        for topic in sorted(away)
+    ]
+    returned = set(returned_topics(context.state.records)) - set(away)
+    return (*lines, *not_in_step(partitions, returned, rpo, behind))
 
 
 def noted_copied(seen: SourceSeenRecord | None, scope: Scope) -> int | None:

@@ -16,11 +16,12 @@ from drkit.config import FlowSettings, Settings
 from drkit.counted import counted, first_of
 from drkit.errors import Failed, Refused
 from drkit.failover.core.reverse import records_of, state_of
-from drkit.flow_state.records import GenerationRecord, HeldSettingsRecord, RoleRecord
+from drkit.flow_state.records import GenerationRecord, HeldSettingsRecord
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import alter_topic_configs, topic_configs
+from drkit.pair.promotions import promoted_of
 from drkit.topology.topic_configs import Setting, keeping_all, own_value
 
 Values = Mapping[str, str | None]
@@ -176,9 +177,9 @@ def _active(state: FlowState) -> dict[str, HeldSettingsRecord]:
 
 def _promoted(flow: FlowSettings, state: StateTopic | None, topics: Collection[str]) -> dict[str, str]:
     """Return the promoted topics: their names on the old primary → on the new one."""
-    roles = state.all(RoleRecord) if state is not None else {}
+    promoted = promoted_of(state.records) if state is not None else ()
     copies = state.all(GenerationRecord) if state is not None else {}
-    names = {n: copies[n].target for n, role in roles.items() if role.is_promoted and n in copies}
+    names = {n: copies[n].target for n in promoted if n in copies}
     if not names or not names.keys() >= set(topics):
         others = sorted(set(topics) - names.keys())
         raise Refused(

@@ -39,11 +39,11 @@ from drkit.flow_state.records import (
     ReturnRecord,
     RoleRecord,
 )
-from drkit.flow_state.returns import still_away
 from drkit.kafka.access.acls import NoAuthorizer, create_acls, delete_acls, is_open, list_acls, own_principals
 from drkit.kafka.access.permissions import CLUSTER_NAME, Need, Resource, missing
 from drkit.kafka.admin import Cluster
 from drkit.next_command import HOW
+from drkit.pair.promotions import promotions_of, still_away
 from drkit.status.pair.facts import FENCED_HERE
 from drkit.topology.acls import Acl, AclOperation, to_json
 
@@ -178,7 +178,7 @@ def left_open(context: Context, fenced_by: Mapping[str, str]) -> list[str]:
     :raises DrkitError: the source does not answer
     """
     state = context.state
-    roles = state.records.readable(RoleRecord)
+    roles = promotions_of(state.records)
     pending = [r for r in (state.get(PendingFence), state.get(PendingLift)) if r is not None]
     accounted = {*recorded_sizes(state), *(a.name for a in recorded_acls(state))}
     accounted |= {topic for record in pending for topic in record.topics}

@@ -24,9 +24,9 @@ from drkit.failover.returning.replays import APPENDS, of_own_export, planned_rep
 from drkit.failover.returning.scope import promoted
 from drkit.flow_state.lease.watch import replicator_of
 from drkit.flow_state.records import ReturnRecord
-from drkit.flow_state.returns import still_away
 from drkit.flow_state.unreplayed import UnreplayedEnd
 from drkit.kafka.transactions import hanging
+from drkit.pair.promotions import still_away
 from drkit.replay.run import note_replayed
 from drkit.replay.writer import Results
 

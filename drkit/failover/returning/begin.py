@@ -232,7 +232,9 @@ class BeginStep(Step):
         roles, known = context.state.all(RoleRecord), back.state.all(ReturnRecord)
         cut = context.result(StepName.CONTACT).get("clients_cut") or None
         records = {
-            context.scope.topics[name]: ReturnRecord(roles[name].run_id, context.run_id, context.wall(), cut)
+            context.scope.topics[name]: ReturnRecord(
+                roles[name].run_id, context.run_id, context.wall(), cut, context.term
+            )
             for name in topics
         }
         back.state.put_all(

@@ -14,8 +14,8 @@ from drkit.failover.core.request import choices_among
 from drkit.failover.core.reverse import opposite_flow, records_of, reverse_flow
 from drkit.flow_state.copied_topics import CopiedPartition
 from drkit.flow_state.records import GenerationRecord, ReturnRecord, RoleRecord
-from drkit.flow_state.returns import still_away
 from drkit.model import TopicPartition
+from drkit.pair.promotions import promotions_of, still_away
 
 
 def begun(context: Context) -> dict[str, str]:
@@ -31,8 +31,8 @@ def begun(context: Context) -> dict[str, str]:
 
 def promoted(context: Context) -> dict[str, RoleRecord]:
     """Return the promoted topics of the flow, by their names on the old primary, from the loaded state."""
-    roles, known = context.state.all(RoleRecord), context.known.topics
-    return {name: role for name, role in sorted(roles.items()) if role.is_promoted and name in known}
+    roles, known = promotions_of(context.state.records), context.known.topics
+    return {name: role for name, role in sorted(roles.items()) if name in known}
 
 
 def choose(context: Context, topics: Collection[str] = (), *, while_away: bool = False) -> dict[str, str]:
@@ -196,8 +196,8 @@ def _promoted(
 
 def _roles(settings: Settings, there: FlowSettings) -> dict[str, RoleRecord]:
     state = records_of(settings, there)
-    topics, roles = state.all(GenerationRecord), state.all(RoleRecord).items()
-    return {topics[name].target: role for name, role in roles if role.is_promoted and name in topics}
+    topics, roles = state.all(GenerationRecord), promotions_of(state).items()
+    return {topics[name].target: role for name, role in roles if name in topics}
 
 
 def _waits(settings: Settings, promoted: dict[str, RoleRecord], back: FlowSettings) -> dict[str, RoleRecord]:

@@ -18,15 +18,16 @@ from drkit.errors import Failed, Refused
 from drkit.failover.checks.late_groups import repeated, too_late
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
+from drkit.failover.core.pair_look import share_promotions
 from drkit.failover.core.reverse import opposite_flow
 from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.fencing.methods import SIZE
 from drkit.failover.fencing.proof import WRITABLE, code_name, write_codes
 from drkit.failover.groups.offsets import TargetGroup, on_target, partition_of
-from drkit.flow_state.returns import to_reprotect
 from drkit.kafka.codes import TOPIC_AUTHORIZATION_FAILED
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import describe_cluster, metadata
+from drkit.pair.returns import to_reprotect
 from drkit.repoint import RepointOutcome, Result, adapters, endpoint_of, tell_all
 
 
@@ -282,8 +283,8 @@ class DoneStep(Step):
         ]
 
     def run(self, context: Context) -> StepResult:
-        lines = next_steps(context)
-        return StepResult({"next": lines, "protected": False}, tuple(lines))
+        lines, notes = next_steps(context), share_promotions(context)
+        return StepResult({"next": lines, "protected": False}, (*lines, *notes))
 
 
 def next_steps(context: Context) -> list[str]:

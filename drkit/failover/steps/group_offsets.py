@@ -31,13 +31,13 @@ from drkit.failover.groups.waits import settle
 from drkit.failover.loss.count import evidence_of, frontiers_of, held_of, known_records, lost_partitions
 from drkit.failover.loss.positions import ScopePositions, scope_positions
 from drkit.failover.loss.silent import silent_risk
-from drkit.flow_state.returns import begun_by_turn
 from drkit.kafka.raw import RawCluster
 from drkit.model import TopicPartition
 from drkit.next_command import translate_group
 from drkit.offsets import Unavailable
 from drkit.offsets.group_guard import Case, GuardVerdict, StoredOffset, judge, to_write
 from drkit.offsets.translation import Exact, PartitionPosition
+from drkit.pair.returns import begun_by_turn
 
 _SHOWN: Final = 5
 _NO_PARTITION: Final = Unavailable("the target has no such partition")

@@ -10,6 +10,7 @@ from uuid import UUID
 from drkit.flow_state.codec.fields import (
     Count,
     Digits,
+    Flag,
     Many,
     Map,
     Name,
@@ -252,6 +253,28 @@ class ReturnRecord(TopicRecord):
     at_ms: Count
     clients_cut: Omitted[Prose] = None
     """How clients are kept off the passive side where no ACL does it."""
+    term: Omitted[Count] = None
+    """Of that run: the journal that has it is on the other side."""
+
+
+@dataclass(frozen=True, slots=True)
+class OppositePromotionRecord(TopicRecord):
+    """The promotion of a topic by the flow in the other direction, as this side was told.
+
+    The role that promotion gave is on the other side, which may not answer when this side has to decide. The
+    name in the key is the topic's name on this flow's source.
+    """
+
+    KEY: ClassVar[str] = "opposite/"
+
+    term: Count
+    run_id: Name
+    """Of the failover, or switchover."""
+    at_ms: Count
+    ends: Omitted[Name] = None
+    """The run whose promotion in this direction is over by it, or None if there was none."""
+    planned: Omitted[Flag] = None
+    """Whether it was a switchover: this side had no record of its own."""
 
 
 @dataclass(frozen=True, slots=True)

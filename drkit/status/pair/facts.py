@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum, auto
 from typing import Final, NamedTuple, Self
 
 from drkit.flow_state.copied_topics import written_of
@@ -12,35 +11,21 @@ from drkit.flow_state.records import (
     EventRecord,
     FenceAclsRecord,
     FenceSizesRecord,
-    GenerationRecord,
     HeldSettingsRecord,
     IncompleteRecord,
     LeaseRecord,
     PendingFence,
-    ReturnRecord,
     RoleRecord,
 )
-from drkit.flow_state.returns import never_noted, not_noted_since
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.unreplayed import Unreplayed, unreplayed
+from drkit.pair.returns import never_noted, not_noted_since
+from drkit.pair.view import FenceSeen, Observation, observation_of
 from drkit.status.pair.journal import JournalRuns, RunUnderWay
 
 _LEFT_OUT: Final = "topic_left_out"
 FENCED_HERE: Final = frozenset({"acl", "max.message.bytes", "stopped", "debt"})
 """Fences of a failover that drkit, or its hook, put up; any other is kept up by others."""
-
-
-class FenceSeen(Enum):
-    """The fence of a flow for a topic of its source."""
-
-    NONE = auto()
-    """None is on record."""
-    PENDING = auto()
-    """A failover could not fence, and it was not done since."""
-    STANDS = auto()
-    """On record, and nothing says otherwise."""
-    GONE = auto()
-    """On record, but the source does not have it."""
 
 
 class TopicLag(NamedTuple):
@@ -67,26 +52,12 @@ class LeftOutTopic(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class DirectionFacts:
-    """One direction of a pair. Its state and its journal are on its target, its fences on its source."""
+class DirectionFacts(Observation):
+    """One direction of a pair, with what its protection is judged by."""
 
-    source: str
-    target: str
-    configured: bool = True
-    unread: str = ""
-    """Why its state could not be read; empty: it was read, or the flow never ran."""
-    silent: bool = False
-    """Its source does not answer."""
     running: bool = False
     """Its lease is held, and was renewed in time."""
-    copies: Mapping[str, str] = field(default_factory=dict)
-    """Source topic → its copy."""
-    promoted: Mapping[str, RoleRecord] = field(default_factory=dict)
-    """By source topic."""
-    returns: Mapping[str, ReturnRecord] = field(default_factory=dict)
     left_out: Mapping[str, LeftOutTopic] = field(default_factory=dict)
-    fences: Mapping[str, FenceSeen] = field(default_factory=dict)
-    """By source topic; a topic that is missing has none on record."""
     by_size: frozenset[str] = frozenset()
     """Source topics whose fence refuses drkit's records, too."""
     lags: Mapping[str, TopicLag] | None = None
@@ -111,11 +82,6 @@ class DirectionFacts:
     unreplayed: Mapping[str, tuple[Unreplayed, ...]] = field(default_factory=dict)
     """Source topic → what a return was to append to its copy, and has not."""
 
-    @property
-    def name(self) -> str:
-        """The flow's name."""
-        return f"{self.source}->{self.target}"
-
     @classmethod
     def of(
         cls,
@@ -129,6 +95,7 @@ class DirectionFacts:
         gone: frozenset[str] = frozenset(),
         passed_over: Callable[[str], bool] = lambda _topic: False,
         selects: Callable[[str], bool] = lambda _topic: True,
+        refusing: frozenset[str] = frozenset(),
     ) -> Self:
         """The facts in a flow's state.
 
@@ -138,28 +105,35 @@ class DirectionFacts:
         :param passed_over: whether a source topic is not one that clients write
         :param selects: whether the flow is to copy a source topic; what it copied before counts where one
             of both sides was promoted
+        :param refusing: topics of the target that refuse every record, if they were asked
         """
-        roles, returns, lease = state.all(RoleRecord), state.all(ReturnRecord), state.get(LeaseRecord)
+        journal = runs if isinstance(runs, JournalRuns) else JournalRuns()
+        seen, lease = observation_of(aliases, state, journal.opened), state.get(LeaseRecord)
+        moved = state.all(RoleRecord).keys() | seen.returns
         return cls(
             *aliases,
+            unread=seen.unread,
+            is_younger=seen.is_younger,
             silent=silent,
             running=bool(lease and lease.is_fresh(now_ms)),
             copies={
-                topic: entry.target
-                for topic, entry in state.all(GenerationRecord).items()
-                if not passed_over(topic) and (selects(topic) or topic in roles or topic in returns)
+                topic: copy
+                for topic, copy in seen.copies.items()
+                if not passed_over(topic) and (selects(topic) or topic in moved)
             },
-            promoted={topic: role for topic, role in roles.items() if role.is_promoted},
-            returns=returns,
+            promoted=seen.promoted,
+            returns=seen.returns,
+            opposite=seen.opposite,
+            refusing=refusing,
             selects=selects,
             left_out=_left_out(state),
             fences=_fences(state, gone),
             by_size=frozenset(sizes_of(state)),
             written={at.topic: f"{at} at offset {r.offset}" for at, r in written_of(state).items()},
             lags=lags,
-            run=None if isinstance(runs, str) else runs.current,
+            run=journal.current,
             runs_unknown=runs if isinstance(runs, str) else "",
-            fenced_by={} if isinstance(runs, str) else dict(runs.fences),
+            fenced_by=dict(journal.fences),
             incomplete=state.all(IncompleteRecord),
             held=state.all(HeldSettingsRecord),
             not_noted=not_noted_since(state),

@@ -11,6 +11,7 @@ import json
 from typing import Any, Final, NamedTuple
 
 from drkit.flow_state.codec.parts import Parts
+from drkit.flow_state.records import Role, RoleRecord
 from drkit.next_command import typed
 
 FAILOVER: Final = "failover"
@@ -76,11 +77,16 @@ class JournalRuns:
         """As seen last, see :meth:`see`."""
         self.fences: dict[str, str] = {}
         """Run → how its step FENCE ended."""
+        self.opened: dict[str, RoleRecord] = {}
+        """Source topic → the newest promotion, by the evidence of OPEN."""
+        self.term = 0
+        """The newest term; 0: no run ever began."""
         self.holder: Mapping[str, Any] = {}
         """Host, process and token of the process that works at the run, or has."""
         self.written_ms = 0
         """When its newest entry was written, by the clock of its host."""
         self._seen: set[str] = set()
+        self._is_planned: bool | None = None
         self._parts = Parts()
 
     def take(self, value: bytes) -> None:
@@ -105,6 +111,7 @@ class JournalRuns:
         kind, run_id, body = entry["kind"], entry["run_id"], entry["body"]
         if kind == "run" and self.under_way is None and run_id not in self._seen:
             self._seen.add(run_id)
+            self._is_planned = bool(body.get("request", {}).get("planned")) or None
             topics = body.get("scope", {}).get("topics", {})
             names = frozenset(topics) | frozenset(topics.values() if isinstance(topics, dict) else ())
             self.under_way = RunUnderWay(run_id, str(body.get("table") or FAILOVER), names)
@@ -117,6 +124,7 @@ class JournalRuns:
             return  # an overtaken process does not count
         else:
             self._step(run, kind, entry)
+        self.term = max(self.term, int(entry["term"]))
         self.written_ms = int(entry["at_ms"])
 
     def see(self, now_ms: int, *, alive: bool | None) -> None:
@@ -139,6 +147,11 @@ class JournalRuns:
             self.under_way = run._replace(step=step, held="", has_opened=run.has_opened or step == _OPEN)
         elif kind == "result" and not entry["effect"] and step == "FENCE":
             self.fences[run.run_id] = str(body.get("evidence", {}).get("how", ""))
+        elif kind == "result" and not entry["effect"] and step == _OPEN:
+            role = RoleRecord(
+                Role.PROMOTED, int(entry["term"]), run.run_id, int(entry["at_ms"]), planned=self._is_planned
+            )
+            self.opened |= dict.fromkeys(body.get("evidence", {}).get("topics", {}), role)
         elif kind == "held":
             error = body.get("error", {})
             text = error.get("error", "") if isinstance(error, dict) else str(error)

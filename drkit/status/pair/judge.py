@@ -13,75 +13,17 @@ from typing import Final, NamedTuple
 from drkit.counted import counted
 from drkit.flow_state.records import HeldSettingsRecord, RoleRecord
 from drkit.flow_state.unreplayed import Unreplayed
-from drkit.next_command import typed
-from drkit.status.pair.facts import FENCED_HERE, DirectionFacts, FenceSeen, TopicLag
+from drkit.next_command import REASON, typed
+from drkit.pair.view import FenceSeen, OneWay, TopicView, pair_view
+from drkit.status.pair.facts import FENCED_HERE, DirectionFacts, TopicLag
 from drkit.status.pair.journal import RETURN, RunUnderWay
 from drkit.status.pair.model import EXPOSED, AlarmReason, PairAlarm, PairState, PairStatus, PairTopic
 
-
-class OneWay(NamedTuple):
-    """A direction of the pair, and the topic's name on its source."""
-
-    flow: DirectionFacts
-    name: str
-    """On the source of this direction."""
-    copy: str
-    """On its target."""
-
-    @property
-    def role(self) -> RoleRecord | None:
-        """The promotion of the topic in this direction."""
-        return self.flow.promoted.get(self.name)
-
-    @property
-    def fence(self) -> FenceSeen:
-        """The fence for the topic on the source of this direction."""
-        return self.flow.fences.get(self.name, FenceSeen.NONE)
-
-    @property
-    def copies(self) -> bool:
-        """True if this direction ever copied the topic."""
-        return self.flow.copies.get(self.name) == self.copy
-
-    def answers(self, promotion: RoleRecord) -> bool:
-        """Return whether it copies since a return that followed this promotion in the other direction."""
-        record = self.flow.returns.get(self.name)
-        return record is not None and record.promoted_by == promotion.run_id
+Way = OneWay[DirectionFacts]
+TopicSides = TopicView[DirectionFacts]
 
 
-class TopicSides(NamedTuple):
-    """Both directions of a topic."""
-
-    first: OneWay
-    second: OneWay
-
-    @property
-    def promoted(self) -> OneWay | None:
-        """The direction of the newest promotion, or None if clients never moved, or a return moved them back.
-
-        Two promotions are ordered by the return between them; clocks decide only without one.
-        """
-        first, second = self.first.role, self.second.role
-        if first is None or second is None:
-            return self.first if first is not None else self.second if second is not None else None
-        later = (self.first.answers(second), self.second.answers(first))
-        if later == (True, False):
-            return self.first
-        if later == (False, True):
-            return self.second
-        return self.first if first.at_ms >= second.at_ms else self.second
-
-    def other(self, side: OneWay) -> OneWay:
-        """Return the opposite direction."""
-        return self.second if side is self.first else self.first
-
-    @property
-    def names(self) -> tuple[str, str]:
-        """The topic's name on the first direction's source, and on its target."""
-        return self.first.name, self.first.copy
-
-
-def runs_of(sides: TopicSides) -> Iterator[tuple[OneWay, RunUnderWay]]:
+def runs_of(sides: TopicSides) -> Iterator[tuple[Way, RunUnderWay]]:
     """Yield the runs in progress for a topic, each with the direction whose journal has it."""
     for side in sides:
         if side.flow.run is not None and side.flow.run.covers(*sides.names):
@@ -96,7 +38,7 @@ _PENDING: Final = "debt"
 """The result of the step FENCE of a failover that could not fence."""
 
 
-def alarms_of(sides: TopicSides, promoted: OneWay | None) -> Iterator[tuple[PairAlarm, str]]:
+def alarms_of(sides: TopicSides, promoted: Way | None) -> Iterator[tuple[PairAlarm, str]]:
     """Yield the alarms of a topic, the worst first, with their reasons."""
     if promoted is not None and (reason := _still_open(sides, promoted)):
         yield PairAlarm.BOTH_OPEN, reason
@@ -109,7 +51,7 @@ def alarms_of(sides: TopicSides, promoted: OneWay | None) -> Iterator[tuple[Pair
             yield PairAlarm.UNREPLAYED, _not_replayed(side, each)
 
 
-def _not_replayed(side: OneWay, each: Unreplayed) -> str:
+def _not_replayed(side: Way, each: Unreplayed) -> str:
     """Return the records that only an export has, and the command to replay them."""
     return (
         f"{each.in_words}, not carried out, and {side.flow.target} lacks them: {each.command}; or give them"
@@ -117,9 +59,11 @@ def _not_replayed(side: OneWay, each: Unreplayed) -> str:
     )
 
 
-def _both_closed(sides: TopicSides, promoted: OneWay | None) -> str:
+def _both_closed(sides: TopicSides, promoted: Way | None) -> str:
     """Return the fence that keeps clients away while no side accepts writes, or an empty text if unknown."""
-    closing = sides.other(promoted) if promoted is not None else _original(sides)
+    if promoted is not None and sides.refuses(promoted.flow.target) and promoted.flow.silent:
+        return f"{promoted.flow.target} refuses every record, and {promoted.flow.source} does not answer"
+    closing = sides.other(promoted) if promoted is not None else sides.original
     if closing is None or closing.fence is not FenceSeen.STANDS or next(runs_of(sides), None) is not None:
         return ""
     passive = sides.other(closing).flow.source
@@ -128,16 +72,7 @@ def _both_closed(sides: TopicSides, promoted: OneWay | None) -> str:
     return f"the fence of {closing.flow.name} stands on {closing.flow.source}, and {passive} is not promoted"
 
 
-def _original(sides: TopicSides) -> OneWay | None:
-    """Return the direction whose source clients write to before any promotion, or None if not one."""
-    copying = [s for s in sides if s.copies]
-    fenced = [s for s in sides if s.fence is FenceSeen.STANDS]
-    if len(copying) == 1:
-        return copying[0]
-    return min(fenced, key=lambda s: s.flow.source) if len(fenced) == len(sides) else None
-
-
-def _incomplete(sides: TopicSides, promoted: OneWay) -> str:
+def _incomplete(sides: TopicSides, promoted: Way) -> str:
     """Return the rolled back return that emptied the old primary, or an empty text if another began since."""
     role, emptied = promoted.role, promoted.flow.incomplete.get(promoted.name)
     if emptied is None or role is None or sides.other(promoted).answers(role):
@@ -150,7 +85,7 @@ def _incomplete(sides: TopicSides, promoted: OneWay) -> str:
     )
 
 
-def _still_open(sides: TopicSides, promoted: OneWay) -> str:
+def _still_open(sides: TopicSides, promoted: Way) -> str:
     """Return the reason why clients may write on the old primary, or an empty text."""
     role, other, flow = promoted.role, sides.other(promoted), promoted.flow
     assert role is not None  # noqa: S101  the newest promotion is one
@@ -169,14 +104,14 @@ def _still_open(sides: TopicSides, promoted: OneWay) -> str:
     return ""
 
 
-def _lost_fence(promoted: OneWay, run: RunUnderWay) -> bool:
+def _lost_fence(promoted: Way, run: RunUnderWay) -> bool:
     """Return whether a fence is missing during a return for another reason than the return's step."""
     if promoted.fence is FenceSeen.GONE:
         return bool(run.held) or run.step in _KEEPS_FENCE
     return bool(run.held) and run.step not in _LIFTS_FENCE
 
 
-def _after(promoted: OneWay, run: RunUnderWay) -> str:
+def _after(promoted: Way, run: RunUnderWay) -> str:
     """Return the commands that fence the old primary while its return is held, or an empty text."""
     if not run.held:
         return ""
@@ -195,15 +130,7 @@ def judge(first: DirectionFacts, second: DirectionFacts, rpo_seconds: float) -> 
     :param second: the direction from the target of the first to its source
     :param rpo_seconds: a copy whose oldest missing record is older is not in step
     """
-    names = {(topic, copy) for topic, copy in first.copies.items()}
-    names |= {(copy, topic) for topic, copy in second.copies.items()}
-    by_first, by_second = dict(names), {copy: topic for topic, copy in names}
-    names |= {(t, t) for t in first.promoted if t not in by_first}
-    names |= {(t, t) for t in second.promoted if t not in by_second}
-    topics = tuple(
-        _topic(TopicSides(OneWay(first, topic, copy), OneWay(second, copy, topic)), rpo_seconds)
-        for topic, copy in sorted(names)
-    )
+    topics = tuple(_topic(sides, rpo_seconds) for sides in pair_view(first, second))
     unknown = tuple(f"{f.name}: {reason}" for f in (first, second) if (reason := f.unread or f.runs_unknown))
     a, b = sorted((first.source, first.target))
     return PairStatus((a, b), topics, "" if topics or unknown else "nothing was copied yet", unknown)
@@ -235,7 +162,13 @@ def deltas_of(pair: PairStatus, flow: DirectionFacts, *, is_first: bool) -> dict
 
 def _topic(sides: TopicSides, rpo_seconds: float) -> PairTopic:
     promoted = sides.promoted
-    if promoted is None:
+    younger = next((s.flow for s in sides if s.flow.is_younger), None)
+    if younger is not None:
+        why = f"the roles of {younger.name} are known by its journal alone: {younger.unread}"
+        found = PairTopic(*sides.names, PairState.UNKNOWN, active=sides.active, why=why)
+    elif promoted is not None and promoted.flow.unread:
+        found = _told(sides, promoted)
+    elif promoted is None:
         found = _before_a_promotion(sides, rpo_seconds)
     else:
         found = _promoted(sides, promoted, rpo_seconds)
@@ -263,7 +196,18 @@ def _before_a_promotion(sides: TopicSides, rpo_seconds: float) -> PairTopic:
     )  # fmt: skip
 
 
-def _promoted(sides: TopicSides, promoted: OneWay, rpo_seconds: float) -> PairTopic:
+def _told(sides: TopicSides, promoted: Way) -> PairTopic:
+    """Judge a topic whose active side does not answer; the old primary was told that it is active."""
+    role, flow, back = promoted.role, promoted.flow, sides.other(promoted).flow
+    why = f"{flow.target} was promoted by run {role.run_id if role else ''}, and is unknown: {flow.unread}"
+    if back.silent and back.copies:
+        opens = typed("drkit", "failover", "--flow", back.name, "--all", "--accept-data-loss", REASON)
+        why = f"{why}; where it is lost, this opens {flow.source}: {opens}"
+    since = role.at_ms if role is not None else None
+    return PairTopic(*sides.names, PairState.UNKNOWN, flow.name, flow.target, why, since_ms=since)
+
+
+def _promoted(sides: TopicSides, promoted: Way, rpo_seconds: float) -> PairTopic:
     role, back = promoted.role, sides.other(promoted)
     assert role is not None  # noqa: S101  the newest promotion is one
     active, name = promoted.flow.target, back.flow.name
@@ -278,7 +222,7 @@ def _promoted(sides: TopicSides, promoted: OneWay, rpo_seconds: float) -> PairTo
     )  # fmt: skip
 
 
-def _returning(promoted: OneWay, back: OneWay, role: RoleRecord, rpo_seconds: float) -> tuple[PairState, str]:
+def _returning(promoted: Way, back: Way, role: RoleRecord, rpo_seconds: float) -> tuple[PairState, str]:
     """Return the protection of a promoted topic by the opposite flow, and the reason if there is none."""
     flow = back.flow
     if not flow.configured:
@@ -292,7 +236,7 @@ def _returning(promoted: OneWay, back: OneWay, role: RoleRecord, rpo_seconds: fl
     return PairState.UNPROTECTED, _not_selected(back) or _not_begun(promoted, back, role)
 
 
-def _not_begun(promoted: OneWay, back: OneWay, role: RoleRecord) -> str:
+def _not_begun(promoted: Way, back: Way, role: RoleRecord) -> str:
     """Return the command that begins the return of a topic, and the reason why it has not begun, if known.
 
     A missing lease of the opposite flow is no reason: it holds none while all it copied is promoted.
@@ -314,7 +258,7 @@ def _not_begun(promoted: OneWay, back: OneWay, role: RoleRecord) -> str:
     return f"its return has not begun: {command} begins it, or says what it waits for; {copy} copies it then"
 
 
-def _undecided(promoted: OneWay) -> str:
+def _undecided(promoted: Way) -> str:
     """Return what to do if the old primary has divergent records, or had some."""
     flow = promoted.flow
     old, command = flow.source, typed("drkit", "reprotect", "--flow", flow.name)
@@ -331,7 +275,7 @@ def _undecided(promoted: OneWay) -> str:
     return f"what becomes of the records that only {old} has is not decided: {command}"
 
 
-def _copying(side: OneWay, rpo_seconds: float, *, is_return: bool = False) -> tuple[PairState, str]:
+def _copying(side: Way, rpo_seconds: float, *, is_return: bool = False) -> tuple[PairState, str]:
     """Return whether a flow that may copy a topic copies it and is in step, and the reason if not.
 
     :param is_return: its target had divergent records, and may be copied completely
@@ -359,7 +303,7 @@ def _copying(side: OneWay, rpo_seconds: float, *, is_return: bool = False) -> tu
     return state, why
 
 
-def _not_copying(side: OneWay) -> str:
+def _not_copying(side: Way) -> str:
     """Return the reason why a flow does not copy a topic now, or an empty text."""
     flow = side.flow
     if why := _not_selected(side):
@@ -369,7 +313,7 @@ def _not_copying(side: OneWay) -> str:
     return "" if flow.running else f"the replicator of {flow.name} does not run"
 
 
-def _not_selected(side: OneWay) -> str:
+def _not_selected(side: Way) -> str:
     """Return the setting that leaves a topic out, or an empty text."""
     flow = side.flow
     return "" if flow.selects(side.name) else f"topics or topics_exclude of {flow.name} leave it out"
@@ -388,7 +332,7 @@ _RANK: Final = {PairState.UNPROTECTED: 0, PairState.UNKNOWN: 1, PairState.PROTEC
 """Order of the states of two flows that both copy: the worst first."""
 
 
-def _under_way(sides: TopicSides, promoted: OneWay | None, found: PairTopic) -> PairTopic:
+def _under_way(sides: TopicSides, promoted: Way | None, found: PairTopic) -> PairTopic:
     """Return the topic with the run in progress for it, if there is one."""
     running = next(runs_of(sides), None)
     if running is None:

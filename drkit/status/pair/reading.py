@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Collection, Mapping
+from typing import Final
 
 from drkit.clock import wall_ms
 from drkit.config import ClusterSettings
@@ -39,6 +39,7 @@ from drkit.status.pair.journal import JournalRuns
 from drkit.topology.topic_configs import MAX_MESSAGE_BYTES
 from drkit.wire import CorruptBatch, Record, read_header, visible
 
+_NOTHING_PASSES: Final = "0"
 _ONE_BATCH: Final = 1
 """A broker answers with the first batch, however large."""
 _LAGS: Final = ("min.compaction.lag.ms", "max.compaction.lag.ms")
@@ -84,8 +85,7 @@ def fences_gone(settings: ClusterSettings, state: FlowState, topics: Collection[
     :raises DrkitError: the source does not tell
     """
     sizes = [t for t in sizes_of(state) if t in topics]
-    found: Mapping[str, Any] = topic_configs(Cluster.connect(settings), sizes) if sizes else {}
-    gone = {t for t in sizes if t in found and found[t][MAX_MESSAGE_BYTES].value != "0"}
+    gone = _by_size(settings, sizes, lambda value: value != _NOTHING_PASSES)
     acls = state.get(FenceAclsRecord)
     wanted = {a for a in acls.acls if a.name in topics} if acls is not None else set()
     if wanted:
@@ -95,6 +95,18 @@ def fences_gone(settings: ClusterSettings, state: FlowState, topics: Collection[
             missing = wanted
         gone |= {a.name for a in missing}
     return frozenset(gone)
+
+
+def refusing_topics(settings: ClusterSettings, topics: Collection[str]) -> frozenset[str]:
+    """Return those of some topics that refuse every record, by their settings. Raises DrkitError."""
+    return frozenset(_by_size(settings, topics, lambda value: value == _NOTHING_PASSES))
+
+
+def _by_size(
+    settings: ClusterSettings, topics: Collection[str], judged: Callable[[str | None], bool]
+) -> set[str]:
+    found = topic_configs(Cluster.connect(settings), topics) if topics else {}
+    return {topic for topic, configs in found.items() if judged(configs[MAX_MESSAGE_BYTES].value)}
 
 
 def retention_of(settings: ClusterSettings, topics: Collection[str]) -> dict[str, dict[str, str | None]]:

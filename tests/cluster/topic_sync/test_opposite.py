@@ -25,12 +25,12 @@ from drkit.flow_state.records import (
     Role,
     RoleRecord,
 )
-from drkit.flow_state.reverse_flow import NotAcknowledged, OppositeFlows
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics, describe_topics, topic_names
 from drkit.local.cluster import LocalCluster
+from drkit.pair.reverse_flow import NotAcknowledged, OppositeFlows
 from drkit.replicate.epochs import Epochs
 from drkit.replicate.planner import PlacedPartition, Rates
 from drkit.topic_sync.sync import TopicSync

@@ -17,12 +17,12 @@ from drkit.failover.new_primary.hold import hold, put_back
 from drkit.failover.service import FailoverService
 from drkit.flow_state.creation import ensure_state_topic
 from drkit.flow_state.records import EventRecord, ReturnRecord
-from drkit.flow_state.reverse_flow import OppositeFlows
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import alter_topic_configs, topic_configs
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
+from drkit.pair.reverse_flow import OppositeFlows
 from drkit.topic_sync.preview import topic_plan
 from drkit.topic_sync.rules import TopicSyncResult
 from drkit.topic_sync.sync import TopicSync

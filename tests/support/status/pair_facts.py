@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from drkit.flow_state.records import ReturnRecord, Role, RoleRecord
+from drkit.pair.view import FenceSeen
 from drkit.status.model import Fault, FlowStatus, Loss
-from drkit.status.pair.facts import DirectionFacts, FenceSeen, TopicLag
+from drkit.status.pair.facts import DirectionFacts, TopicLag
 from drkit.status.pair.journal import RunUnderWay
 from drkit.status.pair.judge import judge
 from drkit.status.pair.model import PairTopic

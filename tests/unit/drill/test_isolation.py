@@ -12,7 +12,7 @@ import pytest
 from drkit import observe
 from drkit.config import FlowSettings, Settings
 from drkit.flow_state import names, reverse_flow
-from drkit.flow_state.reverse_flow import OppositeFlows
+from drkit.pair.reverse_flow import OppositeFlows
 from drkit.topology import IdentityNaming
 from drkit.topology.acls import Acl, AclOperation, PatternKind, Permission, ResourceKind
 from drkit.topology.flows import refused_names

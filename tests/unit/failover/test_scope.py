@@ -23,7 +23,7 @@ from drkit.flow_state.state import FlowState
 from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import StoredOffset
-from drkit.status.facts import is_taken_over
+from drkit.pair.promotions import is_over
 from tests.support.errors import sentence
 from tests.support.stored import flow_state
 
@@ -104,10 +104,10 @@ def test_a_name_that_is_not_known_is_refused(groups: list[str], topics: list[str
 
 
 def test_status_calls_a_flow_promoted_when_all_of_it_has_moved_part_by_part():
-    assert not is_taken_over(state(), FLOW)
-    assert not is_taken_over(state("orders", "pay"), FLOW), "drkit watch still guards the rest"
-    assert is_taken_over(state(*COPIED), FLOW)
-    assert is_taken_over(flow_state({"promotion": {"term": 1, "run_id": "r", "at_ms": 1}}), FLOW)
+    assert not is_over(state())
+    assert not is_over(state("orders", "pay")), "drkit watch still guards the rest"
+    assert is_over(state(*COPIED))
+    assert is_over(flow_state({"promotion": {"term": 1, "run_id": "r", "at_ms": 1}}))
 
 
 # -- what does not move ------------------------------------------------------------------------------

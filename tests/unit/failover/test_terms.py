@@ -6,20 +6,21 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from drkit.config import RepointSettings
+from drkit.config import FlowSettings, RepointSettings
 from drkit.failover.checks.run_opening import least_term, refused_later
 from drkit.failover.journal.entries import EntryKind, JournalEntry
 from drkit.failover.journal.file import JournalFile
 from drkit.failover.steps.snapshot import LockStep
 from tests.support.stored import flow_state
 
+FLOW = FlowSettings(source="a", target="b")
 ROLE = {"role": "promoted", "run_id": "r", "at_ms": 1}
 
 
 def context(values: dict[str, Any], *ways: RepointSettings, term: int = 0) -> Any:
-    settings = SimpleNamespace(failover=SimpleNamespace(repoint=ways))
+    settings = SimpleNamespace(failover=SimpleNamespace(repoint=ways), flows=())
     state = SimpleNamespace(records=flow_state(values))
-    return SimpleNamespace(settings=settings, state=state, source=lambda: None, term=term)
+    return SimpleNamespace(settings=settings, state=state, source=lambda: None, term=term, flow=FLOW)
 
 
 def test_a_lost_journal_does_not_restart_it(tmp_path: Path) -> None:
@@ -54,5 +55,5 @@ def test_a_dry_run_of_a_return_names_no_term() -> None:
     """It is asked for when the run begins; the dry run said 0."""
     of_flow = {"flow": SimpleNamespace(name="a->b", target="b")}
     for term, what in ((0, "take the journal"), (22, "take the journal as term 22")):
-        asked = SimpleNamespace(**vars(context({}, term=term)), **of_flow)
+        asked = SimpleNamespace(**vars(context({}, term=term)) | of_flow)
         assert [line.what for line in LockStep().plan(asked)] == [what]  # type: ignore[arg-type]

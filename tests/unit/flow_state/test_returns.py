@@ -21,15 +21,15 @@ from drkit.flow_state.records import (
     Role,
     RoleRecord,
 )
-from drkit.flow_state.returns import (
+from drkit.flow_state.state import Damaged, FlowState
+from drkit.pair.returns import (
     begun_by_turn,
     to_reprotect,
     waiting_topics,
     why_not_copied,
     without_return,
 )
-from drkit.flow_state.reverse_flow import UnnamedFlows
-from drkit.flow_state.state import Damaged, FlowState
+from drkit.pair.reverse_flow import UnnamedFlows
 from drkit.topic_sync.rules import refuse_promoted
 from tests.support.errors import sentence
 

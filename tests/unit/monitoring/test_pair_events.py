@@ -9,8 +9,8 @@ import pytest
 
 from drkit import observe
 from drkit.monitoring.board import PairEvents
+from drkit.pair.view import FenceSeen
 from drkit.status.model import FlowStatus, Loss
-from drkit.status.pair.facts import FenceSeen
 from drkit.status.pair.judge import judge
 from drkit.status.pair.model import PairStatus
 from tests.support.status.pair_facts import OVER, RPO, TOPIC, back, direction

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from drkit.status.pair.facts import DirectionFacts, FenceSeen, LeftOutTopic, TopicLag
+from drkit.pair.view import FenceSeen
+from drkit.status.pair.facts import DirectionFacts, LeftOutTopic, TopicLag
 from drkit.status.pair.journal import RETURN, RunUnderWay
 from drkit.status.pair.judge import judge
 from drkit.status.pair.model import PairAlarm, PairState, PairStatus, PairTopic

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from drkit.status.pair.facts import DirectionFacts, FenceSeen
+from drkit.pair.view import FenceSeen
+from drkit.status.pair.facts import DirectionFacts
 from drkit.status.pair.journal import RETURN
 from drkit.status.pair.model import PairAlarm, PairState
 from tests.support.status.pair_facts import OVER, RUN, TOPIC, back, only, promoted

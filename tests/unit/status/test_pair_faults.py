@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from drkit.pair.view import FenceSeen
 from drkit.status.faults import faults_of, with_pair, without_passive
 from drkit.status.model import Findings, PartitionStatus
-from drkit.status.pair.facts import DirectionFacts, FenceSeen, TopicLag
+from drkit.status.pair.facts import DirectionFacts, TopicLag
 from drkit.status.pair.judge import judge
 from drkit.status.pair.model import DeltaBound, PairState, PairStatus
 from drkit.status.sums import loss_of

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from drkit.flow_state.records import IncompleteRecord, UnreplayedRecord
 from drkit.flow_state.unreplayed import Unreplayed
-from drkit.status.pair.facts import DirectionFacts, FenceSeen, TopicLag
+from drkit.pair.view import FenceSeen
+from drkit.status.pair.facts import DirectionFacts, TopicLag
 from drkit.status.pair.journal import RETURN
 from drkit.status.pair.judge import deltas_of, judge
 from drkit.status.pair.model import EXPOSED, PairAlarm, PairState, PairTopic

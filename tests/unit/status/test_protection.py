@@ -13,11 +13,12 @@ from drkit.clock import monotonic
 from drkit.config import FlowSettings
 from drkit.detect.risk import Sighting
 from drkit.flow_state.records import ReturnRecord, SourceSeenRecord
-from drkit.flow_state.returns import not_noted_since
 from drkit.flow_state.state import FlowState
 from drkit.kafka.requests import PartitionLeader, TopicMetadata
 from drkit.model import TopicPartition
-from drkit.status.facts import ends_from, is_whole_note, noted_ends, returned_topics, seen_record
+from drkit.pair.promotions import returned_topics
+from drkit.pair.returns import not_noted_since
+from drkit.status.facts import ends_from, is_whole_note, noted_ends, seen_record
 from drkit.status.lag.source import EarlierEnds, Ends, UncopiedRange, UncopiedRecords
 from drkit.status.model import Findings, FlowStatus, Loss, PartitionStatus
 from drkit.status.pair.model import AlarmReason, PairAlarm, PairState, PairStatus, PairTopic

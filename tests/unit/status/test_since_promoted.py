@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from drkit.status.pair.facts import FenceSeen
+from drkit.pair.view import FenceSeen
 from drkit.status.pair.judge import judge
 from drkit.status.protection import since_promoted
 from tests.support.status.pair_facts import RPO, TOPIC, back, direction, promoted, returned, status

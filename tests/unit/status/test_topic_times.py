@@ -97,7 +97,7 @@ def test_returned_topics_are_in_step_while_another_one_waits() -> None:
     def lines(*, whole: bool) -> tuple[str, ...]:
         scope = Scope({"back": "back"}, (), whole_flow=whole)
         context: Any = SimpleNamespace(state=made, settings=made.settings, scope=scope)
-        return unprotected(context, [part("back", 3, None)])
+        return unprotected(context, [part("back", 3, None)], ())
 
     assert lines(whole=False) == ()
     assert len(lines(whole=True)) == 1

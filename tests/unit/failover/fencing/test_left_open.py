@@ -7,7 +7,7 @@ import pytest
 from drkit.failover.old_primary.fence import off_record
 from drkit.failover.pending_fences import DueFences
 from drkit.flow_state.records import ReturnRecord, Role, RoleRecord
-from drkit.flow_state.returns import still_away
+from drkit.pair.promotions import still_away
 
 COPIES = {"a": "p.a", "b": "p.b"}
 

@@ -35,18 +35,18 @@ from drkit.flow_state.records import (
     SkipsRecord,
     StateRecord,
 )
-from drkit.flow_state.returns import (
+from drkit.flow_state.state import FlowState
+from drkit.flow_state.topic import StateTopic
+from drkit.kafka.admin import Cluster
+from drkit.kafka.reading.compacted import newest_values
+from drkit.kafka.topics import describe_topics, one_by_one, topic_names
+from drkit.pair.returns import (
     held_settings,
     refuse_replaced,
     unexplained,
     waiting_topics,
     without_return,
 )
-from drkit.flow_state.state import FlowState
-from drkit.flow_state.topic import StateTopic
-from drkit.kafka.admin import Cluster
-from drkit.kafka.reading.compacted import newest_values
-from drkit.kafka.topics import describe_topics, one_by_one, topic_names
 
 
 class UnnamedFlows:
@@ -159,7 +159,7 @@ class OppositeFlows:
         return tuple(sorted({i for other in self._others.values() for i in other.ids}))
 
     def unexplained(self, topics: Collection[str], *, both_ways: bool) -> dict[str, str]:
-        """See :func:`drkit.flow_state.returns.unexplained`."""
+        """See :func:`drkit.pair.returns.unexplained`."""
         states = [other.state.records for other in self._others.values()]
         return unexplained(self._flow, states, topics, both_ways=both_ways)
 

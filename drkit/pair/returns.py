@@ -11,20 +11,20 @@ from collections.abc import Collection, Iterable, Mapping
 
 from drkit.config import FlowSettings
 from drkit.errors import DrkitError, Refused
-from drkit.flow_state.copied_topics import cuts_of, promoted_of
+from drkit.flow_state.copied_topics import cuts_of
 from drkit.flow_state.records import (
     ClustersRecord,
     GenerationRecord,
     HeldSettingsRecord,
     PendingFence,
     PendingLift,
-    PromotionRecord,
     ReturnRecord,
     RoleRecord,
     SourceSeenRecord,
 )
 from drkit.flow_state.state import Damaged, FlowState
 from drkit.next_command import typed
+from drkit.pair.promotions import is_over, promoted_of
 
 
 def without_return(opposite: FlowState, own: FlowState) -> dict[str, RoleRecord | Damaged]:
@@ -49,21 +49,6 @@ def without_return(opposite: FlowState, own: FlowState) -> dict[str, RoleRecord 
         if begun is None or begun.promoted_by != role.run_id:
             found[topic] = role
     return found
-
-
-def still_away(
-    roles: Mapping[str, RoleRecord], copies: Mapping[str, str], returned: Mapping[str, ReturnRecord]
-) -> dict[str, RoleRecord]:
-    """Those promoted topics that no return has answered: the flow back does not copy them.
-
-    :param copies: source topic → its copy
-    :param returned: copy → its latest return
-    """
-    return {
-        topic: role
-        for topic, role in roles.items()
-        if (found := returned.get(copies[topic])) is None or found.promoted_by != role.run_id
-    }
 
 
 def waiting_topics(
@@ -131,17 +116,6 @@ def refuse_replaced(flow: FlowSettings, state: FlowState, source_id: str) -> Non
             reprotect=reprotect,
             source_id=typed("--new-primary", source_id),
         )
-
-
-def is_over(state: FlowState) -> bool:
-    """Whether a failover has promoted all that a flow copied: it copies no topic that it has not copied.
-
-    :raises Damaged: a record of it was replaced
-    """
-    if state.get(PromotionRecord) is not None:
-        return True
-    promoted = promoted_of(state)
-    return bool(promoted) and promoted >= state.all(GenerationRecord).keys()
 
 
 def unexplained(

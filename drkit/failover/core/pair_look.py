@@ -1,0 +1,162 @@
+"""What the commands know of both directions of their pair, and what they tell each side of the other.
+
+The target's state is at hand. The opposite flow's state is on the source, and is read where that answers;
+where it does not, the target's record of the opposite flow's fences, and its topics' settings, show whether a
+role is still true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from typing import NamedTuple
+
+from drkit import observe
+from drkit.config import FlowSettings
+from drkit.errors import DrkitError, Refused
+from drkit.failover.core.context import Context
+from drkit.failover.core.reverse import opposite_flow, reverse_state, state_of
+from drkit.flow_state.names import journal_topic
+from drkit.flow_state.records import GenerationRecord, OppositePromotionRecord, RoleRecord
+from drkit.flow_state.source_fence.topic import FenceTopic
+from drkit.flow_state.state import FlowState
+from drkit.flow_state.topic import StateTopic
+from drkit.kafka.raw import RawError
+from drkit.kafka.requests import metadata
+from drkit.pair.promotions import are_opposite, away_from, promoted_of
+from drkit.pair.view import Observation, OneWay, TopicView, observation_of, pair_view, promotions_in
+from drkit.status.pair.journal import FAILOVER, JournalRuns
+from drkit.status.pair.reading import JournalTail, refusing_topics
+
+Way = OneWay[Observation]
+
+
+class PairRoles(NamedTuple):
+    """The roles of a flow's topics, by both directions; source topics."""
+
+    opened: frozenset[str] = frozenset()
+    """Clients write to the copy, by the newest promotion."""
+    away: frozenset[str] = frozenset()
+    """Clients write on the source since a promotion there that no return has answered."""
+
+
+def opposite_of(flow: FlowSettings) -> FlowSettings:
+    """Return the flow in the other direction by its names alone; it need not be configured."""
+    return FlowSettings(source=flow.target, target=flow.source)
+
+
+def opposite_journal(context: Context) -> JournalRuns | None:
+    """Return the runs of the opposite flow's journal, which is on the source, or None if it was not read."""
+    source, alias = context.source(), context.flow.target
+    if source is None:
+        return None
+    try:
+        if context.run(metadata, source, [journal_topic(alias)])[journal_topic(alias)].error:
+            return JournalRuns()
+        with closing(JournalTail(context.source_settings, alias)) as tail:
+            return tail.read()
+    except (DrkitError, RawError):
+        return None
+
+
+def pair_roles(context: Context) -> PairRoles:
+    """Return the roles of a flow's topics, with what both sides know. Changes nothing.
+
+    :raises Refused: what the source knows is younger than its journal, or a failover from the target is
+        under way
+    :raises DrkitError: a cluster refuses what has to be read
+    """
+    state = context.state.records
+    promoted, away = promoted_of(state), frozenset(away_from(state))
+    if not promoted and not away:
+        return PairRoles()
+    views = list(_views(context, state))
+    opened = {v.first.name for v in views if v.promoted is v.first and v.active == context.flow.target}
+    ended = {v.first.name for v in views if v.promoted is v.second and not _is_returned(v)}
+    return PairRoles(frozenset(opened), away | ended)
+
+
+def _is_returned(view: TopicView[Observation]) -> bool:
+    return view.second.role is not None and view.first.answers(view.second.role)
+
+
+def _views(context: Context, state: FlowState) -> Iterator[TopicView[Observation]]:
+    flow, copies = context.flow, state.all(GenerationRecord)
+    topics = [copies[t].target for t in promoted_of(state) if t in copies]
+    closed = refusing_topics(context.target_settings, topics)
+    first = observation_of((flow.source, flow.target), state, refusing=closed)
+    yield from pair_view(first, _opposite(context))
+
+
+def _opposite(context: Context) -> Observation:
+    flow, runs = opposite_of(context.flow), opposite_journal(context)
+    unread, recorded = context.source_error or "its journal cannot be read", dict[str, RoleRecord]()
+    found = None
+    try:
+        state = reverse_state(context) if runs is not None else FlowState()
+        if runs is not None and are_opposite(context.state.records, state):
+            found = observation_of((flow.source, flow.target), state, runs.opened)
+    except DrkitError as error:
+        unread = error.in_short
+    if found is None or runs is None:
+        with suppress(DrkitError), FenceTopic(context.target_settings, flow) as topic:
+            recorded = promotions_in(topic.read())
+        return Observation(flow.source, flow.target, unread=unread, recorded=recorded)
+    if found.is_younger:
+        raise state_younger(flow, found.unread)
+    run = runs.under_way
+    if run is not None and run.table == FAILOVER:
+        where = f"run {run.run_id} of {flow.name}"
+        raise Refused("opposite_run", where=where, evidence=run.in_words, flow=flow.name)
+    return found
+
+
+def state_younger(flow: FlowSettings, evidence: str) -> Refused:
+    """Return the refusal to decide by a state topic that is younger than the flow's journal."""
+    return Refused(
+        "state_younger", where=f"{flow.name}: {flow.target}", evidence=evidence, target=flow.target
+    )
+
+
+@contextmanager
+def opposite_state(context: Context) -> Iterator[StateTopic | None]:
+    """Open the opposite flow's state on the source; None: it is silent, not configured, or never ran."""
+    flow = opposite_flow(context.settings, context.flow)
+    if flow is None or context.source() is None:
+        yield None
+        return
+    with state_of(context.settings, flow) as state:
+        yield state
+
+
+def share_promotions(context: Context) -> tuple[str, ...]:
+    """Tell each side of the promotions that the other one has decided; return notes. It may be repeated.
+
+    Called at the end of a run, and at the first contact with a source that was away: from then on either side
+    knows whose promotion is the newest, though the other one is lost.
+    """
+    flow = context.flow
+    try:
+        with opposite_state(context) as back:
+            context.state.load()
+            if back is None or not are_opposite(context.state.records, back.records):
+                return ()
+            own = observation_of((flow.source, flow.target), context.state.records)
+            for view in pair_view(own, observation_of((flow.target, flow.source), back.records)):
+                newest = view.promoted
+                if newest is not None:
+                    _tell(back if newest is view.first else context.state, view.other(newest), newest)
+    except (DrkitError, RawError) as error:
+        reason = error.in_short if isinstance(error, DrkitError) else repr(error)
+        observe.event("promotions_not_shared", level="warning", flow=flow.name, evidence=reason)
+        return (f"{flow.source} was not told of these promotions: {reason}",)
+    return ()
+
+
+def _tell(state: StateTopic, ended: Way, newest: Way) -> None:
+    role, told = newest.role, ended.flow.opposite.get(ended.name)
+    if role is None or not (ended.copies or ended.role) or (told and told.run_id == role.run_id):
+        return
+    ends = None if ended.role is None else ended.role.run_id
+    record = OppositePromotionRecord(role.term, role.run_id, role.at_ms, ends, role.planned)
+    state.put(record, ended.name)

@@ -1,0 +1,265 @@
+"""One view of a pair of clusters, from observations of both directions, topic by topic. Pure.
+
+A topic has one name on each cluster. The newest promotion decides where clients write, whichever side knows
+of it: a side that does not answer cannot say that its role is over. The result does not depend on the
+direction that is looked at first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from types import MappingProxyType
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from drkit.flow_state.records import (
+    GenerationRecord,
+    OppositePromotionRecord,
+    ReturnRecord,
+    Role,
+    RoleRecord,
+)
+from drkit.flow_state.source_fence.entries import FenceLog, FenceMark
+from drkit.flow_state.state import FlowState
+from drkit.pair.promotions import lost_state
+
+
+class FenceSeen(Enum):
+    """The fence of a flow for a topic of its source."""
+
+    NONE = auto()
+    """None is on record."""
+    PENDING = auto()
+    """A failover could not fence, and it was not done since."""
+    STANDS = auto()
+    """On record, and nothing says otherwise."""
+    GONE = auto()
+    """On record, but the source does not have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One direction, as a look found it: state and journal are on its target, fences on its source."""
+
+    source: str
+    target: str
+    configured: bool = True
+    unread: str = ""
+    """Why its state is unknown: its cluster is silent or was not asked, it is damaged, or it is younger than
+    its journal; empty: it was read, or the flow never ran."""
+    is_younger: bool = False
+    """Whether that is because it is younger than its journal, which `promoted` is rebuilt from."""
+    silent: bool = False
+    """Its source does not answer."""
+    copies: Mapping[str, str] = field(default_factory=dict)
+    """Source topic → its copy."""
+    promoted: Mapping[str, RoleRecord] = field(default_factory=dict)
+    """By source topic, by this direction's own records."""
+    returns: Mapping[str, ReturnRecord] = field(default_factory=dict)
+    opposite: Mapping[str, OppositePromotionRecord] = field(default_factory=dict)
+    """By source topic: what its target was told of promotions in the other direction."""
+    fences: Mapping[str, FenceSeen] = field(default_factory=dict)
+    """By source topic; a topic that is missing has none on record."""
+    recorded: Mapping[str, RoleRecord] = field(default_factory=dict)
+    """By source topic: the promotion that is on record on the source, with its fence."""
+    refusing: frozenset[str] = frozenset()
+    """Topics of the target that refuse every record, if it was asked."""
+
+    @property
+    def name(self) -> str:
+        """The flow's name."""
+        return f"{self.source}->{self.target}"
+
+
+D = TypeVar("D", bound=Observation)
+
+
+class OneWay(NamedTuple, Generic[D]):
+    """A direction of the pair, and a topic's names and promotion in it."""
+
+    flow: D
+    name: str
+    """On the source of this direction."""
+    copy: str
+    """On its target."""
+    role: RoleRecord | None
+    """The newest promotion in this direction that any side knows of, or None."""
+
+    @property
+    def fence(self) -> FenceSeen:
+        """The fence for the topic on the source of this direction."""
+        return self.flow.fences.get(self.name, FenceSeen.NONE)
+
+    @property
+    def copies(self) -> bool:
+        """True if this direction ever copied the topic."""
+        return self.flow.copies.get(self.name) == self.copy
+
+    def answers(self, promotion: RoleRecord) -> bool:
+        """Return whether it copies since a return that followed this promotion in the other direction."""
+        record = self.flow.returns.get(self.name)
+        return record is not None and record.promoted_by == promotion.run_id
+
+    def is_told(self, promotion: RoleRecord) -> bool:
+        """Return whether its target was told that this promotion in the other direction ended its own."""
+        later = self.flow.opposite.get(self.name)
+        return later is not None and later.run_id == promotion.run_id and later.ends is not None
+
+
+class TopicView(NamedTuple, Generic[D]):
+    """What both directions know of a topic."""
+
+    first: OneWay[D]
+    second: OneWay[D]
+
+    @property
+    def promoted(self) -> OneWay[D] | None:
+        """The direction of the newest promotion, or None if clients never moved, or a return moved them back.
+
+        Two promotions are ordered by the return between them, or by what one side was told; else by their
+        terms. Clocks decide only between equal terms, which an earlier version may have given.
+        """
+        first, second = self.first.role, self.second.role
+        if first is None or second is None:
+            return self.first if first is not None else self.second if second is not None else None
+        later = (
+            self.first.answers(second) or self.second.is_told(first),
+            self.second.answers(first) or self.first.is_told(second),
+        )
+        if later[0] != later[1]:
+            return self.first if later[0] else self.second
+        ranks = (first.term, first.at_ms), (second.term, second.at_ms)
+        return self.first if ranks[0] >= ranks[1] else self.second
+
+    def other(self, side: OneWay[D]) -> OneWay[D]:
+        """Return the opposite direction."""
+        return self.second if side is self.first else self.first
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The topic's name on the first direction's source, and on its target."""
+        return self.first.name, self.first.copy
+
+    @property
+    def original(self) -> OneWay[D] | None:
+        """The direction whose source clients write to before any promotion, or None if it is not one."""
+        copying = [s for s in self if s.copies]
+        fenced = [s for s in self if s.fence is FenceSeen.STANDS]
+        if len(copying) == 1:
+            return copying[0]
+        return min(fenced, key=lambda s: s.flow.source) if len(fenced) == len(self) else None
+
+    def refuses(self, alias: str) -> bool:
+        """Return whether a cluster was seen to refuse every record for the topic."""
+        return any(s.flow.target == alias and s.copy in s.flow.refusing for s in self)
+
+    @property
+    def active(self) -> str:
+        """Alias of the cluster that clients write to; empty: it is unknown, or both or neither."""
+        if (promoted := self.promoted) is not None:
+            alias = promoted.flow.target
+        elif (original := self.original) is not None and not any(s.flow.unread for s in self):
+            alias = original.flow.source
+        else:
+            return ""
+        return "" if self.refuses(alias) else alias
+
+    @property
+    def writable(self) -> frozenset[str]:
+        """Aliases of the clusters that may accept what clients write; one that was not asked may."""
+        promoted = self.promoted
+        found = {s.flow.target for s in self if s.flow.unread}
+        if promoted is None:
+            found |= {s.flow.source for s in self if s.copies and s.fence is not FenceSeen.STANDS}
+        else:
+            passive, back = promoted.flow.source, self.other(promoted)
+            closed = promoted.fence is FenceSeen.STANDS or (promoted.role and back.answers(promoted.role))
+            found = (found - {passive} if closed else found | {passive}) | {promoted.flow.target}
+        return frozenset(alias for alias in found if not self.refuses(alias))
+
+    @property
+    def ended(self) -> OneWay[D] | None:
+        """The direction whose promotion is over by the newest one, though its role is still on record."""
+        promoted = self.promoted
+        other = self.other(promoted) if promoted is not None else None
+        return other if other is not None and other.role is not None else None
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """What could not be read, and why."""
+        return tuple(f"{s.flow.name}: {s.flow.unread}" for s in self if s.flow.unread)
+
+
+def observation_of(
+    aliases: tuple[str, str],
+    state: FlowState,
+    opened: Mapping[str, RoleRecord] = MappingProxyType({}),
+    *,
+    refusing: frozenset[str] = frozenset(),
+) -> Observation:
+    """Return what a flow's state has.
+
+    :param aliases: of source and target
+    :param opened: the promotions in its journal, by source topic
+    :param refusing: topics of the target that refuse every record, if it was asked
+    :raises Damaged: a record of the state was replaced
+    """
+    younger = lost_state(state, {role.run_id for role in opened.values()})
+    roles = {topic: role for topic, role in state.all(RoleRecord).items() if role.is_promoted}
+    return Observation(
+        *aliases,
+        unread=younger,
+        is_younger=bool(younger),
+        copies={topic: entry.target for topic, entry in state.all(GenerationRecord).items()},
+        promoted=opened if younger else roles,
+        returns=state.all(ReturnRecord),
+        opposite=state.all(OppositePromotionRecord),
+        refusing=refusing,
+    )
+
+
+def pair_view(first: D, second: D) -> Iterator[TopicView[D]]:
+    """Yield the view of every topic of a pair, by its names.
+
+    :param second: the direction from the target of the first to its source
+    """
+    names = {(topic, copy) for topic, copy in first.copies.items()}
+    names |= {(copy, topic) for topic, copy in second.copies.items()}
+    by_first, by_second = dict(names), {copy: topic for topic, copy in names}
+    names |= {(t, t) for t in first.promoted if t not in by_first}
+    names |= {(t, t) for t in second.promoted if t not in by_second}
+    for topic, copy in sorted(names):
+        yield TopicView(_one_way(first, topic, second, copy), _one_way(second, copy, first, topic))
+
+
+def _one_way(flow: D, name: str, back: D, copy: str) -> OneWay[D]:
+    """Return a direction with its newest promotion: of its own record, or else of what the other side has."""
+    own = flow.promoted.get(name)
+    if not flow.unread:
+        return OneWay(flow, name, copy, own)
+    told = back.opposite.get(copy)
+    roles = [own, flow.recorded.get(name), None if told is None else told_role(told)]
+    known = [role for role in roles if role is not None]
+    return OneWay(flow, name, copy, max(known, key=lambda role: role.term, default=None))
+
+
+def told_role(told: OppositePromotionRecord) -> RoleRecord:
+    """Return the role that a promotion gave, as the other side was told of it."""
+    return RoleRecord(Role.PROMOTED, told.term, told.run_id, told.at_ms, planned=told.planned)
+
+
+_OPENS: Final = frozenset({FenceMark.OPENING, FenceMark.OPENED})
+
+
+def promotions_in(log: FenceLog | None) -> dict[str, RoleRecord]:
+    """Return source topic → the promotion of its copy, by the record of a flow's fences on its source.
+
+    A run that marked there that it opens its target may have opened it.
+    """
+    return {
+        topic: RoleRecord(Role.PROMOTED, kept.term, run_id, kept.at_ms, planned=True)
+        for run_id, kept in (log.records if log is not None else {}).items()
+        if kept.mark in _OPENS
+        for topic in kept.topics
+    }
