@@ -100,7 +100,10 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "newer_term": refused(
         "{count} of {total} endpoints already carry a newer term",
-        hint="a later run moved the clients: see who with drkit repoint show",
+        hint=(
+            "see who moved the clients: drkit repoint show; if no later run did, raise the term above theirs:"
+            " drkit failover --resume --term N"
+        ),
         page="failover-newer-term",
     ),
     "no_exact_position": refused(

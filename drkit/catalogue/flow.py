@@ -52,10 +52,7 @@ ERRORS: Final[dict[str, Entry]] = {
         "the offset map was created with another number of buckets",
         hint="set buckets = {count} in the flow {flow}",
     ),
-    "map_deleted": refused(
-        "the offset map was deleted, so the copied offsets are unknown",
-        hint="to copy from the start, delete the copied topics, {name} and {state} on the target",
-    ),
+    "map_deleted": refused("the offset map was deleted, so the copied offsets are unknown"),
     "map_missing": failed(
         "the offset map topic does not exist",
         hint="was it deleted? drkit replicate recreates it and copies from the start",
@@ -124,8 +121,8 @@ ERRORS: Final[dict[str, Entry]] = {
         "another writer replaced a record of the flow's state",
         hint=(
             "find out who writes there besides drkit, and deny it; write the record that was "
-            "there under this key again; or, to copy from the start, delete the copied topics and"
-            " the flow's state topic on the target"
+            "there under this key again; or, to copy from the start where no failover has promoted "
+            "them, delete the copied topics and the flow's state topic on the target"
         ),
     ),
     "state_unsigned": refused(

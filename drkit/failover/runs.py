@@ -267,7 +267,7 @@ class Runs:
     def _begun(
         self, context: Context, opening: Mapping[str, Any], decision: Mapping[str, Any]
     ) -> dict[str, Any]:
-        term = least_term(context, self._folder)
+        term = max(least_term(context, self._folder), context.request.term)
         ensure_topic(context.target_admin(), self._topic.name)
         journal = self._journal(uuid.uuid4().hex[:12])
         moved = {"scope": context.scope.to_json(), "request": context.request.to_json()}

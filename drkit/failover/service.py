@@ -151,7 +151,8 @@ class FailoverService(Runs):
         context = self._new_context(NO_SCOPE, request, journal, NO_DECISION)
         with target_errors(self._flow):
             chosen = choose(context, groups, topics)
-            term = max(least_term(context, self._folder), self._topic.history.term + 1)
+            known = self._topic.history.term + 1
+            term = max(least_term(context, self._folder), known, request.term)
             context = self._context = replace(context, scope=chosen.scope, term=term)
             seen = survey(context)
             journal.found[StepName.SNAPSHOT] = seen.to_json()

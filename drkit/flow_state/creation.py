@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import ClusterUnreachable, Failed, NotAuthenticated, NotAuthorized, Refused
-from drkit.flow_state.names import offset_map_topic, state_topic
+from drkit.flow_state.names import journal_topic, offset_map_topic, state_topic
 from drkit.flow_state.records import ClustersRecord, FormerSourcesRecord, OffsetMapRecord
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
@@ -61,8 +61,7 @@ def ensure_offset_map(target: Cluster, flow: FlowSettings, state: StateTopic) ->
             "map_deleted",
             where=f"{name} on {target.alias}",
             evidence=f"it had the id {known.topic_id}, now {found.topic_id if found else 'it is missing'}",
-            name=name,
-            state=state.name,
+            hint=to_copy_again(target, flow, name, state.name),
         )
     found = found or _ensure(target, name, flow.buckets, _MAP_SEGMENT)
     if len(found.leaders) != flow.buckets:
@@ -75,6 +74,19 @@ def ensure_offset_map(target: Cluster, flow: FlowSettings, state: StateTopic) ->
         )
     if known is None:
         state.put(OffsetMapRecord(found.topic_id))
+
+
+def to_copy_again(target: Cluster, flow: FlowSettings, *topics: str) -> str:
+    """Return the hint that lets a flow copy from the start; after a failover the copies may be the only ones.
+
+    :param topics: of drkit's own, which are to be deleted with the copies
+    """
+    journal = journal_topic(flow.source)
+    if journal in describe_topics(target, [journal]):
+        return f"delete nothing: by {journal} the copies may be the only ones: drkit status"
+    if not topics:
+        return "delete the copy on the target to copy it from the start"
+    return f"to copy from the start, delete the copied topics, {' and '.join(topics)} on the target"
 
 
 def ensure_compacted(target: Cluster, name: str) -> TopicMetadata:

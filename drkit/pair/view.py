@@ -7,7 +7,7 @@ direction that is looked at first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from types import MappingProxyType
@@ -247,6 +247,43 @@ def _one_way(flow: D, name: str, back: D, copy: str) -> OneWay[D]:
 def told_role(told: OppositePromotionRecord) -> RoleRecord:
     """Return the role that a promotion gave, as the other side was told of it."""
     return RoleRecord(Role.PROMOTED, told.term, told.run_id, told.at_ms, planned=told.planned)
+
+
+class PairRoles(NamedTuple):
+    """The roles of a flow's topics, by both directions; source topics."""
+
+    opened: frozenset[str] = frozenset()
+    """Clients write to the copy, by the newest promotion."""
+    away: frozenset[str] = frozenset()
+    """Clients write on the source since a promotion there that no return has answered."""
+
+
+NO_ROLES: Final = PairRoles()
+
+
+def roles_in(views: Iterable[TopicView[D]]) -> PairRoles:
+    """Return the roles of the first direction's topics. A copy that refuses its clients is not opened."""
+    opened, away = set(), set()
+    for view in views:
+        newest = view.promoted
+        if newest is view.first and view.active == newest.flow.target:
+            opened.add(newest.name)
+        elif newest is view.second and newest.role is not None and not view.first.answers(newest.role):
+            away.add(view.first.name)
+    return PairRoles(frozenset(opened), frozenset(away))
+
+
+def untold(view: TopicView[D]) -> tuple[OneWay[D], OppositePromotionRecord] | None:
+    """Return the direction whose target does not know the newest promotion, and its record of it; or None."""
+    newest = view.promoted
+    if newest is None or newest.role is None:
+        return None
+    ended, role = view.other(newest), newest.role
+    told = ended.flow.opposite.get(ended.name)
+    if ended.flow.unread or not (ended.copies or ended.role) or (told and told.run_id == role.run_id):
+        return None
+    ends = None if ended.role is None else ended.role.run_id
+    return ended, OppositePromotionRecord(role.term, role.run_id, role.at_ms, ends, role.planned)
 
 
 _OPENS: Final = frozenset({FenceMark.OPENING, FenceMark.OPENED})

@@ -16,7 +16,7 @@ from drkit.copy_task.core.assignment import PartitionAssignment
 from drkit.copy_task.report import note_speed
 from drkit.errors import Refused
 from drkit.flow_state.copied_topics import FrozenTopics, written_of
-from drkit.flow_state.creation import ensure_offset_map, restore
+from drkit.flow_state.creation import ensure_offset_map, restore, to_copy_again
 from drkit.flow_state.lease.run_lease import FlowLease
 from drkit.flow_state.names import offset_map_topic
 from drkit.flow_state.producer_ids import own_ids, own_on_record
@@ -127,7 +127,7 @@ class InternalTopics:
             "internal_topic_deleted",
             where=f"{name} on {self._target.alias}",
             evidence=f"it had the id {expected}, now {topic.topic_id if topic else 'it is missing'}",
-            hint=_anew(self._map, self._state.name),
+            hint=to_copy_again(self._target, self._flow, self._map, self._state.name),
             what=what,
         )
 
@@ -144,17 +144,12 @@ class InternalTopics:
             "state_deleted",
             where=f"{self._state.name} on {self._target.alias}",
             evidence=f"it knows no offset map, but {self._map} is there, written to {records} times",
-            hint=_anew(self._map, self._state.name),
+            hint=to_copy_again(self._target, self._flow, self._map, self._state.name),
         )
 
 
 def _is_of_others(key: str) -> bool:
     return key in _OF_OTHERS or key.startswith(StandbyRecord.KEY)
-
-
-def _anew(offset_map: str, state: str) -> str:
-    topics = " and ".join(name for name in (offset_map, state) if name)
-    return f"to copy from the start, delete the copied topics, {topics} on the target"
 
 
 _AGAIN_SECONDS: Final = 0.1

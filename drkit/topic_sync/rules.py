@@ -10,10 +10,16 @@ from typing import Final, NamedTuple
 from drkit.config import FlowSettings
 from drkit.counted import counted
 from drkit.errors import Refused
-from drkit.flow_state.records import GenerationRecord, PromotionRecord, RoleRecord
+from drkit.flow_state.records import (
+    GenerationRecord,
+    OppositePromotionRecord,
+    PromotionRecord,
+    RoleRecord,
+)
 from drkit.flow_state.state import FlowState
 from drkit.kafka.requests import TopicMetadata
 from drkit.kafka.topics import BROKER_DEFAULT, ConfigValue
+from drkit.pair.promotions import flow_promotion_of
 from drkit.pair.returns import to_reprotect
 from drkit.topology.topic_configs import PASSIVE
 from drkit.topology.topic_plan import (
@@ -154,6 +160,16 @@ def refuse_promoted(flow: FlowSettings, state: FlowState) -> None:
     :raises Refused: a failover took all of this flow over
     """
     found = state.get(PromotionRecord)
+    if found is not None and flow_promotion_of(state) is None:
+        later = max(state.all(OppositePromotionRecord).values(), key=lambda each: each.term)
+        raise FlowPromoted(
+            "promoted_by_failover",
+            where=flow.name,
+            evidence=f"clients write to {flow.source} again, since term {later.term}",
+            run_id=later.run_id,
+            to_reprotect=to_reprotect(flow.target, flow.source),
+            target=flow.target,
+        )
     if found is not None:
         roles = state.readable(RoleRecord).values()
         is_planned = any(role.planned and role.run_id == found.run_id for role in roles)

@@ -15,6 +15,7 @@ from drkit.clock import Seconds, monotonic, wall_ms
 from drkit.config import FlowSettings
 from drkit.errors import DrkitError, Failed, Refused
 from drkit.flow_state.codec.fields import partition_of
+from drkit.flow_state.creation import to_copy_again
 from drkit.flow_state.events import TopicEvents
 from drkit.flow_state.records import ConfigsRecord, EventRecord, GenerationRecord, RoleRecord, VerifiedRecord
 from drkit.flow_state.state import Damaged
@@ -44,7 +45,6 @@ from drkit.topology.topic_plan import DeleteTopic
 
 _TAKEOVER: Final = "takeover_from_mm2 = true continues where MirrorMaker 2 stopped"
 _APPEND: Final = 'on_target_not_empty = "append" copies everything after these records'
-_DELETE: Final = "delete the copy on the target to copy it from the start"
 
 Unexplained = Callable[[Collection[str]], Mapping[str, str]]
 """Of topics of the target that are new to a flow: those with records of unknown origin, and what to do."""
@@ -127,7 +127,9 @@ class EarlierRecords:
             evidence=f"up to {records} {'record' if records == 1 else 'records'} in {len(times)} of"
             f" {len(pair.source.leaders)} partitions, the earliest of"
             f" {first.isoformat(timespec='seconds').replace('+00:00', 'Z')}",
-            hint=f"{hint}; or {_APPEND}" if hint else f"{_TAKEOVER}; {_APPEND}; or {_DELETE}",
+            hint=f"{hint}; or {_APPEND}"
+            if hint
+            else f"{_TAKEOVER}; {_APPEND}; or {to_copy_again(self._target, self._flow)}",
         )
 
 

@@ -63,6 +63,14 @@ from drkit.cli.options import OptionGroup, option
     group=OptionGroup.RESUME,
     help="With --abort: how you know that the target is lost and takes no writes. HOW is recorded.",
 )
+@option(
+    "--term",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    group=OptionGroup.RESUME,
+    help="Give the failover at least this term: one more than the endpoint knows that refused it.",
+)
 @options.yes()
 @option(
     "--accept-data-loss",

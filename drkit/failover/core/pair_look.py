@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from typing import NamedTuple
 
 from drkit import observe
 from drkit.config import FlowSettings
@@ -17,27 +16,26 @@ from drkit.errors import DrkitError, Refused
 from drkit.failover.core.context import Context
 from drkit.failover.core.reverse import opposite_flow, reverse_state, state_of
 from drkit.flow_state.names import journal_topic
-from drkit.flow_state.records import GenerationRecord, OppositePromotionRecord, RoleRecord
+from drkit.flow_state.records import GenerationRecord, RoleRecord
 from drkit.flow_state.source_fence.topic import FenceTopic
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import RawError
 from drkit.kafka.requests import metadata
 from drkit.pair.promotions import are_opposite, away_from, promoted_of
-from drkit.pair.view import Observation, OneWay, TopicView, observation_of, pair_view, promotions_in
+from drkit.pair.view import (
+    NO_ROLES,
+    Observation,
+    PairRoles,
+    TopicView,
+    observation_of,
+    pair_view,
+    promotions_in,
+    roles_in,
+    untold,
+)
 from drkit.status.pair.journal import FAILOVER, JournalRuns
 from drkit.status.pair.reading import JournalTail, refusing_topics
-
-Way = OneWay[Observation]
-
-
-class PairRoles(NamedTuple):
-    """The roles of a flow's topics, by both directions; source topics."""
-
-    opened: frozenset[str] = frozenset()
-    """Clients write to the copy, by the newest promotion."""
-    away: frozenset[str] = frozenset()
-    """Clients write on the source since a promotion there that no return has answered."""
 
 
 def opposite_of(flow: FlowSettings) -> FlowSettings:
@@ -67,17 +65,9 @@ def pair_roles(context: Context) -> PairRoles:
     :raises DrkitError: a cluster refuses what has to be read
     """
     state = context.state.records
-    promoted, away = promoted_of(state), frozenset(away_from(state))
-    if not promoted and not away:
-        return PairRoles()
-    views = list(_views(context, state))
-    opened = {v.first.name for v in views if v.promoted is v.first and v.active == context.flow.target}
-    ended = {v.first.name for v in views if v.promoted is v.second and not _is_returned(v)}
-    return PairRoles(frozenset(opened), away | ended)
-
-
-def _is_returned(view: TopicView[Observation]) -> bool:
-    return view.second.role is not None and view.first.answers(view.second.role)
+    if not promoted_of(state) and not away_from(state):
+        return NO_ROLES
+    return roles_in(_views(context, state))
 
 
 def _views(context: Context, state: FlowState) -> Iterator[TopicView[Observation]]:
@@ -142,21 +132,11 @@ def share_promotions(context: Context) -> tuple[str, ...]:
             if back is None or not are_opposite(context.state.records, back.records):
                 return ()
             own = observation_of((flow.source, flow.target), context.state.records)
-            for view in pair_view(own, observation_of((flow.target, flow.source), back.records)):
-                newest = view.promoted
-                if newest is not None:
-                    _tell(back if newest is view.first else context.state, view.other(newest), newest)
+            back_seen = observation_of((flow.target, flow.source), back.records)
+            for ended, record in filter(None, map(untold, pair_view(own, back_seen))):
+                (context.state if ended.flow is own else back).put(record, ended.name)
     except (DrkitError, RawError) as error:
         reason = error.in_short if isinstance(error, DrkitError) else repr(error)
         observe.event("promotions_not_shared", level="warning", flow=flow.name, evidence=reason)
         return (f"{flow.source} was not told of these promotions: {reason}",)
     return ()
-
-
-def _tell(state: StateTopic, ended: Way, newest: Way) -> None:
-    role, told = newest.role, ended.flow.opposite.get(ended.name)
-    if role is None or not (ended.copies or ended.role) or (told and told.run_id == role.run_id):
-        return
-    ends = None if ended.role is None else ended.role.run_id
-    record = OppositePromotionRecord(role.term, role.run_id, role.at_ms, ends, role.planned)
-    state.put(record, ended.name)

@@ -59,6 +59,9 @@ class RunRequest(NamedTuple):
     acls_only_home: str = ""
     """``remove`` or ``keep``, for ACLs that only the side has to which clients return."""
 
+    term: int = 0
+    """The least term of the run, or 0: receivers may know a newer one than any journal that is left."""
+
     def to_json(self) -> dict[str, Any]:
         """Return the request as plain data, for the journal."""
         return {k: _plain(v) for k, v in self._asdict().items()}

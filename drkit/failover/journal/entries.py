@@ -214,6 +214,7 @@ class RunLog:
         match entry.kind:
             case EntryKind.RUN | EntryKind.HOLD:
                 self.holder = entry.body["holder"]
+                self.term = max(self.term, entry.term)  # a person may have raised it
                 if self.state is RunState.HELD:
                     self.state = RunState.RUNNING
             case EntryKind.INTENT | EntryKind.RESULT:

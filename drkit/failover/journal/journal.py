@@ -101,7 +101,7 @@ class Journal:
         :param at_once: do not check whether a process on another machine still writes
         :raises RunLocked: that process lives, or another one was faster
         """
-        self.term = self.run.term
+        self.term = max(self.run.term, int(request.get("term", 0)))
         # A process that lives but has left the run, as `drkit watch` does, does not block others.
         lives = not self._is_left and lives_here(holder_of(self.run.holder))
         if lives:

@@ -1,0 +1,96 @@
+"""Who takes writes, and who knows it: random histories of a pair whose sides may be down at each step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+import random
+
+import pytest
+
+from drkit.pair.view import pair_view
+from tests.support.pair_model import OTHER, TOPICS, PairModel, Rule, by_one_state
+
+HISTORIES, STEPS = 400, 40
+Step = Callable[[PairModel, random.Random], object]
+
+
+def _some(dice: random.Random) -> list[str]:
+    return list(TOPICS) if dice.random() < 0.6 else [dice.choice(TOPICS)]
+
+
+def _side(dice: random.Random) -> str:
+    return dice.choice("ps")
+
+
+STEPS_BY_WEIGHT: dict[str, tuple[float, Step]] = {
+    "failover": (4, lambda m, d: m.fail_over(_side(d), _some(d), planned=False)),
+    "switchover": (4, lambda m, d: m.fail_over(_side(d), _some(d), planned=True)),
+    "return": (5, lambda m, d: m.come_back(_side(d), _some(d))),
+    "fence": (3, lambda m, d: m.pay_fence(_side(d))),
+    "abort": (1, lambda m, d: m.roll_back(_side(d))),
+    "dies": (2, lambda m, d: m.down.add(_side(d))),
+    "answers": (4, lambda m, d: m.down.discard(_side(d))),
+    "deleted": (0.15, lambda m, d: m.delete_state(_side(d), again=d.random() < 0.5)),
+}
+
+
+def history(seed: int, rule: Rule = pair_view) -> list[str]:
+    """Walk a history; returns what the view said wrongly at some step."""
+    dice, model, names = random.Random(seed), PairModel(rule), list[str]()
+    weights = [weight for weight, _ in STEPS_BY_WEIGHT.values()]
+    for _ in range(STEPS):
+        [name] = dice.choices(list(STEPS_BY_WEIGHT), weights)
+        STEPS_BY_WEIGHT[name][1](model, dice)
+        names.append(name)
+        if found := wrong(model):
+            return [f"seed {seed}, after {', '.join(names)}: {each}" for each in found]
+    return []
+
+
+def wrong(model: PairModel) -> list[str]:
+    """What the view says that is not true."""
+    found = []
+    for view in model.views():
+        topic, up = view.first.name, [side for side in "ps" if side not in model.down]
+        open_ = {side for side in up if topic not in model.refuses[side]}
+        if view.active in up and view.active not in open_ and not view.unknown:
+            found.append(f"{topic}: active is {view.active}, which refuses")
+        if view.active in up and view.active not in open_ and topic in model.fenced[view.active]:
+            found.append(f"{topic}: active is {view.active}, whose settings refuse")
+        if open_ - view.writable:
+            found.append(f"{topic}: {open_ - view.writable} takes writes, and may not by the view")
+    for source, target in OTHER.items():
+        if target in model.down or not model.is_known():
+            continue
+        closed = {t for t in model.roles(source).opened if t in model.fenced[target]}
+        if closed:
+            found.append(f"{closed} already moved to {target}, which refuses them")
+        if source in model.down:
+            copied = {v.first.name for v in model.views(source) if v.first.copies}
+            left = model.fenced[target] & copied & model.roles(source).opened
+            if left:
+                found.append(f"nothing opens {left} on {target}")
+    return found
+
+
+@pytest.mark.parametrize("first", range(0, HISTORIES, 100))
+def test_the_view_never_names_an_active_side_that_refuses(first: int) -> None:
+    found = [each for seed in range(first, first + 100) for each in history(seed)]
+    assert not found, "\n".join(found[:5])
+
+
+def test_one_state_topic_alone_names_the_wrong_side() -> None:
+    assert any(history(seed, by_one_state) for seed in range(HISTORIES))
+
+
+def test_terms_only_grow_where_both_sides_were_asked() -> None:
+    for seed in range(HISTORIES):
+        dice, model = random.Random(seed), PairModel()
+        weights = [weight for weight, _ in STEPS_BY_WEIGHT.values()]
+        for _ in range(STEPS):
+            [name] = dice.choices(list(STEPS_BY_WEIGHT), weights)
+            STEPS_BY_WEIGHT[name][1](model, dice)
+        newest = 0
+        for term, asked in zip(model.terms, model.known, strict=True):
+            assert term > newest or not asked, (seed, model.terms)
+            newest = max(newest, term)
