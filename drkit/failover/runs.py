@@ -172,6 +172,7 @@ class Runs:
                         evidence=f"there is no {name} on {flow.target}",
                         flow=flow.name,
                     )
+                self._state_id = str(topics[name].topic_id)
                 self._state = StateTopic(target_settings, flow.source)
                 self._state.load()
                 loop.run(self._topic.read_existing)
@@ -208,7 +209,9 @@ class Runs:
         assert self._state is not None  # noqa: S101  __enter__ made it
         runs = self._topic.history.runs.items()
         opened = [run_id for run_id, run in runs if StepName.OPEN in run.results]
-        if why := lost_state(self._state.records, opened):
+        last = self._topic.history.last
+        recorded = last.opening.get("state_id", self._state_id) if last is not None else self._state_id
+        if why := lost_state(self._state.records, opened, is_another=recorded != self._state_id):
             raise state_younger(self._flow, why)
 
     def resume(self, added: RunRequest, *, take_over: bool = False) -> dict[str, Any]:
@@ -271,6 +274,7 @@ class Runs:
         ensure_topic(context.target_admin(), self._topic.name)
         journal = self._journal(uuid.uuid4().hex[:12])
         moved = {"scope": context.scope.to_json(), "request": context.request.to_json()}
+        moved["state_id"] = self._state_id
         journal.begin(term, {**moved, "decision": decided(context, decision), **opening})
         context = self._context = replace(context, journal=journal, run_id=journal.run_id, term=journal.term)
         return self._walked(context, journal, abort="")

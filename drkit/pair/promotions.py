@@ -111,14 +111,16 @@ def are_opposite(state: FlowState, other: FlowState) -> bool:
     return own is None or theirs is None or (own.source, own.target) == (theirs.target, theirs.source)
 
 
-def lost_state(state: FlowState, opened: Collection[str]) -> str:
+def lost_state(state: FlowState, opened: Collection[str], *, is_another: bool = False) -> str:
     """Return why a state is younger than the flow's journal, or an empty text if it is not known to be.
 
     A missing record of such a state is unknown, not its default.
 
     :param opened: runs that have opened topics, by the journal
+    :param is_another: whether the journal names another state topic than the one that was read
     """
     missing = [kind.KEY for kind in (ClustersRecord, OffsetMapRecord) if state.get(kind) is None]
-    if not opened or not missing:
+    if not opened or not (missing or is_another):
         return ""
-    return f"its state has no record of {' and '.join(missing)}, and its journal has run {min(opened)}"
+    lack = f"has no record of {' and '.join(missing)}" if missing else "topic was deleted, and is another one"
+    return f"its state {lack}; its journal has run {min(opened)}"

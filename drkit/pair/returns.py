@@ -24,7 +24,7 @@ from drkit.flow_state.records import (
 )
 from drkit.flow_state.state import Damaged, FlowState
 from drkit.next_command import typed
-from drkit.pair.promotions import is_over, promoted_of
+from drkit.pair.promotions import away_from, is_over, promoted_of
 
 
 def without_return(opposite: FlowState, own: FlowState) -> dict[str, RoleRecord | Damaged]:
@@ -202,9 +202,11 @@ def never_noted(state: FlowState, partitions: Mapping[str, int]) -> frozenset[st
 def begun_by_turn(state: FlowState) -> frozenset[str]:
     """Topics on a flow's target whose copying began with a turn: positions there continue the earlier ones.
 
+    Not those that were promoted on the source since, and did not return: groups committed there as clients.
+
     :param state: of the flow
     :raises Damaged: a record of them was replaced
     """
     topics, cuts = state.all(GenerationRecord), {at.topic for at in cuts_of(state)}
-    returned = cuts | state.all(ReturnRecord).keys()
+    returned = (cuts | state.all(ReturnRecord).keys()) - away_from(state).keys()
     return frozenset(entry.target for name, entry in topics.items() if name in returned)

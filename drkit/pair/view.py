@@ -196,16 +196,18 @@ def observation_of(
     state: FlowState,
     opened: Mapping[str, RoleRecord] = MappingProxyType({}),
     *,
+    is_another: bool = False,
     refusing: frozenset[str] = frozenset(),
 ) -> Observation:
     """Return what a flow's state has.
 
     :param aliases: of source and target
     :param opened: the promotions in its journal, by source topic
+    :param is_another: whether its journal names another state topic
     :param refusing: topics of the target that refuse every record, if it was asked
     :raises Damaged: a record of the state was replaced
     """
-    younger = lost_state(state, {role.run_id for role in opened.values()})
+    younger = lost_state(state, {role.run_id for role in opened.values()}, is_another=is_another)
     roles = {topic: role for topic, role in state.all(RoleRecord).items() if role.is_promoted}
     return Observation(
         *aliases,

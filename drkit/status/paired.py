@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
@@ -17,7 +17,7 @@ from drkit.flow_state.source_fence.topic import FenceTopic
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import RawError
-from drkit.kafka.requests import metadata
+from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.model import TopicPartition
 from drkit.pair.promotions import are_opposite, promotions_of
 from drkit.pair.returns import not_noted_since
@@ -193,8 +193,9 @@ class PairedCollector(StatusCollector):
         source, target = aliases
         runs: JournalRuns | str
         gone: frozenset[str] = frozenset()
+        state_id: object = ""
         try:
-            runs = self._read_journal(target, tail)
+            runs, state_id = self._read_journal(target, tail)
         except (DrkitError, RawError) as error:
             runs = error_line(error)
         # Where the source does not tell, what is on record counts.
@@ -204,7 +205,7 @@ class PairedCollector(StatusCollector):
         try:
             return DirectionFacts.of(
                 aliases, state, now_ms, runs=runs, silent=silent, lags=lags, gone=gone,
-                refusing=self._refusing(target, state) if silent else frozenset(),
+                refusing=self._refusing(target, state) if silent else frozenset(), state_id=state_id,
                 passed_over=(flow or self._flow).is_heartbeats,
                 selects=flow.copies if flow is not None else _all,
             )  # fmt: skip
@@ -219,16 +220,20 @@ class PairedCollector(StatusCollector):
             topics = refusing_topics(self._sides[alias], promoted)
         return topics
 
-    def _read_journal(self, alias: str, source: str) -> JournalRuns:
-        if not self._loop.run(self._has_topic, alias, journal_topic(source)):
-            return JournalRuns()
-        return self._journals.setdefault(alias, JournalTail(self._sides[alias], source)).read()
+    def _read_journal(self, alias: str, source: str) -> tuple[JournalRuns, object]:
+        names = journal_topic(source), state_topic(source)
+        topics = self._loop.run(self._topics, alias, names)
+        if topics[names[0]].error:
+            return JournalRuns(), ""
+        journal = self._journals.setdefault(alias, JournalTail(self._sides[alias], source))
+        return journal.read(), topics[names[1]].topic_id
 
     def _reverse_records(self) -> tuple[str, FlowState]:
         """The state of the flow in the other direction, and its alias for the source there."""
         if self._reverse_state is None:
             for alias in self._reverse_aliases:
-                if self._loop.run(self._has_topic, self._flow.source, state_topic(alias)):
+                name = state_topic(alias)
+                if not self._loop.run(self._topics, self._flow.source, [name])[name].error:
                     self._reverse_state = StateTopic(self._sides[self._flow.source], alias)
                     self._reverse_state.load()
                     own = self._state.records if self._state is not None else _NO_STATE
@@ -240,8 +245,8 @@ class PairedCollector(StatusCollector):
         alias = next(a for a in self._reverse_aliases if state_topic(a) == self._reverse_state.name)
         return alias, self._reverse_state.records
 
-    async def _has_topic(self, cluster: str, name: str) -> bool:
-        return not (await metadata(await self._connected(cluster), [name]))[name].error
+    async def _topics(self, cluster: str, names: Collection[str]) -> Mapping[str, TopicMetadata]:
+        return await metadata(await self._connected(cluster), names)
 
     def _reverse_lags(self) -> Mapping[str, TopicLag] | None:
         """How far the opposite flow is: a look at it without its groups."""

@@ -15,13 +15,13 @@ from drkit.config import FlowSettings
 from drkit.errors import DrkitError, Refused
 from drkit.failover.core.context import Context
 from drkit.failover.core.reverse import opposite_flow, reverse_state, state_of
-from drkit.flow_state.names import journal_topic
+from drkit.flow_state.names import journal_topic, state_topic
 from drkit.flow_state.records import GenerationRecord, RoleRecord
 from drkit.flow_state.source_fence.topic import FenceTopic
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
-from drkit.kafka.raw import RawError
-from drkit.kafka.requests import metadata
+from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.pair.promotions import are_opposite, away_from, promoted_of
 from drkit.pair.view import (
     NO_ROLES,
@@ -49,12 +49,17 @@ def opposite_journal(context: Context) -> JournalRuns | None:
     if source is None:
         return None
     try:
-        if context.run(metadata, source, [journal_topic(alias)])[journal_topic(alias)].error:
+        if _topic_of(context, source, journal_topic(alias)).error:
             return JournalRuns()
         with closing(JournalTail(context.source_settings, alias)) as tail:
             return tail.read()
     except (DrkitError, RawError):
         return None
+
+
+def _topic_of(context: Context, cluster: RawCluster, name: str) -> TopicMetadata:
+    found: TopicMetadata = context.run(metadata, cluster, [name])[name]
+    return found
 
 
 def pair_roles(context: Context) -> PairRoles:
@@ -83,11 +88,15 @@ def _opposite(context: Context) -> Observation:
     unread, recorded = context.source_error or "its journal cannot be read", dict[str, RoleRecord]()
     found = None
     try:
+        source = context.source()
         state = reverse_state(context) if runs is not None else FlowState()
-        if runs is not None and are_opposite(context.state.records, state):
-            found = observation_of((flow.source, flow.target), state, runs.opened)
-    except DrkitError as error:
-        unread = error.in_short
+        if runs is not None and source is not None and are_opposite(context.state.records, state):
+            state_id = _topic_of(context, source, state_topic(flow.source)).topic_id
+            is_another = runs.names_another(state_id)
+            aliases = flow.source, flow.target
+            found = observation_of(aliases, state, runs.opened, is_another=is_another)
+    except (DrkitError, RawError) as error:
+        unread = error.in_short if isinstance(error, DrkitError) else repr(error)
     if found is None or runs is None:
         with suppress(DrkitError), FenceTopic(context.target_settings, flow) as topic:
             recorded = promotions_in(topic.read())

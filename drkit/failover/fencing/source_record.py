@@ -17,15 +17,22 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.pair_look import opposite_of
 from drkit.failover.core.step import StepEffect
-from drkit.failover.fencing.methods import NOTHING_PASSES, lift_acls, recorded_acls, recorded_sizes
-from drkit.flow_state.records import FenceAclsRecord, FenceSizesRecord
+from drkit.failover.fencing.methods import (
+    NOTHING_PASSES,
+    lift_acls,
+    lift_sizes,
+    recorded_acls,
+    recorded_sizes,
+)
+from drkit.flow_state.records import ConfigsRecord, FenceAclsRecord, FenceSizesRecord, RoleRecord
 from drkit.flow_state.source_fence.entries import ANY_RUN, FenceMark, FenceRecord
 from drkit.flow_state.source_fence.topic import FenceTopic
-from drkit.kafka.access.acls import NoAuthorizer, list_acls
+from drkit.kafka.access.acls import NoAuthorizer, create_acls, list_acls
 from drkit.kafka.admin import Cluster
-from drkit.kafka.topics import topic_configs
-from drkit.pair.promotions import promotions_of
-from drkit.topology.acls import to_json
+from drkit.kafka.topics import alter_topic_configs, topic_configs
+from drkit.pair.promotions import away_from, promotions_of
+from drkit.status.pair.reading import refusing_topics
+from drkit.topology.acls import from_json, to_json
 from drkit.topology.topic_configs import MAX_MESSAGE_BYTES
 
 RECORD: Final = "record"
@@ -154,27 +161,64 @@ def record_standing(context: Context, topics: Collection[str]) -> None:
             topic.append(topic.entry(mark, run_id, term))
 
 
-def lift_of_opposite(context: Context, topics: Collection[str]) -> list[str]:
-    """Lift the fences that runs of the opposite flow have raised on the target; return these topics.
+OPPOSITE: Final = "fence of the opposite flow"
+"""The effect of FREEZE that lifts it."""
 
-    It follows their record on the target, since their own state is on the source, which was given up. The
-    settings of topics are not changed: the caller sets them.
 
-    :raises DrkitError: the target refuses
+def opposite_fence(context: Context) -> dict[str, Any]:
+    """Return the fence of the opposite flow that stands on the target, as plain data; empty: none.
+
+    The target was the primary then, and its record says what closes it; the opposite flow's own state is on
+    the source, which was given up. Raises DrkitError: the target does not tell.
     """
+    state, names, settings = context.state.records, context.scope.topics, context.target_settings
+    earlier = {t for t, role in state.all(RoleRecord).items() if role.run_id != context.run_id}
+    topics = {names[t] for t in names if t in earlier or t in away_from(state)}
+    if not topics:
+        return {}
+    with FenceTopic(settings, opposite_of(context.flow)) as topic:
+        acls = frozenset(a for r in topic.read().records.values() for a in r.own_acls if a.name in topics)
+    with suppress(NoAuthorizer):
+        acls = acls and acls & list_acls(settings).acls
+    known, closed = state.all(ConfigsRecord), refusing_topics(settings, topics)
+    sizes = {
+        copy: known[t].settings.get(MAX_MESSAGE_BYTES) if t in known else None
+        for t, copy in names.items()
+        if copy in closed
+    }
+    return {"sizes": sizes, "acls": to_json(acls)} if sizes or acls else {}
+
+
+def lift_opposite(context: Context, details: dict[str, Any]) -> None:
+    """Lift what :func:`opposite_fence` found: drkit has to write there. Raises DrkitError."""
+    lift_sizes(context.target_settings, details["sizes"])
+    lift_acls(context.target_settings, from_json(details["acls"]))
+
+
+def raise_opposite(context: Context, details: dict[str, Any]) -> None:
+    """Undo :func:`lift_opposite`. Raises DrkitError."""
+    alter_topic_configs(
+        context.target_admin(), {t: {MAX_MESSAGE_BYTES: NOTHING_PASSES} for t in details["sizes"]}
+    )
+    create_acls(context.target_settings, sorted(from_json(details["acls"])))
+
+
+def end_opposite(context: Context) -> None:
+    """Record on the target that the fences of the opposite flow are over: its runs must not continue.
+
+    Nothing is done unless FREEZE has lifted one. Raises DrkitError: the target does not accept it.
+    """
+    topics = set(context.scope.topics.values())
+    if OPPOSITE not in context.effects(StepName.FREEZE):
+        return
+    why = context.request.accept_data_loss or f"run {context.run_id} opens {context.flow.target}"
     with FenceTopic(context.target_settings, opposite_of(context.flow)) as topic:
-        records = [r for r in topic.read().records.values() if r.topics & set(topics)]
-        acls = frozenset(a for r in records for a in r.own_acls if a.name in topics)
-        if acls:
-            lift_acls(context.target_settings, acls)
-        why = context.request.accept_data_loss or f"run {context.run_id} opens {context.flow.target}"
+        records = [r for r in topic.read().records.values() if r.topics & topics]
         for record in records:
             if record.is_open:
                 topic.append(topic.entry(FenceMark.ABORTED, record.run_id, record.term, why=why))
-        lifted = sorted({t for r in records for t in r.topics} & set(topics))
-        if lifted:
-            topic.append(topic.entry(FenceMark.LIFTED, ANY_RUN, context.term, topics=lifted))
-    return lifted
+        if records:
+            topic.append(topic.entry(FenceMark.LIFTED, ANY_RUN, context.term, topics=sorted(topics)))
 
 
 def note_lifted(context: Context, topics: Collection[str]) -> None:

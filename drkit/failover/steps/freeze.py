@@ -15,6 +15,7 @@ from drkit.failover.core.machine import StepName
 from drkit.failover.core.reverse import opposite_flow, state_of
 from drkit.failover.core.step import FreezeEvidence, Step, StepEffect, StepResult
 from drkit.failover.fencing.own_writers import FenceProgress, Writer, Writers, fence
+from drkit.failover.fencing.source_record import OPPOSITE, lift_opposite, opposite_fence, raise_opposite
 from drkit.failover.loss.positions import pairs_of
 from drkit.failover.loss.silent import STOP, copied_until, newest_beat
 from drkit.flow_state.lease.watch import replicator_of
@@ -137,6 +138,9 @@ class FreezeStep(Step):
             outcome["reverse"] = reverse.freeze()
             # Fenced while it still copies, a task would take its buckets again, and be fenced again.
             outcome["let_go"] = self._wait_for_replicators(context, reverse, before)
+        if closed := opposite_fence(context):
+            with context.effect(self.name, OPPOSITE, **closed):
+                lift_opposite(context, closed)
         # Every live id, with an epoch that fences every epoch of a copy task.
         ids, bulk = context.state.get(ProducerIdsRecord), self._bulk(context)
         live = [ProducerIdentity(i, FROZEN_EPOCH) for i in ids.ids] if ids is not None else []
@@ -173,6 +177,8 @@ class FreezeStep(Step):
         if _WRITERS in effects:
             renewed = self._renew(context, effects[_WRITERS]["intent"])
             notes.append(f"the flow writes with the new producer id {renewed}")
+        if OPPOSITE in effects:
+            raise_opposite(context, effects[OPPOSITE]["intent"])
         if context.request.planned:
             release_reverse(context)
         roles = context.state.all(RoleRecord)

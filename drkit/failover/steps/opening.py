@@ -21,7 +21,7 @@ from drkit.failover.core.step import Announced, Step, StepEffect, StepResult
 from drkit.failover.emptying.standing import came_back, empty_again, prove_empty
 from drkit.failover.fencing.lift import guards, lift_guard
 from drkit.failover.fencing.source_record import (
-    lift_of_opposite,
+    end_opposite,
     mark_opened,
     mark_opening,
     refuse_aborted,
@@ -38,7 +38,6 @@ from drkit.flow_state.records import (
 from drkit.kafka.access.acls import NoAuthorizer, create_acls, delete_acls, list_acls, own_principals
 from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.kafka.topics import alter_topic_configs, topic_configs
-from drkit.pair.promotions import away_from
 from drkit.pair.returns import begun_by_turn
 from drkit.topology.acl_plan import OUTSIDE, AclBounds, bounded_promotion
 from drkit.topology.acls import Acl, Promotion
@@ -99,7 +98,6 @@ _SHOWN: Final = 5
 _HELD: Final = "held back while passive"
 _LIFT: Final = "guard"
 _GUARD: Final = "guard of a passive topic"
-_OF_OPPOSITE: Final = "fence of the opposite flow"
 _HEARD_SECONDS: Final = 10.0
 """Timeout for brokers to apply changes that the controller acknowledged."""
 _PAUSE_SECONDS: Final = 0.1
@@ -143,9 +141,7 @@ class OpenStep(Step, Announced):
     def run(self, context: Context) -> StepResult:
         scope = context.scope
         emptied = empty_again(context, self.name)
-        if away := _fenced_by_opposite(context):
-            with context.effect(self.name, _OF_OPPOSITE, topics=away) as outcome:
-                outcome["lifted"] = lift_of_opposite(context, away)
+        end_opposite(context)
         with context.effect(self.name, "promote", topics=list(scope.topics)) as outcome:
             _promote(context)
             outcome["promoted"] = len(scope.topics)
@@ -211,14 +207,6 @@ class OpenStep(Step, Announced):
             raise Failed("not_open", where=context.flow.target, evidence="; ".join(sorted(wrong)[:_SHOWN]))
         acls = 0 if missing is None else len(_promotion(context)[0].grant)
         return StepResult({"topics_open": len(topics), "acls": acls})
-
-
-def _fenced_by_opposite(context: Context) -> list[str]:
-    """Return the topics that the opposite flow may have fenced on the target, since it was the primary."""
-    state = context.state.records
-    begun = context.effects(StepName.OPEN).get(_OF_OPPOSITE, {}).get("intent", {}).get("topics", ())
-    roles = {t for t, role in state.all(RoleRecord).items() if role.run_id != context.run_id}
-    return sorted({*begun, *away_from(state), *roles} & {*context.scope.topics, *begun})
 
 
 def _promote(context: Context) -> None:

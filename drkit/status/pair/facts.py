@@ -96,6 +96,7 @@ class DirectionFacts(Observation):
         passed_over: Callable[[str], bool] = lambda _topic: False,
         selects: Callable[[str], bool] = lambda _topic: True,
         refusing: frozenset[str] = frozenset(),
+        state_id: object = "",
     ) -> Self:
         """The facts in a flow's state.
 
@@ -106,9 +107,11 @@ class DirectionFacts(Observation):
         :param selects: whether the flow is to copy a source topic; what it copied before counts where one
             of both sides was promoted
         :param refusing: topics of the target that refuse every record, if they were asked
+        :param state_id: of the state topic
         """
         journal = runs if isinstance(runs, JournalRuns) else JournalRuns()
-        seen, lease = observation_of(aliases, state, journal.opened), state.get(LeaseRecord)
+        is_another, lease = journal.names_another(state_id), state.get(LeaseRecord)
+        seen = observation_of(aliases, state, journal.opened, is_another=is_another)
         moved = state.all(RoleRecord).keys() | seen.returns
         return cls(
             *aliases,

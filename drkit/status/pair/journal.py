@@ -81,6 +81,8 @@ class JournalRuns:
         """Source topic → the newest promotion, by the evidence of OPEN."""
         self.term = 0
         """The newest term; 0: no run ever began."""
+        self.state_id = ""
+        """Id of the state topic at the newest run's beginning; empty: it is not on record."""
         self.holder: Mapping[str, Any] = {}
         """Host, process and token of the process that works at the run, or has."""
         self.written_ms = 0
@@ -111,6 +113,7 @@ class JournalRuns:
         kind, run_id, body = entry["kind"], entry["run_id"], entry["body"]
         if kind == "run" and self.under_way is None and run_id not in self._seen:
             self._seen.add(run_id)
+            self.state_id = str(body.get("state_id", ""))
             self._is_planned = bool(body.get("request", {}).get("planned")) or None
             topics = body.get("scope", {}).get("topics", {})
             names = frozenset(topics) | frozenset(topics.values() if isinstance(topics, dict) else ())
@@ -126,6 +129,10 @@ class JournalRuns:
             self._step(run, kind, entry)
         self.term = max(self.term, int(entry["term"]))
         self.written_ms = int(entry["at_ms"])
+
+    def names_another(self, state_id: object) -> bool:
+        """Return whether the newest run began with another state topic than the one of this id."""
+        return self.state_id not in {"", str(state_id)}
 
     def see(self, now_ms: int, *, alive: bool | None) -> None:
         """Judge the run that is under way: it is held when its process is gone, or has been silent too long.

@@ -1,0 +1,102 @@
+"""From the second round on the new primary is lost for good: the side that is left opens.
+
+The role of an earlier round on that side is over. Its cluster was told so at the first contact, or at the end
+of the run that ended it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from drkit.errors import Refused
+from drkit.failover.core.request import RunRequest
+from drkit.model import TopicPartition
+from tests.support.errors import coded
+from tests.support.failback.dying_pair import DyingPair
+from tests.support.failback.pair import CUT
+from tests.support.shared_clusters import ModuleClusters
+
+pytestmark = pytest.mark.wide
+BURNT = ("--accept-data-loss", "it burnt", "--yes")
+
+
+@pytest.fixture
+def lab(module_cluster: ModuleClusters, tmp_path: Path) -> Iterator[DyingPair]:
+    primary, standby = module_cluster.ready({"primary": {}, "standby": {}})
+    found = DyingPair(primary, standby, tmp_path)
+    yield found
+    found.pair.close()
+
+
+def test_an_old_primary_that_was_fenced_opens(lab: DyingPair) -> None:
+    topic = lab.there.name("t")
+    lab.begin([topic])
+    lab.lose_primary([topic])
+    there, home = lab.there.settings.flows[0].name, lab.home()
+    assert lab.command("fence", "pay", "--flow", there, "--yes").code == 0
+    refused = lab.command("failover", "--flow", home, "--all", *BURNT)
+    assert (refused.code, refused.error) == (3, "not_returned"), "clients write to the standby, which answers"
+    lab.standby.kill()
+    assert not lab.accepts(lab.there, topic, ["fenced"])
+    [found] = lab.topics_of_status(home)
+    assert found["active"] == lab.there.target.alias, found
+    assert (found["state"], "drkit failover" in found["why"]) == ("unknown", True), found
+    undecided = lab.command("failover", "--flow", home, "--all", "--yes")
+    assert undecided.code == 3, undecided
+    done = lab.command("failover", "--flow", home, "--all", "--keep-positions", *BURNT)
+    assert done.code == 0, done.err[-2000:]
+    assert done.data["loss"]["records"] is None, "what the standby took is not known here"
+    assert lab.accepts(lab.there, topic, ["at home"])
+    [found] = lab.topics_of_status(home)
+    assert found["active"] == lab.there.source.alias
+
+
+def test_a_topic_that_waits_for_its_return_is_not_called_moved(lab: DyingPair) -> None:
+    t1, t2 = lab.there.name("t1"), lab.there.name("t2")
+    lab.begin([t1, t2])
+    lab.lose_primary([t1, t2])
+    request = RunRequest(
+        clients_cut=CUT, dispositions={t1: "discard"}, reason="r", export_to=str(lab.folder / "x")
+    )
+    with lab.there.desk() as desk:
+        assert desk.begin_return(request, topics=[t1])["state"] == "done"
+    back = lab.pair.other
+    back.replicate()
+    back.protected([t1])
+    back.stop_replicating()
+    lab.standby.kill()
+    with back.desk() as desk:
+        seen = desk.rehearse([], RunRequest())
+        assert (sorted(seen.chosen.scope.topics), seen.chosen.moved) == ([t1, t2], ())
+        with pytest.raises(Refused, check=coded("not_copied_back")) as caught:
+            desk.begin([], RunRequest())
+        assert t2 in caught.value.evidence
+    with back.desk() as desk:
+        report = desk.begin([], RunRequest(accept_data_loss="burnt", keep_positions=True))
+    assert report["state"] == "done"
+    assert {p["topic"]: p["records"] for p in report["loss"]["partitions"]}[t2] is None
+    assert lab.accepts(lab.there, t2, ["at home"])
+
+
+def test_home_and_not_turned_yet(lab: DyingPair) -> None:
+    """The turn waits for a statement how clients are cut off; the primary dies before it is given."""
+    topic, side = lab.there.name("t"), lab.there
+    side.create(side.source, topic, 1, {"retention.ms": "-1"})
+    lab.write(side, topic, "a", 100)
+    side.commit(side.source, lab.group, {TopicPartition(topic, 0): 50})
+    lab.turn([topic], "a")
+    back = lab.pair.now
+    lab.write(back, topic, "b", 40)
+    back.replicate()
+    back.copied([topic], [lab.group])
+    back.protected([topic])
+    assert lab.pair.switch()["state"] == "done"
+    name = side.settings.flows[0].name
+    assert not lab.accepts(side, topic, ["fenced"], on_target=True)
+    lab.primary.kill()
+    done = lab.command("failover", "--flow", name, "--all", "--keep-positions", *BURNT)
+    assert done.code == 0, done.err[-2000:]
+    assert lab.accepts(side, topic, ["at the standby"], on_target=True)
