@@ -15,8 +15,7 @@ from drkit.counted import counted, first_of
 from drkit.errors import Failed, Refused
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import RETURN
-from drkit.failover.core.pair_look import opposite_state
-from drkit.failover.core.reverse import opposite_flow, records_of, reverse_flow
+from drkit.failover.core.reverse import opposite_flow, opposite_state, records_of, reverse_flow
 from drkit.failover.fencing.lift import lift_fences
 from drkit.failover.loss.findings import ANOTHER_TOPIC, CopyFate
 from drkit.failover.loss.new_primary import topic_fate

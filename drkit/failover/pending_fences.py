@@ -17,7 +17,7 @@ from drkit.counted import counted, first_of
 from drkit.errors import ConfigError, DrkitError, NotAuthorized, Refused
 from drkit.failover.core.context import Context, Scope
 from drkit.failover.core.machine import StepName
-from drkit.failover.core.pair_look import pair_roles, share_promotions
+from drkit.failover.core.reverse import pair_roles, share_promotions
 from drkit.failover.core.step import StepEffect
 from drkit.failover.fencing.choosing import canary_rights, hidden_acls
 from drkit.failover.fencing.lift import forget_replaced, lift_fences, taken_away

@@ -16,8 +16,8 @@ from drkit.failover.checks.run_opening import decided, least_term
 from drkit.failover.core.commands import UNTIL_EXPORT
 from drkit.failover.core.context import Context, JournalView, Scope, StepProgress
 from drkit.failover.core.machine import FAILOVER, RETURN, RunState, StepName
-from drkit.failover.core.pair_look import state_younger
 from drkit.failover.core.request import RunRequest, choice_for, choices_among, refuse_unknown
+from drkit.failover.core.reverse import state_younger
 from drkit.failover.core.stall import Stall
 from drkit.failover.core.step import Step
 from drkit.failover.fencing.source_record import overrule_abort

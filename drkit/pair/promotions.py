@@ -1,24 +1,36 @@
-"""The promotions that count by one flow's state, with what the other direction has told it. Pure.
+"""Which promotions count by one flow's state, and when a flow may copy what the other one promoted. Pure.
 
 A role is the newest word of its own direction. A later failover in the other direction ends it, and is told
 to this side by an :class:`OppositePromotionRecord` while both clusters answer: at the end of a run, or at the
 first contact. So the answers here hold also while the other cluster is away.
+
+A promotion moves a topic's primary to the opposite flow's source. Records of the old primary beyond the
+promotion would come before all copied records, so copying waits for a return that has made it a standby.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
 
+from drkit.config import FlowSettings
+from drkit.errors import DrkitError, Refused
+from drkit.flow_state.copied_topics import cuts_of
 from drkit.flow_state.records import (
     ClustersRecord,
     GenerationRecord,
+    HeldSettingsRecord,
     OffsetMapRecord,
     OppositePromotionRecord,
+    PendingFence,
+    PendingLift,
     PromotionRecord,
     ReturnRecord,
     RoleRecord,
+    SourceSeenRecord,
 )
-from drkit.flow_state.state import FlowState
+from drkit.flow_state.state import Damaged, FlowState
+from drkit.next_command import typed
 
 
 def is_ended(role: RoleRecord, later: OppositePromotionRecord | None) -> bool:
@@ -124,3 +136,188 @@ def lost_state(state: FlowState, opened: Collection[str], *, is_another: bool = 
         return ""
     lack = f"has no record of {' and '.join(missing)}" if missing else "topic was deleted, and is another one"
     return f"its state {lack}; its journal has run {min(opened)}"
+
+
+def without_return(opposite: FlowState, own: FlowState) -> dict[str, RoleRecord | Damaged]:
+    """Topics of a flow's source that its opposite flow has promoted, and whose return has not begun.
+
+    :param opposite: the state of the flow in the other direction, which is on this flow's source
+    :param own: this flow's state
+    :returns: topic → its promotion; where a record needed to tell was replaced, that error
+    """
+    copies = opposite.readable(GenerationRecord)
+    damaged = [name for name in copies if opposite.is_damaged(RoleRecord, name)]
+    found: dict[str, RoleRecord | Damaged] = {}
+    for name in (*opposite.readable(RoleRecord), *damaged):
+        topic = copies[name].target if name in copies else name
+        try:
+            role, begun = opposite.get(RoleRecord, name), own.get(ReturnRecord, topic)
+        except Damaged as error:
+            found[topic] = error
+            continue
+        if role is None or not role.is_promoted:
+            continue
+        if begun is None or begun.promoted_by != role.run_id:
+            found[topic] = role
+    return found
+
+
+def waiting_topics(
+    flow: FlowSettings, opposites: Iterable[FlowState], own: FlowState
+) -> dict[str, DrkitError]:
+    """Topics of a flow's source that are not copied before their return, and why.
+
+    With prefixed names there are none: a copy has a name of its own, and nothing of the old primary is in it.
+
+    :param opposites: states of the flows in the other direction
+    :param own: the flow's own state
+    """
+    if flow.naming == "prefix":
+        return {}
+    found: dict[str, DrkitError] = {}
+    for state in opposites:
+        for topic, role in without_return(state, own).items():
+            found[topic] = role if isinstance(role, Damaged) else why_not_copied(flow, topic, role)
+    return found
+
+
+def why_not_copied(flow: FlowSettings, topic: str, role: RoleRecord) -> Refused:
+    """The reason why a flow leaves out a topic that its opposite flow has promoted, and what to do."""
+    where = f"topic {topic}, flow {flow.name}"
+    if role.planned:
+        return Refused(
+            "promoted_by_switchover",
+            where=where,
+            evidence=f"{flow.source} has been its primary since term {role.term}",
+            run_id=role.run_id,
+            to_reprotect=to_reprotect(flow.target, flow.source),
+            target=flow.target,
+        )
+    return Refused(
+        "promoted_by_failover",
+        where=where,
+        evidence=f"records that only {flow.target} has would stand in front of new ones, and groups that lag"
+        " would skip records",
+        run_id=role.run_id,
+        to_reprotect=to_reprotect(flow.target, flow.source),
+        target=flow.target,
+    )
+
+
+def refuse_replaced(flow: FlowSettings, state: FlowState, source_id: str) -> None:
+    """Refuse to copy from another cluster than the one that a failover has left.
+
+    Its fences, and what is pending there, are on record by the flow alone. With another cluster's id on
+    record that one would be fenced, and the old primary would come back without a fence.
+
+    :param source_id: cluster id of what answers as the flow's source
+    :raises Refused: it is another one, and topics were promoted, or a fence or its lift is pending
+    """
+    known = state.get(ClustersRecord)
+    if known is None or known.source == source_id:
+        return
+    promoted = promoted_of(state)
+    if promoted or state.get(PendingFence) is not None or state.get(PendingLift) is not None:
+        reprotect = to_reprotect(flow.source, flow.target)
+        raise Refused(
+            "source_replaced",
+            where=f"{flow.name}: {flow.source}",
+            evidence=f"its cluster id is {source_id}, the flow copied {known.source}",
+            source=flow.source,
+            reprotect=reprotect,
+            source_id=typed("--new-primary", source_id),
+        )
+
+
+def unexplained(
+    flow: FlowSettings, opposites: Collection[FlowState], topics: Collection[str], *, both_ways: bool
+) -> dict[str, str]:
+    """Topics of the target whose records no flow in the other direction accounts for.
+
+    They may be what such a flow copies from there. With prefixed names a copy has no other writer. A flow
+    whose failover is over has left behind what it never copied: the target alone has these records.
+
+    :param opposites: states of the flows in the other direction
+    :param topics: of the target, new to this flow
+    :param both_ways: this process runs such a flow, which may not be recorded yet
+    :returns: topic → what saves its records; empty: nothing is known of them
+    """
+    if flow.naming == "prefix" or not (both_ways or opposites):
+        return dict.fromkeys(topics, "")
+    if not any(map(is_over, opposites)):
+        return {}
+    copied = {name for state in opposites for name in state.readable(GenerationRecord)}
+    return {t: _to_save_uncopied(flow, t) for t in topics if t not in copied}
+
+
+def _to_save_uncopied(flow: FlowSettings, topic: str) -> str:
+    """What saves the records of a topic that only the target of a flow has, and lets it be copied then."""
+    export = typed("drkit", "divergence", "export", "--flow", f"{flow.target}->{flow.source}")
+    return (
+        f"save them: {export} {typed('--topic', topic)} --to PLACE; drkit replay --from MANIFEST appends them"
+        f" on {flow.source}; then delete the topic on {flow.target} to copy it from the start"
+    )
+
+
+def to_reprotect(primary: str, standby: str) -> str:
+    """The command that makes the old primary the standby of the new one.
+
+    :param primary: alias of the old primary
+    :param standby: alias of the cluster that was promoted
+    """
+    return typed("drkit", "reprotect", "--flow", f"{primary}->{standby}")
+
+
+def held_settings(opposite: FlowState, now_ms: int) -> dict[str, Mapping[str, str]]:
+    """Values of settings of a flow's source that are not the topics' own, by topic: a person holds them.
+
+    :param opposite: the state of the flow in the other direction, which is on this flow's source
+    """
+    copies = opposite.readable(GenerationRecord)
+    return {
+        copies[name].target: record.not_its_own(now_ms)
+        for name, record in opposite.readable(HeldSettingsRecord).items()
+        if name in copies
+    }
+
+
+def not_noted_since(state: FlowState) -> frozenset[str]:
+    """Source topics that a turn began to copy since the source's ends were noted last.
+
+    What the note says of those is of an earlier life: their copies may have been emptied. The note names the
+    turns that its writer knew, and how many topics each had begun: while a turn begins more, none of its
+    topics counts. Only the note of an earlier release is compared by time, which two clocks tell.
+    """
+    seen, returns = state.get(SourceSeenRecord), state.readable(ReturnRecord)
+    if seen is None:
+        return frozenset(returns)
+    if seen.returns is None:
+        return frozenset(topic for topic, begun in returns.items() if begun.at_ms >= seen.at_ms)
+    begun_now = Counter(begun.run_id for begun in returns.values())
+    late = {run_id for run_id, topics in begun_now.items() if topics > seen.returns.get(run_id, 0)}
+    return frozenset(topic for topic, begun in returns.items() if begun.run_id in late)
+
+
+def never_noted(state: FlowState, partitions: Mapping[str, int]) -> frozenset[str]:
+    """Source topics with partitions that are younger than the last note of the source's ends.
+
+    A failover does not know what is missing of those: the note says nothing of them.
+
+    :param partitions: of each source topic, by a look
+    """
+    seen = state.get(SourceSeenRecord)
+    noted = Counter(at.topic for at in seen.ends) if seen is not None else Counter[str]()
+    return frozenset(topic for topic, number in partitions.items() if number > noted[topic])
+
+
+def begun_by_turn(state: FlowState) -> frozenset[str]:
+    """Topics on a flow's target whose copying began with a turn: positions there continue the earlier ones.
+
+    Not those that were promoted on the source since, and did not return: groups committed there as clients.
+
+    :param state: of the flow
+    :raises Damaged: a record of them was replaced
+    """
+    topics, cuts = state.all(GenerationRecord), {at.topic for at in cuts_of(state)}
+    returned = (cuts | state.all(ReturnRecord).keys()) - away_from(state).keys()
+    return frozenset(entry.target for name, entry in topics.items() if name in returned)

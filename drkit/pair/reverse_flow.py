@@ -40,7 +40,7 @@ from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.reading.compacted import newest_values
 from drkit.kafka.topics import describe_topics, one_by_one, topic_names
-from drkit.pair.returns import (
+from drkit.pair.promotions import (
     held_settings,
     refuse_replaced,
     unexplained,
@@ -159,7 +159,7 @@ class OppositeFlows:
         return tuple(sorted({i for other in self._others.values() for i in other.ids}))
 
     def unexplained(self, topics: Collection[str], *, both_ways: bool) -> dict[str, str]:
-        """See :func:`drkit.pair.returns.unexplained`."""
+        """See :func:`drkit.pair.promotions.unexplained`."""
         states = [other.state.records for other in self._others.values()]
         return unexplained(self._flow, states, topics, both_ways=both_ways)
 

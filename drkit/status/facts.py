@@ -24,8 +24,7 @@ from drkit.flow_state.records import (
 from drkit.flow_state.state import FlowState
 from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition
-from drkit.pair.promotions import away_from, promoted_of
-from drkit.pair.returns import not_noted_since
+from drkit.pair.promotions import away_from, not_noted_since, promoted_of
 from drkit.status.lag.source import NOTHING_HELD, Ends, HeldBack, UncopiedRecords
 from drkit.status.lag.target import Copied, CopyPosition
 from drkit.status.model import PartitionStatus

@@ -22,8 +22,7 @@ from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.model import TopicPartition
-from drkit.pair.promotions import is_over, promoted_of, returned_topics, term_of
-from drkit.pair.returns import not_noted_since
+from drkit.pair.promotions import is_over, not_noted_since, promoted_of, returned_topics, term_of
 from drkit.status.facts import (
     copied_of,
     delayed_in,

@@ -19,8 +19,7 @@ from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import RawError
 from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.model import TopicPartition
-from drkit.pair.promotions import are_opposite, promotions_of
-from drkit.pair.returns import not_noted_since
+from drkit.pair.promotions import are_opposite, not_noted_since, promotions_of
 from drkit.pair.view import promotions_in
 from drkit.status.facts import error_line, is_note_preferred, seen_record
 from drkit.status.faults import with_pair, with_source_record, without_passive

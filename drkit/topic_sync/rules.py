@@ -19,8 +19,7 @@ from drkit.flow_state.records import (
 from drkit.flow_state.state import FlowState
 from drkit.kafka.requests import TopicMetadata
 from drkit.kafka.topics import BROKER_DEFAULT, ConfigValue
-from drkit.pair.promotions import flow_promotion_of
-from drkit.pair.returns import to_reprotect
+from drkit.pair.promotions import flow_promotion_of, to_reprotect
 from drkit.topology.topic_configs import PASSIVE
 from drkit.topology.topic_plan import (
     AddPartitions,

@@ -21,7 +21,7 @@ from drkit.failover.core.reverse import not_replayed
 from drkit.failover.groups.offsets import TargetGroup
 from drkit.model import TopicPartition
 from drkit.next_command import typed
-from drkit.pair.returns import to_reprotect
+from drkit.pair.promotions import to_reprotect
 from drkit.status.lag.source import held_text
 
 _ACCEPT: Final = 'accept the loss: --accept-data-loss "REASON"'

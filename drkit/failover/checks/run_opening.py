@@ -12,8 +12,7 @@ from drkit.detect.noticeboard import read_notes
 from drkit.detect.speakers import Speakers
 from drkit.detect.votes import Vote
 from drkit.failover.core.context import Context
-from drkit.failover.core.pair_look import opposite_journal
-from drkit.failover.core.reverse import opposite_flow
+from drkit.failover.core.reverse import opposite_flow, opposite_journal
 from drkit.failover.journal.entries import JournalEntry
 from drkit.pair.promotions import term_of
 from drkit.repoint import adapters, ask_all

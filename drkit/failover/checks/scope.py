@@ -14,7 +14,7 @@ from drkit.counted import counted, first_of, verb
 from drkit.errors import ConfigError, Usage
 from drkit.failover.checks.survey import positions_of
 from drkit.failover.core.context import Context, Scope
-from drkit.failover.core.pair_look import pair_roles
+from drkit.failover.core.reverse import pair_roles
 from drkit.failover.groups.offsets import Positions
 
 

@@ -1,24 +1,47 @@
-"""The flow in the other direction, which protects the new primary: settings, state, pending replays."""
+"""The flow in the other direction: its settings and state, what both directions know, what each is told.
+
+The target's state is at hand. The opposite flow's state is on the source, and is read where that answers;
+where it does not, the target's record of the opposite flow's fences, and its topics' settings, show whether a
+role is still true.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import NamedTuple
 
+from drkit import observe
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.counted import counted, first_of
-from drkit.errors import ConfigError, Refused
+from drkit.errors import ConfigError, DrkitError, Refused
 from drkit.failover.core.context import Context
 from drkit.flow_state.creation import ensure_state_topic
-from drkit.flow_state.names import state_topic
-from drkit.flow_state.records import GenerationRecord
+from drkit.flow_state.names import journal_topic, state_topic
+from drkit.flow_state.records import GenerationRecord, RoleRecord
+from drkit.flow_state.source_fence.topic import FenceTopic
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.flow_state.unreplayed import Unreplayed, unreplayed
 from drkit.kafka.admin import Cluster
+from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.reading.compacted import NewestValues, newest_values
+from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.kafka.topics import describe_topics
+from drkit.pair.promotions import are_opposite, away_from, promoted_of
+from drkit.pair.view import (
+    NO_ROLES,
+    Observation,
+    PairRoles,
+    TopicView,
+    observation_of,
+    pair_view,
+    promotions_in,
+    roles_in,
+    untold,
+)
+from drkit.status.pair.journal import FAILOVER, JournalRuns
+from drkit.status.pair.reading import JournalTail, refusing_topics
 
 
 class Reverse(NamedTuple):
@@ -109,3 +132,116 @@ def not_replayed(flow: str, found: Sequence[Unreplayed]) -> Refused:
         command=found[0].command,
         to_give_up=found[0].to_give_up,
     )
+
+
+def opposite_of(flow: FlowSettings) -> FlowSettings:
+    """Return the flow in the other direction by its names alone; it need not be configured."""
+    return FlowSettings(source=flow.target, target=flow.source)
+
+
+def opposite_journal(context: Context) -> JournalRuns | None:
+    """Return the runs of the opposite flow's journal, which is on the source, or None if it was not read."""
+    source, alias = context.source(), context.flow.target
+    if source is None:
+        return None
+    try:
+        if _topic_of(context, source, journal_topic(alias)).error:
+            return JournalRuns()
+        with closing(JournalTail(context.source_settings, alias)) as tail:
+            return tail.read()
+    except (DrkitError, RawError):
+        return None
+
+
+def _topic_of(context: Context, cluster: RawCluster, name: str) -> TopicMetadata:
+    found: TopicMetadata = context.run(metadata, cluster, [name])[name]
+    return found
+
+
+def pair_roles(context: Context) -> PairRoles:
+    """Return the roles of a flow's topics, with what both sides know. Changes nothing.
+
+    :raises Refused: what the source knows is younger than its journal, or a failover from the target is
+        under way
+    :raises DrkitError: a cluster refuses what has to be read
+    """
+    state = context.state.records
+    if not promoted_of(state) and not away_from(state):
+        return NO_ROLES
+    return roles_in(_views(context, state))
+
+
+def _views(context: Context, state: FlowState) -> Iterator[TopicView[Observation]]:
+    flow, copies = context.flow, state.all(GenerationRecord)
+    topics = [copies[t].target for t in promoted_of(state) if t in copies]
+    closed = refusing_topics(context.target_settings, topics)
+    first = observation_of((flow.source, flow.target), state, refusing=closed)
+    yield from pair_view(first, _opposite(context))
+
+
+def _opposite(context: Context) -> Observation:
+    flow, runs = opposite_of(context.flow), opposite_journal(context)
+    unread, recorded = context.source_error or "its journal cannot be read", dict[str, RoleRecord]()
+    found = None
+    try:
+        source = context.source()
+        state = reverse_state(context) if runs is not None else FlowState()
+        if runs is not None and source is not None and are_opposite(context.state.records, state):
+            state_id = _topic_of(context, source, state_topic(flow.source)).topic_id
+            is_another = runs.names_another(state_id)
+            aliases = flow.source, flow.target
+            found = observation_of(aliases, state, runs.opened, is_another=is_another)
+    except (DrkitError, RawError) as error:
+        unread = error.in_short if isinstance(error, DrkitError) else repr(error)
+    if found is None or runs is None:
+        with suppress(DrkitError), FenceTopic(context.target_settings, flow) as topic:
+            recorded = promotions_in(topic.read())
+        return Observation(flow.source, flow.target, unread=unread, recorded=recorded)
+    if found.is_younger:
+        raise state_younger(flow, found.unread)
+    run = runs.under_way
+    if run is not None and run.table == FAILOVER:
+        where = f"run {run.run_id} of {flow.name}"
+        raise Refused("opposite_run", where=where, evidence=run.in_words, flow=flow.name)
+    return found
+
+
+def state_younger(flow: FlowSettings, evidence: str) -> Refused:
+    """Return the refusal to decide by a state topic that is younger than the flow's journal."""
+    return Refused(
+        "state_younger", where=f"{flow.name}: {flow.target}", evidence=evidence, target=flow.target
+    )
+
+
+@contextmanager
+def opposite_state(context: Context) -> Iterator[StateTopic | None]:
+    """Open the opposite flow's state on the source; None: it is silent, not configured, or never ran."""
+    flow = opposite_flow(context.settings, context.flow)
+    if flow is None or context.source() is None:
+        yield None
+        return
+    with state_of(context.settings, flow) as state:
+        yield state
+
+
+def share_promotions(context: Context) -> tuple[str, ...]:
+    """Tell each side of the promotions that the other one has decided; return notes. It may be repeated.
+
+    Called at the end of a run, and at the first contact with a source that was away: from then on either side
+    knows whose promotion is the newest, though the other one is lost.
+    """
+    flow = context.flow
+    try:
+        with opposite_state(context) as back:
+            context.state.load()
+            if back is None or not are_opposite(context.state.records, back.records):
+                return ()
+            own = observation_of((flow.source, flow.target), context.state.records)
+            back_seen = observation_of((flow.target, flow.source), back.records)
+            for ended, record in filter(None, map(untold, pair_view(own, back_seen))):
+                (context.state if ended.flow is own else back).put(record, ended.name)
+    except (DrkitError, RawError) as error:
+        reason = error.in_short if isinstance(error, DrkitError) else repr(error)
+        observe.event("promotions_not_shared", level="warning", flow=flow.name, evidence=reason)
+        return (f"{flow.source} was not told of these promotions: {reason}",)
+    return ()

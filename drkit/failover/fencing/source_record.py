@@ -15,7 +15,7 @@ from drkit.counted import first_of
 from drkit.errors import DrkitError, NotAuthorized, Refused
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
-from drkit.failover.core.pair_look import opposite_of
+from drkit.failover.core.reverse import opposite_of
 from drkit.failover.core.step import StepEffect
 from drkit.failover.fencing.methods import (
     NOTHING_PASSES,

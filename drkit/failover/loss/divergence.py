@@ -19,8 +19,7 @@ from drkit.export.manifest import TailRange
 from drkit.export.request import CopiedBack
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
-from drkit.failover.core.pair_look import share_promotions
-from drkit.failover.core.reverse import reverse_state
+from drkit.failover.core.reverse import reverse_state, share_promotions
 from drkit.failover.journal.entries import JournalHistory
 from drkit.failover.journal.topic import JournalTopic
 from drkit.failover.loss.content import DEPTH, Answers, MayLack, Side

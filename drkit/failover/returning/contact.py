@@ -16,8 +16,7 @@ from drkit.errors import Refused
 from drkit.failover.core.commands import UNTIL_EXPORT, begin_command, is_held, retry_command, return_command
 from drkit.failover.core.context import Context, Scope
 from drkit.failover.core.machine import RETURN, StepName
-from drkit.failover.core.pair_look import share_promotions
-from drkit.failover.core.reverse import reverse_flow
+from drkit.failover.core.reverse import reverse_flow, share_promotions
 from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.fencing.lift import fenced
 from drkit.failover.fencing.proof import prove

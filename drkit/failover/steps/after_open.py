@@ -18,8 +18,7 @@ from drkit.errors import Failed, Refused
 from drkit.failover.checks.late_groups import repeated, too_late
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
-from drkit.failover.core.pair_look import share_promotions
-from drkit.failover.core.reverse import opposite_flow
+from drkit.failover.core.reverse import opposite_flow, share_promotions
 from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.fencing.methods import SIZE
 from drkit.failover.fencing.proof import WRITABLE, code_name, write_codes
@@ -27,7 +26,7 @@ from drkit.failover.groups.offsets import TargetGroup, on_target, partition_of
 from drkit.kafka.codes import TOPIC_AUTHORIZATION_FAILED
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import describe_cluster, metadata
-from drkit.pair.returns import to_reprotect
+from drkit.pair.promotions import to_reprotect
 from drkit.repoint import RepointOutcome, Result, adapters, endpoint_of, tell_all
 
 

@@ -37,7 +37,7 @@ from drkit.next_command import translate_group
 from drkit.offsets import Unavailable
 from drkit.offsets.group_guard import Case, GuardVerdict, StoredOffset, judge, to_write
 from drkit.offsets.translation import Exact, PartitionPosition
-from drkit.pair.returns import begun_by_turn
+from drkit.pair.promotions import begun_by_turn
 
 _SHOWN: Final = 5
 _NO_PARTITION: Final = Unavailable("the target has no such partition")

@@ -38,7 +38,7 @@ from drkit.flow_state.records import (
 from drkit.kafka.access.acls import NoAuthorizer, create_acls, delete_acls, list_acls, own_principals
 from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.kafka.topics import alter_topic_configs, topic_configs
-from drkit.pair.returns import begun_by_turn
+from drkit.pair.promotions import begun_by_turn
 from drkit.topology.acl_plan import OUTSIDE, AclBounds, bounded_promotion
 from drkit.topology.acls import Acl, Promotion
 from drkit.topology.topic_configs import MAX_MESSAGE_BYTES, PASSIVE

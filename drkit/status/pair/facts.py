@@ -19,7 +19,7 @@ from drkit.flow_state.records import (
 )
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.unreplayed import Unreplayed, unreplayed
-from drkit.pair.returns import never_noted, not_noted_since
+from drkit.pair.promotions import never_noted, not_noted_since
 from drkit.pair.view import FenceSeen, Observation, observation_of
 from drkit.status.pair.journal import JournalRuns, RunUnderWay
 

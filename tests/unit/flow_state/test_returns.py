@@ -22,7 +22,7 @@ from drkit.flow_state.records import (
     RoleRecord,
 )
 from drkit.flow_state.state import Damaged, FlowState
-from drkit.pair.returns import (
+from drkit.pair.promotions import (
     begun_by_turn,
     to_reprotect,
     waiting_topics,

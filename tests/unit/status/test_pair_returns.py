@@ -12,7 +12,7 @@ from drkit.flow_state.records import IncompleteRecord, SourceSeenRecord, Unrepla
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.unreplayed import Unreplayed
 from drkit.model import TopicPartition
-from drkit.pair.returns import never_noted
+from drkit.pair.promotions import never_noted
 from drkit.status.faults import with_pair
 from drkit.status.pair.facts import DirectionFacts, TopicLag
 from drkit.status.pair.judge import judge

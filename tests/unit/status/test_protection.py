@@ -16,8 +16,7 @@ from drkit.flow_state.records import ReturnRecord, SourceSeenRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.requests import PartitionLeader, TopicMetadata
 from drkit.model import TopicPartition
-from drkit.pair.promotions import returned_topics
-from drkit.pair.returns import not_noted_since
+from drkit.pair.promotions import not_noted_since, returned_topics
 from drkit.status.facts import ends_from, is_whole_note, noted_ends, seen_record
 from drkit.status.lag.source import EarlierEnds, Ends, UncopiedRange, UncopiedRecords
 from drkit.status.model import Findings, FlowStatus, Loss, PartitionStatus
