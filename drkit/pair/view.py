@@ -103,8 +103,12 @@ class OneWay(NamedTuple, Generic[D]):
 
     def is_told(self, promotion: RoleRecord) -> bool:
         """Return whether its target was told that this promotion in the other direction ended its own."""
-        later = self.flow.opposite.get(self.name)
-        return later is not None and later.run_id == promotion.run_id and later.ends is not None
+        later, own = self.flow.opposite.get(self.name), self.role
+        return (
+            later is not None
+            and own is not None
+            and (later.run_id, later.ends) == (promotion.run_id, own.run_id)
+        )
 
 
 class TopicView(NamedTuple, Generic[D]):
@@ -177,13 +181,6 @@ class TopicView(NamedTuple, Generic[D]):
             closed = promoted.fence is FenceSeen.STANDS or (promoted.role and back.answers(promoted.role))
             found = (found - {passive} if closed else found | {passive}) | {promoted.flow.target}
         return frozenset(alias for alias in found if not self.refuses(alias))
-
-    @property
-    def ended(self) -> OneWay[D] | None:
-        """The direction whose promotion is over by the newest one, though its role is still on record."""
-        promoted = self.promoted
-        other = self.other(promoted) if promoted is not None else None
-        return other if other is not None and other.role is not None else None
 
     @property
     def unknown(self) -> tuple[str, ...]:

@@ -75,6 +75,8 @@ class PairModel:
     fenced: dict[str, set[str]] = field(default_factory=lambda: {"p": set(), "s": set()})
     """By side, the topics that refuse every record, as a look at their settings shows."""
     flows: dict[str, Direction] = field(default_factory=dict)
+    active: dict[str, str] = field(default_factory=lambda: dict.fromkeys(TOPICS, "p"))
+    """What is true: by topic, the side that was opened last."""
     terms: list[int] = field(default_factory=list)
     """Of all runs, in their order."""
     known: list[bool] = field(default_factory=list)
@@ -136,6 +138,7 @@ class PairModel:
             flow.recorded |= dict.fromkeys(scope, role)
         for topic in scope:
             flow.put(role, topic)
+            self.active[topic] = target
             self.refuses[target].discard(topic)
             self.fenced[target].discard(topic)
             back.recorded.pop(topic, None)
