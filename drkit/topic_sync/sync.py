@@ -229,7 +229,7 @@ class SourceGone:
         self._state.delete_all(EventRecord, [n for n, event in events if event.topic == name])
         partitions = records.readable(VerifiedRecord)
         self._state.delete_all(VerifiedRecord, [p for p in partitions if partition_of(p).topic == name])
-        for kind in (ConfigsRecord, GenerationRecord):
+        for kind in (ConfigsRecord, OppositePromotionRecord, GenerationRecord):
             self._state.delete_all(kind, [name] if name in records.readable(kind) else [])
 
     def _missing(self, done: TopicSyncResult, listed: Collection[str]) -> dict[str, GenerationRecord]:
