@@ -17,7 +17,14 @@ from drkit.errors import DrkitError, Failed, Refused
 from drkit.flow_state.codec.fields import partition_of
 from drkit.flow_state.creation import to_copy_again
 from drkit.flow_state.events import TopicEvents
-from drkit.flow_state.records import ConfigsRecord, EventRecord, GenerationRecord, RoleRecord, VerifiedRecord
+from drkit.flow_state.records import (
+    ConfigsRecord,
+    EventRecord,
+    GenerationRecord,
+    OppositePromotionRecord,
+    RoleRecord,
+    VerifiedRecord,
+)
 from drkit.flow_state.state import Damaged
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import CALL_SECONDS, Cluster, identity

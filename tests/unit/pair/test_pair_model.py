@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 import random
 
 import pytest
 
-from drkit.pair.view import pair_view
+from drkit.pair.view import Observation, TopicView, pair_view
 from tests.support.pair_model import OTHER, TOPICS, PairModel, Rule, by_one_state
 
 HISTORIES, STEPS = 240, 40
@@ -49,30 +49,25 @@ def history(seed: int, rule: Rule = pair_view) -> list[str]:
 
 def wrong(model: PairModel) -> list[str]:
     """What the view says that is not true."""
-    found = []
-    for view in model.views():
-        topic, up = view.first.name, [side for side in "ps" if side not in model.down]
-        open_ = {side for side in up if topic not in model.refuses[side]}
-        if view.active in up and view.active not in open_ and not view.unknown:
-            found.append(f"{topic}: active is {view.active}, which refuses")
-        if view.active in up and view.active not in open_ and topic in model.fenced[view.active]:
-            found.append(f"{topic}: active is {view.active}, whose settings refuse")
-        if view.active not in {"", model.active[topic]} and not view.unknown:
-            found.append(f"{topic}: active is {view.active}, and {model.active[topic]} was opened last")
-        if open_ - view.writable:
-            found.append(f"{topic}: {open_ - view.writable} takes writes, and may not by the view")
+    up = [side for side in "ps" if side not in model.down]
+    found = [each for view in model.views() for each in wrong_of(model, view, up)]
     for source, target in OTHER.items():
         if target in model.down or not model.is_known():
             continue
-        closed = {t for t in model.roles(source).opened if t in model.fenced[target]}
-        if closed:
-            found.append(f"{closed} already moved to {target}, which refuses them")
-        if source in model.down:
-            copied = {v.first.name for v in model.views(source) if v.first.copies}
-            left = model.fenced[target] & copied & model.roles(source).opened
-            if left:
-                found.append(f"nothing opens {left} on {target}")
+        if closed := model.roles(source).opened & model.fenced[target]:
+            found.append(f"{closed} already moved to {target}, which refuses them: nothing opens them there")
     return found
+
+
+def wrong_of(model: PairModel, view: TopicView[Observation], up: list[str]) -> Iterator[str]:
+    topic, active = view.first.name, view.active
+    open_ = {side for side in up if topic not in model.refuses[side]}
+    if active in up and active not in open_ and (not view.unknown or topic in model.fenced[active]):
+        yield f"{topic}: active is {active}, which refuses"
+    if active not in {"", model.active[topic]} and not view.unknown:
+        yield f"{topic}: active is {active}, and {model.active[topic]} was opened last"
+    if open_ - view.writable:
+        yield f"{topic}: {open_ - view.writable} takes writes, and may not by the view"
 
 
 @pytest.mark.parametrize("first", range(0, HISTORIES, 80))
