@@ -213,15 +213,18 @@ def state_younger(flow: FlowSettings, evidence: str) -> Refused:
     )
 
 
-@contextmanager
-def opposite_state(context: Context) -> Iterator[StateTopic | None]:
-    """Open the opposite flow's state on the source; None: it is silent, not configured, or never ran."""
+def opposite_state(context: Context) -> StateTopic | None:
+    """Return the opposite flow's state on the source, loaded and kept open until the run ends.
+
+    None where the source is silent, or that flow is not configured, or never ran. Raises DrkitError.
+    """
     flow = opposite_flow(context.settings, context.flow)
     if flow is None or context.source() is None:
-        yield None
-        return
-    with state_of(context.settings, flow) as state:
-        yield state
+        return None
+    state = context.kept.reverse_of(lambda: state_of(context.settings, flow))
+    if state is not None:
+        state.load()
+    return state
 
 
 def share_promotions(context: Context) -> tuple[str, ...]:
@@ -232,14 +235,14 @@ def share_promotions(context: Context) -> tuple[str, ...]:
     """
     flow = context.flow
     try:
-        with opposite_state(context) as back:
-            context.state.load()
-            if back is None or not are_opposite(context.state.records, back.records):
-                return ()
-            own = observation_of((flow.source, flow.target), context.state.records)
-            back_seen = observation_of((flow.target, flow.source), back.records)
-            for ended, record in filter(None, map(untold, pair_view(own, back_seen))):
-                (context.state if ended.flow is own else back).put(record, ended.name)
+        back = opposite_state(context)
+        context.state.load()
+        if back is None or not are_opposite(context.state.records, back.records):
+            return ()
+        own = observation_of((flow.source, flow.target), context.state.records)
+        back_seen = observation_of((flow.target, flow.source), back.records)
+        for ended, record in filter(None, map(untold, pair_view(own, back_seen))):
+            (context.state if ended.flow is own else back).put(record, ended.name)
     except (DrkitError, RawError) as error:
         reason = error.in_short if isinstance(error, DrkitError) else repr(error)
         observe.event("promotions_not_shared", level="warning", flow=flow.name, evidence=reason)

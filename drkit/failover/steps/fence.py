@@ -13,6 +13,7 @@ from drkit.counted import counted
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import FAILOVER, StepName
+from drkit.failover.core.reverse import opposite_state
 from drkit.failover.core.step import FenceEvidence, Step, StepEffect, StepResult
 from drkit.failover.emptying.standing import planned_wait, put_back_interrupted, settle_emptied
 from drkit.failover.fencing.choosing import Wish, choose
@@ -22,7 +23,6 @@ from drkit.failover.fencing.open_transactions import Resolved, TransactionResolv
 from drkit.failover.fencing.proof import Proof, canary_name, prove, unproven
 from drkit.failover.fencing.source_record import keep_earlier, planned_record, write_down
 from drkit.failover.fencing.stop import has_stop, still_there, stop_site
-from drkit.failover.steps.freeze import reverse_hold
 from drkit.flow_state.pending_fence import owe, paid_with, settle
 from drkit.flow_state.records import PendingFence, PendingLift
 from drkit.kafka.raw import RawCluster, RawError
@@ -145,7 +145,7 @@ class FenceStep(Step):
         if method is not None:
             how = method.name
             resolver.beforehand()
-            reverse_hold(context)  # FREEZE needs its state, and opens nothing new while writes are refused
+            opposite_state(context)  # FREEZE needs its state, and opens nothing new while writes are refused
             write_down(context, method.name, details)
             with context.effect(self.name, method.name, **details) as outcome:
                 method.apply(details)

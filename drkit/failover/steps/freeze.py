@@ -12,7 +12,7 @@ from drkit.counted import counted
 from drkit.errors import Failed
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.machine import StepName
-from drkit.failover.core.reverse import opposite_flow, state_of
+from drkit.failover.core.reverse import opposite_state
 from drkit.failover.core.step import FreezeEvidence, Step, StepEffect, StepResult
 from drkit.failover.fencing.own_writers import FenceProgress, Writer, Writers, fence
 from drkit.failover.fencing.source_record import OPPOSITE, lift_opposite, opposite_fence, raise_opposite
@@ -29,7 +29,6 @@ from drkit.flow_state.records import (
     RoleRecord,
 )
 from drkit.flow_state.state import FlowState
-from drkit.flow_state.topic import StateTopic
 from drkit.kafka.transactions import ProducerIdentity, new_producer_id
 from drkit.model import TopicPartition
 from drkit.offset_map.topic import bucket_of
@@ -37,9 +36,14 @@ from drkit.offsets.takeup import FROZEN_EPOCH
 
 
 class ReverseHold:
-    """Freezes the topics of the scope for the reverse flow; does nothing if that flow has no state."""
+    """Freezes the topics of a switchover for the reverse flow; its state stays open until the run ends.
 
-    def __init__(self, context: Context, state: StateTopic | None) -> None:
+    Does nothing in a failover that is not planned, where no reverse flow is configured or ran, or while the
+    source does not answer. Raises DrkitError: its state cannot be read.
+    """
+
+    def __init__(self, context: Context) -> None:
+        state = opposite_state(context) if context.request.planned else None
         self._context, self._state, self._topics = context, state, 0
         self._before = state.get(ControlRecord) if state is not None else None
 
@@ -73,34 +77,12 @@ def _plan(control: ControlRecord | None) -> int | None:
     return None if control is None else control.plan
 
 
-def reverse_hold(context: Context) -> ReverseHold:
-    """Return the means to freeze the reverse flow; its state stays open until the run ends.
-
-    They do nothing in a failover that is not planned, where no reverse flow is configured or ran, or while
-    the source does not answer.
-
-    :raises DrkitError: its state cannot be read
-    """
-    flow = opposite_flow(context.settings, context.flow) if context.request.planned else None
-    if flow is None or context.source() is None:
-        return ReverseHold(context, None)
-    state = context.kept.reverse_of(lambda: state_of(context.settings, flow))
-    if state is not None:
-        state.load()
-    return ReverseHold(context, state)
-
-
 def release_reverse(context: Context) -> None:
     """Undo :meth:`ReverseHold.freeze`; a source that does not answer keeps its topics frozen, as is noted.
 
     :raises DrkitError: the state cannot be written
     """
-    flow = opposite_flow(context.settings, context.flow)
-    if flow is None or context.source() is None:
-        return
-    with state_of(context.settings, flow) as state:
-        if state is None:
-            return
+    if (state := opposite_state(context)) is not None:
         roles = state.all(RoleRecord).items()
         state.delete_all(RoleRecord, [t for t, r in roles if r.is_frozen and r.run_id == context.run_id])
 
@@ -129,7 +111,7 @@ class FreezeStep(Step):
     def run(self, context: Context) -> StepResult:
         context.state.load()
         began = {"topics": sorted(context.scope.topics), "copied_ms": _copied_ms(context)}
-        before, reverse = context.state.get(ControlRecord), reverse_hold(context)
+        before, reverse = context.state.get(ControlRecord), ReverseHold(context)
         with context.effect(self.name, STOP, **began) as outcome:
             role = RoleRecord(Role.FROZEN, context.term, context.run_id, context.wall())
             known = {t: context.state.get(RoleRecord, t) for t in context.scope.topics}
