@@ -145,7 +145,8 @@ class FenceStep(Step):
         if method is not None:
             how = method.name
             resolver.beforehand()
-            opposite_state(context)  # FREEZE needs its state, and opens nothing new while writes are refused
+            if context.request.planned:
+                opposite_state(context)  # FREEZE needs it, and opens nothing new while writes are refused
             write_down(context, method.name, details)
             with context.effect(self.name, method.name, **details) as outcome:
                 method.apply(details)
