@@ -274,8 +274,8 @@ class Runs:
         ensure_topic(context.target_admin(), self._topic.name)
         journal = self._journal(uuid.uuid4().hex[:12])
         moved = {"scope": context.scope.to_json(), "request": context.request.to_json()}
-        moved["state_id"] = self._state_id
-        journal.begin(term, {**moved, "decision": decided(context, decision), **opening})
+        opening = {"state_id": self._state_id, "decision": decided(context, decision), **opening}
+        journal.begin(term, {**moved, **opening})
         context = self._context = replace(context, journal=journal, run_id=journal.run_id, term=journal.term)
         return self._walked(context, journal, abort="")
 

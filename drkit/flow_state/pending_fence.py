@@ -26,7 +26,7 @@ def owe(state: StateTopic, due: PendingFence | PendingLift) -> None:
 def settle(state: StateTopic, kind: type[Due], topics: Collection[str]) -> None:
     """Remove topics from the pending record: the work is done, or no longer wanted."""
     known = state.get(kind)
-    if known is None or not {*known.topics} & {*topics}:
+    if known is None or set(known.topics).isdisjoint(topics):
         return
     if left := tuple(t for t in known.topics if t not in topics):
         state.put(replace(known, topics=left))

@@ -171,6 +171,7 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
     target_id = context.run(describe_cluster, context.target).cluster_id
     planned = context.request.planned and source is not None
     places, roles = places_of(context), pair_roles(context)
+    away = tuple(sorted(roles.away & scope.topics.keys()))
     partitions = _partitions(context, places, source, now)
     # All groups while the source is silent: then only the flow's checkpoints name the remaining groups.
     positions, origin = positions_of(context, source, scope.groups if source is not None else None)
@@ -184,6 +185,7 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
     targets: dict[str, TargetGroup] = context.run(on_target, context.target, scope.groups)
     risky = partitions if source is not None else noted_partitions(context, partitions)
     risk, unready = _risk(context, risky, source), tuple(unready_topics(context, partitions))
+    lacking = unprotected(context, risky, away)
     return Survey(
         now,
         ClusterIdentity(flow.source, source_id, ids.source if ids is not None else None),
@@ -194,18 +196,11 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
         positions_from=origin,
         positions_age_seconds=checkpoints_age(state.records, now) if source is None else 0.0,
         target_groups=targets,
-        facts=facts_of(
-            context,
-            notes,
-            risk,
-            unready,
-            unprotected(context, risky, roles.away & scope.topics.keys()),
-            silent=source is None,
-        ),
+        facts=facts_of(context, notes, risk, unready, lacking, silent=source is None),
         # A switchover depends on it, so there another machine's clock is not enough.
         replicator=context.replicator(certain=True) if planned else replicator_of(state.records, now),
         promoted=tuple(sorted(roles.opened & scope.topics.keys())),
-        away=tuple(sorted(roles.away & scope.topics.keys())),
+        away=away,
         outside=outside,
         reach=look_reach(context, outside),
         begun_by_turn=(turned := begun_by_turn(state.records) & set(scope.topics.values())),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Final, NamedTuple, Self
 
 from drkit.flow_state.copied_topics import written_of
@@ -111,26 +111,15 @@ class DirectionFacts(Observation):
         """
         journal = runs if isinstance(runs, JournalRuns) else JournalRuns()
         is_another, lease = journal.names_another(state_id), state.get(LeaseRecord)
-        seen = observation_of(aliases, state, journal.opened, is_another=is_another)
+        seen = observation_of(aliases, state, journal.opened, is_another=is_another, refusing=refusing)
         moved = state.all(RoleRecord).keys() | seen.returns
+        copies = {t: c for t, c in seen.copies.items() if not passed_over(t) and (selects(t) or t in moved)}
+        seen = replace(seen, silent=silent, copies=copies, fences=_fences(state, gone))
         return cls(
-            *aliases,
-            unread=seen.unread,
-            is_younger=seen.is_younger,
-            silent=silent,
+            **{each.name: getattr(seen, each.name) for each in fields(seen)},
             running=bool(lease and lease.is_fresh(now_ms)),
-            copies={
-                topic: copy
-                for topic, copy in seen.copies.items()
-                if not passed_over(topic) and (selects(topic) or topic in moved)
-            },
-            promoted=seen.promoted,
-            returns=seen.returns,
-            opposite=seen.opposite,
-            refusing=refusing,
             selects=selects,
             left_out=_left_out(state),
-            fences=_fences(state, gone),
             by_size=frozenset(sizes_of(state)),
             written={at.topic: f"{at} at offset {r.offset}" for at, r in written_of(state).items()},
             lags=lags,

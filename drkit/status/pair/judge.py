@@ -201,7 +201,8 @@ def _told(sides: TopicSides, promoted: Way) -> PairTopic:
     role, flow, back = promoted.role, promoted.flow, sides.other(promoted).flow
     why = f"{flow.target} was promoted by run {role.run_id if role else ''}, and is unknown: {flow.unread}"
     if back.silent and back.copies:
-        opens = typed("drkit", "failover", "--flow", back.name, "--all", "--accept-data-loss", REASON)
+        words = ("drkit", "failover", "--flow", back.name, "--all", "--accept-data-loss", REASON)
+        opens = typed(*words)
         why = f"{why}; where it is lost, this opens {flow.source}: {opens}"
     since = role.at_ms if role is not None else None
     return PairTopic(*sides.names, PairState.UNKNOWN, flow.name, flow.target, why, since_ms=since)

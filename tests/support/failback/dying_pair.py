@@ -49,7 +49,7 @@ class DyingPair:
         for topic in topics:
             self.write(side, topic, name, 40)
         side.replicate()
-        side.copied(topics, [self.group])
+        side.copied(topics, {self.group: None})
         side.protected(topics)
         assert self.pair.switch()["state"] == "done"
         assert self.pair.reprotect()["state"] == "done"
@@ -71,7 +71,7 @@ class DyingPair:
         for topic in topics:
             self.write(side, topic, "c", 60)
         side.replicate()
-        side.copied(topics, [self.group])
+        side.copied(topics, {self.group: None})
         side.stop_replicating()
         for topic in topics:
             self.write(side, topic, "tail", 10)

@@ -91,7 +91,7 @@ def test_home_and_not_turned_yet(lab: DyingPair) -> None:
     back = lab.pair.now
     lab.write(back, topic, "b", 40)
     back.replicate()
-    back.copied([topic], [lab.group])
+    back.copied([topic], {lab.group: None})
     back.protected([topic])
     assert lab.pair.switch()["state"] == "done"
     name = side.settings.flows[0].name

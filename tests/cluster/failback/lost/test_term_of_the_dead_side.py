@@ -56,7 +56,9 @@ def test_a_term_is_known_on_both_sides(lab: DyingPair, tmp_path: Path) -> None:
     with Orchestrators() as orchestrators:  # a switchover that is rolled back takes a term, too
         plain, request = pair.now.plain(), RunRequest(planned=True).to_json()
         assert orchestrators.run(plain, "begin", groups=[], request=request, kill=[8, "after"]).killed
-        assert orchestrators.run(plain, "abort", elsewhere=True).report["state"] == "aborted"
+        report = orchestrators.run(plain, "abort", elsewhere=True).report
+        assert report is not None
+        assert report["state"] == "aborted"
     pair.now.stop_replicating()
     lab.turn([topic], "b")
     side = pair.now
