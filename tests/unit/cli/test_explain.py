@@ -25,9 +25,6 @@ NOT_PRINTED = {
     "drkit/detect/reasons.py": "a path in JSON, and in links of generated pages",
     "drkit/drill/run_drill.py": "a path in a report's JSON",
     "drkit/catalogue/reference.py": "writes a page",
-    "drkit/config/reference.py": "writes pages",
-    "drkit/failover/picture.py": "writes a page",
-    "drkit/watch/reference.py": "writes a page",
     "drkit/monitoring/metrics.py": "writes a table of a page",
 }
 

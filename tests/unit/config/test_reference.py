@@ -8,15 +8,15 @@ import pytest
 from drkit.config import DrillSettings, FailoverSettings, FlowSettings, read
 from drkit.config.changes import LIVE
 from drkit.config.mm2.keys import FLOW_KEYS
-from drkit.config.reference import PAGES, coming_from_mm2, configuration, reference_toml
 from drkit.config.schema import definitions
+from tests.pages.settings import PAGES, coming_from_mm2, configuration, reference_toml
 
 DOCS = Path(__file__).parents[3] / "docs/reference"
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_the_page_is_up_to_date(name: str):
-    assert (DOCS / name).read_text(encoding="utf-8") == PAGES[name](), "run: python -m drkit.config.reference"
+    assert (DOCS / name).read_text(encoding="utf-8") == PAGES[name](), "run: python -m tests.pages.settings"
 
 
 def test_every_setting_is_there_and_has_a_meaning():

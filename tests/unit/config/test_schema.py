@@ -15,8 +15,8 @@ import pytest
 from drkit.cli import main as cli
 from drkit.cli.actions.config import starter
 from drkit.config import read
-from drkit.config.reference import reference_toml
 from drkit.config.schema import DIALECT, definitions, editor_schema
+from tests.pages.settings import reference_toml
 
 ROOT = Path(__file__).parents[3]
 PAIR = """\

@@ -10,8 +10,8 @@ import pytest
 from drkit.catalogue import ERRORS, export, failback, failover, fence, journal, old_primary, replay
 from drkit.catalogue.reference import PAGE, errors_page, with_dots
 from drkit.errors import Refused
-from drkit.failover import picture
 from drkit.failover.checks.preconditions import GATES
+from tests.pages import failover as picture
 
 ROOT = Path(__file__).parents[3]
 KINDS = ("failover-*.md", "reprotect-*.md", "replay-*.md", "export-*.md")
@@ -59,7 +59,7 @@ def test_a_page_quotes_only_what_is_said(name: str) -> None:
 def test_the_page_of_the_machine_is_the_table() -> None:
     page = (ROOT / "docs/explanation/failover.md").read_text(encoding="utf-8")
     assert page.count("<!-- generated:") == 7
-    assert picture.filled(page) == page, "run: python -m drkit.failover.picture"
+    assert picture.filled(page) == page, "run: python -m tests.pages.failover"
 
 
 def test_the_page_of_errors_is_the_catalogue() -> None:

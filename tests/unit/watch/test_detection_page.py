@@ -9,7 +9,7 @@ import pytest
 
 from drkit.detect.reasons import Reason, runbook
 from drkit.detect.verdict import TABLE, VerdictKind
-from drkit.watch.reference import PAGE, PARTS, filled
+from tests.pages.detection import PAGE, PARTS, filled
 
 ROOT = Path(__file__).parents[3]
 HOLDS = [row.reason for row in TABLE if row.kind is VerdictKind.HOLD]
@@ -18,7 +18,7 @@ PAGES = sorted((ROOT / "runbooks").glob("hold-*.md"))
 
 def test_the_generated_parts_are_up_to_date():
     page = (ROOT / PAGE).read_text(encoding="utf-8")
-    assert filled(page) == page, "run: python -m drkit.watch.reference"
+    assert filled(page) == page, "run: python -m tests.pages.detection"
     assert all(f"<!-- generated: {name} -->" in page for name in PARTS)
 
 

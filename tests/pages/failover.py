@@ -1,6 +1,6 @@
 """The tables of a failover and of a return for their page: as a diagram, and row by row.
 
-``python -m drkit.failover.picture`` writes both into ``docs/explanation/failover.md`` of the current folder.
+``python -m tests.pages.failover`` writes both into ``docs/explanation/failover.md`` of the current folder.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The reference pages, generated from the settings model and the table of MM2's keys.
 
-``python -m drkit.config.reference`` writes them into ``docs/reference/`` of the current folder.
+``python -m tests.pages.settings`` writes them into ``docs/reference/`` of the current folder.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ UNITS: Final = {"_seconds": "s", "_ms": "ms", "_bytes": "bytes", "_per_second": 
 """Ending of a setting's name → its unit."""
 _WIDTH: Final = 100
 _TOML_HEADER: Final = """\
-# Every setting of drkit with its default. Generated: python -m drkit.config.reference
+# Every setting of drkit with its default. Generated: python -m tests.pages.settings
 #
 # `#name = value` is a default: take the # away to change it. `#name` without a value has no default.
 # Clusters and flows are examples; everything else may be left out.
@@ -101,7 +101,7 @@ _TABLES: Final = {
     "DrillLimits": "[drills.limits]",
     "MetricsSettings": "[metrics]",
 }
-_HEADER: Final = "<!-- generated: python -m drkit.config.reference -->\n"
+_HEADER: Final = "<!-- generated: python -m tests.pages.settings -->\n"
 
 _CONFIGURATION: Final = """# Configuration
 

@@ -1,6 +1,6 @@
 """The generated parts of ``docs/explanation/detection.md``.
 
-``python -m drkit.watch.reference`` writes them.
+``python -m tests.pages.detection`` writes them.
 """
 
 from __future__ import annotations
