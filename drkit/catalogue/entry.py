@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from pathlib import Path
+from string import Formatter
+from typing import Final, NamedTuple
+
+PAGE: Final = Path("docs", "reference", "errors.md")
+"""The list of all errors."""
 
 
 class Entry(NamedTuple):
@@ -31,3 +36,9 @@ def wrong(sentence: str, *, hint: str = "", page: str = "") -> Entry:
 def refused(sentence: str, *, hint: str = "", page: str = "") -> Entry:
     """Return an error with exit code 3: drkit waits for a decision or a repair."""
     return Entry(sentence, 3, hint, page)
+
+
+def with_dots(template: str) -> str:
+    """Return a template with ``…`` for each value."""
+    parts = Formatter().parse(template)
+    return "".join(text + ("…" if name is not None else "") for text, name, _, _ in parts)

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import drkit
 from drkit.catalogue import ERRORS
-from drkit.catalogue.reference import PAGE, with_dots
+from drkit.catalogue.entry import PAGE, with_dots
 
 _PACKAGE: Final = Path(drkit.__file__).parent
 _INSTALLED: Final = _PACKAGE / "pages"

@@ -40,13 +40,7 @@ from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.reading.compacted import newest_values
 from drkit.kafka.topics import describe_topics, one_by_one, topic_names
-from drkit.pair.promotions import (
-    held_settings,
-    refuse_replaced,
-    unexplained,
-    waiting_topics,
-    without_return,
-)
+from drkit.pair.promotions import held_settings, refuse_replaced, unexplained, waiting_topics, without_return
 
 
 class UnnamedFlows:
@@ -285,10 +279,7 @@ class OppositeFlows:
         return False
 
     def wait_until_allowed(
-        self,
-        ids: tuple[int, ...],
-        pause: Callable[[float], bool],
-        patience_seconds: float = PATIENCE_SECONDS,
+        self, ids: tuple[int, ...], pause: Callable[[float], bool], patience_seconds: float = PATIENCE_SECONDS
     ) -> None:
         """Wait, before any task of this flow runs, until the flow may write with these producers.
 

@@ -13,13 +13,7 @@ from enum import Enum, auto
 from types import MappingProxyType
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from drkit.flow_state.records import (
-    GenerationRecord,
-    OppositePromotionRecord,
-    ReturnRecord,
-    Role,
-    RoleRecord,
-)
+from drkit.flow_state.records import GenerationRecord, OppositePromotionRecord, ReturnRecord, Role, RoleRecord
 from drkit.flow_state.source_fence.entries import FenceLog, FenceMark
 from drkit.flow_state.state import FlowState
 from drkit.pair.promotions import lost_state
@@ -255,9 +249,6 @@ class PairRoles(NamedTuple):
     """Clients write to the copy, by the newest promotion."""
     away: frozenset[str] = frozenset()
     """Clients write on the source since a promotion there that no return has answered."""
-
-
-NO_ROLES: Final = PairRoles()
 
 
 def roles_in(views: Iterable[TopicView[D]]) -> PairRoles:

@@ -296,10 +296,7 @@ class PairedCollector(StatusCollector):
         }
 
     async def _held(
-        self,
-        active: str,
-        roles: Mapping[str, RoleRecord],
-        settings: Mapping[str, Mapping[str, str | None]],
+        self, active: str, roles: Mapping[str, RoleRecord], settings: Mapping[str, Mapping[str, str | None]]
     ) -> dict[str, list[PartitionDelta]]:
         sizes = any(int(s.get(RETENTION_BYTES) or -1) > 0 for s in settings.values())
         return await self._delta.partitions(await self._connected(active), roles, sizes=sizes)

@@ -10,12 +10,7 @@ from typing import Final, NamedTuple
 from drkit.config import FlowSettings
 from drkit.counted import counted
 from drkit.errors import Refused
-from drkit.flow_state.records import (
-    GenerationRecord,
-    OppositePromotionRecord,
-    PromotionRecord,
-    RoleRecord,
-)
+from drkit.flow_state.records import GenerationRecord, OppositePromotionRecord, PromotionRecord, RoleRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.requests import TopicMetadata
 from drkit.kafka.topics import BROKER_DEFAULT, ConfigValue

@@ -29,17 +29,7 @@ from drkit.kafka.reading.compacted import NewestValues, newest_values
 from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.kafka.topics import describe_topics
 from drkit.pair.promotions import are_opposite, away_from, promoted_of
-from drkit.pair.view import (
-    NO_ROLES,
-    Observation,
-    PairRoles,
-    TopicView,
-    observation_of,
-    pair_view,
-    promotions_in,
-    roles_in,
-    untold,
-)
+from drkit.pair.view import Observation, PairRoles, observation_of, pair_view, promotions_in, roles_in, untold
 from drkit.status.pair.journal import FAILOVER, JournalRuns
 from drkit.status.pair.reading import JournalTail, refusing_topics
 
@@ -167,16 +157,12 @@ def pair_roles(context: Context) -> PairRoles:
     """
     state = context.state.records
     if not promoted_of(state) and not away_from(state):
-        return NO_ROLES
-    return roles_in(_views(context, state))
-
-
-def _views(context: Context, state: FlowState) -> Iterator[TopicView[Observation]]:
+        return PairRoles()
     flow, copies = context.flow, state.all(GenerationRecord)
     topics = [copies[t].target for t in promoted_of(state) if t in copies]
     closed = refusing_topics(context.target_settings, topics)
     first = observation_of((flow.source, flow.target), state, refusing=closed)
-    yield from pair_view(first, _opposite(context))
+    return roles_in(pair_view(first, _opposite(context)))
 
 
 def _opposite(context: Context) -> Observation:
@@ -187,8 +173,7 @@ def _opposite(context: Context) -> Observation:
         source = context.source()
         state = reverse_state(context) if runs is not None else FlowState()
         if runs is not None and source is not None and are_opposite(context.state.records, state):
-            state_id = _topic_of(context, source, state_topic(flow.source)).topic_id
-            is_another = runs.names_another(state_id)
+            is_another = runs.names_another(_topic_of(context, source, state_topic(flow.source)).topic_id)
             aliases = flow.source, flow.target
             found = observation_of(aliases, state, runs.opened, is_another=is_another)
     except (DrkitError, RawError) as error:
@@ -208,9 +193,7 @@ def _opposite(context: Context) -> Observation:
 
 def state_younger(flow: FlowSettings, evidence: str) -> Refused:
     """Return the refusal to decide by a state topic that is younger than the flow's journal."""
-    return Refused(
-        "state_younger", where=f"{flow.name}: {flow.target}", evidence=evidence, target=flow.target
-    )
+    return Refused("state_younger", where=flow.name, evidence=evidence, target=flow.target)
 
 
 def opposite_state(context: Context) -> StateTopic | None:

@@ -8,10 +8,11 @@ import re
 import pytest
 
 from drkit.catalogue import ERRORS, export, failback, failover, fence, journal, old_primary, replay
-from drkit.catalogue.reference import PAGE, errors_page, with_dots
+from drkit.catalogue.entry import PAGE, with_dots
 from drkit.errors import Refused
 from drkit.failover.checks.preconditions import GATES
 from tests.pages import failover as picture
+from tests.pages.errors import errors_page
 
 ROOT = Path(__file__).parents[3]
 KINDS = ("failover-*.md", "reprotect-*.md", "replay-*.md", "export-*.md")
@@ -64,4 +65,4 @@ def test_the_page_of_the_machine_is_the_table() -> None:
 
 def test_the_page_of_errors_is_the_catalogue() -> None:
     page = (ROOT / PAGE).read_text(encoding="utf-8")
-    assert page == errors_page(), "run: python -m drkit.catalogue.reference"
+    assert page == errors_page(), "run: python -m tests.pages.errors"

@@ -1,16 +1,13 @@
-"""Writes ``docs/reference/errors.md``, the list of all errors: ``python -m drkit.catalogue.reference``."""
+"""Writes ``docs/reference/errors.md``, the list of all errors: ``python -m tests.pages.errors``."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from string import Formatter
 from typing import Final
 
 from drkit.catalogue import AREAS
-from drkit.catalogue.entry import Entry
+from drkit.catalogue.entry import PAGE, Entry, with_dots
 
-PAGE: Final = Path("docs", "reference", "errors.md")
-_HEAD: Final = """<!-- generated: python -m drkit.catalogue.reference -->
+_HEAD: Final = """<!-- generated: python -m tests.pages.errors -->
 # Errors
 
 Every error of drkit has a code: `--json` has it in the field `code`, and `drkit explain CODE` prints what
@@ -36,12 +33,6 @@ def _row(code: str, entry: Entry) -> str:
     name = f"[`{code}`](../../runbooks/{entry.page}.md)" if entry.page else f"`{code}`"
     cells = (name, with_dots(entry.sentence), str(entry.exit_code), with_dots(entry.hint))
     return f"| {' | '.join(cell.replace('|', '¦') for cell in cells)} |"
-
-
-def with_dots(template: str) -> str:
-    """Return a template with ``…`` for each value."""
-    parts = Formatter().parse(template)
-    return "".join(text + ("…" if name is not None else "") for text, name, _, _ in parts)
 
 
 if __name__ == "__main__":
