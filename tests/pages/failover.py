@@ -34,7 +34,7 @@ def diagram(table: Table) -> str:
 
 def _after_failure(table: Table, step: StepName) -> list[str]:
     if table.is_before(step, table.first_change):
-        return [f"{RunState.REFUSED}: nothing was changed"]
+        return [f"{RunState.REFUSED}, and nothing is changed"]
     again = next(row.step for row in table.rows if row.is_finding)
     resume, abort = table.resume, table.abort
     if table.is_before(step, table.point_of_no_return):
