@@ -13,11 +13,12 @@ import sys
 
 import pytest
 
+from drkit.chaos.processes import AFTER
 from drkit.errors import Refused
 from drkit.failover.core.request import RunRequest
 from tests.support.errors import coded
 from tests.support.failback.dying_pair import DyingPair
-from tests.support.failover.orchestrator import Orchestrators
+from tests.support.failover.orchestrator import Kill, Orchestrators
 from tests.support.shared_clusters import ModuleClusters
 
 pytestmark = pytest.mark.wide
@@ -55,7 +56,7 @@ def test_a_term_is_known_on_both_sides(lab: DyingPair, tmp_path: Path) -> None:
     pair.now.copied([topic])
     with Orchestrators() as orchestrators:  # a switchover that is rolled back takes a term, too
         plain, request = pair.now.plain(), RunRequest(planned=True).to_json()
-        assert orchestrators.run(plain, "begin", groups=[], request=request, kill=[8, "after"]).killed
+        assert orchestrators.run(plain, "begin", groups=[], request=request, kill=Kill(8, AFTER)).killed
         report = orchestrators.run(plain, "abort", elsewhere=True).report
         assert report is not None
         assert report["state"] == "aborted"
