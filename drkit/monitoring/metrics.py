@@ -238,13 +238,6 @@ _TOPIC: Final = (*_FLOW, "topic")
 _Faults = Mapping[FlowAliases, Iterable[Fault]]
 _NO_LOSS: Final = Loss(None, None, None, exact=False, source_seen_seconds=None)
 
-_UNITS: Final = (
-    ("seconds", "seconds"), ("byte_rate", "bytes/s"), ("record_rate", "records/s"), ("_ms", "ms"),
-    ("byte", "bytes"), ("repeats", "offsets"), ("left_out", "records"), ("left", "offsets"),
-    ("frontier", "offset"), ("healthy", "0 or 1"), ("ready", "0 or 1"), ("fault", "1"), ("record", "records"),
-    ("ratio", "0 to 1"), ("drill_last_verdict", "1"), ("drill", "0 or 1"),
-)  # fmt: skip
-
 
 class MetricDescription(NamedTuple):
     """One metric."""
@@ -253,12 +246,6 @@ class MetricDescription(NamedTuple):
     kind: str
     labels: tuple[str, ...]
     help: str
-
-    @property
-    def unit(self) -> str:
-        """Unit of the value: base units for Prometheus, milliseconds for MirrorMaker 2's names."""
-        last = self.name.removeprefix(MM2)
-        return next((unit for part, unit in _UNITS if part in last), "count")
 
 
 _TABLE: Final = tuple(MetricDescription(*row) for row in (
@@ -446,17 +433,3 @@ def _topics(status: FlowStatus) -> Iterator[_Topic]:
             max(t.seconds or 0.0 for t in rest),
             sum(t.held_back for t in rest),
         )
-
-
-def documentation() -> str:
-    """The table of all metrics in Markdown, as in docs/reference/metrics.md."""
-    told = []
-    for metric, labels in observe.COUNTED.items():
-        (family,) = metric.collect()
-        name = family.name + ("_total" if family.type == "counter" else "")
-        told.append(MetricDescription(name, family.type, labels, family.documentation))
-    lines = ["| metric | kind | unit | labels | meaning |", "| --- | --- | --- | --- | --- |"]
-    lines += [
-        f"| `{r.name}` | {r.kind} | {r.unit} | {', '.join(r.labels)} | {r.help} |" for r in (*told, *_TABLE)
-    ]
-    return "\n".join(lines) + "\n"

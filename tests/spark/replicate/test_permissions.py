@@ -23,7 +23,8 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.clients import confluent_config
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ADMIN, ClusterSpec
-from drkit.replicate.preflight import documentation, tell_missing
+from drkit.replicate.preflight import tell_missing
+from tests.pages.permissions import documentation
 from tests.support.flows.process import tree
 from tests.support.spark.locked import (
     PAGE,

@@ -24,7 +24,6 @@ NOT_PRINTED = {
     "drkit/cli/page_index.py": "reads the pages",
     "drkit/detect/reasons.py": "a path in JSON, and in links of generated pages",
     "drkit/drill/run_drill.py": "a path in a report's JSON",
-    "drkit/monitoring/metrics.py": "writes a table of a page",
 }
 
 

@@ -14,11 +14,12 @@ import yaml
 from drkit import observe
 from drkit.detect.reasons import Reason
 from drkit.detect.verdict import VerdictKind
-from drkit.monitoring.metrics import STATES, TABLE, documentation, pair_samples
+from drkit.monitoring.metrics import STATES, TABLE, pair_samples
 from drkit.offsets.group_guard import GuardVerdict
 from drkit.status.pair.judge import judge
 from drkit.status.pair.model import PairState
 from drkit.watch import board
+from tests.pages.metrics import documentation
 from tests.support.status.alert_files import DASHBOARD, INHIBIT, METRIC, ROOT, RULES, expressions, rules
 from tests.support.status.pair_facts import RPO, RUN, back, direction, status
 
@@ -167,4 +168,4 @@ def test_an_alert_on_one_event_hears_the_first_one():
 
 def test_the_page_of_metrics_is_up_to_date():
     page = (ROOT / "docs/reference/metrics.md").read_text(encoding="utf-8")
-    assert documentation() in page, "copy what drkit.monitoring.metrics.documentation() gives"
+    assert documentation() in page, "copy what tests.pages.metrics.documentation() gives"
