@@ -12,9 +12,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Protocol, TypeVar
 
 from drkit.config import FlowSettings
 from drkit.errors import DrkitError, Refused
+from drkit.flow_state.codec.record import StateRecord
 from drkit.flow_state.copied_topics import cuts_of
 from drkit.flow_state.records import (
     ClustersRecord,
@@ -38,7 +40,17 @@ def is_ended(role: RoleRecord, later: OppositePromotionRecord | None) -> bool:
     return later is not None and (later.ends == role.run_id or later.term > role.term)
 
 
-def promotions_of(state: FlowState) -> dict[str, RoleRecord]:
+R = TypeVar("R", bound=StateRecord)
+
+
+class Records(Protocol):
+    """A state as it was read, or the topic that it is in."""
+
+    def all(self, kind: type[R]) -> dict[str, R]:
+        """Return all records of a kind. Raises Damaged: a required one was replaced."""
+
+
+def promotions_of(state: Records) -> dict[str, RoleRecord]:
     """Return source topic → the promotion of its copy; none that a later one of the other direction ended.
 
     :raises Damaged: a record of them was replaced
@@ -48,7 +60,7 @@ def promotions_of(state: FlowState) -> dict[str, RoleRecord]:
     return {t: role for t, role in roles if role.is_promoted and not is_ended(role, later.get(t))}
 
 
-def promoted_of(state: FlowState) -> frozenset[str]:
+def promoted_of(state: Records) -> frozenset[str]:
     """Return the source topics of :func:`promotions_of`: producers own their copies."""
     return frozenset(promotions_of(state))
 
