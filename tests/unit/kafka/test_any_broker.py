@@ -7,10 +7,10 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
-from kafka.errors import KafkaTimeoutError, UnknownBrokerIdError
+from kafka.errors import UnknownBrokerIdError
 import pytest
 
-from drkit.kafka.raw import RawCluster
+from drkit.kafka.raw import Future, RawCluster, RequestTimeout
 
 
 class Manager:
@@ -27,7 +27,9 @@ class Manager:
     def get_connection(self, node: int | None) -> Any:
         if node is None:
             raise UnknownBrokerIdError(node)
-        return SimpleNamespace(paused=False, send_request=lambda request, **_: f"{request} to {node}")
+        return SimpleNamespace(
+            paused=False, send_request=lambda request, **_: Future().success(f"{request} to {node}")
+        )
 
 
 async def no_pause(_seconds: float) -> None:
@@ -37,7 +39,8 @@ async def no_pause(_seconds: float) -> None:
 def ask(looks: int, seconds: float) -> Any:
     loop = SimpleNamespace(sleep=no_pause)
     cluster: Any = SimpleNamespace(_manager=Manager(looks), alias="standby", loop=loop)
-    return asyncio.run(RawCluster.queue(cluster, "a request", None, time.monotonic() + seconds))
+    deadline = time.monotonic() + seconds
+    return asyncio.run(RawCluster.queue(cluster, "a request", None, deadline)).value
 
 
 def test_it_goes_to_a_broker_that_is_back():
@@ -45,5 +48,6 @@ def test_it_goes_to_a_broker_that_is_back():
 
 
 def test_without_one_it_ends_in_time():
-    with pytest.raises(KafkaTimeoutError, match="any broker of standby"):
+    with pytest.raises(RequestTimeout, match="any broker of standby") as silent:
         ask(looks=10**9, seconds=0.05)
+    assert silent.value.where == "standby"
