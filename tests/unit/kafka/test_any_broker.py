@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 import time
 from types import SimpleNamespace
 from typing import Any
 
-from kafka.errors import UnknownBrokerIdError
+from kafka.errors import (
+    IncompatibleBrokerVersion,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    UnknownBrokerIdError,
+)
 import pytest
 
-from drkit.kafka.raw import Future, RawCluster, RequestTimeout
+from drkit.errors import DrkitError
+from drkit.kafka.raw import Future, RawCluster, RawError, RequestTimeout, RequestUnsupported
 
 
 class Manager:
@@ -51,3 +59,24 @@ def test_without_one_it_ends_in_time():
     with pytest.raises(RequestTimeout, match="any broker of standby") as silent:
         ask(looks=10**9, seconds=0.05)
     assert silent.value.where == "standby"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (KafkaConnectionError("reset"), RawError),
+        (KafkaTimeoutError("late"), RequestTimeout),
+        (IncompatibleBrokerVersion("old"), RequestUnsupported),
+    ],
+)
+def test_an_error_of_the_library_becomes_one_of_drkits(error: KafkaError, kind: type[DrkitError]):
+    failed = Future().failure(error)
+    connection = SimpleNamespace(paused=False, send_request=lambda _, **__: failed)
+    cluster: Any = SimpleNamespace(
+        _manager=SimpleNamespace(get_connection=lambda _: connection), alias="standby"
+    )
+    answer = asyncio.run(RawCluster.queue(cluster, "a request", 7, time.monotonic() + 1))
+    assert type(answer.exception) is kind
+    assert (answer.exception.where, answer.exception.evidence) == ("standby", str(error))
+    again = pickle.loads(pickle.dumps(answer.exception))  # noqa: S301  made right here
+    assert (type(again), str(again)) == (kind, str(answer.exception)), "Spark passes it between processes"
