@@ -48,7 +48,7 @@ class RawError(ClusterUnreachable):
 
 
 class RequestTimeout(RawError):
-    """No answer arrived in time."""
+    """The time of the caller is over; the timer of the request itself raises RawError."""
 
 
 class RequestUnsupported(Failed):

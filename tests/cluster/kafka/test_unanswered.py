@@ -19,7 +19,7 @@ from drkit.failover.interpreter import request_errors
 from drkit.failover.loss.log_cursor import LogSide
 from drkit.failover.watches import HoldWatch, ReturnWatch
 from drkit.kafka.admin import Cluster
-from drkit.kafka.raw import EventLoop, RawCluster, RawError, RequestTimeout
+from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.reading.record_cursor import Unreadable
 from drkit.kafka.requests import metadata
 from drkit.kafka.topics import TopicPlan, create_topics
@@ -32,6 +32,8 @@ from tests.support.errors import coded
 from tests.support.shared_clusters import ModuleClusters
 from tests.support.watch.moments import moment
 
+TIMED_OUT = "imed out after"
+"""Of a request by its own timer, or by that of the caller: the first to run."""
 AT = TopicPartition("orders", 0)
 FENCED = AutoFacts(agents_armed=("dc1",), agents_fenced=("dc1",))
 PAIR = Settings.model_validate({
@@ -75,11 +77,11 @@ def silent(broker: LocalCluster, settings: ClusterSettings) -> Iterator[Silent]:
 
 
 def test_it_is_one_of_drkits_errors_with_the_librarys_as_evidence(silent: Silent) -> None:
-    with pytest.raises(RequestTimeout, check=coded("cluster_stopped_answering")) as caught:
+    with pytest.raises(RawError, check=coded("cluster_stopped_answering")) as caught:
         silent.ask()
     assert isinstance(caught.value, ClusterUnreachable)
     assert caught.value.where == "p"
-    assert caught.value.evidence.startswith("KafkaTimeoutError: ")
+    assert TIMED_OUT in caught.value.evidence
 
 
 def test_a_killed_broker_raises_the_same(broker: LocalCluster, silent: Silent) -> None:
@@ -136,7 +138,7 @@ def test_a_pending_fence_is_reported_and_tried_again(silent: Silent) -> None:
             fences.see(moment(Sight.CLEAR), now, owed=True)
             fences.wait()
     assert [e["event"] for e in told] == 2 * ["fence_not_paid"]
-    assert "KafkaTimeoutError" in told[0]["evidence"]
+    assert TIMED_OUT in told[0]["evidence"]
     assert fences.paid == 0
 
 
@@ -155,7 +157,7 @@ def test_an_automatic_failover_is_reported_as_stopped(
         found.wait()
     (stopped,) = (e for e in told if e["event"] == "automatic_failover_stopped")
     assert "drkit failover --resume or --abort" in stopped["hint"]
-    assert "KafkaTimeoutError" in found.outcome
+    assert TIMED_OUT in found.outcome
     assert not found.is_acting
 
 
@@ -169,7 +171,8 @@ def test_a_probe_calls_the_broker_silent_and_not_closed_to_drkit(
     prober._raw = silent
     outcome, evidence, met = prober._deeper(silent.loop)
     assert (outcome, met) == (ProbeOutcome.SILENT, None)
-    assert evidence.startswith("ApiVersions is answered, then: KafkaTimeoutError")
+    assert evidence.startswith("ApiVersions is answered, then: ")
+    assert TIMED_OUT in evidence
 
 
 @pytest.mark.parametrize("is_old", [True, False], ids=["old-primary", "new-primary"])
@@ -183,4 +186,4 @@ def test_a_comparison_ends_without_the_old_primary_and_reads_the_rest_without_a_
     fetch = LogSide(silent, topics, is_old=is_old).fetch(AT)
     with pytest.raises(DrkitError) as caught:
         silent.loop.run(fetch, 0, 1000)
-    assert type(caught.value) is (RequestTimeout if is_old else Unreadable)
+    assert isinstance(caught.value, RawError if is_old else Unreadable)
