@@ -253,12 +253,6 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="start its brokers and let replicas catch up; leave topics out with --group",
         page="failover-target-not-ready",
     ),
-    "target_unreachable": failed(
-        "the target stopped answering", hint="check the target: drkit config check --connect"
-    ),
-    "target_unreachable_in_step": failed(
-        "the target does not answer", hint="check it: drkit config check --connect"
-    ),
     "topic_unknown": wrong("the flow has no copy of topic '{topic}'"),
     "translation_not_reversible": failed(
         "a translated position does not lead back to where it came from",

@@ -199,6 +199,8 @@ async def checkpoint_round(shard: Shard, links: RoundLinks, memory: Memory) -> S
             changed = _emit(links.topic, positions, memory, shard.known.cuts)
             report.emitted, report.emitted_groups = changed.total(), sorted(changed)
             report.latency_ms = round(1000 * (monotonic() - started))
+        except RawError:
+            raise
         except Failed as error:  # the groups' positions are there nevertheless
             report.error = error.in_short
     if not report.error:
@@ -307,10 +309,9 @@ class CheckpointTask:
         """One round; blocking."""
         try:
             report: ShardReport = self._loop.run(self._round, shard)
-        except (DrkitError, RawError) as error:
+        except DrkitError as error:
             self._let_go()
-            why = error.in_short if isinstance(error, DrkitError) else repr(error)
-            return ShardReport(shard.number, shard.round, len(shard.groups), error=why)
+            return ShardReport(shard.number, shard.round, len(shard.groups), error=error.in_short)
         return report
 
     async def _round(self, shard: Shard) -> ShardReport:

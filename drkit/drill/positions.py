@@ -21,13 +21,12 @@ from drkit.drill.position_rows import (
     without_compacted,
 )
 from drkit.drill.record_windows import COMPACTED_WINDOW, ByteRateLimit, LogSpan, RecordWindowReader, log_spans
-from drkit.errors import ClusterUnreachable
 from drkit.failover.loss.log_cursor import LogSide
 from drkit.flow_state.copied_topics import CopiedPartition, CopiedTopics, known_of, promoted_of
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.requests import Committed, Groups
-from drkit.kafka.raw import RawCluster, RawError, connections
+from drkit.kafka.raw import RawCluster, connections
 from drkit.kafka.topics import topic_configs
 from drkit.model import TopicPartition
 from drkit.offset_map.places import PositionReader
@@ -178,11 +177,7 @@ def collect_positions(
     limit = ByteRateLimit(bytes_per_second)
     with connections("drill", source, target) as clusters:
         survey = _PositionSurvey(flow, known, clusters, limit, compacted, behind_seconds)
-        try:
-            rows: _Rows = clusters[0].loop.run(survey.run, groups, monotonic() + wait_seconds)
-        except RawError as error:
-            code, reason = "cluster_stopped_answering_drill", repr(error)
-            raise ClusterUnreachable(code, where=flow.name, evidence=reason) from error
+        rows: _Rows = clusters[0].loop.run(survey.run, groups, monotonic() + wait_seconds)
     evidence = tuple(row for _, row in sorted(rows.items(), key=lambda item: item[0]))
     return PositionsCollected(evidence, survey.groups, survey.requests, limit.bytes, monotonic() - began)
 

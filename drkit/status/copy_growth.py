@@ -12,7 +12,7 @@ from typing import Final
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings
 from drkit.errors import DrkitError
-from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.requests import LATEST, by_leader, list_offsets, metadata, partitions_of
 from drkit.model import TopicPartition
 
@@ -61,7 +61,7 @@ class Growth:
                 began = monotonic()
                 try:
                     loop.run(self._look, loop)
-                except (DrkitError, RawError):  # others report that the target does not answer
+                except DrkitError:  # others report that the target does not answer
                     self._drop()
                 self._ended.wait(max(self._seconds, _SHARE * (monotonic() - began)))
         finally:

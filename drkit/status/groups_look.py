@@ -17,7 +17,7 @@ from drkit.flow_state.records import CheckpointsRecord, SourceSeenRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.groups.asking import Answered
 from drkit.kafka.groups.requests import Groups, ListedGroup, Offsets
-from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.requests import metadata
 from drkit.mm2_topics.checkpoint_topic import CheckpointTail
 from drkit.model import TopicPartition
@@ -177,7 +177,7 @@ class GroupLook:
         rounds = rounds_of(state, self._flow, now, source_answers=source_answers)
         try:
             seen: GroupsSeen = self._loop.run(self._look, state, source_answers, now, rounds)
-        except (DrkitError, RawError) as error:
+        except DrkitError as error:
             self._let_go()
             return GroupsSeen(now, rounds, error=error_line(error))
         return seen

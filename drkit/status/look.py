@@ -123,7 +123,7 @@ class StatusCollector:
             if measure and found.heartbeat is not None and role_of(found) == "replicating":
                 interval = self._flow.heartbeats_interval_seconds
                 found.heartbeat = self.beats.measured(min(interval, _LONG_SECONDS) + _BEAT_SECONDS)
-        except (DrkitError, RawError) as error:
+        except DrkitError as error:
             found.target_error = error_line(error)
             self._drop(self._flow.target)
             if self.source_ends is None and not found.source_error:  # it was not asked, and may be down, too
@@ -203,7 +203,7 @@ class StatusCollector:
         skip = left_out(state)  # a damaged record of them is no silence of the source
         try:
             look: SourceLook = self._loop.run(self._look_at_source, skip, found.at_ms)
-        except (DrkitError, RawError) as error:
+        except DrkitError as error:
             self._drop(self._flow.source)
             return noted_look(state, error_line(error))
         settings = self._sides[self._flow.source]

@@ -18,7 +18,7 @@ from drkit.flow_state.names import state_topic
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster, reach
 from drkit.kafka.groups.requests import Groups, failure
-from drkit.kafka.raw import RawCluster, connections, unanswered_as
+from drkit.kafka.raw import RawCluster, connections
 from drkit.kafka.topics import describe_topics
 from drkit.mm2_topics.checkpoint_topic import CheckpointTail
 from drkit.model import TopicPartition
@@ -110,8 +110,7 @@ def _asked(settings: Settings, flow: FlowSettings, question: Callable[[_Asking],
     reached = reach(source)
     with connections("translate", reached.settings, target) as (source_cluster, target_cluster):
         asking = _Asking(flow, known, target, None if reached.silence else source_cluster, target_cluster)
-        with unanswered_as("cluster_stopped_answering", flow.name):
-            found: T = target_cluster.loop.run(question, asking)
+        found: T = target_cluster.loop.run(question, asking)
     return found
 
 

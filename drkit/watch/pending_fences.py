@@ -13,7 +13,6 @@ from drkit.errors import DrkitError
 from drkit.failover import pending_fences
 from drkit.failover.interpreter import UNEXPECTED, unexpected
 from drkit.failover.service import FailoverService
-from drkit.kafka.raw import RawError
 from drkit.watch.observer import Moment
 
 AGAIN_SECONDS: Final = 5.0
@@ -73,7 +72,7 @@ class PendingFences:
             self.paid += self._pay()
         except DrkitError as error:
             self._refused(error)
-        except (*UNEXPECTED, RawError) as error:
+        except UNEXPECTED as error:
             self._refused(unexpected(error, f"the fence of {self._flow.source}"))
         else:
             self._next, self._pause = now + PAID_SECONDS, AGAIN_SECONDS

@@ -33,7 +33,7 @@ from drkit.flow_state.lease.watch import LeaseHolder, replicator_of
 from drkit.flow_state.records import ClustersRecord
 from drkit.flow_state.returns import begun_by_turn
 from drkit.flow_state.unreplayed import Unreplayed
-from drkit.kafka.raw import RawCluster, unanswered_as
+from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import TopicMetadata, describe_cluster, metadata
 from drkit.kafka.topics import ConfigValue, describe_topics, topic_configs
 from drkit.kafka.transactions import hanging
@@ -158,9 +158,8 @@ class Survey:
 def survey(context: Context) -> Survey:
     """Return the survey of a run's scope. Raises DrkitError: target silent, or its state unreadable."""
     context.state.load()
-    with unanswered_as("target_unreachable", context.flow.target):
-        # If the source goes away meanwhile, the survey is repeated with the target alone.
-        return asked(context, lambda source: _look(context, source))
+    # If the source goes away meanwhile, the survey is repeated with the target alone.
+    return asked(context, lambda source: _look(context, source))
 
 
 def _look(context: Context, source: RawCluster | None) -> Survey:
