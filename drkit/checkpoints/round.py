@@ -18,14 +18,14 @@ from drkit.clock import monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError, Failed
 from drkit.kafka import codes
-from drkit.kafka.groups.requests import DEAD, Groups, Offsets
+from drkit.kafka.groups.requests import DEAD, Groups
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import metadata, metadata_of_all
 from drkit.mm2_topics.checkpoint_topic import CheckpointTopic
 from drkit.model import TopicPartition
 from drkit.offset_map.places import PositionReader
 from drkit.offsets import Unavailable
-from drkit.offsets.group_guard import GuardVerdict, StoredOffset
+from drkit.offsets.group_guard import GuardVerdict, StoredOffset, positions_in
 from drkit.offsets.mm2_records import Checkpoint, ForgottenCheckpoint
 from drkit.offsets.translation import PartitionPosition, Translation
 
@@ -146,17 +146,9 @@ async def _unknown(target: RawCluster, names: set[str]) -> set[str]:
     }
 
 
-_SETTLED: Final = frozenset(
-    {
-        GuardVerdict.WRITE,
-        GuardVerdict.REFRESH,
-        GuardVerdict.UNCHANGED,
-        GuardVerdict.ECHO,
-        GuardVerdict.PROMOTED,
-        GuardVerdict.MOVED,
-    }
+_AGAIN: Final = frozenset(
+    v.name for v in GuardVerdict if v.is_refusal and v not in {GuardVerdict.PROMOTED, GuardVerdict.MOVED}
 )
-_AGAIN: Final = frozenset(verdict.name for verdict in GuardVerdict if verdict not in _SETTLED)
 """The next round looks again at groups with one of these verdicts."""
 
 
@@ -225,8 +217,8 @@ async def _positions(
     out: dict[str, Positions] = {}
     for group, offsets in committed.items():
         remembered, positions = memory.groups[group], out.setdefault(group, {})
-        for at, newest in offsets.items():
-            place, stored = places[at], StoredOffset(*newest)
+        for at, stored in offsets.items():
+            place = places[at]
             used, found = _newest(remembered, at, stored, place)
             known = place if isinstance(place, PartitionPosition) else None
             positions[at] = GroupPosition(used, pairs[at].target, found, known)
@@ -235,13 +227,15 @@ async def _positions(
     return out
 
 
-async def _committed(shard: Shard, groups: Groups, memory: Memory, report: ShardReport) -> dict[str, Offsets]:
-    """Return the committed offsets in copied topics, without groups that have nothing new and are quick."""
+async def _committed(
+    shard: Shard, groups: Groups, memory: Memory, report: ShardReport
+) -> dict[str, dict[TopicPartition, StoredOffset]]:
+    """Return the committed positions in copied topics, without groups that have nothing new and are quick."""
     read = await groups.committed(shard.groups)
     report.unread = {g: a.error for g, a in read.items() if a.value is None}
     topics, out = shard.known.topics, {}
     for group, answer in read.items():
-        offsets = {at: c for at, c in (answer.value or {}).items() if at.topic in topics}
+        offsets = positions_in(answer.value or {}, topics)
         report.positions_of[group] = len(offsets)
         if group in shard.quick and answer.value is not None and offsets == memory.groups[group].offsets:
             report.same.append(group)

@@ -25,13 +25,13 @@ from drkit.failover.loss.log_cursor import LogSide
 from drkit.flow_state.copied_topics import CopiedPartition, CopiedTopics, known_of, promoted_of
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.groups.requests import Committed, Groups
+from drkit.kafka.groups.requests import Committed, Groups, Offsets
 from drkit.kafka.raw import RawCluster, connections
 from drkit.kafka.topics import topic_configs
 from drkit.model import TopicPartition
 from drkit.offset_map.places import PositionReader
 from drkit.offsets import SegmentMap, Unavailable
-from drkit.offsets.group_guard import StoredOffset
+from drkit.offsets.group_guard import StoredOffset, positions_in
 from drkit.offsets.translation import Exact, PartitionPosition
 from drkit.topology.topic_configs import is_compacted
 
@@ -81,7 +81,7 @@ class CompareFrom(NamedTuple):
 
 
 def stored_question(
-    group: str, tp: TopicPartition, committed: Committed, stored: Committed | None, source: str
+    group: str, tp: TopicPartition, committed: Committed | StoredOffset, stored: Committed | None, source: str
 ) -> PositionLookup:
     """Return the question about the offset that the target stores.
 
@@ -94,6 +94,8 @@ def stored_question(
     question = question._replace(downstream=stored.offset)
     mark = StoredOffset(*stored).mark
     if mark is not None and mark.source == source:
+        if mark.upstream is None:
+            return question._replace(known=PositionAnswer.NO_POSITION, reason="a failback made it void")
         return question._replace(upstream=mark.upstream, written_ms=mark.written_ms)
     if StoredOffset(*committed).mark is not None:  # the flow in the other direction wrote the source offset
         return question
@@ -249,13 +251,12 @@ class _PositionSurvey:
                 tp, form, unknown = TopicPartition("", -1), PositionForm.TRANSLATED, PositionAnswer.UNKNOWN
                 rows[group, tp, form] = PositionEvidence(group, *tp, form, known=unknown, reason=text)
                 continue
-            for tp, offset in theirs.value.items():
-                if tp.topic in self._known.topics:
-                    questions += self._of_partition(group, tp, offset, ours.value)
+            for tp, offset in positions_in(theirs.value, self._known.topics).items():
+                questions += self._of_partition(group, tp, offset, ours.value)
         return questions
 
     def _of_partition(
-        self, group: str, tp: TopicPartition, committed: Committed, stored: Mapping[TopicPartition, Committed]
+        self, group: str, tp: TopicPartition, committed: StoredOffset, stored: Offsets
     ) -> Iterator[PositionLookup]:
         yield PositionLookup(group, tp, PositionForm.TRANSLATED, committed.offset, committed.offset)
         if self._flow.sync_group_offsets:

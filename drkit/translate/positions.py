@@ -24,6 +24,7 @@ from drkit.mm2_topics.checkpoint_topic import CheckpointTail
 from drkit.model import TopicPartition
 from drkit.offset_map.places import PositionReader
 from drkit.offsets import Unavailable
+from drkit.offsets.group_guard import StoredOffset
 from drkit.offsets.translation import Exact, PartitionPosition, Translation
 
 T = TypeVar("T")
@@ -191,14 +192,15 @@ class _Asking:
         answer = (await Groups(at).committed([question.group]))[question.group]
         if answer.value is None:
             raise failure(answer.error, f"read the offsets of the group {question.group}", at.alias)
-        if not answer.value:
+        committed = {tp: c.offset for tp, c in answer.value.items() if StoredOffset(*c).void is None}
+        if not committed:
             raise ConfigError(
                 "group_without_offsets",
                 where=at.alias,
                 evidence="there is no such group, or it never committed, or its offsets have expired",
                 group=question.group,
             )
-        return {tp: c.offset for tp, c in answer.value.items()}
+        return committed
 
     def _checkpointed(self, group: str) -> dict[TopicPartition, int]:
         """What the group had committed on the source at the last checkpoint."""

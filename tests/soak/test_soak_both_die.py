@@ -133,6 +133,7 @@ def proven(world: DrkitWorld, source: LocalCluster, topic: str) -> Counter[str]:
         for at, kept in offsets.items():
             mark = OffsetMark.of(kept.metadata)
             assert mark is not None
+            assert mark.upstream is not None
             where = f"{group} {at}: {kept}"
             same_next(theirs[at.partition], ours[at.partition], mark.upstream, kept.offset, where)
             counted["synced"] += 1

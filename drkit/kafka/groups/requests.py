@@ -248,6 +248,26 @@ class Groups:
         codes = by_partition(answer, lambda p: int(p.error_code))
         return {groups[0]: Answered(_common(codes.values()), codes)}
 
+    async def store(
+        self, offsets: Mapping[str, Mapping[TopicPartition, Committed]], until: float = math.inf
+    ) -> dict[str, dict[TopicPartition, str]]:
+        """Commit offsets and read them back; return those that are not there, with the reason, by group.
+
+        :param until: as for :meth:`alter`
+        """
+        answers, stored = await self.alter(offsets, until), await self.committed(offsets)
+        failed: dict[str, dict[TopicPartition, str]] = {}
+        for group, wanted in offsets.items():
+            codes, read_back = answers[group].value or {}, stored[group].value or {}
+            for tp, offset in wanted.items():
+                if code := codes.get(tp, answers[group].error):
+                    late = "not sent: the look at the group is too old"
+                    reason = late if code == TOO_LATE else f"Kafka error code {code}"
+                    failed.setdefault(group, {})[tp] = reason
+                elif read_back.get(tp) != offset:
+                    failed.setdefault(group, {})[tp] = f"read back: {read_back.get(tp)}"
+        return failed
+
     async def delete(self, groups: Iterable[str], until: float = math.inf) -> dict[str, int]:
         """Delete groups with their offsets; error codes, 0 also for a group that was gone before.
 
