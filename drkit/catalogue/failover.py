@@ -215,14 +215,6 @@ ERRORS: Final[dict[str, Entry]] = {
         page="failover-repoint-others",
     ),
     "rpo_exceeded": refused("the data loss would exceed rpo_seconds", page="failover-data-loss"),
-    "same_cluster": refused(
-        "{source} and {target} are the same cluster",
-        hint=(
-            "a host name may point to the other side by now: correct bootstrap_servers, then: "
-            "drkit config check --connect"
-        ),
-        page="failover-wrong-cluster",
-    ),
     "source_alive": refused(
         "the old primary is alive, but this machine cannot reach it",
         hint="run it where the primary answers: then it is fenced, and nothing is lost{accept}",
@@ -254,10 +246,7 @@ ERRORS: Final[dict[str, Entry]] = {
         page="failover-target-not-ready",
     ),
     "target_unreachable": failed(
-        "the target stopped answering", hint="check the target: drkit config check --connect"
-    ),
-    "target_unreachable_in_step": failed(
-        "the target does not answer", hint="check it: drkit config check --connect"
+        "the target does not answer", hint="check the target: drkit config check --connect"
     ),
     "topic_unknown": wrong("the flow has no copy of topic '{topic}'"),
     "translation_not_reversible": failed(

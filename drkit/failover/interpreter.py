@@ -65,7 +65,7 @@ def _module(path: str) -> str:
 
 def target_errors(flow: FlowSettings) -> AbstractContextManager[None]:
     """Raise ClusterUnreachable if the target leaves a request outside a run unanswered."""
-    return unanswered_as("target_unreachable_in_step", flow.target)
+    return unanswered_as("target_unreachable", flow.target)
 
 
 T = TypeVar("T")

@@ -86,7 +86,7 @@ class OffsetSyncs:
             self._target.close()
             self._connect()
             raise ClusterUnreachable(
-                "target_stopped_answering", where=self._flow.target, evidence=repr(error)
+                "target_unreachable", where=self._flow.target, evidence=repr(error)
             ) from error
         writer.write(OffsetSync(*at, *sync) for at, syncs in planned.items() for sync in syncs)
         for at, syncs in planned.items():
