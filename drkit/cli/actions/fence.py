@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from drkit.cli.configuration import configuration
 from drkit.cli.questions import ask
@@ -16,6 +16,8 @@ from drkit.failover.old_primary.fence import BY_COMMAND
 from drkit.failover.pending_fences import TAKEN_AWAY, DueFences, Fences
 from drkit.failover.service import FailoverService
 from drkit.flow_state.pending_fence import paid_with
+
+_NOTHING: Final = {"owed": "nothing"}
 
 
 def show(flow: str | None) -> None:
@@ -55,10 +57,8 @@ def pay(flow: str | None, *, dry_run: bool, yes: bool) -> None:
         return
     with FailoverService(settings, chosen) as service:
         if dry_run:
-            if effects := pending_fences.planned(service):
-                emit([e._asdict() for e in effects])
-            else:
-                _nothing(dry_run=True)
+            effects = [e._asdict() for e in pending_fences.planned(service)]
+            emit(effects, shown=[effects or _NOTHING])
             return
         agreed = pending_fences.due(service)
         if (question := _question(agreed, service.flow.source)) and not yes:
@@ -74,10 +74,7 @@ def pay(flow: str | None, *, dry_run: bool, yes: bool) -> None:
 
 def _nothing(*, dry_run: bool) -> None:
     """Say that no fence is missing and none is to be lifted; as JSON a dry run is a list in any case."""
-    if dry_run:
-        emit([], shown=[{"owed": "nothing"}])
-        return
-    emit({"paid": False, "owed": "nothing"})
+    emit([] if dry_run else {"paid": False, **_NOTHING}, shown=[_NOTHING])
 
 
 def _question(agreed: DueFences, source: str) -> str:
