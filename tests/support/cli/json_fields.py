@@ -1,7 +1,8 @@
 """Names and types of the fields that each command prints with ``--json``, as recorded.
 
 A path ends with ``?`` if not every object at that place has the field, with ``??`` if not every run has it.
-With ``DRKIT_RECORD_JSON=1`` the tests that compare add to the record instead.
+With ``DRKIT_RECORD_JSON=1`` the tests that compare add to the record instead; then ``python -m
+tests.support.cli.json_fields`` writes ``docs/reference/json.md`` below the current folder.
 """
 
 from __future__ import annotations
@@ -25,6 +26,21 @@ _TYPES: Final[Mapping[type, str]] = {
     list: "array",
     dict: "object",
 }
+
+PAGE: Final = "docs/reference/json.md"
+_HEADER: Final = """\
+# JSON output
+
+<!-- Generated: `python -m tests.support.cli.json_fields`. Tests keep each of its fields. -->
+
+For programs that read drkit's output. Each command takes `--json`, before or after its name, and prints one
+document on standard output. `drkit watch` and `drkit status --watch` print one document per line. An
+[error](#error) is a document on standard error, after the lines of progress. The [exit code](exit-codes.md)
+says how the command ended.
+
+Later versions add fields. They remove none of this page and change no type, so ignore fields that you do not
+know. `[]` is each element of a list, `*` each name of a topic. "Not always": some answers lack the field.
+"""
 
 Fields = dict[str, str]
 """Path of a field with ``?`` or ``??``, and its types separated by ``|``."""
@@ -121,3 +137,23 @@ def _by_path(fields: Fields) -> dict[str, tuple[str, set[str]]]:
         path.rstrip("?"): ("?" * (len(path) - len(path.rstrip("?"))), set(types.split("|")))
         for path, types in fields.items()
     }
+
+
+def page() -> str:
+    """Return the whole page."""
+    record: dict[str, Fields] = json.loads(FILE.read_text(encoding="utf-8"))
+    return "\n".join([_HEADER, *(line for name in record for line in _section(name, record[name]))])
+
+
+def _section(name: str, fields: Fields) -> Iterator[str]:
+    yield from (f"## `drkit {name}`" if name != "error" else "## Error", "")
+    yield from ("| field | type | |", "| --- | --- | --- |")
+    for path, types in fields.items():
+        text = types.replace("|", " or ")
+        if path and "object" not in types and types not in {"array", "null"}:
+            yield f"| `{path.rstrip('?')}` | {text} | {'not always' if path.endswith('?') else ''} |"
+    yield ""
+
+
+if __name__ == "__main__":
+    Path(PAGE).write_text(page(), encoding="utf-8")

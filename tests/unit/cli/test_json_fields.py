@@ -45,8 +45,7 @@ from drkit.translate.positions import Line
 from drkit.verify.report import FlowReport, answer
 from drkit.watch.observer import Moment
 from tests.commands import commands
-from tests.json_page import PAGE, page
-from tests.support.cli.json_fields import FILE, complaints, merged, pin
+from tests.support.cli.json_fields import FILE, PAGE, complaints, merged, page, pin
 from tests.support.cli.sample import sample
 from tests.support.kafka.ports import closed
 
@@ -182,7 +181,7 @@ def test_each_command_is_pinned_or_named_here():
 
 
 def test_the_page_is_up_to_date():
-    assert (ROOT / PAGE).read_text(encoding="utf-8") == page(), "run: python -m tests.json_page"
+    assert (ROOT / PAGE).read_text(encoding="utf-8") == page(), "run: python -m tests.support.cli.json_fields"
 
 
 @pytest.mark.parametrize(
