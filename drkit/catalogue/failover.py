@@ -225,14 +225,6 @@ ERRORS: Final[dict[str, Entry]] = {
         page="failover-repoint-others",
     ),
     "rpo_exceeded": refused("the data loss would exceed rpo_seconds", page="failover-data-loss"),
-    "same_cluster": refused(
-        "{source} and {target} are the same cluster",
-        hint=(
-            "a host name may point to the other side by now: correct bootstrap_servers, then: "
-            "drkit config check --connect"
-        ),
-        page="failover-wrong-cluster",
-    ),
     "source_alive": refused(
         "the old primary is alive, but this machine cannot reach it",
         hint="run it where the primary answers: then it is fenced, and nothing is lost{accept}",

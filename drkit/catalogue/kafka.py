@@ -20,7 +20,11 @@ ERRORS: Final[dict[str, Entry]] = {
     "cluster_unusable": failed("cannot use cluster {alias}: {reason}"),
     "clusters_identical": refused(
         "{source} and {target} are the same cluster",
-        hint="correct bootstrap_servers of one of them, then: drkit config check --connect",
+        hint=(
+            "a host name may point to the other side by now: correct bootstrap_servers, then: "
+            "drkit config check --connect"
+        ),
+        page="failover-wrong-cluster",
     ),
     "corrupt_batch": failed(
         "record batch at offset {offset} is corrupt: {reason}",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from drkit.cli.render import emit
-from drkit.cli.session import session, to_type
+from drkit.cli.session import to_type
 from drkit.config import FlowSettings
 from drkit.counted import counted, first_of, size_text, utc
 from drkit.failover.core.commands import NOTHING, UNTIL_EXPORT, open_choices, return_command
@@ -89,18 +89,16 @@ def show_outlook(
         next_ = commands_of(run, flow, request.plus(missing_of(outlook.missing)))
     next_ = [to_type(line) for line in next_]
     asked = [to_type(line) for line in asked_of(outlook, "begin" if run is None else "go on")]
-    if session().as_json:
-        rate = outlook.rate.to_json() if found else None
-        body = {"flow": flow.name, "topics": [t.to_json() for t in found], "rate": rate}
-        emit(body | {"run": None if run is None else under_way(run), "asked": asked, "next": next_})
-        return
-    if found:
-        emit([row_of(t) for t in found])
+    rate = outlook.rate.to_json() if found else None
+    body = {"flow": flow.name, "topics": [t.to_json() for t in found], "rate": rate}
     began = () if run is None else map(to_type, lines_of(run))
     ends = (*whole_until(found), rate_note(outlook.rate)) if found else ()
     notes = (*began, *map(to_type, notes_of(found, flow)), *asked, *ends)
-    for line in (*notes, *(f"{n}. {line}" for n, line in enumerate(next_, start=1))):
-        emit(line)
+    steps = (f"{n}. {line}" for n, line in enumerate(next_, start=1))
+    emit(
+        body | {"run": None if run is None else under_way(run), "asked": asked, "next": next_},
+        shown=[[row_of(t) for t in found] or None, *notes, *steps],
+    )
 
 
 def row_of(t: TopicOutlook) -> dict[str, Any]:

@@ -114,7 +114,9 @@ def _wrong_cluster(q: PreconditionInput) -> Iterator[Refused]:
     source, target = q.survey.source, q.survey.target
     if source.id is not None and source.id == target.id:
         same = f"both have the cluster id {target.id}"
-        yield Refused("same_cluster", where=q.flow, evidence=same, source=source.alias, target=target.alias)
+        yield Refused(
+            "clusters_identical", where=q.flow, evidence=same, source=source.alias, target=target.alias
+        )
         return
     for cluster in (source, target):
         if None not in {cluster.id, cluster.expected} and cluster.id != cluster.expected:

@@ -162,7 +162,7 @@ def test_another_cluster_behind_a_name(world: World) -> None:
     twice = world.plain()
     twice["clusters"][world.source.alias]["bootstrap_servers"] = world.target.bootstrap_servers
     error = refused(world, settings=Settings.model_validate(twice))
-    assert error.code == "same_cluster"
+    assert error.code == "clusters_identical"
     with StateTopic(world.target, world.source.alias) as state:
         state.load()
         right = stored(state)[ClustersRecord.KEY]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Any, Unpack
@@ -27,6 +27,7 @@ from drkit.failover.failback import (
     FailbackOperator,
     FailbackOptions,
     FailbackStage,
+    FlowPair,
     StageReport,
     refuse_unknown,
     ways_of,
@@ -70,9 +71,9 @@ def failback(**given: Unpack[_Given]) -> None:
     try:
         found.run()
     finally:
-        _show(found, there.name, verbose=given["verbose"])
-        if found.is_complete and not session().as_json:
-            emit(home_line(ways))
+        stages = [{"stage": done.stage.value, "report": _typed(done)} for done in found.reports]
+        answer = {"flow": there.name, "home": found.is_complete, "stages": stages}
+        emit(answer, shown=_shown(found, ways, verbose=given["verbose"]))
 
 
 def _options(given: _Given) -> FailbackOptions:
@@ -135,18 +136,15 @@ class _Terminal(FailbackOperator):
         return decided_with(resume, request, COMMAND, yes=self._yes)
 
 
-def _show(found: Failback, flow: str, *, verbose: bool) -> None:
-    """Print the reports of the stages so far."""
-    if session().as_json:
-        stages = [{"stage": done.stage.value, "report": _typed(done)} for done in found.reports]
-        emit({"flow": flow, "home": found.is_complete, "stages": stages})
-        return
+def _shown(found: Failback, ways: FlowPair, *, verbose: bool) -> Iterator[object]:
+    """Yield the reports of the stages so far."""
     for number, done in enumerate(found.reports, start=1):
         # What one stage leaves to do, the next ones have done; the turn may be a replicator's.
         is_over = done.stage is not FailbackStage.TURN and (found.is_complete or number < len(found.reports))
         report = _typed(done) | ({"next": []} if is_over else {})
-        for part in shown_stage(done.stage, report, verbose=verbose):
-            emit(part)
+        yield from shown_stage(done.stage, report, verbose=verbose)
+    if found.is_complete:
+        yield home_line(ways)
 
 
 def _typed(done: StageReport) -> dict[str, Any]:

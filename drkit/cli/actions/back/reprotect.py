@@ -60,11 +60,8 @@ def forget_topics(service: FailoverService, topics: Sequence[str], *, dry_run: b
 
 
 def _show(topics: Sequence[OverTopic], flow: FlowSettings, *, done: bool) -> None:
-    if session().as_json:
-        emit({"flow": flow.name, "forgotten": done, "topics": [t._asdict() for t in topics]})
-        return
-    for line in _lines(topics, flow, done=done):
-        emit(line)
+    answer = {"flow": flow.name, "forgotten": done, "topics": [t._asdict() for t in topics]}
+    emit(answer, shown=_lines(topics, flow, done=done))
 
 
 def _lines(topics: Sequence[OverTopic], flow: FlowSettings, *, done: bool) -> Iterator[str]:
@@ -147,19 +144,13 @@ def show_third(settings: Settings, name: str | None, to: str) -> None:
     try:
         third = third_cluster(settings, there, to)
     except NoFlow as error:
-        if session().as_json:
-            emit({"flow": error.where, "toml": error.toml})
-        else:
+        if not session().as_json:
             say("add to the configuration:")
-            emit(error.toml)
+        emit({"flow": error.where, "toml": error.toml}, shown=[error.toml])
         raise
     next_ = [to_type(line) for line in next_of(third, there.name)]
-    if session().as_json:
-        emit({**third.to_json(), "next": next_})
-        return
-    emit(shown(third, there.target, to))
-    for number, line in enumerate(next_, start=1):
-        emit(f"{number}. {line}")
+    steps = (f"{number}. {line}" for number, line in enumerate(next_, start=1))
+    emit({**third.to_json(), "next": next_}, shown=[shown(third, there.target, to), *steps])
 
 
 def shown(third: ThirdCluster, active: str, to: str) -> dict[str, str]:
@@ -419,11 +410,7 @@ def show_rehearsal(found: ReturnProposal) -> None:
     """Print a dry run of a return."""
     show_return(found)
     rows, verdict = rows_of(found.lines), verdict_of_return(found)
-    if session().as_json:
-        emit({"verdict": verdict, "steps": rows, "topics": dict(found.topics)})
-        return
-    emit(rows)
-    emit(verdict)
+    emit({"verdict": verdict, "steps": rows, "topics": dict(found.topics)}, shown=[rows, verdict])
 
 
 def asking(place: str, *, yes: bool) -> ConfirmReturn:
