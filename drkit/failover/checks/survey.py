@@ -28,6 +28,7 @@ from drkit.failover.groups.offsets import (
     on_target,
 )
 from drkit.failover.loss.silent import noted_partitions, silent_risk, unprotected
+from drkit.failover.old_primary.readers import promoted_elsewhere
 from drkit.flow_state.copied_topics import promoted_of
 from drkit.flow_state.lease.watch import LeaseHolder, replicator_of
 from drkit.flow_state.records import ClustersRecord
@@ -118,6 +119,8 @@ class Survey:
     """Topics of the scope that an earlier failover opened."""
     outside: OutOfScope
     reach: tuple[Reach, ...]
+    promoted_elsewhere: Mapping[str, str] = field(default_factory=dict)
+    """Topics of the scope that another flow of the same source has promoted → that flow."""
     begun_by_turn: frozenset[str] = frozenset()
     """Topics of the target whose copying began with a failback: positions there continue the earlier ones."""
     hanging: Mapping[str, int] = field(default_factory=dict)
@@ -199,6 +202,7 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
         promoted=tuple(sorted(promoted_of(state.records) & scope.topics.keys())),
         outside=outside,
         reach=look_reach(context, outside),
+        promoted_elsewhere=promoted_elsewhere(context),
         begun_by_turn=(turned := begun_by_turn(state.records) & set(scope.topics.values())),
         hanging=context.run(hanging, context.target, turned, now) if turned else {},
         written=written(context, places),

@@ -10,8 +10,7 @@ out what it wrote itself; a flow to a third cluster does not, and its copy would
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, suppress
 from typing import Final, NamedTuple
 
@@ -27,7 +26,7 @@ from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.core.step import StepEffect
 from drkit.failover.groups.offsets import evict_members
 from drkit.flow_state.names import state_topic
-from drkit.flow_state.records import GenerationRecord, LeaseRecord
+from drkit.flow_state.records import GenerationRecord, LeaseRecord, RoleRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
 from drkit.kafka.codes import GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED
@@ -185,28 +184,43 @@ _SECONDS: Final = 5.0
 def refuse_other_flows(context: Context, topics: Collection[str]) -> None:
     """Refuse to empty topics that another flow copies to another cluster.
 
-    :raises Refused: one is configured here, or runs by its state on a cluster of this configuration
+    :raises Refused: one is configured here, or has a lease on a cluster of this configuration
     :raises DrkitError: such a cluster answers, and its state cannot be read
     """
     source, pair, emptied = context.flow.source, {context.flow.source, context.flow.target}, set(topics)
     others = [f for f in context.settings.flows if f.source == source and f.target not in pair]
-    copied = [(f.name, sorted(t for t in emptied if f.copies(t))) for f in others]
-    for alias in sorted(set(context.settings.clusters) - pair - {f.target for f in others}):
-        with suppress(ClusterUnreachable, NotAuthorized):
-            copied.append((f"{source}->{alias}", sorted(_copied_to(context, alias) & emptied)))
-    readers = [f"{flow} copies {first_of(names)}" for flow, names in copied if names]
+    copied = {f.name: sorted(t for t in emptied if f.copies(t)) for f in others}
+    for flow, state in states_elsewhere(context):
+        # The age of a lease is not asked: its holder's clock may be behind.
+        if flow not in copied and state.readable(LeaseRecord):
+            copied[flow] = sorted(state.readable(GenerationRecord).keys() & emptied)
+    readers = [f"{flow} copies {first_of(names)}" for flow, names in copied.items() if names]
     flows = [f"{context.flow.source}->{alias}" for alias in ([] if readers else _beating(context))]
     readers += [f"{flow} runs: its heartbeats are new" for flow in flows]
     if readers:
         raise Refused("other_flow_reads", where=context.flow.source, evidence="; ".join(sorted(set(readers))))
 
 
-def _copied_to(context: Context, alias: str) -> AbstractSet[str]:
-    """Return the topics that a flow copies from the old primary to a cluster; none if it does not run."""
-    cluster, name = Cluster.connect(context.settings.cluster(alias)), state_topic(context.flow.source)
-    state = FlowState.of(newest_values(cluster, [name]).get(name) or {})
-    lease = state.readable(LeaseRecord).get("")
-    return state.readable(GenerationRecord).keys() if lease and lease.is_fresh(wall_ms()) else frozenset()
+def states_elsewhere(context: Context) -> Iterator[tuple[str, FlowState]]:
+    """Yield the flows from the old primary to other clusters of the configuration, with their states.
+
+    A cluster that does not answer, or shows no state to drkit, is left out.
+    """
+    source, name = context.flow.source, state_topic(context.flow.source)
+    for alias in sorted(context.settings.clusters.keys() - {source, context.flow.target}):
+        with suppress(ClusterUnreachable, NotAuthorized):
+            cluster = Cluster.connect(context.settings.cluster(alias))
+            yield f"{source}->{alias}", FlowState.of(newest_values(cluster, [name]).get(name) or {})
+
+
+def promoted_elsewhere(context: Context) -> dict[str, str]:
+    """Return topics of the scope that another flow of the same source has promoted, and that flow."""
+    return {
+        topic: flow
+        for flow, state in states_elsewhere(context)
+        for topic, role in state.readable(RoleRecord).items()
+        if role.is_promoted and topic in context.scope.topics
+    }
 
 
 def _beating(context: Context) -> Collection[str]:

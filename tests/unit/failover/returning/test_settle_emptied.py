@@ -19,9 +19,7 @@ FENCE = StepName.FENCE
 class Scene:
     """A context whose clock advances when somebody sleeps; deleted records may come back meanwhile."""
 
-    def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, emptied: int = 4, *, planned: bool = True
-    ) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, emptied: int = 4, *, planned: bool = True) -> None:
         self.now, self.begun, self.back = 1_000.0, dict[str, Any](), list[float]()
         self.context: Any = SimpleNamespace(
             request=SimpleNamespace(planned=planned), flow=SimpleNamespace(target="home"),
