@@ -102,9 +102,9 @@ class TargetMap:
                 sequence=0,
                 leader_epoch=-1,
             )
-        known = self.known
-        began_at, tail_end = (known.cuts | known.rebuilt).get(at), tail_end_of(known.crossings.get(at, ()))
-        emptied, own = known.emptied.get(at, 0), known.producers.own
+        known, own = self.known, self.known.producers.own
+        began_at, emptied = known.rebuilt.get(at, known.cuts.get(at)), known.emptied.get(at, 0)
+        tail_end = tail_end_of(known.crossings.get(at, ()))
         wanted = Wanted(to, state, own, began_at=began_at, emptied=emptied, tail_end=tail_end)
         leader = self._topics[to.topic].leaders.get(to.partition)
         look = Look(0, end, start, leader.epoch if leader is not None else -1)

@@ -206,6 +206,7 @@ def _planned(q: PreconditionInput) -> Iterator[Refused]:
 
 def _not_copied(q: PreconditionInput) -> Iterator[Refused]:
     outside = q.survey.outside
+    reasons = {**outside.groups, **outside.not_copied}
     # Without --planned, topics without a copy are only named: nothing can move them.
     uncopied = outside.not_copied.keys() - set(outside.by_file) if q.request.planned else ()
     for code, names in (("not_copied", uncopied), ("left_by_configuration", outside.by_file)):
@@ -214,7 +215,7 @@ def _not_copied(q: PreconditionInput) -> Iterator[Refused]:
             yield Refused(
                 code,
                 where=f"{q.flow}: {first_of(left)}",
-                evidence=f"{left[0]}: {(outside.groups | outside.not_copied)[left[0]]}",
+                evidence=f"{left[0]}: {reasons[left[0]]}",
                 topics=counted(len(left), "topic"),
                 leave_behind=typed(*RunRequest(leave_behind=tuple(left)).options()),
             )
