@@ -15,7 +15,7 @@ from drkit.failover.checks.home_acls import NOT_COMPARED, HomeAcls, look_home_ac
 from drkit.failover.checks.out_of_scope import OutOfScope, Reach, look_outside, look_reach
 from drkit.failover.checks.silent_source_facts import facts_of
 from drkit.failover.core.context import Context, asked
-from drkit.failover.core.reverse import unreplayed_on_source
+from drkit.failover.core.reverse import promoted_elsewhere, unreplayed_on_source
 from drkit.failover.groups.offsets import (
     FROM_CHECKPOINTS,
     FROM_SOURCE,
@@ -28,7 +28,6 @@ from drkit.failover.groups.offsets import (
     on_target,
 )
 from drkit.failover.loss.silent import noted_partitions, silent_risk, unprotected
-from drkit.failover.old_primary.readers import promoted_elsewhere
 from drkit.flow_state.copied_topics import promoted_of
 from drkit.flow_state.lease.watch import LeaseHolder, replicator_of
 from drkit.flow_state.records import ClustersRecord

@@ -10,29 +10,25 @@ out what it wrote itself; a flow to a third cluster does not, and its copy would
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import closing, suppress
 from typing import Final, NamedTuple
 
 from drkit.checkpoints.other_groups import is_consumer
 from drkit.clock import wall_ms
 from drkit.counted import counted, first_of
-from drkit.errors import ClusterUnreachable, DrkitError, NotAuthorized, Refused
+from drkit.errors import DrkitError, Refused
 from drkit.failover.core.commands import retry_command
 from drkit.failover.core.context import Context
 from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
-from drkit.failover.core.reverse import reverse_flow
+from drkit.failover.core.reverse import reverse_flow, states_elsewhere
 from drkit.failover.core.step import StepEffect
 from drkit.failover.groups.offsets import evict_members
-from drkit.flow_state.names import state_topic
-from drkit.flow_state.records import GenerationRecord, LeaseRecord, RoleRecord
-from drkit.flow_state.state import FlowState
-from drkit.kafka.admin import Cluster
+from drkit.flow_state.records import GenerationRecord, LeaseRecord
 from drkit.kafka.codes import GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED
 from drkit.kafka.groups.requests import DEAD, EMPTY, SHARE, Groups, failure
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.reading.compacted import newest_values
 from drkit.kafka.reading.log_tail import LogTail
 from drkit.mm2_topics.heartbeats import TOPIC
 from drkit.model import TopicPartition
@@ -199,28 +195,6 @@ def refuse_other_flows(context: Context, topics: Collection[str]) -> None:
     readers += [f"{flow} runs: its heartbeats are new" for flow in flows]
     if readers:
         raise Refused("other_flow_reads", where=context.flow.source, evidence="; ".join(sorted(set(readers))))
-
-
-def states_elsewhere(context: Context) -> Iterator[tuple[str, FlowState]]:
-    """Yield the flows from the old primary to other clusters of the configuration, with their states.
-
-    A cluster that does not answer, or shows no state to drkit, is left out.
-    """
-    source, name = context.flow.source, state_topic(context.flow.source)
-    for alias in sorted(context.settings.clusters.keys() - {source, context.flow.target}):
-        with suppress(ClusterUnreachable, NotAuthorized):
-            cluster = Cluster.connect(context.settings.cluster(alias))
-            yield f"{source}->{alias}", FlowState.of(newest_values(cluster, [name]).get(name) or {})
-
-
-def promoted_elsewhere(context: Context) -> dict[str, str]:
-    """Return topics of the scope that another flow of the same source has promoted, and that flow."""
-    return {
-        topic: flow
-        for flow, state in states_elsewhere(context)
-        for topic, role in state.readable(RoleRecord).items()
-        if role.is_promoted and topic in context.scope.topics
-    }
 
 
 def _beating(context: Context) -> Collection[str]:
