@@ -91,6 +91,11 @@ ERRORS: Final[dict[str, Entry]] = {
         "the stop hook ended, but the old primary still accepts connections",
         hint="stop its brokers by hand, then: drkit failover --resume",
     ),
+    "left_by_configuration": refused(
+        "this configuration leaves out what the flow replicates",
+        hint=("repeat it with the replicator's configuration; or leave this on the primary: {leave_behind}"),
+        page="failover-topics-not-copied",
+    ),
     "loss_unknown": refused(
         "the data loss of this failover is unknown",
         hint=('find out with: drkit status; or accept the loss: --accept-data-loss "REASON"'),
@@ -223,6 +228,14 @@ ERRORS: Final[dict[str, Entry]] = {
             "--all; or send these clients to the target, too: --repoint-others"
         ),
         page="failover-repoint-others",
+    ),
+    "promoted_elsewhere": refused(
+        "another flow of the same primary has promoted these topics: there would be two primaries",
+        hint=(
+            "protect that new primary: drkit status shows it; or make a second one: --despite-signs-of-life"
+            ' "REASON"'
+        ),
+        page="failover-already-promoted",
     ),
     "rpo_exceeded": refused("the data loss would exceed rpo_seconds", page="failover-data-loss"),
     "source_alive": refused(

@@ -174,14 +174,6 @@ def rebuilt_of(state: FlowState) -> dict[TopicPartition, int]:
     return _by_partition(state, lambda cut: cut.rebuilt)
 
 
-def began_of(state: FlowState) -> dict[TopicPartition, int]:
-    """Source partition → where copying began after a turn, at its cut or before it.
-
-    :raises Damaged: as :func:`cuts_of`
-    """
-    return cuts_of(state) | rebuilt_of(state)
-
-
 def emptied_of(state: FlowState) -> dict[TopicPartition, int]:
     """Source partition → target offset before which its copy was emptied, of the topics that are copied now.
 

@@ -84,8 +84,8 @@ def replicate(
         for flow in flows:
             clusters = settings.cluster(flow.source), settings.cluster(flow.target)
             job = FlowJob(
-                clusters, flow, workshop, run_id,
-                once=options.once, standby=options.standby, both_ways=flow.has_opposite_in(flows),
+                clusters, flow, workshop, run_id, once=options.once, standby=options.standby,
+                both_ways=flow.has_opposite_in(flows), files=settings.fingerprints(flow),
             )  # fmt: skip
             runs.append(FlowThread(job, stop, once=options.once))
         for run in runs:

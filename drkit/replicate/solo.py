@@ -116,7 +116,8 @@ class SoloReplicator:
                 self._state = StateTopic(self._target.settings, self._flow.source)
 
     def _new_lease(self) -> FlowLease:
-        return FlowLease(self._target.settings, self._flow, self._state, self._run_id)
+        files = self._settings.fingerprints(self._flow)
+        return FlowLease(self._target.settings, self._flow, self._state, self._run_id, files=files)
 
     def _sync_topics(self) -> TopicSyncResult:
         flow = self._flow

@@ -61,10 +61,6 @@ class Difference:
     fields: tuple[str, ...] = ()
     evidence: str = ""
 
-    def as_kind(self, kind: DifferenceKind) -> Difference:
-        """Return the same difference as another kind."""
-        return replace(self, kind=kind)
-
 
 @dataclass(slots=True)
 class Counts:
@@ -337,7 +333,9 @@ class Comparison:
             if take_target:
                 counts.target_records += 1
                 t = next(target, None)
-        self._finish()
+        for stray in self._open_keys.values():
+            self._strays.add(stray)
+        self._strays.finish()
 
     def _mismatch(self, s: ConsumedRecord, t: ConsumedRecord) -> None:
         self.living.drop(t.key)
@@ -394,11 +392,6 @@ class Comparison:
             self.undecided = f"over {_LIVING_KEYS} keys of the compacted source wait for a later record"
             self.living, self._rules = LivingKeys(), replace(self._rules, keys_from=_NEVER)
 
-    def _finish(self) -> None:
-        for stray in self._open_keys.values():
-            self._strays.add(stray)
-        self._strays.finish()
-
     # -- results of the strays ----------------------------------------------------------------------
 
     def _moved(self, source: Stray, target: Stray) -> None:
@@ -419,7 +412,7 @@ class Comparison:
         for i in range(len(self.findings) - 1, -1, -1):
             finding = self.findings[i]
             if (finding.source_offset, finding.target_offset) == last[:2]:
-                self.findings[i] = finding.as_kind(DifferenceKind.OUT_OF_ORDER)
+                self.findings[i] = replace(finding, kind=DifferenceKind.OUT_OF_ORDER)
                 return
 
     def _lost(self, stray: Stray) -> None:

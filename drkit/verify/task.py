@@ -223,9 +223,8 @@ def compare_old_range(piece: Range, source: ClusterSettings, target: ClusterSett
     begin = max(piece.target_from, piece.target_to - MOST)
     partial = begin > piece.target_from
     # Markers and aborted records take offsets too: twice as many of the source hold the same records.
-    source_range = piece.source, max(piece.source_from, piece.source_to - 2 * MOST), piece.source_to
-    if not partial:
-        source_range = piece.source, piece.source_from, piece.source_to
+    first = max(piece.source_from, piece.source_to - 2 * MOST) if partial else piece.source_from
+    source_range = piece.source, first, piece.source_to
     copied, times = _with_times(_reader(target).messages(piece.target, begin, piece.target_to))
     trimmed = Trimmed(
         piece.source_from > 0, piece.target_from > 0, piece.source_compacted, piece.target_compacted, partial

@@ -182,6 +182,8 @@ STATE: Final[tuple[tuple[str, StateRecord], ...]] = (
         ),
     ),
     ("source-seen", SourceSeenRecord(_MS, {}, None, {}, {}, None)),
+    ("verified/orders/0", VerifiedRecord(_A, _B, 1, 2, 0, "r")),
+    ("lease", LeaseRecord("r", _PROCESS, _MS, 15_000, files={"topics": "0123456789abcdef"})),
 )
 """Records of a flow's state, with the keys under which they are; `old_bytes` has one of each other kind."""
 

@@ -76,7 +76,7 @@ from drkit.cli.options import OptionGroup, option
     metavar="REASON",
     default="",
     group=OptionGroup.ACCEPT,
-    help="Proceed although another observer still sees the primary; the reason is recorded.",
+    help="Proceed although an observer sees the primary, or another flow has promoted the topics. Recorded.",
 )
 @option(
     "--without-quorum",
@@ -116,7 +116,7 @@ from drkit.cli.options import OptionGroup, option
     metavar="TOPIC",
     multiple=True,
     group=OptionGroup.ACCEPT,
-    help="Leave this topic on the primary; it has no copy on the standby.",
+    help="Leave this topic or group on the primary.",
 )
 @options.verbose()
 @option(

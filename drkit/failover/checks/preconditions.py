@@ -130,6 +130,9 @@ def _promoted(q: PreconditionInput) -> Iterator[Refused]:
         yield Refused("all_promoted", where=q.flow, evidence=f"opened by earlier failovers: {topics}")
     elif topics:
         yield Refused("promoted", where=q.flow, evidence=topics)
+    if elsewhere := {} if q.request.despite_signs_of_life else q.survey.promoted_elsewhere:
+        evidence = first_of(f"{topic}: {flow}" for topic, flow in sorted(elsewhere.items()))
+        yield Refused("promoted_elsewhere", where=q.flow, evidence=evidence)
 
 
 def _members(q: PreconditionInput) -> Iterator[Refused]:
@@ -191,18 +194,20 @@ def _never_placed(q: PreconditionInput) -> Iterator[Refused]:
 
 
 def _not_copied(q: PreconditionInput) -> Iterator[Refused]:
-    if not (q.request.planned and q.scope.whole_flow):
-        return  # named in the proposal and the report
-    missing = q.survey.outside.not_copied
-    uncopied = sorted(missing.keys() - set(q.request.leave_behind))
-    if uncopied:
-        yield Refused(
-            "not_copied",
-            where=f"{q.flow}: {first_of(uncopied)}",
-            evidence=f"{uncopied[0]}: {missing[uncopied[0]]}",
-            topics=counted(len(uncopied), "topic"),
-            leave_behind=typed(*RunRequest(leave_behind=tuple(uncopied)).options()),
-        )
+    outside = q.survey.outside
+    reasons = {**outside.groups, **outside.not_copied}
+    # Without --planned, topics without a copy are only named: nothing can move them.
+    uncopied = outside.not_copied.keys() - set(outside.by_file) if q.request.planned else ()
+    for code, names in (("not_copied", uncopied), ("left_by_configuration", outside.by_file)):
+        left = sorted(set(names) - set(q.request.leave_behind))
+        if left and q.scope.whole_flow:
+            yield Refused(
+                code,
+                where=f"{q.flow}: {first_of(left)}",
+                evidence=f"{left[0]}: {reasons[left[0]]}",
+                topics=counted(len(left), "topic"),
+                leave_behind=typed(*RunRequest(leave_behind=tuple(left)).options()),
+            )
 
 
 def _hanging(q: PreconditionInput) -> Iterator[Refused]:
@@ -232,7 +237,8 @@ def _acls_only_home(q: PreconditionInput) -> Iterator[Refused]:
 
 
 def _repoint_others(q: PreconditionInput) -> Iterator[Refused]:
-    if q.scope.whole_flow or q.request.repoint_others:
+    is_whole = q.scope.whole_flow and not q.survey.outside.by_file
+    if is_whole or q.request.repoint_others:
         return
     for way in q.survey.reach:
         if way.others:
@@ -293,7 +299,7 @@ GATES: Final = (
         "failover-planned-not-possible", _planned, "`--planned` needs both clusters and a running replicator"
     ),
     Precondition(
-        "failover-topics-not-copied", _not_copied, "`--all --planned`, and topics of the flow have no copy"
+        "failover-topics-not-copied", _not_copied, "`--all`, and topics or groups of the flow would remain"
     ),
     Precondition(
         "failover-no-exact-position", _never_placed, "`--planned`, and a group has no exact position to come"

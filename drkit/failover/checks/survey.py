@@ -15,7 +15,7 @@ from drkit.failover.checks.home_acls import NOT_COMPARED, HomeAcls, look_home_ac
 from drkit.failover.checks.out_of_scope import OutOfScope, Reach, look_outside, look_reach
 from drkit.failover.checks.silent_source_facts import facts_of
 from drkit.failover.core.context import Context, asked
-from drkit.failover.core.reverse import unreplayed_on_source
+from drkit.failover.core.reverse import promoted_elsewhere, unreplayed_on_source
 from drkit.failover.groups.offsets import (
     FROM_CHECKPOINTS,
     FROM_SOURCE,
@@ -117,6 +117,8 @@ class Survey:
     """Topics of the scope that an earlier failover opened."""
     outside: OutOfScope
     reach: tuple[Reach, ...]
+    promoted_elsewhere: Mapping[str, str] = field(default_factory=dict)
+    """Topics of the scope that another flow of the same source has promoted → that flow."""
     begun_by_turn: frozenset[str] = frozenset()
     """Topics of the target whose copying began with a failback: positions there continue the earlier ones."""
     hanging: Mapping[str, int] = field(default_factory=dict)
@@ -200,6 +202,7 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
         promoted=tuple(sorted(promoted_of(state.records) & scope.topics.keys())),
         outside=outside,
         reach=look_reach(context, outside),
+        promoted_elsewhere=promoted_elsewhere(context),
         begun_by_turn=(turned := begun_by_turn(state.records) & set(scope.topics.values())),
         hanging=context.run(hanging, context.target, turned, now) if turned else {},
         written=written(context, places),

@@ -1,18 +1,18 @@
-"""The flow in the other direction, which protects the new primary: settings, state, pending replays."""
+"""The other flows of a run's clusters: the one in the other direction, and those to further clusters."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.counted import counted, first_of
-from drkit.errors import ConfigError, Refused
+from drkit.errors import ClusterUnreachable, ConfigError, NotAuthorized, Refused
 from drkit.failover.core.context import Context
 from drkit.flow_state.creation import ensure_state_topic
 from drkit.flow_state.names import state_topic
-from drkit.flow_state.records import GenerationRecord
+from drkit.flow_state.records import GenerationRecord, RoleRecord
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.flow_state.unreplayed import Unreplayed, unreplayed
@@ -109,3 +109,25 @@ def not_replayed(flow: str, found: Sequence[Unreplayed]) -> Refused:
         command=found[0].command,
         to_give_up=found[0].to_give_up,
     )
+
+
+def states_elsewhere(context: Context) -> Iterator[tuple[str, FlowState]]:
+    """Yield the flows from the old primary to other clusters of the configuration, with their states.
+
+    A cluster that does not answer, or shows no state to drkit, is left out.
+    """
+    source, name = context.flow.source, state_topic(context.flow.source)
+    for alias in sorted(context.settings.clusters.keys() - {source, context.flow.target}):
+        with suppress(ClusterUnreachable, NotAuthorized):
+            cluster = Cluster.connect(context.settings.cluster(alias))
+            yield f"{source}->{alias}", FlowState.of(newest_values(cluster, [name]).get(name) or {})
+
+
+def promoted_elsewhere(context: Context) -> dict[str, str]:
+    """Return topics of the scope that another flow of the same source has promoted, and that flow."""
+    return {
+        topic: flow
+        for flow, state in states_elsewhere(context)
+        for topic, role in state.readable(RoleRecord).items()
+        if role.is_promoted and topic in context.scope.topics
+    }

@@ -231,9 +231,16 @@ def _promote(context: Context) -> None:
                 # The copy's own settings count from now on.
                 changes.append((name, replace(configs, delayed=None)))
     promotion = state.get(PromotionRecord)
-    if context.scope.whole_flow and (promotion is None or promotion.run_id != context.run_id):
+    if _is_whole(context) and (promotion is None or promotion.run_id != context.run_id):
         changes.append(("", PromotionRecord(context.term, context.run_id, context.wall())))
     state.put_all(changes)
+
+
+def _is_whole(context: Context) -> bool:
+    """Return whether everything that was ever copied moves; else the flow continues with what remains."""
+    left = context.result(StepName.SNAPSHOT).get("outside", {}).get("by_file", ())
+    copied = context.state.all(GenerationRecord).keys() - context.scope.topics.keys()
+    return context.scope.whole_flow and copied.isdisjoint(left)
 
 
 def _of_topic(values: Mapping[str, int | None], topic: str) -> dict[int, int | None]:
@@ -291,7 +298,7 @@ def _promotion(context: Context) -> tuple[Promotion, frozenset[Acl]]:
         context.flow.acl_scope({*context.scope.topics, *copied}),
         own_principals(context.target_settings, writer),
     )
-    opened = None if context.scope.whole_flow else set(context.scope.topics.values())
+    opened = None if _is_whole(context) else set(context.scope.topics.values())
     return bounded_promotion(record.plan, bounds, opened)
 
 

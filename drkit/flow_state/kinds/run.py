@@ -85,6 +85,8 @@ class LeaseRecord(StateRecord):
     """The lease expires after this time without a renewal."""
     spark_session: Omitted[Count] = None
     """The session of Spark's processes on the holder's machine: its workers outlive it for a moment."""
+    files: Omitted[Map[Name, Name]] = None
+    """Fingerprints of the holder's configuration by part, or None from a release without them."""
 
     @classmethod
     def of(cls, raw: Any) -> Self:

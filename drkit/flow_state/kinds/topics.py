@@ -167,6 +167,13 @@ class VerifiedRecord(PartitionRecord):
     source_offset: Count
     target_offset: Count
     at_ms: Count = 0
+    turn: Omitted[Name] = None
+    """The failback since which the flow copies the topic, or None: a later one may have emptied a side."""
+
+    def is_of(self, found: VerifiedRecord) -> bool:
+        """Return whether both were found for the same topics since the same turn."""
+        ids = self.source_id, self.target_id, self.turn
+        return ids == (found.source_id, found.target_id, found.turn)
 
 
 @dataclass(frozen=True, slots=True)

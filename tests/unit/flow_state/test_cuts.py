@@ -11,12 +11,12 @@ from drkit.checkpoints.work import Terms
 from drkit.flow_state.copied_topics import (
     CopiedTopics,
     Producers,
-    began_of,
     crossings_of,
     cuts_of,
     emptied_of,
     kept_of,
     known_of,
+    rebuilt_of,
     written_of,
 )
 from drkit.flow_state.left_out import KeptTail, LeftOut, kept_ids
@@ -62,7 +62,7 @@ def test_of_a_rebuilt_partition_nothing_is_left_out() -> None:
     assert (trimmed.skip_from, trimmed.began_at, trimmed.emptied) == (60, 60, 40)
     assert (other.skip_from, other.began_at, other.emptied) == (None, None, 0)
     assert [pair.leaves_out(10) for pair in (rebuilt, trimmed, other)] == [False, True, True]
-    assert (began_of(found)[AT], emptied_of(found)[AT]) == (7, 500)
+    assert ((cuts_of(found) | rebuilt_of(found))[AT], emptied_of(found)[AT]) == (7, 500)
     left_out = known._replace(producers=known.producers._replace(left_out=frozenset({7}))).left_out
     assert [left_out.ids_at(AT, offset) for offset in (7, 1002, 1003)] == [frozenset()] * 3
     assert left_out.divides(AT, 1000, 1010) is None, "the same is left out on both sides: nothing"
