@@ -24,14 +24,14 @@ from drkit.chaos.history import (
 from drkit.chaos.stage import ClientStage
 from drkit.config import FlowSettings
 from drkit.errors import DrkitError
-from drkit.failover.core.machine import FAILOVER, RunState
-from drkit.failover.journal.entries import JournalHistory, RunLog
-from drkit.failover.journal.lost import violations
-from drkit.failover.journal.topic import JournalTopic
 from drkit.failover.report import report_of
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.records import PendingFence, PendingLift
 from drkit.flow_state.topic import StateTopic
+from drkit.journal.entries import JournalHistory, RunLog
+from drkit.journal.lost import violations
+from drkit.journal.machine import FAILOVER, RunState
+from drkit.journal.topic import JournalTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import RawCluster, ask_once
 from drkit.kafka.topics import describe_topics, list_offsets, topic_names

@@ -30,7 +30,6 @@ from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.drill.entry import SOURCE, TARGET, MadeItem
 from drkit.drill.plan import DrillPlan
 from drkit.errors import Failed
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.fencing.own_writers import Writer, fence
 from drkit.flow_state.names import (
@@ -42,6 +41,7 @@ from drkit.flow_state.names import (
     state_topic,
     watch_topic,
 )
+from drkit.journal.machine import StepName
 from drkit.kafka.admin import Cluster
 from drkit.kafka.clients import KafkaError, Message, Producer, confluent_config
 from drkit.kafka.groups.requests import Groups

@@ -13,7 +13,7 @@ from drkit.clock import monotonic
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.drill.evidence import GroupCommit, ProductionLoss
 from drkit.errors import DrkitError
-from drkit.failover.journal.topic import JournalTopic
+from drkit.journal.topic import JournalTopic
 from drkit.kafka.groups.requests import Committed, Groups, failure
 from drkit.kafka.raw import RawCluster, RawError, connections
 from drkit.model import TopicPartition

@@ -13,8 +13,8 @@ from drkit.detect.speakers import Speakers
 from drkit.detect.votes import Vote
 from drkit.errors import DrkitError
 from drkit.failover.core.context import Context
-from drkit.failover.journal.entries import JournalEntry, JournalHistory
-from drkit.failover.journal.topic import JournalTopic
+from drkit.journal.entries import JournalEntry, JournalHistory
+from drkit.journal.topic import JournalTopic
 from drkit.kafka.raw import RawError
 from drkit.repoint import adapters, ask_all
 from drkit.status.facts import term_of

@@ -18,10 +18,7 @@ from drkit.errors import ConfigError, DrkitError, Refused
 from drkit.export.manifest import TailRange
 from drkit.export.request import CopiedBack
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.reverse import reverse_state
-from drkit.failover.journal.entries import JournalHistory
-from drkit.failover.journal.topic import JournalTopic
 from drkit.failover.loss.content import DEPTH, Answers, MayLack, Side
 from drkit.failover.loss.findings import (
     CommitKind,
@@ -45,6 +42,9 @@ from drkit.failover.loss.partition_check import OldPrimary, PartitionCheck, Take
 from drkit.flow_state.left_out import kept_ids
 from drkit.flow_state.producer_ids import on_record
 from drkit.flow_state.records import PendingFence, PromotionRecord, RoleRecord
+from drkit.journal.entries import JournalHistory
+from drkit.journal.machine import StepName
+from drkit.journal.topic import JournalTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.requests import Groups, failure
 from drkit.kafka.raw import RawCluster, RawError

@@ -21,7 +21,6 @@ from drkit.counted import counted, first_of
 from drkit.errors import ClusterUnreachable, DrkitError, NotAuthorized, Refused
 from drkit.failover.core.commands import retry_command
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.core.step import StepEffect
@@ -29,6 +28,7 @@ from drkit.failover.groups.offsets import evict_members
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.records import GenerationRecord, LeaseRecord
 from drkit.flow_state.state import FlowState
+from drkit.journal.machine import StepName
 from drkit.kafka.admin import Cluster
 from drkit.kafka.codes import GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED
 from drkit.kafka.groups.requests import DEAD, EMPTY, SHARE, Groups, failure

@@ -17,12 +17,12 @@ from drkit.config import ClusterSettings, FlowSettings
 from drkit.detect.awake import AwakeClock
 from drkit.detect.note_kinds import Automatic, Pause
 from drkit.detect.noticeboard import Noticeboard, ensure_board, put_note, read_notes, topic_name
-from drkit.failover.journal.entries import EntryKind, JournalEntry
-from drkit.failover.journal.topic import JournalTopic
 from drkit.flow_state.creation import ensure_offset_map, ensure_state_topic
 from drkit.flow_state.names import journal_topic, offset_map_topic
 from drkit.flow_state.records import Role, RoleRecord
 from drkit.flow_state.topic import StateTopic
+from drkit.journal.entries import EntryKind, JournalEntry
+from drkit.journal.topic import JournalTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.reading.log_tail import LogTail
