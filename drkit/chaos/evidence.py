@@ -31,7 +31,7 @@ from drkit.flow_state.topic import StateTopic
 from drkit.journal.entries import JournalHistory, RunLog
 from drkit.journal.lost import violations
 from drkit.journal.machine import FAILOVER, RunState
-from drkit.journal.topic import JournalTopic
+from drkit.journal.topic import JournalReader
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import RawCluster, ask_once
 from drkit.kafka.topics import describe_topics, list_offsets, topic_names
@@ -80,10 +80,7 @@ def _runs(stage: ClientStage, source: str, flow: FlowSettings) -> list[_Run]:
     """Return the runs in the journal of a flow, which is on its target."""
 
     async def ask(raw: RawCluster) -> JournalHistory:
-        topic = JournalTopic(raw, flow.source, flow.target)
-        if await topic.exists():
-            await topic.read()
-        return topic.history
+        return await JournalReader(raw, flow.source).read_existing()
 
     try:
         history = ask_once(stage.cluster(OTHER[source]), stage.WHERE, ask, what="read the journal")

@@ -44,7 +44,7 @@ from drkit.flow_state.producer_ids import on_record
 from drkit.flow_state.records import PendingFence, PromotionRecord, RoleRecord
 from drkit.journal.entries import JournalHistory
 from drkit.journal.machine import StepName
-from drkit.journal.topic import JournalTopic
+from drkit.journal.topic import JournalReader
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.requests import Groups, failure
 from drkit.kafka.raw import RawCluster, RawError
@@ -81,8 +81,7 @@ async def commits_in(source: RawCluster, topics: Collection[str]) -> Commits:
 
 def translated_by(context: Context, runs: Mapping[str, str]) -> Commits:
     """Return the source offsets that failovers translated; `runs`: topic → its run. Raises DrkitError."""
-    journal = JournalTopic(context.target, context.flow.source, context.flow.target)
-    history: JournalHistory = context.run(journal.read_existing)
+    history: JournalHistory = context.run(JournalReader(context.target, context.flow.source).read_existing)
     offsets: Commits = {}
     for run_id in sorted(set(runs.values())):
         run = history.runs.get(run_id)
