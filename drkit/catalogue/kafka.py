@@ -75,7 +75,6 @@ ERRORS: Final[dict[str, Entry]] = {
         "one of drkit's topics cannot be written",
         hint="check its in-sync replicas, and drkit's WRITE right on it",
     ),
-    "records_unreadable": failed("records cannot be read"),
     "scram_users_unknown": failed(
         "cannot list SCRAM users",
         hint="grant drkit's principal DESCRIBE on the cluster; brokers tell since Kafka 2.7",
@@ -93,7 +92,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "verify_cluster_silent": failed(
         "a cluster stopped answering during the comparison",
-        hint="check the cluster, then run drkit verify again",
+        hint="check the cluster, then run the command again",
     ),
     "verify_partition_unreadable": failed(
         "cannot read a partition to compare it",

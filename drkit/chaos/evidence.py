@@ -34,9 +34,9 @@ from drkit.journal.machine import FAILOVER, RunState
 from drkit.journal.topic import JournalReader
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import RawCluster, ask_once
+from drkit.kafka.reading.range_reader import RangeReader
 from drkit.kafka.topics import describe_topics, list_offsets, topic_names
 from drkit.model import TopicPartition
-from drkit.verify.reading import RangeReader
 
 PROBE: Final = "probe"
 """Prefix of the value of a probe."""

@@ -46,11 +46,11 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.clients import KafkaError, Message, Producer, confluent_config
 from drkit.kafka.groups.requests import Groups
 from drkit.kafka.raw import RawCluster, ask_once
+from drkit.kafka.reading.range_reader import RangeReader
 from drkit.kafka.requests import describe_producers, metadata
 from drkit.kafka.topics import TopicPlan, create_topics
 from drkit.model import TopicPartition
 from drkit.repoint.file import EndpointFile, endpoint_of
-from drkit.verify.reading import RangeReader
 
 PARTITIONS: Final = 2
 _DAY_MS: Final = "86400000"

@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 from drkit.config import ClusterSettings
 from drkit.flow_state.codec.record import TaskData
 from drkit.kafka.clients import TIMESTAMP_LOG_APPEND_TIME, Message
+from drkit.kafka.reading.range_reader import LogStart, RangeReader
 from drkit.living_keys import LivingKeys
 from drkit.offsets.alignment import Fingerprints
 from drkit.takeover.mm2_takeover import content
@@ -35,7 +36,6 @@ from drkit.verify.compare import (
     preview,
 )
 from drkit.verify.ranges import Range
-from drkit.verify.reading import LogStart, RangeReader
 
 Read = Callable[[int, int], Iterable[ConsumedRecord]]
 """Reads the records of a range of offsets."""
