@@ -208,9 +208,11 @@ class PairedCollector(StatusCollector):
         journal = self._journals.get(alias)
         if journal is None or journal.cluster is not cluster:
             journal = self._journals[alias] = JournalReader(cluster, source, tolerant=True)
-        history = await journal.read_existing()
-        history.forget_ended({StepName.FENCE})
-        return history
+        if not await self._has_topic(alias, journal.name):  # or drkit may not see it there
+            return JournalHistory()
+        await journal.read()
+        journal.history.forget_ended({StepName.FENCE})
+        return journal.history
 
     def _reverse_records(self) -> tuple[str, FlowState]:
         """The state of the flow in the other direction, and its alias for the source there."""
