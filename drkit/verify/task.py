@@ -21,12 +21,12 @@ from drkit.flow_state.codec.record import TaskData
 from drkit.kafka.clients import TIMESTAMP_LOG_APPEND_TIME, Message
 from drkit.kafka.reading.range_reader import LogStart, RangeReader
 from drkit.living_keys import LivingKeys
+from drkit.model import ConsumedRecord
 from drkit.offsets.alignment import Fingerprints
 from drkit.takeover.mm2_takeover import content
 from drkit.verify.before import Trimmed, compare_before
 from drkit.verify.compare import (
     FINDINGS,
-    ConsumedRecord,
     Counts,
     Difference,
     DifferenceKind,
