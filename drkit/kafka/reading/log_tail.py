@@ -56,8 +56,10 @@ _LEADER_MS: Final = 2000
 _PAUSE_SECONDS: Final = 0.05
 
 
-_FETCH_BYTES: Final = 1 << 20
-_CALL_MS: Final = 5000
+_FETCH: Final = (1 << 20, 5000)
+"""Most bytes of an answer, and the milliseconds that it may take."""
+_WIDE_FETCH: Final = (8 << 20, 30_000)
+"""For the offset map: many megabytes, maybe at the end of a long link."""
 SMALL_BYTES: Final = 2 << 20
 """Limit of an unpacked batch in topics with records of at most a megabyte."""
 LARGE_BYTES: Final = 32 << 20
@@ -107,6 +109,7 @@ class LogTail:
         topic: TopicMetadata | None = None,
     ) -> None:
         self._on, self._at, self._in_order = on, at, in_order
+        self._most_bytes, self._call_ms = _WIDE_FETCH if in_order else _FETCH
         self._own: RawCluster | None = None
         """The connections of this reader, if it was given settings; made with the first question."""
         self.topic_id = UUID(int=0) if topic is None else topic.topic_id
@@ -242,9 +245,9 @@ class LogTail:
             self._at.partition,
             offset,
             committed=committed,
-            max_bytes=_FETCH_BYTES,
+            max_bytes=self._most_bytes,
             max_wait_ms=wait_ms,
-            timeout_ms=_CALL_MS + wait_ms,
+            timeout_ms=self._call_ms + wait_ms,
         )
         if answer.error_code == codes.OFFSET_OUT_OF_RANGE:
             await self._find_start(cluster, node)
