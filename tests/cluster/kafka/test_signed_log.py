@@ -317,6 +317,7 @@ def test_a_record_that_unpacks_to_much_more_ends_no_reader_of_an_offset_map(
     loop = EventLoop()
     raw = RawCluster(loop, settings, "test")
     try:
+        loop.run(raw.connected)
         for number in range(2):
             key = MapKey(UUID(int=1), UUID(int=2), number)
             signatures = raw.signatures(name)
