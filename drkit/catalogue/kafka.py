@@ -79,7 +79,6 @@ ERRORS: Final[dict[str, Entry]] = {
         "one of drkit's topics cannot be written",
         hint="check its in-sync replicas, and drkit's WRITE right on it",
     ),
-    "records_unreadable": failed("records cannot be read"),
     "request_unsupported": failed("the brokers do not support a request of drkit"),
     "scram_users_unknown": failed(
         "cannot list SCRAM users",
@@ -98,7 +97,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "verify_cluster_silent": failed(
         "a cluster stopped answering during the comparison",
-        hint="check the cluster, then run drkit verify again",
+        hint="check the cluster, then run the command again",
     ),
     "verify_partition_unreadable": failed(
         "cannot read a partition to compare it",

@@ -13,7 +13,7 @@ from drkit.clock import monotonic
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.drill.evidence import GroupCommit, ProductionLoss
 from drkit.errors import DrkitError
-from drkit.failover.journal.topic import JournalTopic
+from drkit.journal.topic import JournalReader
 from drkit.kafka.groups.requests import Committed, Groups, failure
 from drkit.kafka.raw import RawCluster, connections
 from drkit.model import TopicPartition
@@ -99,13 +99,13 @@ class ProductionWatch(WatchThreads):
     def _watch(self) -> None:
         try:
             with connections("drill", self._target) as (raw,):
-                self._watch_journal(raw, JournalTopic(raw, self._flow.source, self._flow.target))
+                self._watch_journal(raw, JournalReader(raw, self._flow.source))
         finally:
             with self._looked:
                 self._is_over = True
                 self._looked.notify_all()
 
-    def _watch_journal(self, raw: RawCluster, journal: JournalTopic) -> None:
+    def _watch_journal(self, raw: RawCluster, journal: JournalReader) -> None:
         began = answered = monotonic()
         known: set[str] | None = None
         new: list[str] = []
@@ -113,7 +113,8 @@ class ProductionWatch(WatchThreads):
         while not self.stop.is_set():
             now = monotonic()
             try:
-                raw.loop.run(_read, raw, journal)
+                raw.loop.run(raw.connected)
+                raw.loop.run(journal.read_existing)
             except DrkitError as silence:
                 error = silence
             else:
@@ -135,12 +136,6 @@ class ProductionWatch(WatchThreads):
                 self._looked.notify_all()
             self._wake.wait(_JOURNAL_SECONDS)
             self._wake.clear()
-
-
-async def _read(raw: RawCluster, journal: JournalTopic) -> None:
-    await raw.connected()
-    if await journal.exists():
-        await journal.read()
 
 
 class ProductionLossSampler(WatchThreads):

@@ -20,18 +20,18 @@ from drkit.counted import counted, first_of
 from drkit.errors import DrkitError, Failed, Refused, Usage
 from drkit.failover.checks.foreign_writes import refusal, stopped
 from drkit.failover.core.context import StepProgress
-from drkit.failover.core.machine import FAILOVER, RETURN
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.reverse import not_replayed, records_of, required_opposite, state_of
 from drkit.failover.fencing.methods import SIZE
-from drkit.failover.journal.entries import RunLog
-from drkit.failover.journal.journal import NoRun, RunLocked
 from drkit.failover.new_primary.hold import put_back
 from drkit.failover.proposal import Proposal, Rehearsal, ReturnProposal
 from drkit.failover.returning.scope import returned, waiting
 from drkit.failover.service import FailoverService
 from drkit.flow_state.records import GenerationRecord
 from drkit.flow_state.unreplayed import unreplayed
+from drkit.journal.entries import RunLog
+from drkit.journal.journal import NoRun, RunLocked
+from drkit.journal.machine import FAILOVER, RETURN
 from drkit.next_command import typed
 from drkit.status.pair.model import PairState, PairStatus, PairTopic
 from drkit.status.paired import PairedCollector

@@ -19,11 +19,11 @@ from typing import Any, Final, TypeVar
 
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
 from drkit.failover.core.context import Context, StepProgress, StopAsked
-from drkit.failover.core.machine import FAILOVER, RunState, StepName, StepRow
-from drkit.failover.core.stall import ProcessSuspended, Stall
 from drkit.failover.core.step import Announced, Step, StepResult
-from drkit.failover.journal.entries import EntryKind, RunLog
-from drkit.failover.journal.journal import Journal, RunLocked
+from drkit.journal.entries import EntryKind, RunLog
+from drkit.journal.journal import Journal, RunLocked
+from drkit.journal.machine import FAILOVER, RunState, StepName, StepRow
+from drkit.journal.stall import ProcessSuspended, Stall
 from drkit.kafka.clients import KafkaException
 from drkit.kafka.raw import RawError
 from drkit.kafka.transport import permitted_by

@@ -16,13 +16,11 @@ from drkit import observe
 from drkit.counted import counted, first_of
 from drkit.errors import ConfigError, DrkitError, NotAuthorized, Refused
 from drkit.failover.core.context import Context, Scope
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect
 from drkit.failover.fencing.choosing import canary_rights, hidden_acls
 from drkit.failover.fencing.lift import forget_replaced, lift_fences, taken_away
 from drkit.failover.fencing.methods import ACL, SIZE, recorded_acls, recorded_sizes
 from drkit.failover.fencing.proof import WRITABLE, Proof, code_name, prove, worth_of
-from drkit.failover.journal.journal import NoJournal
 from drkit.failover.old_primary.fence import BY_COMMAND, LateFence, left_open, not_answering
 from drkit.failover.old_primary.identity import refuse_another
 from drkit.failover.runs import refuse_owned
@@ -30,6 +28,8 @@ from drkit.failover.service import FailoverService
 from drkit.flow_state.copied_topics import promoted_of
 from drkit.flow_state.pending_fence import settle
 from drkit.flow_state.records import PendingFence, PendingLift
+from drkit.journal.journal import NoJournal
+from drkit.journal.machine import StepName
 
 TAKEN_AWAY: Final = "taken away"
 

@@ -15,16 +15,10 @@ from drkit.errors import DrkitError, Refused
 from drkit.failover.checks.run_opening import decided, least_term
 from drkit.failover.core.commands import UNTIL_EXPORT
 from drkit.failover.core.context import Context, JournalView, Scope, StepProgress
-from drkit.failover.core.machine import FAILOVER, RETURN, RunState, StepName
 from drkit.failover.core.request import RunRequest, choice_for, choices_among, refuse_unknown
-from drkit.failover.core.stall import Stall
 from drkit.failover.core.step import Step
 from drkit.failover.fencing.source_record import overrule_abort
 from drkit.failover.interpreter import Interpreter, refuse_late_abort, request_errors
-from drkit.failover.journal.entries import EntryKind, RunLog
-from drkit.failover.journal.file import JournalFile, folder_of
-from drkit.failover.journal.journal import Journal, NoJournal, RunLocked, open_run, refuse_open
-from drkit.failover.journal.topic import JournalTopic, ensure_topic
 from drkit.failover.report import keep, report_of
 from drkit.failover.returning.after_begin import ProtectedStep, ReplayStep
 from drkit.failover.returning.begin import BeginStep
@@ -43,6 +37,12 @@ from drkit.failover.steps.snapshot import LockStep, SnapshotStep
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.pending_fence import paid_with
 from drkit.flow_state.topic import StateTopic
+from drkit.journal.entries import RunLog
+from drkit.journal.file import JournalFile, folder_of
+from drkit.journal.journal import Journal, NoJournal, RunLocked, open_run, refuse_open
+from drkit.journal.machine import FAILOVER, RETURN, RunState, StepName
+from drkit.journal.stall import Stall
+from drkit.journal.topic import JournalTopic, ensure_topic
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.requests import metadata
 
@@ -72,7 +72,7 @@ def refuse_held(run: RunLog | None) -> None:
     :param run: the one that is under way
     :raises RunLocked: it is held; the error has its reason and the commands that end it
     """
-    if run is None or run.entries[-1].kind is not EntryKind.HELD:
+    if run is None or not run.is_left:
         return
     reason = run.held.get("error", {}).get("error", "")
     raise RunLocked(

@@ -11,12 +11,10 @@ from drkit.failover.checks.scope import choose
 from drkit.failover.checks.survey import survey
 from drkit.failover.core.commands import UNTIL_EXPORT
 from drkit.failover.core.context import Context, Scope
-from drkit.failover.core.machine import FAILOVER, RETURN, StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.fencing.methods import SIZE
 from drkit.failover.interpreter import request_errors
-from drkit.failover.journal.journal import NoJournal
 from drkit.failover.proposal import Confirm, ConfirmReturn, Proposal, Rehearsal, ReturnProposal, rehearse
 from drkit.failover.returning.deciding import still_undecided
 from drkit.failover.returning.return_plan import Outlook, outlook
@@ -25,6 +23,8 @@ from drkit.failover.returning.scope import promoted
 from drkit.failover.runs import NAMED, NO_DECISION, NO_SCOPE, Runs
 from drkit.failover.steps.fence import FenceStep
 from drkit.failover.steps.snapshot import refusals_of
+from drkit.journal.journal import NoJournal
+from drkit.journal.machine import FAILOVER, RETURN, StepName
 
 
 class FailoverService(Runs):

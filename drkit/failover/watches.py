@@ -17,12 +17,12 @@ from typing import ClassVar
 from drkit import observe
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError
-from drkit.failover.core.machine import RETURN
 from drkit.failover.core.request import RunRequest
-from drkit.failover.journal.journal import RunLocked
 from drkit.failover.new_primary.hold import HeldTopic, held_now, put_back
 from drkit.failover.returning.scope import pairs_of_flows, switched
 from drkit.failover.service import FailoverService
+from drkit.journal.journal import RunLocked
+from drkit.journal.machine import RETURN
 from drkit.kafka.raw import RawError
 from drkit.status.pair.model import PairState, PairTopic
 from drkit.status.paired import PairedCollector

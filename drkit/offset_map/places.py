@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from drkit.flow_state.copied_topics import CopiedPartition, Producers
+from drkit.flow_state.names import offset_map_topic
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import (
     EARLIEST,
@@ -21,7 +22,6 @@ from drkit.kafka.requests import (
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import UnreadableRecord
 from drkit.offset_map.locate import NO_ID, Located, PartitionLocator
-from drkit.offset_map.topic import topic_name
 from drkit.offsets import Unavailable
 from drkit.offsets.crossing import Crossing
 from drkit.offsets.translation import PartitionPosition
@@ -40,7 +40,7 @@ class PositionReader:
     """
 
     def __init__(self, target: RawCluster, source: str) -> None:
-        self._locator = PartitionLocator(target, topic_name(source))
+        self._locator = PartitionLocator(target, offset_map_topic(source))
 
     async def look(
         self, partitions: Iterable[CopiedPartition], producers: Producers, source: RawCluster | None

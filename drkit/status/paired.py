@@ -7,16 +7,19 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from drkit.clock import monotonic
+from drkit.clock import monotonic, wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError
-from drkit.flow_state.names import journal_topic, state_topic
+from drkit.flow_state.names import state_topic
 from drkit.flow_state.records import ClustersRecord, ReturnRecord, RoleRecord
 from drkit.flow_state.returns import not_noted_since
 from drkit.flow_state.source_fence.entries import FenceLog
 from drkit.flow_state.source_fence.topic import FenceTopic
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
+from drkit.journal.entries import JournalHistory
+from drkit.journal.machine import StepName
+from drkit.journal.topic import JournalReader
 from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
 from drkit.status.facts import error_line, is_note_preferred, seen_record
@@ -29,7 +32,7 @@ from drkit.status.pair.facts import DirectionFacts, TopicLag, fenced_topics
 from drkit.status.pair.journal import JournalRuns
 from drkit.status.pair.judge import Delta, deltas_of, judge
 from drkit.status.pair.model import DeltaBound, PairStatus, PairTopic
-from drkit.status.pair.reading import DeltaLook, JournalTail, fences_gone, retention_of
+from drkit.status.pair.reading import DeltaLook, fences_gone, retention_of
 from drkit.status.sums import TopicTimes, lags_of, times_of
 
 _NO_STATE: Final = FlowState()
@@ -54,7 +57,7 @@ class PairedCollector(StatusCollector):
         super().__init__(settings, flow, **more)
         self._reverse = next((f for f in settings.flows if f.has_opposite_in([flow])), None)
         self._reverse_aliases = tuple(flow.opposite_flows or ())
-        self._journals: dict[str, JournalTail] = {}
+        self._journals: dict[str, JournalReader] = {}
         self._reverse_state: StateTopic | None = None
         self._reverse_look: StatusCollector | None = None
         self._delta = DeltaLook()
@@ -129,8 +132,6 @@ class PairedCollector(StatusCollector):
     def close(self) -> None:
         """See :class:`StatusCollector`."""
         self._forget_reverse()
-        for journal in self._journals.values():
-            journal.close()
         if self._reverse_look is not None:
             self._reverse_look.close()
         super().close()
@@ -185,7 +186,7 @@ class PairedCollector(StatusCollector):
         runs: JournalRuns | str
         gone: frozenset[str] = frozenset()
         try:
-            runs = self._read_journal(target, tail)
+            runs = JournalRuns.of(self._loop.run(self._read_journal, target, tail), wall_ms())
         except DrkitError as error:
             runs = error_line(error)
         # Where the source does not tell, what is on record counts.
@@ -201,10 +202,16 @@ class PairedCollector(StatusCollector):
         except DrkitError as error:
             return DirectionFacts(*aliases, unread=error_line(error), silent=silent)
 
-    def _read_journal(self, alias: str, source: str) -> JournalRuns:
-        if not self._loop.run(self._has_topic, alias, journal_topic(source)):
-            return JournalRuns()
-        return self._journals.setdefault(alias, JournalTail(self._sides[alias], source)).read()
+    async def _read_journal(self, alias: str, source: str) -> JournalHistory:
+        cluster = await self._connected(alias)
+        journal = self._journals.get(alias)
+        if journal is None or journal.cluster is not cluster:
+            journal = self._journals[alias] = JournalReader(cluster, source, tolerant=True)
+        if not await self._has_topic(alias, journal.name):  # or drkit may not see it there
+            return JournalHistory()
+        await journal.read()
+        journal.history.forget_ended({StepName.FENCE})
+        return journal.history
 
     def _reverse_records(self) -> tuple[str, FlowState]:
         """The state of the flow in the other direction, and its alias for the source there."""

@@ -15,6 +15,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from drkit.living_keys import LivingKeys
+from drkit.model import ConsumedRecord
 
 _PREVIEW_BYTES = 40
 _WINDOW = 10_000
@@ -114,17 +115,6 @@ def _short(data: bytes | None) -> str:
     if len(data) <= _PREVIEW_BYTES:
         return repr(data)[1:]
     return f"{repr(data[:_PREVIEW_BYTES])[1:]}… ({len(data)} bytes)"
-
-
-class ConsumedRecord(NamedTuple):
-    """A record as an ordinary consumer sees it."""
-
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    headers: list[tuple[str, bytes | None]] | None
-    timestamp: int
-    """Milliseconds since 1970."""
 
 
 @dataclass(slots=True, eq=False)

@@ -19,13 +19,14 @@ from typing import Final, NamedTuple
 from drkit.config import ClusterSettings
 from drkit.flow_state.codec.record import TaskData
 from drkit.kafka.clients import TIMESTAMP_LOG_APPEND_TIME, Message
+from drkit.kafka.reading.range_reader import LogStart, RangeReader
 from drkit.living_keys import LivingKeys
+from drkit.model import ConsumedRecord
 from drkit.offsets.alignment import Fingerprints
 from drkit.takeover.mm2_takeover import content
 from drkit.verify.before import Trimmed, compare_before
 from drkit.verify.compare import (
     FINDINGS,
-    ConsumedRecord,
     Counts,
     Difference,
     DifferenceKind,
@@ -35,7 +36,6 @@ from drkit.verify.compare import (
     preview,
 )
 from drkit.verify.ranges import Range
-from drkit.verify.reading import LogStart, RangeReader
 
 Read = Callable[[int, int], Iterable[ConsumedRecord]]
 """Reads the records of a range of offsets."""

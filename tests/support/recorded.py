@@ -29,9 +29,7 @@ from drkit.export.manifest import (
 )
 from drkit.export.record import HoleKind
 from drkit.failover.core.context import Scope
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
-from drkit.failover.journal.entries import EntryKind, JournalEntry
 from drkit.flow_state.copied_topics import CopiedTopics, Producers
 from drkit.flow_state.left_out import KeptTail
 from drkit.flow_state.records import (
@@ -63,6 +61,8 @@ from drkit.flow_state.records import (
     WrittenRecord,
 )
 from drkit.flow_state.source_fence.entries import FenceEntry, FenceMark
+from drkit.journal.entries import EntryKind, JournalEntry
+from drkit.journal.machine import StepName
 from drkit.model import TopicPartition
 from drkit.offsets.crossing import Crossing
 from drkit.replay.compare import Same

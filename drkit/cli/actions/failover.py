@@ -17,12 +17,12 @@ from drkit.cli.talk import say
 from drkit.config import FlowSettings, Settings
 from drkit.errors import ClusterUnreachable, DrkitError, Usage
 from drkit.failover.core.request import RunRequest
-from drkit.failover.journal.file import folder_of
-from drkit.failover.journal.journal import NoRun
-from drkit.failover.journal.lost import explained
 from drkit.failover.proposal import Confirm, Proposal, Rehearsal
 from drkit.failover.service import FailoverService
 from drkit.failover.source_abort import SourceAbortPlan, abort_at_source
+from drkit.journal.file import folder_of
+from drkit.journal.journal import NoRun
+from drkit.journal.lost import explained
 
 _PLACE = "drkit failover"
 

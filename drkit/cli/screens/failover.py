@@ -11,8 +11,8 @@ from drkit.cli.session import to_type
 from drkit.cli.talk import say
 from drkit.counted import counted, first_of
 from drkit.failover.core.context import StepProgress
-from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.proposal import Planned, Proposal, Rehearsal
+from drkit.journal.machine import RETURN, StepName
 from drkit.status.lag.source import held_text
 from drkit.visible import visible
 

@@ -10,8 +10,8 @@ from drkit.cli.session import to_type
 from drkit.cli.talk import say
 from drkit.config import FlowSettings
 from drkit.counted import counted, first_of
-from drkit.failover.core.machine import RETURN
 from drkit.failover.new_primary.hold import HeldTopic
+from drkit.journal.machine import RETURN
 from drkit.visible import visible
 
 

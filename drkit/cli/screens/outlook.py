@@ -10,11 +10,11 @@ from drkit.cli.session import to_type
 from drkit.config import FlowSettings
 from drkit.counted import counted, first_of, size_text, utc
 from drkit.failover.core.commands import NOTHING, UNTIL_EXPORT, open_choices, return_command
-from drkit.failover.core.machine import RETURN, RunState
 from drkit.failover.core.request import Method, RunRequest
-from drkit.failover.journal.entries import EntryKind, RunLog
 from drkit.failover.new_primary.costs import CopyRate, MethodCost
 from drkit.failover.returning.return_plan import Missing, Outlook, TopicOutlook
+from drkit.journal.entries import RunLog
+from drkit.journal.machine import RETURN, RunState
 from drkit.next_command import HOW, PLACE, WHY
 from drkit.status.pair.model import DeltaBound
 
@@ -23,7 +23,7 @@ _DEAD: Final = "it continues by itself while its process lives"
 
 def under_way(run: RunLog) -> dict[str, Any]:
     """The run, its step, and why it is held, as plain data; not held: without a reason."""
-    error = run.held.get("error", {}) if is_held(run) else {}
+    error = run.held.get("error", {}) if run.is_left else {}
     step = (run.held.get("step") if error else None) or run.last_step
     return {
         "run": run.run_id,
@@ -33,11 +33,6 @@ def under_way(run: RunLog) -> dict[str, Any]:
         "evidence": error.get("evidence", ""),
         "hint": error.get("hint", ""),
     }
-
-
-def is_held(run: RunLog) -> bool:
-    """Return whether a person has to continue the run, by its newest entry."""
-    return run.entries[-1].kind is EntryKind.HELD
 
 
 def lines_of(run: RunLog) -> Iterator[str]:

@@ -13,8 +13,8 @@ from drkit.detect.speakers import Speakers
 from drkit.detect.votes import Vote
 from drkit.errors import DrkitError
 from drkit.failover.core.context import Context
-from drkit.failover.journal.entries import JournalEntry, JournalHistory
-from drkit.failover.journal.topic import JournalTopic
+from drkit.journal.entries import JournalEntry, JournalHistory
+from drkit.journal.topic import JournalReader
 from drkit.repoint import adapters, ask_all
 from drkit.status.facts import term_of
 
@@ -60,9 +60,8 @@ def _opposite(context: Context) -> int:
     source = context.source()
     if source is None:
         return 0
-    topic = JournalTopic(source, context.flow.target, context.flow.source)
     try:
-        history: JournalHistory = context.run(topic.read_existing)
+        history: JournalHistory = context.run(JournalReader(source, context.flow.target).read_existing)
     except DrkitError:
         return 0
     return history.term

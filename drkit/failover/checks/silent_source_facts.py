@@ -20,7 +20,7 @@ from drkit.detect.speakers import Speakers
 from drkit.detect.votes import Heard, Tally, Vote, VoteRules, tally
 from drkit.errors import DrkitError
 from drkit.failover.core.context import Context, StepProgress
-from drkit.failover.core.machine import StepName
+from drkit.journal.machine import StepName
 from drkit.kafka.admin import Cluster, reach
 from drkit.status.heartbeat_tail import HeartbeatTail
 

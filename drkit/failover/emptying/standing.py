@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 from drkit.counted import counted, first_of
 from drkit.errors import DrkitError, Failed
 from drkit.failover.core.context import Context, StepProgress
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect
 from drkit.failover.emptying.empty import allow_deletion, compact_only, empty, not_empty, put_back
+from drkit.journal.machine import StepName
 from drkit.kafka.topics import broker_config
 from drkit.model import TopicPartition
 

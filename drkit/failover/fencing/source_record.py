@@ -14,12 +14,12 @@ from typing import Any, Final
 from drkit.counted import first_of
 from drkit.errors import DrkitError, NotAuthorized, Refused
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect
 from drkit.failover.fencing.methods import NOTHING_PASSES, recorded_acls, recorded_sizes
 from drkit.flow_state.records import FenceAclsRecord, FenceSizesRecord
 from drkit.flow_state.source_fence.entries import ANY_RUN, FenceMark, FenceRecord
 from drkit.flow_state.source_fence.topic import FenceTopic
+from drkit.journal.machine import StepName
 from drkit.kafka.access.acls import NoAuthorizer, list_acls
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_configs

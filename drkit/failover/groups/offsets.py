@@ -10,10 +10,10 @@ from drkit.checkpoints.other_groups import is_consumer
 from drkit.config import FlowSettings
 from drkit.errors import Failed
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import FAILOVER, StepName
 from drkit.flow_state.copied_topics import CopiedTopics
 from drkit.flow_state.records import CheckpointsRecord
 from drkit.flow_state.state import FlowState
+from drkit.journal.machine import FAILOVER, StepName
 from drkit.kafka.groups.requests import Committed, Groups, failure, leave_groups
 from drkit.kafka.raw import RawCluster
 from drkit.mm2_topics.checkpoint_topic import Checkpoints

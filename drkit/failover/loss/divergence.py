@@ -18,10 +18,7 @@ from drkit.errors import ConfigError, DrkitError, Refused
 from drkit.export.manifest import TailRange
 from drkit.export.request import CopiedBack
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.reverse import reverse_state
-from drkit.failover.journal.entries import JournalHistory
-from drkit.failover.journal.topic import JournalTopic
 from drkit.failover.loss.content import DEPTH, Answers, MayLack, Side
 from drkit.failover.loss.findings import (
     CommitKind,
@@ -45,6 +42,9 @@ from drkit.failover.loss.partition_check import OldPrimary, PartitionCheck, Take
 from drkit.flow_state.left_out import kept_ids
 from drkit.flow_state.producer_ids import on_record
 from drkit.flow_state.records import PendingFence, PromotionRecord, RoleRecord
+from drkit.journal.entries import JournalHistory
+from drkit.journal.machine import StepName
+from drkit.journal.topic import JournalReader
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.requests import Groups, failure
 from drkit.kafka.raw import RawCluster, RawError
@@ -81,8 +81,7 @@ async def commits_in(source: RawCluster, topics: Collection[str]) -> Commits:
 
 def translated_by(context: Context, runs: Mapping[str, str]) -> Commits:
     """Return the source offsets that failovers translated; `runs`: topic → its run. Raises DrkitError."""
-    journal = JournalTopic(context.target, context.flow.source, context.flow.target)
-    history: JournalHistory = context.run(journal.read_existing)
+    history: JournalHistory = context.run(JournalReader(context.target, context.flow.source).read_existing)
     offsets: Commits = {}
     for run_id in sorted(set(runs.values())):
         run = history.runs.get(run_id)

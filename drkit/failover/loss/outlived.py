@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 
 from drkit.counted import counted
 from drkit.failover.core.context import Context, StepProgress
-from drkit.failover.core.machine import StepName
 from drkit.failover.loss.findings import CopyFate, DivergenceState, PartitionDivergence
 from drkit.failover.loss.log_cursor import LogSide
 from drkit.failover.loss.partition_check import PartitionCheck, origin_of
+from drkit.journal.machine import StepName
 from drkit.kafka.reading.record_cursor import Unreadable
 from drkit.model import TopicPartition
 from drkit.wire import CorruptBatch, Record, is_whole

@@ -13,11 +13,11 @@ from drkit.counted import counted, first_of
 from drkit.export.manifest import Manifest
 from drkit.export.record import HoleKind
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import Disposition, RunRequest
 from drkit.failover.loss.findings import DivergenceState, PartitionDivergence
 from drkit.flow_state.records import RoleRecord, SavedTailRecord, UnreplayedRecord
 from drkit.flow_state.unreplayed import Unreplayed, UnreplayedEnd, unreplayed
+from drkit.journal.machine import StepName
 
 Spans = Sequence[tuple[int, int]]
 _OTHERS: Final = frozenset({DivergenceState.REGROWN, DivergenceState.RECREATED})

@@ -20,12 +20,12 @@ from drkit.counted import counted, first_of
 from drkit.errors import DrkitError, Refused
 from drkit.failover.core.commands import retry_command
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.reverse import reverse_flow, states_elsewhere
 from drkit.failover.core.step import StepEffect
 from drkit.failover.groups.offsets import evict_members
 from drkit.flow_state.records import GenerationRecord, LeaseRecord
+from drkit.journal.machine import StepName
 from drkit.kafka.codes import GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED
 from drkit.kafka.groups.requests import DEAD, EMPTY, SHARE, Groups, failure
 from drkit.kafka.raw import RawCluster

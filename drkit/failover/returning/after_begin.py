@@ -13,7 +13,6 @@ from drkit.config import FlowSettings
 from drkit.counted import counted, first_of
 from drkit.failover.checks.run_opening import person
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.request import Disposition
 from drkit.failover.core.reverse import reverse
 from drkit.failover.core.step import Step, StepEffect, StepResult
@@ -26,6 +25,7 @@ from drkit.flow_state.lease.watch import replicator_of
 from drkit.flow_state.records import ReturnRecord
 from drkit.flow_state.returns import still_away
 from drkit.flow_state.unreplayed import UnreplayedEnd
+from drkit.journal.machine import RETURN, StepName
 from drkit.kafka.transactions import hanging
 from drkit.replay.run import note_replayed
 from drkit.replay.writer import Results

@@ -16,7 +16,6 @@ from typing import Any, Final
 from drkit.counted import counted, first_of
 from drkit.errors import Failed
 from drkit.failover.core.context import Context, StepProgress
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import Method
 from drkit.failover.core.reverse import Reverse, reverse
 from drkit.failover.core.step import Step, StepEffect, StepResult
@@ -35,6 +34,7 @@ from drkit.failover.returning.deciding import decided
 from drkit.failover.returning.scope import not_returned
 from drkit.flow_state.producer_ids import own_ids, renew_live_id
 from drkit.flow_state.records import ProducerIdsRecord, PromotionRecord, RoleRecord
+from drkit.journal.machine import StepName
 from drkit.kafka.raw import ask_once
 from drkit.kafka.transactions import new_producer_id
 from drkit.model import TopicPartition

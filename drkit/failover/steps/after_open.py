@@ -17,13 +17,13 @@ from drkit.endpoint import Endpoint
 from drkit.errors import Failed, Refused
 from drkit.failover.checks.late_groups import repeated, too_late
 from drkit.failover.core.context import Context, StepProgress
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.reverse import opposite_flow
 from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.fencing.methods import SIZE
 from drkit.failover.fencing.proof import WRITABLE, code_name, write_codes
 from drkit.failover.groups.offsets import TargetGroup, on_target, partition_of
 from drkit.flow_state.returns import to_reprotect
+from drkit.journal.machine import StepName
 from drkit.kafka.codes import TOPIC_AUTHORIZATION_FAILED
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import describe_cluster, metadata

@@ -11,7 +11,6 @@ from typing import Any, Final
 from drkit.counted import counted
 from drkit.errors import Failed
 from drkit.failover.core.context import Context, StepProgress
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.reverse import opposite_flow, state_of
 from drkit.failover.core.step import FreezeEvidence, Step, StepEffect, StepResult
 from drkit.failover.fencing.own_writers import FenceProgress, Writer, Writers, fence
@@ -29,6 +28,7 @@ from drkit.flow_state.records import (
 )
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
+from drkit.journal.machine import StepName
 from drkit.kafka.transactions import ProducerIdentity, new_producer_id
 from drkit.model import TopicPartition
 from drkit.offset_map.topic import bucket_of

@@ -16,7 +16,6 @@ from drkit.errors import Failed, Refused
 from drkit.failover.checks.late_groups import late_notes, look_late
 from drkit.failover.checks.survey import positions_of
 from drkit.failover.core.context import Context, StepProgress, asked
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.groups.offsets import (
     RESUMED,
@@ -33,6 +32,7 @@ from drkit.failover.loss.count import evidence_of, frontiers_of, held_of, known_
 from drkit.failover.loss.positions import NO_PARTITION, ScopePositions, scope_positions
 from drkit.failover.loss.silent import silent_risk
 from drkit.flow_state.returns import begun_by_turn
+from drkit.journal.machine import StepName
 from drkit.kafka.raw import RawCluster
 from drkit.model import TopicPartition
 from drkit.next_command import translate_group

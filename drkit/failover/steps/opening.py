@@ -16,7 +16,6 @@ from drkit.counted import counted, first_of
 from drkit.errors import ClusterUnreachable, DrkitError, Failed
 from drkit.failover.checks.home_acls import REMOVE, HomeAcls, look_home_acls
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import Announced, Step, StepEffect, StepResult
 from drkit.failover.emptying.standing import came_back, empty_again, prove_empty
 from drkit.failover.fencing.lift import guards, lift_guard
@@ -31,6 +30,7 @@ from drkit.flow_state.records import (
     StateRecord,
 )
 from drkit.flow_state.returns import begun_by_turn
+from drkit.journal.machine import StepName
 from drkit.kafka.access.acls import NoAuthorizer, create_acls, delete_acls, list_acls, own_principals
 from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.kafka.topics import alter_topic_configs, topic_configs

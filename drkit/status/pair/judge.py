@@ -13,9 +13,10 @@ from typing import Final, NamedTuple
 from drkit.counted import counted
 from drkit.flow_state.records import HeldSettingsRecord, RoleRecord
 from drkit.flow_state.unreplayed import Unreplayed
+from drkit.journal.machine import RETURN
 from drkit.next_command import typed
 from drkit.status.pair.facts import FENCED_HERE, DirectionFacts, FenceSeen, TopicLag
-from drkit.status.pair.journal import RETURN, RunUnderWay
+from drkit.status.pair.journal import RunUnderWay
 from drkit.status.pair.model import EXPOSED, AlarmReason, PairAlarm, PairState, PairStatus, PairTopic
 
 
@@ -154,7 +155,7 @@ def _still_open(sides: TopicSides, promoted: OneWay) -> str:
     """Return the reason why clients may write on the old primary, or an empty text."""
     role, other, flow = promoted.role, sides.other(promoted), promoted.flow
     assert role is not None  # noqa: S101  the newest promotion is one
-    run = next((run for _, run in runs_of(sides) if run.table == RETURN), None)
+    run = next((run for _, run in runs_of(sides) if run.table == RETURN.name), None)
     then = "" if run is None else _after(promoted, run)
     if promoted.fence is FenceSeen.PENDING and not flow.silent:
         return f"{flow.source} answers, and is not fenced since the failover{then}"
@@ -395,9 +396,9 @@ def _under_way(sides: TopicSides, promoted: OneWay | None, found: PairTopic) -> 
         return found
     side, run = running
     # A return keeps the journal of the failover that it answers, on the side that is active now.
-    is_back = run.table == RETURN or side.name in side.flow.returns
+    is_back = run.table == RETURN.name or side.name in side.flow.returns
     is_back = is_back or (promoted is not None and side is not promoted)
-    moving = sides.other(side) if run.table == RETURN else side
+    moving = sides.other(side) if run.table == RETURN.name else side
     state = PairState.FAILING_BACK if is_back else PairState.FAILING_OVER
     then = f"; when that is cleared: {command}" if (command := run.leads_on(side.flow.name)) else ""
     why = f"run {run.run_id} at {run.in_words}{then}"

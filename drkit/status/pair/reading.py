@@ -1,20 +1,16 @@
-"""What the judgement of a pair needs besides flow states: journals, fences as they are, deltas."""
+"""What the judgement of a pair needs besides flow states and journals: fences as they are, deltas."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from drkit.clock import wall_ms
 from drkit.config import ClusterSettings
-from drkit.flow_state.names import ADOPTED, journal_topic
-from drkit.flow_state.processes import holder_of, lives_here
 from drkit.flow_state.records import FenceAclsRecord, RoleRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.access.acls import NoAuthorizer, list_acls
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.reading.signed_log import SignedLog
 from drkit.kafka.requests import (
     EARLIEST,
     LATEST,
@@ -35,47 +31,14 @@ from drkit.status.pair.delta import (
     PartitionDelta,
 )
 from drkit.status.pair.facts import sizes_of
-from drkit.status.pair.journal import JournalRuns
 from drkit.topology.topic_configs import MAX_MESSAGE_BYTES
-from drkit.wire import CorruptBatch, Record, read_header, visible
+from drkit.wire import CorruptBatch, read_header, visible
 
 _ONE_BATCH: Final = 1
 """A broker answers with the first batch, however large."""
 _LAGS: Final = ("min.compaction.lag.ms", "max.compaction.lag.ms")
 """With both as large as can be, the cleaner rests."""
 _SETTINGS: Final = (CLEANUP_POLICY, RETENTION_MS, RETENTION_BYTES, DELETE_RETENTION_MS, *_LAGS)
-
-
-class JournalTail:
-    """Reads a flow's journal on, look by look.
-
-    :param source: alias in the journal's name
-    """
-
-    def __init__(self, settings: ClusterSettings, source: str) -> None:
-        self._log = SignedLog(settings, journal_topic(source), self._take, on_restart=self._begin)
-        self._begin()
-
-    def _begin(self) -> None:
-        self._runs = JournalRuns()
-
-    def read(self) -> JournalRuns:
-        """The runs up to the journal's end. A run whose process is gone or silent is held.
-
-        :raises DrkitError: it cannot be read
-        """
-        self._log.read()
-        runs = self._runs
-        runs.see(wall_ms(), alive=lives_here(holder_of(runs.holder)) if runs.holder else None)
-        return runs
-
-    def close(self) -> None:
-        """Let go of the connection."""
-        self._log.close()
-
-    def _take(self, record: Record, why: str) -> None:
-        if not why and record.key != ADOPTED and record.value is not None:
-            self._runs.take(record.value)
 
 
 def fences_gone(settings: ClusterSettings, state: FlowState, topics: Collection[str]) -> frozenset[str]:

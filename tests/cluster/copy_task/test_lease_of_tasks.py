@@ -186,3 +186,21 @@ def test_a_task_that_cannot_start_ends_with_the_others(flow: Flow, topic: str, s
     stranger.abort_transaction(30)
     flow.copy(lease=replace(flow.lease(topic), plan=lease.plan + 1))
     check_copy(flow, topic)
+
+
+@pytest.mark.wide
+def test_an_open_transaction_of_a_stranger_hides_no_command_from_a_task(
+    flow: Flow, state: StateTopic, topic: str
+):
+    """It hid all that followed it until its time was over, renewals of the lease, too."""
+    lease = flow.lease(topic, once=False)
+    stranger = producer(flow.target, transactional_id=topic)
+    stranger.init_transactions(30)
+    task = flow.start(lease=lease)
+    eventually(lambda: end_of(flow, topic) == 100 or not task.running, what="the first records")
+    stranger.begin_transaction()
+    stranger.produce(state.name, b"", b"no key of the state", 0)
+    assert stranger.flush(30) == 0
+    state.put(ControlRecord(lease.run_id, lease.plan, "stop"))
+    assert task.report(20)["ended"] == "stop"
+    stranger.abort_transaction(30)

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from drkit.config import ClusterSettings
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
 from drkit.flow_state.records import NotedEnds, SourceSeenRecord
 from drkit.flow_state.topic import StateTopic
+from drkit.journal.machine import StepName
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import alter_topic_configs, delete_topics, topic_configs, topic_names
 from drkit.model import TopicPartition

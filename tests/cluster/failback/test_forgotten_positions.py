@@ -13,11 +13,11 @@ import pytest
 
 from drkit.errors import Failed
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.step import StepResult
 from drkit.failover.runs import all_steps
 from drkit.failover.steps.group_offsets import CommitOffsetsStep
+from drkit.journal.machine import StepName
 from drkit.kafka.groups.requests import Groups
 from drkit.model import TopicPartition
 from tests.support.errors import coded

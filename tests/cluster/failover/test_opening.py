@@ -15,12 +15,12 @@ import pytest
 from drkit.config import Settings
 from drkit.errors import Failed
 from drkit.failover.core.context import Context, Scope
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
-from drkit.failover.journal.journal import NoJournal
 from drkit.failover.steps import opening
 from drkit.failover.steps.opening import OpenStep
 from drkit.flow_state.records import AclsRecord, ConfigsRecord, PromotionRecord, RoleRecord
+from drkit.journal.journal import NoJournal
+from drkit.journal.machine import StepName
 from drkit.kafka.access.acls import list_acls
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.topics import topic_configs

@@ -14,12 +14,12 @@ import pytest
 
 from drkit.config import Settings
 from drkit.errors import ConfigError, DrkitError, Refused
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.service import FailoverService
 from drkit.flow_state.names import journal_topic
 from drkit.flow_state.records import ClustersRecord, ReturnRecord
 from drkit.flow_state.topic import StateTopic
+from drkit.journal.machine import StepName
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.requests import Groups
 from drkit.kafka.topics import delete_topics

@@ -10,13 +10,13 @@ import pytest
 
 from drkit.errors import ClusterUnreachable, Refused
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import ORDER, RunState
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.step import StepResult
-from drkit.failover.journal.lost import violations
 from drkit.failover.runs import all_steps
 from drkit.failover.steps.group_offsets import CommitOffsetsStep, TranslateStep
 from drkit.flow_state.records import RoleRecord
+from drkit.journal.lost import violations
+from drkit.journal.machine import ORDER, RunState
 from drkit.kafka.raw import RawError
 from drkit.model import TopicPartition
 from tests.support.errors import coded, made

@@ -15,15 +15,15 @@ import pytest
 from drkit.config.loader import load
 from drkit.errors import ClusterUnreachable, Refused, Usage
 from drkit.failover import pending_fences
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.fencing.methods import SIZE
-from drkit.failover.journal.entries import EntryKind
 from drkit.failover.pending_fences import DueFences
 from drkit.failover.service import FailoverService
 from drkit.flow_state.pending_fence import owe
 from drkit.flow_state.records import FenceSizesRecord, PendingFence
 from drkit.flow_state.topic import StateTopic
+from drkit.journal.entries import EntryKind
+from drkit.journal.machine import StepName
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_configs
 from drkit.local.cluster import LocalCluster

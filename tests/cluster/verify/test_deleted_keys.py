@@ -7,9 +7,9 @@ from typing import Final
 
 import pytest
 
+from drkit.kafka.reading.range_reader import RangeReader
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
-from drkit.verify.reading import RangeReader
 from drkit.verify.report import VerifyVerdict
 from tests.support.exactness.cleaning import CLEANING, clean_often
 from tests.support.failback.pair import Pair

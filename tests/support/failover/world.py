@@ -15,12 +15,12 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ConsumerPartition
 
 from drkit.config import ClusterSettings, Settings
-from drkit.failover.core.machine import StepName
-from drkit.failover.journal.entries import RunLog
-from drkit.failover.journal.topic import JournalTopic
 from drkit.failover.service import FailoverService
 from drkit.flow_state.records import SourceSeenRecord
 from drkit.flow_state.topic import StateTopic
+from drkit.journal.entries import RunLog
+from drkit.journal.machine import StepName
+from drkit.journal.topic import JournalTopic
 from drkit.kafka.groups.requests import Committed, Groups
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.local.cluster import LocalCluster

@@ -29,9 +29,7 @@ from drkit.config import FlowSettings
 from drkit.detect.note_kinds import Automatic
 from drkit.drill.entry import DrillEntry
 from drkit.drill.report import DrillReport
-from drkit.failover.core.machine import RunState, StepName
 from drkit.failover.core.step import LossEvidence, StepEffect
-from drkit.failover.journal.entries import EntryKind, JournalEntry, RunLog
 from drkit.failover.loss.count import Lost
 from drkit.failover.loss.findings import Divergence
 from drkit.failover.new_primary.hold import HeldTopic
@@ -40,6 +38,8 @@ from drkit.failover.proposal import Rehearsal, ReturnProposal
 from drkit.failover.report import report_of
 from drkit.failover.returning.return_plan import Outlook
 from drkit.failover.third_cluster import ThirdCluster
+from drkit.journal.entries import EntryKind, JournalEntry, RunLog
+from drkit.journal.machine import RunState, StepName
 from drkit.status.model import FlowStatus
 from drkit.translate.positions import Line
 from drkit.verify.report import FlowReport, answer

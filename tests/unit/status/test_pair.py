@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from drkit.journal.machine import RETURN
 from drkit.status.pair.facts import DirectionFacts, FenceSeen, LeftOutTopic, TopicLag
-from drkit.status.pair.journal import RETURN, RunUnderWay
+from drkit.status.pair.journal import RunUnderWay
 from drkit.status.pair.judge import judge
 from drkit.status.pair.model import PairAlarm, PairState, PairStatus, PairTopic
 from drkit.status.pair.text import pair_lines
@@ -169,7 +170,7 @@ def test_what_does_not_answer_is_unknown():
         (direction(run=RUN), back(), PairState.FAILING_OVER, "p->s"),
         (replace(OVER, run=RUN), back(), PairState.FAILING_OVER, "p->s"),
         (OVER, back(run=RUN), PairState.FAILING_BACK, "s->p"),
-        (replace(OVER, run=RUN._replace(table=RETURN)), back(), PairState.FAILING_BACK, "s->p"),
+        (replace(OVER, run=RUN._replace(table=RETURN.name)), back(), PairState.FAILING_BACK, "s->p"),
         (
             OVER,
             back(run=RUN, returns=returned(), promoted=promoted("f9"), copies={TOPIC: TOPIC}),
@@ -192,7 +193,7 @@ RESUME = "drkit {0} --flow 'p->s' --resume; to roll it back: drkit {0} --flow 'p
 @pytest.mark.parametrize(
     ("run", "next_"),
     [
-        (RUN._replace(table=RETURN), RESUME.format("reprotect")),
+        (RUN._replace(table=RETURN.name), RESUME.format("reprotect")),
         (RUN, RESUME.format("failover")),
         (RUN._replace(has_opened=True), "drkit failover --flow 'p->s' --resume"),
         (RUN._replace(table="of a later drkit"), ""),
@@ -240,7 +241,7 @@ def test_a_side_that_is_copied_to_again_needs_no_fence():
     second = back(running=True, returns=returned(), copies={TOPIC: TOPIC}, lags={TOPIC: COPIED})
     lifted = replace(OVER, fences={TOPIC: FenceSeen.GONE})
     assert only(lifted, second).alarm is None
-    begun = replace(lifted, run=RUN._replace(table=RETURN))
+    begun = replace(lifted, run=RUN._replace(table=RETURN.name))
     assert only(begun, back()).alarm is None, "the return lifts the fence before it writes its record"
 
 

@@ -22,13 +22,9 @@ from drkit.config import FlowSettings, Settings
 from drkit.counted import counted, first_of
 from drkit.errors import Refused, Usage
 from drkit.failover.checks.run_opening import person
-from drkit.failover.core.machine import RETURN
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.reverse import state_of
 from drkit.failover.forgetting import OverTopic, forget, forgettable
-from drkit.failover.journal.file import folder_of
-from drkit.failover.journal.journal import NoRun
-from drkit.failover.journal.lost import explained
 from drkit.failover.loss.findings import CopyFate
 from drkit.failover.new_primary.costs import CopyRate
 from drkit.failover.new_primary.hold import held_now, hold, put_back
@@ -37,6 +33,10 @@ from drkit.failover.returning.deciding import Undecided
 from drkit.failover.returning.return_plan import Outlook
 from drkit.failover.service import FailoverService
 from drkit.failover.third_cluster import NoFlow, ThirdCluster, failed_over, third_cluster
+from drkit.journal.file import folder_of
+from drkit.journal.journal import NoRun
+from drkit.journal.lost import explained
+from drkit.journal.machine import RETURN
 from drkit.next_command import typed
 from drkit.visible import visible
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
+from drkit.journal.machine import StepName
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import StoredOffset
 from tests.support.failback.pair import CUT, Pair, Side

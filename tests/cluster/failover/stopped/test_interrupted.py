@@ -14,7 +14,7 @@ import threading
 
 import pytest
 
-from drkit.failover.core.machine import RunState, StepName
+from drkit.journal.machine import RunState, StepName
 from tests.support.errors import sentence
 from tests.support.failover.settings_file import written
 from tests.support.failover.world import World

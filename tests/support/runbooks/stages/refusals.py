@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from drkit.endpoint import Endpoint
-from drkit.failover.core.machine import StepName
+from drkit.journal.machine import StepName
 from drkit.model import TopicPartition
 from tests.support.errors import sentence
 from tests.support.failover.control_key import KEYS

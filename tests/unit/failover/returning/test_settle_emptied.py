@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from drkit.failover.core.machine import StepName
 from drkit.failover.emptying import standing
 from drkit.failover.emptying.standing import EMPTIED, Wait, settle_emptied, wait_now
+from drkit.journal.machine import StepName
 from drkit.model import TopicPartition
 
 INTERVAL = 66.0

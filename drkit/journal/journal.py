@@ -9,12 +9,12 @@ import uuid
 
 from drkit.clock import Millis, Seconds, boottime, monotonic, wall_ms
 from drkit.errors import Refused, Usage
-from drkit.failover.core.machine import StepName
-from drkit.failover.core.stall import LONGEST_SECONDS
-from drkit.failover.journal.entries import EntryKind, JournalEntry, RunLog
-from drkit.failover.journal.file import JournalFile
-from drkit.failover.journal.topic import JournalFenced, JournalTopic
 from drkit.flow_state.processes import holder_of, lives_here, this_process
+from drkit.journal.entries import EntryKind, JournalEntry, RunLog
+from drkit.journal.file import JournalFile
+from drkit.journal.machine import StepName
+from drkit.journal.stall import LONGEST_SECONDS
+from drkit.journal.topic import JournalFenced, JournalTopic
 from drkit.kafka.raw import EventLoop
 from drkit.kafka.transport import permitted_by
 
@@ -103,7 +103,7 @@ class Journal:
         """
         self.term = self.run.term
         # A process that lives but has left the run, as `drkit watch` does, does not block others.
-        lives = not self._is_left and lives_here(holder_of(self.run.holder))
+        lives = not self.run.is_left and lives_here(holder_of(self.run.holder))
         if lives:
             raise taken(self.run, "the process that works at it lives")
         if lives is None and not at_once:
@@ -119,16 +119,11 @@ class Journal:
         Clocks of two machines differ, so only entries written while this process waits count.
         """
         known, deadline = len(self.run.entries), self._clock() + OUTLIVE_SECONDS
-        while not self._is_left and self._clock() < deadline:
+        while not self.run.is_left and self._clock() < deadline:
             self._loop.run(self._loop.sleep, _LOOK_SECONDS)
             self._loop.run(self._topic.read)
-            if len(self.run.entries) > known and not self._is_left:
+            if len(self.run.entries) > known and not self.run.is_left:
                 raise taken(self.run, "it wrote an entry while this process looked on")
-
-    @property
-    def _is_left(self) -> bool:
-        """Return whether the run's process has recorded that it stopped working."""
-        return self.run.entries[-1].kind is EntryKind.HELD
 
     def _holder(self) -> dict[str, Any]:
         return {**this_process().to_json(), "token": self.token}

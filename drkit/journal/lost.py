@@ -10,10 +10,10 @@ from typing import Final
 
 from drkit.counted import counted
 from drkit.errors import DrkitError, Refused
-from drkit.failover.core.machine import RunState, StepName, Table
-from drkit.failover.journal.entries import EntryKind, JournalEntry, RunLog, read_history
-from drkit.failover.journal.file import JournalFile, files_in, path_of
-from drkit.failover.journal.journal import NoRun
+from drkit.journal.entries import EntryKind, JournalEntry, RunLog, read_history
+from drkit.journal.file import JournalFile, files_in, path_of
+from drkit.journal.journal import NoRun
+from drkit.journal.machine import RunState, Table
 
 _PAGE: Final = "drkit explain failover-journal-lost"
 
@@ -74,9 +74,9 @@ def violations(run: RunLog) -> list[str]:
     """Return where a run's entries do not follow the table; empty for every run that drkit made."""
     found: list[str] = []
     table = run.table
-    done: list[StepName] = []
-    begun: StepName | None = None
-    acted: StepName | None = None
+    done: list[str] = []
+    begun: str | None = None
+    acted: str | None = None
     aborting = False
     for number, entry in enumerate(run.entries):
         where = f"entry {number} ({entry.kind})"
@@ -101,9 +101,7 @@ def violations(run: RunLog) -> list[str]:
     return found
 
 
-def _out_of_order(
-    table: Table, entry: JournalEntry, begun: StepName | None, done: list[StepName]
-) -> Iterator[str]:
+def _out_of_order(table: Table, entry: JournalEntry, begun: str | None, done: list[str]) -> Iterator[str]:
     step = entry.step
     assert step is not None  # noqa: S101  the caller looked
     if entry.effect:

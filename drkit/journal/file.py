@@ -13,7 +13,7 @@ from typing import IO
 
 from drkit import observe
 from drkit.errors import Failed, Refused
-from drkit.failover.journal.entries import RUN_ID, JournalEntry
+from drkit.journal.entries import RUN_ID, JournalEntry
 from drkit.private_file import open_private
 
 
