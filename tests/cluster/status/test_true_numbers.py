@@ -136,8 +136,9 @@ def test_what_a_failover_writes_is_no_replication_that_moves(world: World) -> No
         eventually(lambda: growth.began is not None, what="the first look")
         with world.desk() as desk:
             assert desk.begin([], RunRequest(planned=True, clients_cut="none"))["state"] == "done"
-        at = TopicPartition(topic, 0)
-        eventually(lambda: growth._ends.get(at) == world.offsets(world.target, topic)[0], what="a look since")
+        names = (topic, journal_topic(world.source.alias))
+        ends = {TopicPartition(name, 0): world.offsets(world.target, name)[0] for name in names}
+        eventually(lambda: growth._ends == ends, what="a look since")
         assert seen == []
         growth._run_until = 0.0  # the run is long over
         fill(world.target, topic, 3, first=900)

@@ -242,7 +242,7 @@ class World(Clusters):
 
         async def ask() -> None:
             await raw.connected()
-            await topic.read()
+            await topic.read_existing()
 
         try:
             loop.run(ask)
