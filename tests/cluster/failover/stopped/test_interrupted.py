@@ -14,6 +14,7 @@ import pytest
 from drkit.failover.core.machine import RunState, StepName
 from tests.support.errors import sentence
 from tests.support.failover.draining import drkit, waiting_in_drain
+from tests.support.failover.settings_file import drkit as answered
 from tests.support.failover.world import World
 from tests.support.flows.produce import fill
 
@@ -52,12 +53,13 @@ def test_a_signal_holds_it_before_the_standby_opens(world: World, tmp_path: Path
 
 def test_a_run_whose_process_was_killed_is_held_and_its_status_is_not_green(world: World, tmp_path: Path):
     with draining(world, tmp_path) as run:
-        watched = json.loads(drkit(tmp_path, "watch", "--once", "5", "--json").communicate(timeout=90)[0])
+        file = tmp_path / "drkit.toml"
+        watched = json.loads(answered(file, "watch", "--once", "5", "--json").stdout)
         assert [(w["verdict"], w["reason"]) for w in watched] == [("DEGRADED", "failing_over")]
         run.kill()
         run.wait()
-        held = drkit(tmp_path, "watch", "--once", "5", "--json")
-        [watched] = json.loads(held.communicate(timeout=90)[0])
+        held = answered(file, "watch", "--once", "5", "--json")
+        [watched] = json.loads(held.stdout)
         assert (held.returncode, watched["verdict"], watched["reason"]) == (3, "HOLD", "run_held")
         assert "drkit failover" in watched["evidence"][0]
         assert "--abort" in watched["evidence"][0]
