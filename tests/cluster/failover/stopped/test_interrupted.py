@@ -54,8 +54,6 @@ def test_a_signal_holds_it_before_the_standby_opens(world: World, tmp_path: Path
 def test_a_run_whose_process_was_killed_is_held_and_its_status_is_not_green(world: World, tmp_path: Path):
     with draining(world, tmp_path) as run:
         file = tmp_path / "drkit.toml"
-        watched = json.loads(answered(file, "watch", "--once", "5", "--json").stdout)
-        assert [(w["verdict"], w["reason"]) for w in watched] == [("DEGRADED", "failing_over")]
         run.kill()
         run.wait()
         held = answered(file, "watch", "--once", "5", "--json")
