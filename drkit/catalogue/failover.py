@@ -29,12 +29,21 @@ ERRORS: Final[dict[str, Entry]] = {
         page="failover-written-standby",
     ),
     "group_on_old_side": refused(
-        ("group {group} has committed on the passive side: one of its consumers still runs there"),
+        "group {group} has committed on the passive side: one of its consumers still runs there",
+        hint=(
+            "stop that consumer and delete these offsets (kafka-consumer-groups.sh --delete-offsets) to have"
+            " the group moved to its exact place{then}; left where it is, it would repeat or skip records"
+        ),
         page="failover-positions-in-return",
     ),
     "group_unknown": wrong("group '{group}' has no committed offsets in a topic of this flow"),
     "group_worked_on_target": refused(
-        "group {group} has committed offsets on the target", page="failover-own-positions"
+        "group {group} has committed offsets on the target",
+        hint=(
+            "delete these offsets (kafka-consumer-groups.sh --delete-offsets) to have it moved to where it is"
+            " on the source{then}; or leave it where it is{keep}"
+        ),
+        page="failover-own-positions",
     ),
     "hanging_transactions": refused(
         "{transactional_ids} on the target: its producer would fail there",
@@ -92,6 +101,10 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "members_on_target": refused(
         "group {group} has members on the target, so its offsets there cannot be set",
+        hint=(
+            "stop these consumers (a static one stays a member until its session ends){then}; or remove them"
+            "{evict}"
+        ),
         page="failover-live-members",
     ),
     "new_primary_refuses": failed(
@@ -105,10 +118,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "no_exact_position": refused(
         "no exact offset for {groups}",
-        hint=(
-            "{translate_group} shows more; to leave them without a position: drkit failover "
-            '--resume --accept-data-loss "REASON"; or drkit failover --abort'
-        ),
+        hint="{translate_group} shows more; to leave them without a position{accept}",
         page="failover-no-exact-position",
     ),
     "no_quorum": refused(
@@ -252,12 +262,6 @@ ERRORS: Final[dict[str, Entry]] = {
         "the target is not ready to take over",
         hint="start its brokers and let replicas catch up; leave topics out with --group",
         page="failover-target-not-ready",
-    ),
-    "target_unreachable": failed(
-        "the target stopped answering", hint="check the target: drkit config check --connect"
-    ),
-    "target_unreachable_in_step": failed(
-        "the target does not answer", hint="check it: drkit config check --connect"
     ),
     "topic_unknown": wrong("the flow has no copy of topic '{topic}'"),
     "translation_not_reversible": failed(

@@ -15,7 +15,7 @@ ERRORS: Final[dict[str, Entry]] = {
     "client_property_not_a_number": wrong(
         "{key}: '{value}' is not a whole number", hint="set {key} to a number without unit, or leave it out"
     ),
-    "cluster_request_failed": failed("cannot {what}"),
+    "cluster_request_failed": failed("cannot {what}", hint="check the cluster: drkit config check --connect"),
     "cluster_silent": failed("cluster {alias} did not answer in {seconds:.0f} s"),
     "cluster_unusable": failed("cannot use cluster {alias}: {reason}"),
     "clusters_identical": refused(
@@ -76,6 +76,7 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="check its in-sync replicas, and drkit's WRITE right on it",
     ),
     "records_unreadable": failed("records cannot be read"),
+    "request_unsupported": failed("the brokers do not support a request of drkit"),
     "scram_users_unknown": failed(
         "cannot list SCRAM users",
         hint="grant drkit's principal DESCRIBE on the cluster; brokers tell since Kafka 2.7",

@@ -355,7 +355,7 @@ class CopyTask:
         """Make an intent durable, then let its batches go."""
         try:
             await self.task.write_map(p.lease.bucket, [(p.key, intent)])
-        except (Failed, RawError) as error:
+        except Failed as error:
             p.claiming -= 1
             p.unanswered()  # the claim may still become durable, and then binds the next writer
             if generation == p.generation:

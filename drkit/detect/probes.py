@@ -29,10 +29,10 @@ from drkit.detect.canary import (
 )
 from drkit.detect.note_kinds import MOST_ADDRESSES, KnownBrokers
 from drkit.detect.seen import Address, Probe, ProbeOutcome, SightRules, SourceView, Track, see
-from drkit.errors import ClusterUnreachable, DrkitError, error_text
+from drkit.errors import ClusterUnreachable, DrkitError
 from drkit.kafka.admin import Cluster
 from drkit.kafka.probe import ProbeKind, probe
-from drkit.kafka.raw import EventLoop, KafkaTimeoutError, RawCluster, RawError
+from drkit.kafka.raw import EventLoop, RawCluster, RawError, RequestTimeout
 from drkit.kafka.requests import MetadataRequest, describe_registered
 from drkit.kafka.security.settings import read_security
 
@@ -141,15 +141,9 @@ class Prober(Background):
         try:
             outcome, evidence, met = loop.run(self._ask, loop)
         except ClusterUnreachable as error:
-            outcome, evidence, met = ProbeOutcome.SILENT, f"ApiVersions is answered, then: {error.what}", None
+            outcome, evidence, met = ProbeOutcome.SILENT, f"ApiVersions is answered, then: {error}", None
         except DrkitError as error:
             outcome, evidence, met = ProbeOutcome.SHUT_OUT, error.what, None
-        except RawError as error:
-            outcome, evidence, met = (
-                ProbeOutcome.SILENT,
-                f"ApiVersions is answered, then: {_said(error)}",
-                None,
-            )
         if met is None:
             self._drop()
         return outcome, evidence, met
@@ -193,8 +187,8 @@ class Prober(Background):
         token = f"{os.getpid()}/{id(self)}/{self._number}".encode()
         try:
             sung = await probe_write(raw, self.address.broker, place, token, timeout_ms)
-        except KafkaTimeoutError as error:
-            return ProbeResult(ProbeOutcome.WRITE_SILENT, _said(error))
+        except RequestTimeout as error:
+            return ProbeResult(ProbeOutcome.WRITE_SILENT, str(error))
         self._sang = self._sang or sung.outcome is ProbeOutcome.WORKS
         if is_forbidden(sung) and not self._sang:
             return ProbeResult(ProbeOutcome.ANSWERS, "drkit may not write its canary")
@@ -204,11 +198,6 @@ class Prober(Background):
         raw, self._raw = self._raw, None
         if raw is not None:
             raw.close()
-
-
-def _said(error: BaseException) -> str:
-    name, text = type(error).__name__, error_text(error)
-    return name if text == name else f"{name}: {text}"
 
 
 OWN: Final = "own"
@@ -418,7 +407,7 @@ class Probes:
                 return True
         try:
             registered = loop.run(self._registered, loop)
-        except (DrkitError, RawError):
+        except DrkitError:
             return bool(failing)
         with self._lock:
             self._brokers_listed = frozenset(registered)

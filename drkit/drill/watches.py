@@ -15,7 +15,7 @@ from drkit.drill.evidence import GroupCommit, ProductionLoss
 from drkit.errors import DrkitError
 from drkit.failover.journal.topic import JournalTopic
 from drkit.kafka.groups.requests import Committed, Groups, failure
-from drkit.kafka.raw import RawCluster, RawError, connections
+from drkit.kafka.raw import RawCluster, connections
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import OffsetMark
 from drkit.status.look import StatusCollector
@@ -114,7 +114,7 @@ class ProductionWatch(WatchThreads):
             now = monotonic()
             try:
                 raw.loop.run(_read, raw, journal)
-            except (DrkitError, RawError) as silence:
+            except DrkitError as silence:
                 error = silence
             else:
                 answered, runs = now, set(journal.history.runs)
@@ -212,7 +212,7 @@ class CommitWatch(WatchThreads):
         with connections("drill", cluster) as (raw,):
             while not self.stop.is_set():
                 # A cluster, or a group, without an answer is asked again.
-                with suppress(DrkitError, RawError):
+                with suppress(DrkitError):
                     offsets: _Offsets = raw.loop.run(self._read, raw)
                     new = offsets.items() - (offsets if known is None else known).items()
                     own = {group for (group, _), offset in new if OffsetMark.of(offset.metadata) is None}

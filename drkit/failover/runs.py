@@ -21,7 +21,7 @@ from drkit.failover.core.request import RunRequest, choice_for, choices_among, r
 from drkit.failover.core.stall import Stall
 from drkit.failover.core.step import Step
 from drkit.failover.fencing.source_record import overrule_abort
-from drkit.failover.interpreter import Interpreter, refuse_late_abort, target_errors
+from drkit.failover.interpreter import Interpreter, refuse_late_abort, request_errors
 from drkit.failover.journal.entries import EntryKind, RunLog
 from drkit.failover.journal.file import JournalFile, folder_of
 from drkit.failover.journal.journal import Journal, NoJournal, RunLocked, open_run, refuse_open
@@ -157,7 +157,7 @@ class Runs:
         self._state: StateTopic | None = None
         self._context: Context | None = None
         try:
-            with target_errors(flow):
+            with request_errors():
                 loop.run(target.connect, _CONNECT_MS)
                 name = state_topic(flow.source)
                 if loop.run(metadata, target, [name])[name].error:
@@ -229,7 +229,7 @@ class Runs:
 
     def read_again(self) -> None:
         """Read the journal to its end and update :attr:`under_way`. Raises DrkitError: it cannot be read."""
-        with target_errors(self._flow):
+        with request_errors():
             self._loop.run(self._topic.read_existing)
 
     @property

@@ -73,12 +73,12 @@ class _Watch(ABC):
                 pause = self.pause_seconds
             except RunLocked:
                 pause = self.pause_seconds  # a failover is under way, or another process's failback
+            except RawError:
+                continue  # the flow's own copy reports that a cluster does not answer
             except DrkitError as error:
                 if (text := f"{error.what} {error.evidence}") != self._reported:
                     self._reported = text
                     self._report(error)
-            except RawError:
-                continue  # the flow's own copy reports that a cluster does not answer
 
     @abstractmethod
     def look(self) -> object:

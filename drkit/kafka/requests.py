@@ -20,7 +20,7 @@ from kafka.protocol.producer.produce import ProduceRequest
 from drkit.clock import monotonic
 from drkit.kafka import codes
 from drkit.kafka.admin import Broker, ClusterDescription
-from drkit.kafka.raw import KafkaTimeoutError, RawCluster, RawError
+from drkit.kafka.raw import RawCluster, RawError, RequestTimeout
 from drkit.model import TopicPartition
 
 T = TypeVar("T")
@@ -243,7 +243,7 @@ async def fetch_one(
         if answer.responses:
             return answer.responses[0].partitions[0]
         if monotonic() > deadline:
-            raise KafkaTimeoutError(f"{cluster.alias} throttles reads of {topic[0]}")
+            raise RequestTimeout(f"{cluster.alias} throttles reads of {topic[0]}")
         await cluster.loop.sleep(_THROTTLED_SECONDS)
 
 

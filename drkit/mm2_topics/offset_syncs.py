@@ -16,7 +16,7 @@ from drkit import observe
 from drkit.background import Background
 from drkit.clock import monotonic
 from drkit.config import FlowSettings
-from drkit.errors import ClusterUnreachable, DrkitError
+from drkit.errors import DrkitError
 from drkit.flow_state.copied_topics import CopiedPartition, CopiedTopics, known_of
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
@@ -82,12 +82,10 @@ class OffsetSyncs:
         self._held = {at: held for at, held in self._held.items() if at.topic in self._topics}
         try:
             planned, seen = self._loop.run(self._planned, known)
-        except RawError as error:
+        except RawError:
             self._target.close()
             self._connect()
-            raise ClusterUnreachable(
-                "target_stopped_answering", where=self._flow.target, evidence=repr(error)
-            ) from error
+            raise
         writer.write(OffsetSync(*at, *sync) for at, syncs in planned.items() for sync in syncs)
         for at, syncs in planned.items():
             self._held.setdefault(at, HeldSyncs()).take(syncs)

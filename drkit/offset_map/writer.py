@@ -159,7 +159,7 @@ class MapWriter:
                 taken = self._next()
                 try:
                     await self._send([pair for some, _ in taken for pair in some])
-                except (Failed, RawError) as error:
+                except Failed as error:
                     for _, done in taken:
                         done.failure(error)
                 else:

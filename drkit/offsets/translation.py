@@ -91,6 +91,12 @@ class PartitionPosition:
             return False
         return self.frontier is not None and upstream > self.frontier
 
+    def why_never(self, upstream: int) -> str:
+        """Return why a group at this source offset gets no position, also later; empty if it gets one."""
+        found = self.forward(upstream)
+        is_pending = self.frontier is None or self.waits_for(upstream)
+        return found.reason if isinstance(found, Unavailable) and not is_pending else ""
+
     def _too_far(self, upstream: int) -> str:
         if self.source_end is not None and upstream > self.source_end:
             return f"source offset {upstream} is past the end of the source, {self.source_end}"

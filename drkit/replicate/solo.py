@@ -36,7 +36,6 @@ from drkit.flow_state.reverse_flow import OppositeFlows
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.requests import listed_groups
-from drkit.kafka.raw import RawError
 from drkit.mm2_topics.checkpoint_topic import ensure_checkpoint_topic
 from drkit.mm2_topics.heartbeats import HeartbeatEmitter
 from drkit.replicate.frame import task_frame
@@ -162,7 +161,7 @@ class SoloReplicator:
         while not self._stop.is_set():
             try:
                 work()
-            except (DrkitError, RawError) as error:
+            except DrkitError as error:
                 observe.error(error, flow=self._flow.name)
             self._stop.wait(_PAUSE_SECONDS)
 

@@ -33,19 +33,19 @@ class GroupPartition(NamedTuple):
     topic: str
     target_topic: str
     partition: int
-    committed: int | None
+    committed: int | None = None
     """The newest offset that the group is known to have committed on the source."""
-    position: int | None
+    position: int | None = None
     """Where it continues on the target."""
-    stored: int | None
+    stored: int | None = None
     """Its committed offset on the target now."""
-    repeats: int | None
+    repeats: int | None = None
     """Source offsets that it would reprocess after a failover now; None where the source does not answer."""
-    left: int | None
+    left: int | None = None
     """Target offsets from its position to the end."""
-    written_ms: int | None
+    written_ms: int | None = None
     """When its position was last written, as checkpoint or as offset; it is written when it changes."""
-    state: Readiness
+    state: Readiness = Readiness.UNKNOWN
     reason: str = ""
 
 

@@ -125,7 +125,7 @@ class StatusCollector:
             if measure and found.heartbeat is not None and role_of(found) == "replicating":
                 interval = self._flow.heartbeats_interval_seconds
                 found.heartbeat = self.beats.measured(min(interval, _LONG_SECONDS) + _BEAT_SECONDS)
-        except (DrkitError, RawError) as error:
+        except DrkitError as error:
             found.target_error = error_line(error)
             if isinstance(error, Damaged) and is_of_other_key(error.evidence):
                 found.key_error = key_error(self._sides[self._flow.target], error)
@@ -207,7 +207,7 @@ class StatusCollector:
         skip = left_out(state)  # a damaged record of them is no silence of the source
         try:
             look: SourceLook = self._loop.run(self._look_at_source, skip, found.at_ms)
-        except (DrkitError, RawError) as error:
+        except DrkitError as error:
             self._drop(self._flow.source)
             return noted_look(state, error_line(error))
         settings = self._sides[self._flow.source]

@@ -17,7 +17,6 @@ from drkit.flow_state.source_fence.entries import FenceLog
 from drkit.flow_state.source_fence.topic import FenceTopic
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
-from drkit.kafka.raw import RawError
 from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
 from drkit.status.facts import error_line, is_note_preferred, seen_record
@@ -160,7 +159,7 @@ class PairedCollector(StatusCollector):
             return DirectionFacts(source, target, unread=_silent(target), silent=silent)
         try:
             alias, state = self._reverse_records()
-        except (DrkitError, RawError) as error:
+        except DrkitError as error:
             self._forget_reverse()
             why = error_line(error) if status.target_answers else _silent(target)
             return DirectionFacts(source, target, unread=why, silent=silent)
@@ -188,10 +187,10 @@ class PairedCollector(StatusCollector):
         gone: frozenset[str] = frozenset()
         try:
             runs = self._read_journal(target, tail)
-        except (DrkitError, RawError) as error:
+        except DrkitError as error:
             runs = error_line(error)
         # Where the source does not tell, what is on record counts.
-        with suppress(DrkitError, RawError):
+        with suppress(DrkitError):
             gone = frozenset() if silent else fences_gone(self._sides[source], state, fenced_topics(state))
         flow = self._reverse if source == self._flow.target else self._flow
         try:
@@ -273,7 +272,7 @@ class PairedCollector(StatusCollector):
         try:
             settings = retention_of(self._sides[active], roles)
             held = self._loop.run(self._held, active, roles, settings)
-        except (DrkitError, RawError) as error:
+        except DrkitError as error:
             return dict.fromkeys(roles, DeltaBound(unknown=error_line(error)))
         return {
             name: bound_of(settings[name], held[name], role.at_ms, now_ms, found[name].held)

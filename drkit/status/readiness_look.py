@@ -10,7 +10,7 @@ from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.detect.readiness import Disk, Parity, TargetFacts
 from drkit.errors import DrkitError
 from drkit.kafka.admin import Cluster, ClusterDescription
-from drkit.kafka.raw import RawCluster, RawError, connections
+from drkit.kafka.raw import RawCluster, RawError, RequestUnsupported, connections
 from drkit.kafka.requests import DescribeLogDirsRequest, TopicMetadata, describe_registered
 from drkit.kafka.topics import describe_topics, topic_configs
 from drkit.status.facts import error_line
@@ -59,7 +59,7 @@ class ReadinessLook:
                        for t, c in topic_configs(cluster, topics).items()}  # fmt: skip
             alive = tuple(b.id for b in cluster.brokers)
             registered, disks = _asked(settings)
-        except (DrkitError, RawError) as error:
+        except DrkitError as error:
             return TargetFacts(error_line(error), faults=faults, parity=self._aged())
         return TargetFacts(
             "",
@@ -85,7 +85,7 @@ class ReadinessLook:
                 if r["what"] not in _NO_ACL_CHANGE
             )
             self._parity = Parity(0.0, changes, acls)
-        except (DrkitError, RawError) as error:
+        except DrkitError as error:
             self._parity = Parity(0.0, error=error_line(error))
 
     def _aged(self) -> Parity | None:
@@ -133,7 +133,7 @@ def _answer(ask: Callable[[], Any]) -> Any:
     """Return the answer, or None if the brokers are too old or refuse to answer."""
     try:
         return ask()
-    except RawError:
+    except (RawError, RequestUnsupported):
         return None
 
 

@@ -25,7 +25,6 @@ from drkit.failover.service import FailoverService
 from drkit.flow_state.names import automatic_transactional_id
 from drkit.kafka.admin import Cluster
 from drkit.kafka.clients import QUIET, KafkaError, KafkaException, Producer, confluent_config
-from drkit.kafka.raw import RawError
 from drkit.kafka.reading.signed_log import SignedLog
 from drkit.watch.observer import Moment
 from drkit.wire import Record
@@ -203,7 +202,7 @@ class AutoFailover:
             self._ended("automatic_failover_ended", "warning", outcome)
         except DrkitError as error:
             self._stopped(error)
-        except (*UNEXPECTED, RawError) as error:
+        except UNEXPECTED as error:
             # Else the thread would end, and its claim would silently block all observers.
             self._stopped(unexpected(error, f"the automatic failover of {self._flow.name}"))
 
@@ -302,7 +301,7 @@ class PendingFences:
             self.paid += self._pay()
         except DrkitError as error:
             self._refused(error)
-        except (*UNEXPECTED, RawError) as error:
+        except UNEXPECTED as error:
             self._refused(unexpected(error, f"the fence of {self._flow.source}"))
         else:
             self._next, self._pause = now + PAID_SECONDS, AGAIN_SECONDS

@@ -24,7 +24,7 @@ from drkit.flow_state.pending_fence import paid_with
 from drkit.flow_state.records import ClustersRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
-from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.reading.compacted import newest_values
 from drkit.kafka.requests import LATEST, by_leader, list_offsets, metadata, partitions_of
 from drkit.model import TopicPartition
@@ -83,7 +83,7 @@ class Growth(Background):
                 began = monotonic()
                 try:
                     loop.run(self._look, loop)
-                except (DrkitError, RawError):  # others report that the target does not answer
+                except DrkitError:  # others report that the target does not answer
                     self._drop()
                 self._ended.wait(max(self._seconds, _REQUESTS_SHARE * (monotonic() - began)))
         finally:

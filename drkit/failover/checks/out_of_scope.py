@@ -125,7 +125,7 @@ def by_the_last_round(found: OutOfScope, scope: Scope, state: FlowState) -> OutO
 
 
 async def readers_of(source: RawCluster) -> dict[str, SourceReader]:
-    """Return all visible groups with the topics of their committed offsets. Raises DrkitError or RawError."""
+    """Return all visible groups with the topics of their committed offsets. Raises DrkitError."""
     asked = Groups(source)
     listed = await asked.listed()
     answers = await asked.committed(sorted(listed))

@@ -18,9 +18,8 @@ from drkit.failover.checks.survey import Survey
 from drkit.failover.core.context import Scope
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.reverse import not_replayed
-from drkit.failover.groups.offsets import TargetGroup
-from drkit.model import TopicPartition
-from drkit.next_command import typed
+from drkit.failover.groups.offsets import FROM_THE_START
+from drkit.next_command import translate_group, typed
 from drkit.status.lag.source import held_text
 
 _ACCEPT: Final = 'accept the loss: --accept-data-loss "REASON"'
@@ -140,56 +139,31 @@ def _members(q: PreconditionInput) -> Iterator[Refused]:
                 "members_on_target",
                 where=f"group {group} on {q.survey.target.alias}, state {found.state}",
                 evidence=first_of(found.members),
-                hint="stop these consumers (a static one stays a member until its session ends), or remove "
-                "them: --evict-members",
                 group=group,
+                **FROM_THE_START,
             )
 
 
-def _own_positions(q: PreconditionInput) -> Iterator[Refused]:
-    hint = (
-        "delete these offsets (kafka-consumer-groups.sh --delete-offsets) to have it moved to where it is on"
-        " the source, or leave it where it is: --keep-positions"
-    )
-    for group, found, own in _worked_on_target(q):
-        if not q.request.keep_positions and not _is_in_return(q, group):
-            yield Refused(
-                "group_worked_on_target",
-                where=f"group {group} on {q.survey.target.alias}",
-                evidence=first_of(f"{tp} at {found.stored[tp].offset}" for tp in own),
-                hint=hint,
-                group=group,
-            )
+def _own_positions(code: str, *, in_return: bool) -> Callable[[PreconditionInput], Iterator[Refused]]:
+    """Return a check for positions that groups have committed on the target; none is kept in a return."""
 
+    def check(q: PreconditionInput) -> Iterator[Refused]:
+        topics, alias = set(q.scope.topics.values()), q.survey.target.alias
+        for group, found in sorted(q.survey.target_groups.items()):
+            own = found.own_work(q.survey.source.alias, topics)
+            may_keep = q.request.keep_positions and not in_return
+            if own and _is_in_return(q, group) is in_return and not may_keep:
+                places = first_of(f"{tp} at {found.stored[tp].offset}" for tp in own)
+                where = f"group {group} on {alias}"
+                yield Refused(code, where=where, evidence=places, group=group, **FROM_THE_START)
 
-def _worked_on_target(q: PreconditionInput) -> Iterator[tuple[str, TargetGroup, list[TopicPartition]]]:
-    """Yield the groups that committed on the target by themselves, and the partitions."""
-    topics = set(q.scope.topics.values())
-    for group, found in sorted(q.survey.target_groups.items()):
-        if own := found.own_work(q.survey.source.alias, topics):
-            yield group, found, own
+    return check
 
 
 def _is_in_return(q: PreconditionInput, group: str) -> bool:
     topics = {tp.topic for tp in q.survey.target_groups[group].stored}
     topics |= {q.scope.topics.get(tp.topic, "") for tp in q.survey.positions.get(group, {})}
     return not topics.isdisjoint(q.survey.begun_by_turn)
-
-
-def _positions_in_return(q: PreconditionInput) -> Iterator[Refused]:
-    hint = (
-        "stop that consumer and delete these offsets (kafka-consumer-groups.sh --delete-offsets) to have the"
-        " group moved to its exact place; left where it is, it would repeat or skip records"
-    )
-    for group, found, own in _worked_on_target(q):
-        if _is_in_return(q, group):
-            yield Refused(
-                "group_on_old_side",
-                where=f"group {group} on {q.survey.target.alias}",
-                evidence=first_of(f"{tp} at {found.stored[tp].offset}" for tp in own),
-                hint=hint,
-                group=group,
-            )
 
 
 def _planned(q: PreconditionInput) -> Iterator[Refused]:
@@ -201,6 +175,19 @@ def _planned(q: PreconditionInput) -> Iterator[Refused]:
     elif runner is None or not runner.alive:
         evidence = f"the lease of {runner.host} is {runner.age_seconds:.0f} s old" if runner else "no lease"
         yield Refused("no_replicator", where=q.flow, evidence=evidence, flow=q.flow)
+
+
+def _never_placed(q: PreconditionInput) -> Iterator[Refused]:
+    if q.survey.never_placed and not q.request.accept_data_loss:
+        group, why = next(iter(sorted(q.survey.never_placed.items())))
+        yield Refused(
+            "no_exact_position",
+            where=f"{q.flow}: {first_of(sorted(q.survey.never_placed))}",
+            evidence=f"group {group}, {why}",
+            groups=counted(len(q.survey.never_placed), "group"),
+            translate_group=translate_group(group),
+            **FROM_THE_START,
+        )
 
 
 def _not_copied(q: PreconditionInput) -> Iterator[Refused]:
@@ -277,11 +264,13 @@ GATES: Final = (
     ),
     Precondition("failover-live-members", _members, "a group has members on the standby, live or static"),
     Precondition(
-        "failover-own-positions", _own_positions, "a group has committed its own offsets on the standby"
+        "failover-own-positions",
+        _own_positions("group_worked_on_target", in_return=False),
+        "a group has committed its own offsets on the standby",
     ),
     Precondition(
         "failover-positions-in-return",
-        _positions_in_return,
+        _own_positions("group_on_old_side", in_return=True),
         "a group has committed on a standby that a switchover made passive; no option overrules it",
     ),
     Precondition(
@@ -305,6 +294,9 @@ GATES: Final = (
     ),
     Precondition(
         "failover-topics-not-copied", _not_copied, "`--all --planned`, and topics of the flow have no copy"
+    ),
+    Precondition(
+        "failover-no-exact-position", _never_placed, "`--planned`, and a group has no exact position to come"
     ),
     Precondition(
         "failover-hanging-transactions",

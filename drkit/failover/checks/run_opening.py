@@ -15,7 +15,6 @@ from drkit.errors import DrkitError
 from drkit.failover.core.context import Context
 from drkit.failover.journal.entries import JournalEntry, JournalHistory
 from drkit.failover.journal.topic import JournalTopic
-from drkit.kafka.raw import RawError
 from drkit.repoint import adapters, ask_all
 from drkit.status.facts import term_of
 
@@ -64,7 +63,7 @@ def _opposite(context: Context) -> int:
     topic = JournalTopic(source, context.flow.target, context.flow.source)
     try:
         history: JournalHistory = context.run(topic.read_existing)
-    except (DrkitError, RawError):
+    except DrkitError:
         return 0
     return history.term
 

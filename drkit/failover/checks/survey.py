@@ -28,17 +28,19 @@ from drkit.failover.groups.offsets import (
     marked,
     on_target,
 )
+from drkit.failover.loss.positions import NO_PARTITION, ScopePositions, scope_positions
 from drkit.failover.loss.silent import noted_partitions, silent_risk, unprotected
 from drkit.flow_state.copied_topics import promoted_of
 from drkit.flow_state.lease.watch import LeaseHolder, replicator_of
 from drkit.flow_state.records import ClustersRecord
 from drkit.flow_state.returns import begun_by_turn
 from drkit.flow_state.unreplayed import Unreplayed
-from drkit.kafka.raw import RawCluster, unanswered_as
+from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import TopicMetadata, describe_cluster, metadata
 from drkit.kafka.topics import ConfigValue, describe_topics, topic_configs
 from drkit.kafka.transactions import hanging
 from drkit.model import TopicPartition
+from drkit.offsets import Unavailable
 from drkit.status.facts import noted_ends, status_of
 from drkit.status.lag.held_back import held_back, with_held
 from drkit.status.lag.source import Ends, UncopiedRecords, ends_of, held_total, waiting
@@ -83,9 +85,6 @@ def _reasons(
             yield f"{status.target_topic} has no partition {status.partition} on the target, the source has"
 
 
-_NO_PARTITION: Final = "the target has no such partition"
-
-
 class ClusterIdentity(NamedTuple):
     """The cluster to which an alias leads."""
 
@@ -127,6 +126,8 @@ class Survey:
     """Partitions of the target to which another client wrote since a failback → offset and producer."""
     home_acls: HomeAcls = NOT_COMPARED
     """ACLs of the side to which clients return that the side where they are now does not have."""
+    never_placed: Mapping[str, str] = field(default_factory=dict)
+    """Groups that get no exact position → why; asked for a switchover only."""
     unreplayed: tuple[Unreplayed, ...] = ()
     """Records that a failback still has to append to the source; read for a switchover only."""
 
@@ -152,6 +153,7 @@ class Survey:
             "facts": self.facts.to_json(),
             "outside": self.outside.to_json(),
             "reach": [r.in_words() for r in self.reach],
+            "never_placed": dict(self.never_placed),
             "acls_only_home": [str(a) for a in self.home_acls.only_home],
         }
 
@@ -159,9 +161,8 @@ class Survey:
 def survey(context: Context) -> Survey:
     """Return the survey of a run's scope. Raises DrkitError: target silent, or its state unreadable."""
     context.state.load()
-    with unanswered_as("target_unreachable", context.flow.target):
-        # If the source goes away meanwhile, the survey is repeated with the target alone.
-        return asked(context, lambda source: _look(context, source))
+    # If the source goes away meanwhile, the survey is repeated with the target alone.
+    return asked(context, lambda source: _look(context, source))
 
 
 def _look(context: Context, source: RawCluster | None) -> Survey:
@@ -204,6 +205,7 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
         hanging=context.run(hanging, context.target, turned, now) if turned else {},
         written=written(context, places),
         home_acls=look_home_acls(context, turned, answers=source is not None),
+        never_placed=never_placed(in_scope, scope_positions(context, source)) if planned else {},
         # Only a side that was promoted before, and copied back since, can have some.
         unreplayed=tuple(unreplayed_on_source(context)) if turned and planned else (),
     )
@@ -224,6 +226,18 @@ def positions_of(
     return {group: p for group, p in positions.items() if group not in log.gone}, FROM_CHECKPOINTS
 
 
+def never_placed(positions: Positions, places: ScopePositions) -> dict[str, str]:
+    """Return groups that get no exact position on the target → the first partition, and why. Pure."""
+    reasons: dict[str, str] = {}
+    for group, offsets in positions.items():
+        for tp, stored in offsets.items():
+            place = places.get(tp, NO_PARTITION)
+            why = place.reason if isinstance(place, Unavailable) else place.why_never(stored.offset)
+            if why:
+                reasons.setdefault(group, f"{tp}: {why}")
+    return reasons
+
+
 def _partitions(
     context: Context, places: Mapping[TopicPartition, CopyPosition], source: RawCluster | None, now: int
 ) -> list[PartitionStatus]:
@@ -231,7 +245,7 @@ def _partitions(
     ends, records = _waiting(context, set(names), places, source)
     gone = {tp.topic: p for tp, p in places.items() if tp.partition < 0}
     known = {tp for tp in places if tp.partition >= 0} | {tp for tp in ends if tp.topic in names}
-    nowhere = CopyPosition(None, None, reason=_NO_PARTITION)
+    nowhere = CopyPosition(None, None, reason=NO_PARTITION.reason)
     return [
         status_of(
             now, tp, names[tp.topic], gone.get(tp.topic) or places.get(tp) or nowhere,

@@ -223,7 +223,7 @@ class Context:
         if self.clock() < self._partly_since + _ONE_BROKER_SECONDS and self.source(0.0) is not None:
             self.loop.run(self.loop.sleep, _AGAIN_SECONDS)
             return
-        self.source_error, self.source_refuses = f"it stopped answering ({type(error).__name__})", False
+        self.source_error, self.source_refuses = f"it stopped answering ({error})", False
         self._asked = self.clock()
 
     def target_admin(self) -> Cluster:

@@ -93,7 +93,7 @@ class JournalTopic:
         return await self._tail.is_there(self._cluster)
 
     async def read_existing(self) -> JournalHistory:
-        """Read to the end of the topic, if it exists; return the history. Raises DrkitError or RawError."""
+        """Read to the end of the topic, if it exists; return the history. Raises DrkitError."""
         if await self.exists():
             await self.read()
         return self.history

@@ -68,7 +68,7 @@ _LEAST_BYTES: Final = 32 << 10
 
 
 async def commits_in(source: RawCluster, topics: Collection[str]) -> Commits:
-    """Return the committed offsets of consumer groups in topics. Raises DrkitError or RawError."""
+    """Return the committed offsets of consumer groups in topics. Raises DrkitError."""
     client = Groups(source)
     names = sorted(g for g, listed in (await client.listed()).items() if is_consumer(listed))
     offsets: Commits = {}
@@ -172,7 +172,7 @@ def divergence(
         found = comparison.run(depth, take, others=commits and not topics)
     except RawError as error:
         context.lose_source(error)
-        return Divergence(context.flow.name, (), f"it stopped answering ({type(error).__name__})", owed)
+        return Divergence(context.flow.name, (), f"it stopped answering ({error})", owed)
     return replace(found, owed=owed, returned=tuple(sorted(back.returned & roles.keys())))
 
 
@@ -258,8 +258,8 @@ class _Comparison:
         try:
             runs = {topic: role.run_id for topic, role in self.roles.items()}
             return counter.judged(translated_by(self.context, runs), tails), unknown
-        except (DrkitError, RawError) as error:
-            return (), unknown or (error.in_short if isinstance(error, DrkitError) else repr(error))
+        except DrkitError as error:
+            return (), unknown or error.in_short
 
 
 def _rules(context: Context, topics: Collection[str]) -> dict[str, MayLack]:
@@ -348,9 +348,7 @@ def _ranges(
     try:
         topics = context.run(metadata, source, names) if names else {}
     except RawError as error:
-        raise Refused(
-            "old_primary_stopped_answering", where=flow, evidence=str(error) or type(error).__name__
-        ) from error
+        raise Refused("old_primary_stopped_answering", where=flow, evidence=error.evidence) from error
     for tail in tails:
         if tail.end is not None and tail.end > tail.lost_from:
             topic_id = topics[tail.topic].topic_id

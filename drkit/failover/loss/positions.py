@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from typing import Final
 
 from drkit.failover.core.context import Context
 from drkit.flow_state.copied_topics import CopiedPartition
@@ -15,6 +16,7 @@ from drkit.offsets.translation import PartitionPosition
 
 ScopePositions = dict[TopicPartition, PartitionPosition | Unavailable]
 """By source partition."""
+NO_PARTITION: Final = Unavailable("the target has no such partition")
 
 
 def pairs_of(context: Context) -> list[CopiedPartition]:

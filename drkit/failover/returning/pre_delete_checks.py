@@ -213,8 +213,7 @@ def _refuse_commits(context: Context, topic: str) -> None:
         f"{group} committed {stored.offset} of {tp}"
         for group, offsets in committed.items()
         for tp, stored in sorted(offsets.items())
-        if (stored.mark is None or stored.mark.source != context.flow.target)
-        and kept.get(group, {}).get(str(tp)) != stored.offset
+        if not stored.is_from(context.flow.target) and kept.get(group, {}).get(str(tp)) != stored.offset
     ]
     if commits:
         raise Refused(

@@ -250,7 +250,7 @@ async def _write_canaries(target: RawCluster) -> dict[int, str]:
         try:
             canary = await probe_write(target, broker, partition, uuid.uuid4().bytes, _CANARY_MS)
         except RawError as error:
-            reasons[broker] = f"no answer ({type(error).__name__})"
+            reasons[broker] = f"no answer ({error})"
             continue
         is_written = canary.outcome is ProbeOutcome.WORKS
         reasons[broker] = "" if is_written else canary.evidence or canary.outcome.value

@@ -23,7 +23,7 @@ from drkit.config import ClusterSettings
 from drkit.counted import counted
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, NotAuthorized
 from drkit.kafka import codes
-from drkit.kafka.raw import EventLoop, Future, RawCluster, RawError
+from drkit.kafka.raw import EventLoop, Future, RawCluster
 from drkit.kafka.requests import (
     EARLIEST,
     LATEST,
@@ -334,7 +334,7 @@ class LogTail:
             try:
                 await cluster.connected(max(1, round(1000 * (deadline - monotonic()))))
                 return await ask(cluster)
-            except (RawError, ClusterUnreachable, NoAnswerYet) as error:
+            except (ClusterUnreachable, NoAnswerYet) as error:
                 if monotonic() > deadline:
                     raise self._unknown(error) from error
             await cluster.loop.sleep(_PAUSE_SECONDS)
@@ -389,7 +389,7 @@ class LogTail:
         async def ask(node: int) -> None:
             try:
                 views.append(await self._view(cluster, node))
-            except (RawError, DrkitError, NoAnswerYet):  # the others may answer
+            except (DrkitError, NoAnswerYet):  # the others may answer
                 return
             finally:
                 missing.discard(node)

@@ -8,7 +8,7 @@ import shlex
 from typing import Final, NamedTuple
 
 from drkit.flow_state.left_out import LeftOut
-from drkit.kafka.raw import IncompatibleBrokerVersion, RawCluster
+from drkit.kafka.raw import RawCluster, RequestUnsupported
 from drkit.kafka.requests import TopicMetadata, fetch_one, metadata
 from drkit.kafka.transactions import Ongoing, OpenProducer, ongoing, open_in
 from drkit.model import TopicPartition
@@ -99,7 +99,7 @@ async def _holders(
         return {}
     try:
         found = await open_in(cluster, leaders)
-    except IncompatibleBrokerVersion:
+    except RequestUnsupported:
         return {}
     known = await ongoing(cluster, {o.producer_id for some in found.values() for o in some})
     return {

@@ -88,6 +88,7 @@ def test_an_unplanned_failover(pair: Pair) -> None:
     _waits_for_a_person(pair, topic)
 
 
+@pytest.mark.wide
 def test_topics_that_would_not_come_back_are_not_emptied(pair: Pair) -> None:
     """The configuration may be changed between the failover and the return, and during the return."""
     topic = _promoted(pair)

@@ -197,6 +197,26 @@ def test_a_group_that_has_worked_on_the_target(world: World) -> None:
         world.ask(world.target, lambda raw: _alter(raw, world.name("shop"), at, there))
 
 
+def test_a_group_without_an_exact_position_stops_a_switchover_before_the_fence(world: World) -> None:
+    """It has committed past the end of the log, so no copy will ever have its position."""
+    at, shop = TopicPartition(world.name("orders"), 0), world.name("shop")
+    before = world.committed(world.source, shop)[at]
+    world.commit(world.source, shop, {at: 1000})
+    try:
+        error = refused(world, planned=True)
+        assert error.code == "no_exact_position"
+        assert f"group {shop}, {at}: source offset 1000 is past the end" in error.evidence
+        assert error.hint.startswith("drkit translate --group ")
+        assert error.hint.endswith(': --accept-data-loss "REASON"'), "no run is there to resume"
+        request = RunRequest(planned=True, accept_data_loss="it is not used any more")
+        with world.desk() as desk:
+            found = desk.rehearse([shop], request)
+        assert list(found.survey.never_placed) == [shop]
+        assert not found.refusals
+    finally:
+        world.ask(world.source, lambda raw: _alter(raw, shop, at, before))
+
+
 @pytest.mark.wide
 def test_a_group_that_works_on_the_side_of_a_return(world: World) -> None:
     """Whatever is asked: kept where it is, it would repeat or skip records."""

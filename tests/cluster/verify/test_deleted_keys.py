@@ -35,6 +35,7 @@ def compacting(module_cluster: ModuleClusters, target: LocalCluster, flow_factor
     return flow_factory(module_cluster("compacting", properties=CLEANING), target)
 
 
+@pytest.mark.wide
 def test_a_key_whose_tombstone_was_never_copied(compacting: Flow, topic_name: str) -> None:
     flow = compacting
     own(flow)
@@ -98,6 +99,7 @@ def test_after_a_turn(module_cluster: ModuleClusters, target: LocalCluster, tmp_
         pair.close()
 
 
+@pytest.mark.wide
 def test_the_end_that_a_reader_sees(compacting: Flow, topic_name: str) -> None:
     """What the cleaner works with: the last stable offset."""
     flow = compacting

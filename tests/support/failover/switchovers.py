@@ -25,7 +25,7 @@ from tests.support.flows.produce import answers, fill
 
 SIZE: Final = "max.message.bytes"
 PLANNED: Final = {"planned": True}
-SILENT: Final = ClusterUnreachable("target_unreachable_in_step", where="b")
+SILENT: Final = ClusterUnreachable("cluster_stopped_answering", where="b")
 
 
 @contextmanager

@@ -103,6 +103,15 @@ def stop_the_replicator(scene: Scene) -> None:
     world.stop_replicating()
 
 
+@STAGES.of("failover-no-exact-position", _PLANNED)
+def commit_past_the_end(scene: Scene) -> None:
+    world = scene.world()
+    topic = scene.copied(world)
+    world.commit(world.source, scene.values["G"], {TopicPartition(topic, 0): 1000})
+    scene.branches.add("no run is held")
+    scene.ends = MOVED
+
+
 @STAGES.of("failover-repoint-others", _GROUP)
 def follow_one_file(scene: Scene) -> None:
     world = scene.world()
