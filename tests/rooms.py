@@ -18,8 +18,8 @@ PACKAGE: Final = Path(__file__).parent.parent / "drkit"
 FLOORS: Final[tuple[tuple[str, ...], ...]] = (
     (
         "model", "endpoint", "errors", "clock", "masking", "next_command", "observe", "control_key",
-        "time_limit", "private_file", "atomic_file", "counted", "visible", "allocator", "min_max_mean",
-        "living_keys", "cron", "catalogue",
+        "time_limit", "background", "private_file", "atomic_file", "counted", "visible", "allocator",
+        "min_max_mean", "living_keys", "cron", "catalogue",
     ),
     ("offsets", "wire", "topology"),
     # The settings are above the topology: they refuse what filters and names say cannot be.

@@ -14,6 +14,7 @@ import threading
 from typing import Any, Final, NamedTuple
 
 from drkit import observe
+from drkit.background import Background
 from drkit.config import ClusterSettings
 from drkit.config.tables.detection import DetectionSettings
 from drkit.detect.awake import AwakeClock
@@ -64,7 +65,7 @@ class _Answer(NamedTuple):
     place: CanaryTarget | None
 
 
-class Prober:
+class Prober(Background):
     """Probes one address from its own thread until :meth:`stop`: connection, protocol, identity, canary.
 
     Each layer finds another fault: a killed broker refuses the connection, a frozen one accepts it and is
@@ -73,7 +74,8 @@ class Prober:
     :param cluster: how its listener is reached; only this address of it is used
     :param expected: the id that the cluster must have; None while unknown
     :param logs_in: whether this address may see credentials; False: only ApiVersions is requested
-    :param heard: called with every probe, and with what the broker reported about its cluster
+    :param heard: called with every probe, and with what the broker reported about its cluster; not with one
+        that was in progress when it was stopped
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class Prober:
         heard: Callable[[Address, Probe, Met | None], None],
         logs_in: Callable[[], bool] = lambda: True,
     ) -> None:
+        super().__init__(f"probe {address.server}")
         self.address = address
         self._cluster = cluster.model_copy(update={"bootstrap_servers": address.server})
         self._settings = settings
@@ -93,20 +96,10 @@ class Prober:
         self._expected = expected
         self._heard = heard
         self._logs_in = logs_in
-        self._ended = threading.Event()
         self._raw: RawCluster | None = None
         self._renewed = float("-inf")
         self._sang = False
         self._number = 0
-        self._thread = threading.Thread(target=self._run, name=f"probe {address.server}", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop; the result of a probe in progress is dropped."""
-        self._ended.set()
 
     def _run(self) -> None:
         loop = EventLoop()

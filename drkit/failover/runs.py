@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import inf
 from threading import Event
 from types import TracebackType
 from typing import Any, ClassVar, Final, Self
@@ -242,6 +243,11 @@ class Runs:
         return self._topic.history.open
 
     @property
+    def first_term(self) -> float:
+        """The term of the first run in the journal, as of its last read; infinite without a run."""
+        return min((run.term for run in self._topic.history.runs.values()), default=inf)
+
+    @property
     def fenced_by(self) -> dict[str, str]:
         """Run → how its step FENCE ended, of the failovers in the journal, as of its last read."""
         ends = {i: run.results.get(StepName.FENCE) for i, run in self._topic.history.runs.items()}
@@ -255,13 +261,14 @@ class Runs:
         term = least_term(context, self._folder)
         ensure_topic(context.target_admin(), self._topic.name)
         journal = self._journal(uuid.uuid4().hex[:12])
-        moved = {"scope": context.scope.to_json(), "request": context.request.to_json()}
+        moved: dict[str, Any] = {"scope": context.scope.to_json(), "request": context.request.to_json()}
+        moved["target_id"] = context.target.cluster_id
         journal.begin(term, {**moved, "decision": decided(context, decision), **opening})
         context = self._context = replace(context, journal=journal, run_id=journal.run_id, term=journal.term)
         return self._walked(context, journal, abort="")
 
     def _again(self, added: RunRequest, *, abort: str, verb: str, take_over: bool) -> dict[str, Any]:
-        run = open_run(self._topic, verb)
+        run = open_run(self._topic, verb, self._target.cluster_id)
         if abort:
             refuse_late_abort(run)
         else:

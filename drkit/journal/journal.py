@@ -36,6 +36,8 @@ class NoRun(Usage):
 
     runs: frozenset[str] = frozenset()
     """Ids of the runs in the journal."""
+    target_id: str | None = None
+    """Id of the journal's cluster, or None if unknown."""
 
 
 class Journal:
@@ -88,11 +90,15 @@ class Journal:
         refuse_open(self._topic)
         self.term = max(least_term, self._topic.history.term + 1)
         self._loop.run(self._topic.take_epoch)
-        self._write(0, EntryKind.RUN, None, "", {**opening, "holder": self._holder()})
-        if self.run_id not in self._topic.history.runs:
-            refuse_open(self._topic)
-            assert self._topic.history.last is not None  # noqa: S101  another run began first
-            raise taken(self._topic.history.last, "it began a moment earlier")
+        try:
+            self._write(0, EntryKind.RUN, None, "", {**opening, "holder": self._holder()})
+            if self.run_id not in self._topic.history.runs:
+                refuse_open(self._topic)
+                assert self._topic.history.last is not None  # noqa: S101  another run began first
+                raise taken(self._topic.history.last, "it began a moment earlier")
+        except RunLocked:
+            self._file.remove()  # this run never began
+            raise
 
     def take_over(self, request: Mapping[str, Any], *, at_once: bool = False) -> None:
         """Continue a run that another process left.
@@ -260,7 +266,7 @@ def taken(run: RunLog, why: str) -> RunLocked:
     )
 
 
-def open_run(topic: JournalTopic, verb: str) -> RunLog:
+def open_run(topic: JournalTopic, verb: str, target_id: str | None) -> RunLog:
     """Return the run that is under way. Raises NoRun: the journal has none."""
     if topic.history.open is None:
         last = topic.history.last
@@ -268,6 +274,6 @@ def open_run(topic: JournalTopic, verb: str) -> RunLog:
         if last is not None:
             evidence = f"the last run was the {last.table.name} {last.run_id}: {last.state}"
         error = NoRun("no_run", where=topic.where, evidence=evidence, verb=verb)
-        error.runs = frozenset(topic.history.runs)
+        error.runs, error.target_id = frozenset(topic.history.runs), target_id
         raise error
     return topic.history.open

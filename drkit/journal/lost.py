@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
 import json
 from pathlib import Path
-from typing import Final
 
 from drkit.counted import counted
 from drkit.errors import DrkitError, Refused
@@ -15,15 +14,13 @@ from drkit.journal.file import JournalFile, files_in, path_of
 from drkit.journal.journal import NoRun
 from drkit.journal.machine import RunState, Table
 
-_PAGE: Final = "drkit explain failover-journal-lost"
-
 
 def explained(error: NoRun, folder: Path, flow: str) -> DrkitError:
     """Return the error with the findings in the files; unchanged if they have no run that is under way.
 
     :param folder: this machine's journals
     """
-    left = left_runs(folder, flow, error.runs)
+    left = left_runs(folder, flow, error.runs, error.target_id)
     if not left:
         return error
     newest = left[0]
@@ -35,16 +32,21 @@ def explained(error: NoRun, folder: Path, flow: str) -> DrkitError:
     )
 
 
-def left_runs(folder: Path, flow: str, known: Iterable[str] = ()) -> list[RunLog]:
+def left_runs(
+    folder: Path, flow: str, known: Collection[str] = (), target_id: str | None = None
+) -> list[RunLog]:
     """Return the runs that are under way by this machine's files, the newest first.
 
     :param flow: runs whose report names another flow are skipped
     :param known: runs in the target's journal
+    :param target_id: runs to another cluster are skipped: their pair has the same aliases; None: unknown
     """
     found = []
     for file in files_in(folder):
         run = read_history(file.entries()).open
-        if run is not None and run.run_id not in set(known) and _flow_of(folder, run) in {None, flow}:
+        if run is None or run.run_id in known or _flow_of(folder, run) not in {None, flow}:
+            continue
+        if run.opening.get("target_id") in {None, target_id} or target_id is None:
             found.append(run)
     return sorted(found, key=lambda r: r.entries[-1].at_ms, reverse=True)
 

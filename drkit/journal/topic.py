@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from drkit.clock import monotonic, wall_ms
+from drkit.control_key import is_of_other_key
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
 from drkit.flow_state.names import ADOPTED, BEGUN, failover_transactional_id, journal_topic
 from drkit.flow_state.topic import Dropped
@@ -166,8 +167,9 @@ class JournalReader:
         nothing_counts = self.dropped.count and (self.cluster.control is None or not self._genuine)
         if nothing_counts or self._unfinished:
             first = "drkit control adopt did not end" if self._unfinished else self.dropped.first
+            code = "control_key_mismatch" if is_of_other_key(first) else "journal_unsigned"
             evidence = f"{self.dropped.count} records without one; {first}"
-            raise Refused("journal_unsigned", where=self.where, evidence=evidence)
+            raise Refused(code, where=self.where, evidence=evidence)
 
     def _entry(self, record: Record) -> JournalEntry | None:
         try:

@@ -8,8 +8,8 @@ from dataclasses import astuple
 from types import MappingProxyType
 from typing import Final
 
-from drkit.config import FlowSettings
-from drkit.errors import DrkitError, error_text
+from drkit.config import ClusterSettings, FlowSettings
+from drkit.errors import DrkitError, Refused, error_text
 from drkit.flow_state.copied_topics import promoted_of, written_of
 from drkit.flow_state.records import (
     ConfigsRecord,
@@ -95,6 +95,13 @@ def is_taken_over(state: FlowState, flow: FlowSettings) -> bool:
     copied = [t for t in known if flow.topic_filter.accepts(t) and not flow.is_heartbeats(t)]
     every = bool(copied) and promoted_of(state).issuperset(copied)
     return every or state.get(PromotionRecord) is not None
+
+
+def key_error(host: ClusterSettings, error: DrkitError) -> str:
+    """Return the fault of a control key of this host that is not the pair's, with both and the way out."""
+    own = f"it has {host.control.current.fingerprint}" if host.control else "it has none"
+    found = Refused("control_key_mismatch", evidence=f"{own}; {error.evidence}")
+    return f"{found.in_short}; {found.hint}"
 
 
 def error_line(error: BaseException) -> str:

@@ -11,7 +11,7 @@ from drkit.flow_state.pending_fence import paid_with
 from drkit.flow_state.source_fence.entries import FenceLog, FenceMark
 from drkit.next_command import typed
 from drkit.status.groups import group_faults
-from drkit.status.lag.hanging import HANGING, fault_text, hanging
+from drkit.status.lag.held_back import HANGING, fault_text, hanging
 from drkit.status.model import Fault, Findings, FlowStatus, Loss
 from drkit.status.pair.journal import RunUnderWay
 from drkit.status.pair.model import EXPOSED, PairAlarm, PairState, PairStatus, numbered
@@ -21,6 +21,7 @@ BEATS_SECONDS: Final = 10.0
 BEATS_INTERVALS: Final = 5
 """A heartbeat older than both of these is a fault."""
 RUN_HELD: Final = "run_held"
+OTHER_KEY: Final = "control_key_mismatch"
 ABORTED_AT_SOURCE: Final = "aborted_at_source"
 OPEN_SECONDS: Final = 60.0
 """A transaction that is open for longer is a fault, unless the flow sets another limit."""
@@ -31,7 +32,9 @@ WRITTEN: Final = "returning_side_written"
 
 
 def _silent_clusters(found: Findings) -> Iterator[Fault]:
-    if found.target_error:
+    if found.key_error:
+        yield Fault(OTHER_KEY, found.key_error)
+    elif found.target_error:
         yield Fault("target_unreachable", f"the target does not answer: {found.target_error}")
     if found.source_error:
         yield Fault("source_unreachable", f"the source does not answer: {found.source_error}")

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from drkit.checkpoints.other_groups import OtherGroup
+from drkit.counted import total
 
 STALE_SECONDS: Final = 30.0
 STALE_ROUNDS: Final = 4
@@ -185,13 +186,6 @@ class GroupsSeen:
             "not_synchronised": [o.as_dict() for o in self.others],
             "not_synchronised_total": self.others_total,
         }  # fmt: skip
-
-
-def total(values: Iterable[int | None]) -> int | None:
-    """The sum; None when one is unknown."""
-    found = list(values)
-    known = [v for v in found if v is not None]
-    return sum(known) if len(known) == len(found) else None
 
 
 def worst_first(groups: Iterable[GroupStatus]) -> list[GroupStatus]:

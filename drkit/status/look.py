@@ -6,6 +6,7 @@ from typing import Final
 
 from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.config import FlowSettings, Settings
+from drkit.control_key import is_of_other_key
 from drkit.errors import DrkitError
 from drkit.flow_state.copied_topics import promoted_of
 from drkit.flow_state.left_out import LeftOut
@@ -19,7 +20,7 @@ from drkit.flow_state.records import (
     ProducerIdsRecord,
 )
 from drkit.flow_state.returns import not_noted_since
-from drkit.flow_state.state import FlowState
+from drkit.flow_state.state import Damaged, FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import TopicMetadata, metadata
@@ -29,6 +30,7 @@ from drkit.status.facts import (
     delayed_in,
     error_line,
     is_taken_over,
+    key_error,
     returned_topics,
     same_topic,
     status_of,
@@ -125,6 +127,8 @@ class StatusCollector:
                 found.heartbeat = self.beats.measured(min(interval, _LONG_SECONDS) + _BEAT_SECONDS)
         except DrkitError as error:
             found.target_error = error_line(error)
+            if isinstance(error, Damaged) and is_of_other_key(error.evidence):
+                found.key_error = key_error(self._sides[self._flow.target], error)
             self._drop(self._flow.target)
             if self.source_ends is None and not found.source_error:  # it was not asked, and may be down, too
                 found.source_error = self._ask_source(found, FlowState()).error

@@ -23,7 +23,7 @@ from drkit.journal.topic import JournalReader
 from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
 from drkit.status.facts import error_line, is_note_preferred, seen_record
-from drkit.status.faults import with_pair, with_source_record, without_passive
+from drkit.status.faults import OTHER_KEY, with_pair, with_source_record, without_passive
 from drkit.status.lag.source import Ends
 from drkit.status.look import StatusCollector
 from drkit.status.model import FlowStatus
@@ -78,6 +78,7 @@ class PairedCollector(StatusCollector):
         counted = without_passive(found, pair, self._flow.target)
         own = status if counted is found else self._judged(counted)
         paired = with_pair(own, self._with_deltas(pair, (first, second), status.at_ms))
+        paired = replace(paired, run=first.run)
         return with_source_record(paired, self._source_record(status, first), first.run)
 
     @property
@@ -140,9 +141,9 @@ class PairedCollector(StatusCollector):
         """The flow itself; its state was read by the look at it."""
         aliases = (self._flow.source, self._flow.target)
         if not status.target_answers:
-            return DirectionFacts(
-                *aliases, unread=_silent(self._flow.target), silent=not status.source_answers
-            )
+            wrong_key = next((f.text for f in status.faults if f.code == OTHER_KEY), "")
+            unread = wrong_key or _silent(self._flow.target)
+            return DirectionFacts(*aliases, unread=unread, silent=not status.source_answers)
         state = self._state.records if self._state is not None else _NO_STATE
         return self._facts(
             aliases, state, status.at_ms, tail=self._flow.source, silent=not status.source_answers,

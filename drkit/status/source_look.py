@@ -14,8 +14,13 @@ from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import TopicMetadata, all_topics
 from drkit.model import TopicPartition
 from drkit.status.facts import is_whole_note, noted_ends
-from drkit.status.lag.hanging import OpenTransaction, open_transaction
-from drkit.status.lag.held_back import HeldInPartition, held_back, with_held
+from drkit.status.lag.held_back import (
+    HeldInPartition,
+    OpenTransaction,
+    held_back,
+    open_transaction,
+    with_held,
+)
 from drkit.status.lag.source import Ends, UncopiedRange, ends_of
 from drkit.status.lag.target import CopyPosition
 

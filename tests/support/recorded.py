@@ -11,8 +11,7 @@ from uuid import UUID
 
 from drkit.checkpoints.shard import Shard, ShardReport
 from drkit.copy_task.core.assignment import PartitionAssignment, TaskAssignment
-from drkit.detect.agents import AgentNote
-from drkit.detect.lease import Hold
+from drkit.detect.agents import AgentNote, Hold
 from drkit.detect.note_kinds import LOOK, Automatic, KnownBrokers, Pause
 from drkit.detect.notes import read_note
 from drkit.detect.seen import Address, Sight

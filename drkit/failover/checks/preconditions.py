@@ -91,9 +91,11 @@ def _refusal(q: PreconditionInput, row: ReasonRow) -> Refused:
 
 def _missing(q: PreconditionInput) -> str:
     risk = q.survey.risk
-    known = "an unknown number of" if risk.records is None else f"{risk.records:,}"
     held = held_text(risk.held_back, risk.acknowledged)
-    return f"{known} records known to be missing{', of them ' if held else ''}{held}; {risk.basis}"
+    known = f"missing on the target: {risk.records_in_words}"
+    if risk.records:
+        known = f"{risk.records:,} records known to be missing"
+    return f"{known}{', of them ' if held else ''}{held}; {risk.basis}"
 
 
 class Precondition(NamedTuple):

@@ -8,8 +8,8 @@ from pathlib import Path
 import socket
 from typing import Any, Final
 
+from drkit.detect.notes import Speakers
 from drkit.detect.noticeboard import read_notes
-from drkit.detect.speakers import Speakers
 from drkit.detect.votes import Vote
 from drkit.errors import DrkitError
 from drkit.failover.core.context import Context

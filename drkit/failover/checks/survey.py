@@ -6,10 +6,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, NamedTuple
 
+from drkit.counted import total
+from drkit.detect.notes import Speakers
 from drkit.detect.noticeboard import read_notes
 from drkit.detect.reasons import FailoverFacts
 from drkit.detect.risk import Risk, of_answering_source
-from drkit.detect.speakers import Speakers
 from drkit.failover.checks.foreign_writes import places_of, written
 from drkit.failover.checks.home_acls import NOT_COMPARED, HomeAcls, look_home_acls
 from drkit.failover.checks.out_of_scope import OutOfScope, Reach, look_outside, look_reach
@@ -280,8 +281,7 @@ def _waiting(
 
 
 def _risk(context: Context, partitions: list[PartitionStatus], source: RawCluster | None) -> Risk:
-    known = [p.records for p in partitions if p.records is not None]
-    records = sum(known) if len(known) == len(partitions) else None
+    records = total(p.records for p in partitions)
     held = held_total(p.held_back for p in partitions)
     if source is None:
         return silent_risk(context, records, held)

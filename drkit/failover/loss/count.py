@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from drkit.counted import counted
+from drkit.counted import counted, total
 from drkit.detect.risk import Risk
 from drkit.failover.core.context import Context
 from drkit.failover.core.step import LossEvidence
@@ -251,8 +251,7 @@ def is_drained(lost: Sequence[Lost]) -> bool:
 
 def known_records(lost: Sequence[Lost]) -> int | None:
     """Return the number of records known to be missing, or None if unknown for some partition."""
-    known = [p.records for p in lost if p.records is not None]
-    return sum(known) if len(known) == len(lost) else None
+    return total(p.records for p in lost)
 
 
 def held_of(lost: Sequence[Lost]) -> HeldBack:
@@ -302,10 +301,11 @@ def _statement(
         count = f"{count if total is None else 'up to ' + count}, among them {held_by}"
     span = "" if seconds is None else f"at most {seconds:.1f} s"
     if silent is not None:
-        bound = ": ".join(filter(None, (span, silent.basis)))
-        return f"known lost: {count}; unknown: anything the primary accepted at or after {places}" + (
-            f" ({bound})" if bound else ""
-        )
+        since = silent.counted_seconds
+        when = "never counted" if since is None else f"last counted {since:,.0f} s ago"
+        bound = "; ".join(filter(None, (when, ": ".join(filter(None, (span, silent.basis))))))
+        known = f"known lost: {count}; " if total else ""
+        return f"{known}unknown: anything the primary accepted at or after {places} ({bound})"
     hanging = sum(p.open_transaction for p in lost)
     opened = f"; {counted(hanging, 'partition', 'has')} an open transaction" if hanging else ""
     unfenced = "" if fenced else "; the source is not fenced, so there may be more"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final, NamedTuple, Self
@@ -53,6 +53,8 @@ class TopicLag(NamedTuple):
     bytes: int | None = None
     ages: tuple[float | None, ...] = ()
     """Of each partition: the age of its oldest record that is not copied, in seconds; None: unknown."""
+    copy: str = ""
+    """The name of the copy, whether or not it exists yet."""
 
     def in_step(self, rpo_seconds: float) -> int:
         """Number of partitions whose oldest missing record is not older than that."""
@@ -115,6 +117,12 @@ class DirectionFacts:
     def name(self) -> str:
         """The flow's name."""
         return f"{self.source}->{self.target}"
+
+    def not_begun(self) -> Iterator[tuple[str, str]]:
+        """Yield the source topics that a running flow is to copy and has no copy of, with the copy's name."""
+        for topic, lag in (self.lags or {}).items() if self.running else ():
+            if lag.copy and topic not in self.copies and topic not in self.promoted and self.selects(topic):
+                yield topic, lag.copy
 
     @classmethod
     def of(

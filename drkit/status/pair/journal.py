@@ -63,6 +63,14 @@ class RunUnderWay(NamedTuple):
         doing = f"rolling back, last {self.step or 'LOCK'}" if self.aborting else self.step or "LOCK"
         return f"{doing}, held: {self.held}" if self.held else doing
 
+    def with_commands(self, flow: str) -> str:
+        """The run, its step, and, while it is held, its commands.
+
+        :param flow: the name of the flow that its journal is of
+        """
+        then = f"; when that is cleared: {command}" if (command := self.leads_on(flow)) else ""
+        return f"run {self.run_id} at {self.in_words}{then}"
+
     def leads_on(self, flow: str) -> str:
         """What continues the run, and what rolls it back, as it is typed; empty: no person has to.
 

@@ -199,6 +199,9 @@ def judge(first: DirectionFacts, second: DirectionFacts, rpo_seconds: float) -> 
     names = {(topic, copy) for topic, copy in first.copies.items()}
     names |= {(copy, topic) for topic, copy in second.copies.items()}
     by_first, by_second = dict(names), {copy: topic for topic, copy in names}
+    names |= {(t, copy) for t, copy in first.not_begun() if t not in by_first and copy not in by_second}
+    names |= {(copy, t) for t, copy in second.not_begun() if t not in by_second and copy not in by_first}
+    by_first, by_second = dict(names), {copy: topic for topic, copy in names}
     names |= {(t, t) for t in first.promoted if t not in by_first}
     names |= {(t, t) for t in second.promoted if t not in by_second}
     topics = tuple(
@@ -252,7 +255,7 @@ def _before_a_promotion(sides: TopicSides, rpo_seconds: float) -> PairTopic:
     if unread is not None:
         why = f"whether {unread.target} was promoted is unknown: {unread.unread}"
         return PairTopic(*sides.names, PairState.UNKNOWN, why=why)
-    copying = [s for s in sides if s.copies]
+    copying = [s for s in sides if s.copies] or [s for s in sides if s.name in (s.flow.lags or ())]
     judged = [_copying(s, rpo_seconds) for s in copying]
     state, why = min(judged, key=lambda x: _RANK[x[0]])
     direction = f"{first.flow.source}<->{first.flow.target}" if len(copying) > 1 else copying[0].flow.name
@@ -400,6 +403,5 @@ def _under_way(sides: TopicSides, promoted: OneWay | None, found: PairTopic) -> 
     is_back = is_back or (promoted is not None and side is not promoted)
     moving = sides.other(side) if run.table == RETURN.name else side
     state = PairState.FAILING_BACK if is_back else PairState.FAILING_OVER
-    then = f"; when that is cleared: {command}" if (command := run.leads_on(side.flow.name)) else ""
-    why = f"run {run.run_id} at {run.in_words}{then}"
+    why = run.with_commands(side.flow.name)
     return replace(found, state=state, direction=moving.flow.name, why=why, is_held=bool(run.held))

@@ -13,8 +13,7 @@ from typing import Any
 from confluent_kafka import Producer
 import pytest
 
-from drkit.detect.agents import AgentNote
-from drkit.detect.lease import Hold
+from drkit.detect.agents import AgentNote, Hold
 from drkit.detect.noticeboard import ensure_board, read_notes, topic_name
 from drkit.detect.votes import Vote
 from drkit.errors import Refused

@@ -11,9 +11,9 @@ from structlog.testing import capture_logs
 
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.detect.awake import AwakeClock
-from drkit.detect.picture import AutoFacts
 from drkit.detect.probes import Prober
 from drkit.detect.seen import Address, ProbeOutcome, Sight
+from drkit.detect.verdict import AutoFacts
 from drkit.errors import ClusterUnreachable, DrkitError
 from drkit.failover.interpreter import request_errors
 from drkit.failover.loss.log_cursor import LogSide
@@ -26,8 +26,7 @@ from drkit.kafka.topics import TopicPlan, create_topics
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.watch import automatic
-from drkit.watch.automatic import AutoFailover
-from drkit.watch.pending_fences import AGAIN_SECONDS, PendingFences
+from drkit.watch.automatic import AGAIN_SECONDS, AutoFailover, PendingFences
 from tests.support.errors import coded
 from tests.support.shared_clusters import ModuleClusters
 from tests.support.watch.moments import moment

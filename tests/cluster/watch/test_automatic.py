@@ -19,7 +19,7 @@ from confluent_kafka import Producer
 import pytest
 
 from drkit.config import Settings
-from drkit.detect.lease import Hold
+from drkit.detect.agents import Hold
 from drkit.detect.reasons import Reason
 from drkit.flow_state.topic import StateTopic
 from drkit.local.cluster import LocalCluster, start_together

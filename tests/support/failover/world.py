@@ -230,6 +230,11 @@ class World(Clusters):
         last = self._last_run()
         return set() if last is None else last.begun
 
+    def last_run_id(self) -> str:
+        """Return the id of the newest run; empty: there is none."""
+        last = self._last_run()
+        return "" if last is None else last.run_id
+
     def _last_run(self) -> RunLog | None:
         loop = EventLoop()
         raw = RawCluster(loop, self.target, "test")
@@ -237,7 +242,7 @@ class World(Clusters):
 
         async def ask() -> None:
             await raw.connected()
-            await topic.read()
+            await topic.read_existing()
 
         try:
             loop.run(ask)

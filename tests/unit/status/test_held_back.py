@@ -22,8 +22,15 @@ from drkit.kafka.transactions import Ongoing, OpenProducer, Owner
 from drkit.model import TopicPartition
 from drkit.status.facts import ends_from, seen_record, status_of
 from drkit.status.faults import faults_of
-from drkit.status.lag.hanging import OpenTransaction, fault_text, hanging, open_transaction
-from drkit.status.lag.held_back import HeldInPartition, Holder, counted_held
+from drkit.status.lag.held_back import (
+    HeldInPartition,
+    Holder,
+    OpenTransaction,
+    counted_held,
+    fault_text,
+    hanging,
+    open_transaction,
+)
 from drkit.status.lag.source import NOTHING_HELD, Ends, HeldBack, held_text, held_total
 from drkit.status.lag.target import CopyPosition
 from drkit.status.model import Findings, FlowStatus, Runner

@@ -29,6 +29,7 @@ from drkit.failover.failback import (
     FailbackStage,
     FlowPair,
     StageReport,
+    left_home,
     refuse_unknown,
     ways_of,
 )
@@ -84,21 +85,21 @@ def _options(given: _Given) -> FailbackOptions:
 
 
 def _chosen_flow(settings: Settings, name: str | None) -> FlowSettings:
-    """The flow of that name; without one, the only flow whose primary died.
-
-    After a switchover either side may be home: that is not on record.
+    """The flow of that name; without one, the only flow whose primary died, or whose clients left home.
 
     :raises ConfigError: no flow has that name, or it is not clear which is meant
     :raises DrkitError: a cluster does not answer
     """
     if name is not None or len(settings.flows) == 1:
         return settings.one_flow(name)
-    found = []
-    for there, _ in pairs_of_flows(settings):
-        with suppress(ClusterUnreachable):  # of the other direction: the old primary is its target
-            found += [there] if died(settings, there) else []
-    if len(found) == 1:
-        return found[0]
+    looks: list[Callable[[FlowSettings, FlowSettings], bool]] = [partial(left_home, settings)]
+    for is_away in (lambda there, _: died(settings, there), *looks):
+        found = []
+        for there, back in pairs_of_flows(settings):
+            with suppress(ClusterUnreachable):  # of the other direction: the old primary is its target
+                found += [there] if is_away(there, back) else []
+        if len(found) == 1:
+            return found[0]
     return settings.one_flow(None, "none of them, or more than one, lost its primary")
 
 
