@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
-from typing import Final, NamedTuple, TypeVar
+from typing import Annotated, Final, NamedTuple, TypeVar
 from uuid import UUID
+
+from pydantic import BeforeValidator
 
 from drkit.errors import Failed
 from drkit.flow_state.codec.fields import ByPartition, partition_of
 from drkit.flow_state.left_out import NONE_KEPT, KeptTail, LeftOut, tail_end_of
 from drkit.flow_state.producer_ids import ProducerIds
 from drkit.flow_state.records import (
+    ConfigsRecord,
     CutRecord,
     GenerationRecord,
     OffsetMapRecord,
@@ -23,11 +26,11 @@ from drkit.flow_state.records import (
 from drkit.flow_state.state import FlowState
 from drkit.model import TopicPartition
 from drkit.offsets.crossing import Crossing
+from drkit.topology.topic_configs import Retention
 
 T = TypeVar("T")
 _NO_OFFSETS: Final[Mapping[TopicPartition, int]] = {}
-
-
+_NO_RETENTION: Final[Mapping[str, Retention]] = {}
 _NO_CROSSINGS: Final[Mapping[TopicPartition, tuple[Crossing, ...]]] = {}
 
 
@@ -51,6 +54,8 @@ class CopiedPartition(NamedTuple):
     """Where both sides have the same records in another order."""
     kept: KeptTail | None = None
     """A tail on the source that the target has already; None: no such tail."""
+    retention: Retention | None = None
+    """What the source keeps by its settings; None: they are not on record."""
 
     def leaves_out(self, offset: int) -> bool:
         """Whether a batch at a source offset is left out if a flow in the other direction wrote it."""
@@ -103,6 +108,8 @@ class CopiedTopics(NamedTuple):
     """Source partition → where both sides have the same records in another order."""
     kept: ByPartition[KeptTail] = NONE_KEPT
     """Source partition → a tail that the target has already."""
+    retention: Annotated[Mapping[str, Retention], BeforeValidator(dict)] = _NO_RETENTION
+    """Source topic → what it keeps by its settings; none where they are not on record."""
 
     def is_void(self, at: TopicPartition, committed: int | None) -> bool:
         """Whether what a group committed on the target before a turn is no position in the copy any more.
@@ -147,6 +154,7 @@ class CopiedTopics(NamedTuple):
             until=end,
             crossings=self.crossings.get(at, ()),
             kept=self.kept.get(at),
+            retention=self.retention.get(topic),
         )
 
 
@@ -281,6 +289,11 @@ def known_of(state: FlowState) -> CopiedTopics:
         ends=_ends_of(state),
         crossings=crossings_of(state),
         kept=kept_of(state),
+        retention={
+            name: found.retention
+            for name, found in state.readable(ConfigsRecord).items()
+            if name in topics and found.retention is not None
+        },
     )
 
 

@@ -13,7 +13,6 @@ from drkit.errors import DrkitError, error_text
 from drkit.flow_state.copied_topics import promoted_of, written_of
 from drkit.flow_state.records import (
     ConfigsRecord,
-    CutRecord,
     EventRecord,
     GenerationRecord,
     NotedEnds,
@@ -25,25 +24,14 @@ from drkit.flow_state.records import (
 )
 from drkit.flow_state.returns import not_noted_since
 from drkit.flow_state.state import FlowState
-from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition
 from drkit.status.lag.source import NOTHING_HELD, Ends, HeldBack, UncopiedRecords
-from drkit.status.lag.target import Copied, CopyPosition
+from drkit.status.lag.target import CopyPosition
 from drkit.status.model import PartitionStatus
 from drkit.status.sums import TopicTimes
 
 _PREFERRED_MS: Final = 60_000
 """Maximum age of a note of all partitions that an incomplete one does not replace."""
-
-
-def copied_of(topic: str, entry: GenerationRecord, cut: CutRecord | None = None) -> Copied:
-    """A topic of the flow's registry.
-
-    :param cut: where it began to be copied after a turn
-    """
-    ids = entry.source_id, entry.target_id
-    is_own = cut is not None and cut.is_of(*ids)
-    return Copied(topic, ids[0], entry.target, ids[1], cut if is_own else None)
 
 
 def why_not_copied(state: FlowState, topic: str) -> str:
@@ -77,9 +65,10 @@ def delayed_in(state: FlowState, flow: FlowSettings, now_ms: int) -> tuple[str, 
     )
 
 
-def same_topic(copied: Copied, now: TopicMetadata | None) -> bool:
-    """Whether the source still has the copied topic; true while the source does not answer."""
-    return now is None or now.topic_id == copied.source_id
+def compacted_alone(state: FlowState) -> tuple[str, ...]:
+    """Return the copied topics whose copy was compacted at the last comparison, and the source was not."""
+    found, promoted = state.readable(ConfigsRecord), promoted_of(state)
+    return tuple(sorted(t for t, each in found.items() if each.is_compacted_alone and t not in promoted))
 
 
 def term_of(state: FlowState) -> int:
@@ -132,7 +121,7 @@ def status_of(
     return PartitionStatus(
         *(at.topic, target, at.partition, place.frontier, end, place.target_end, found.records, found.bytes),
         seconds, exact=found.exact and place.exact, segments=place.segments, reason=place.reason,
-        high_watermark=mark, held_back=held, held_back_seconds=held_seconds,
+        high_watermark=mark, held_back=held, held_back_seconds=held_seconds, missing=place.missing,
     )  # fmt: skip
 
 

@@ -22,6 +22,7 @@ BEATS_INTERVALS: Final = 5
 """A heartbeat older than both of these is a fault."""
 RUN_HELD: Final = "run_held"
 ABORTED_AT_SOURCE: Final = "aborted_at_source"
+BEGINS_LATER: Final = "standby_begins_later"
 OPEN_SECONDS: Final = 60.0
 """A transaction that is open for longer is a fault, unless the flow sets another limit."""
 
@@ -80,10 +81,23 @@ def faults_of(
         text = f"{some} of topic settings on the source would remove records of the copies, and wait:"
         hint = "set it back on the source, or to follow it now set it on the target"
         faults.append(Fault("settings_delayed", f"{text} {first_of(found.delayed, 3)}; {hint}"))
+    faults += _removed_faults(found)
     if found.written:
         text = f"the copy to {counted(len(found.written), 'partition')} has stopped: since the turn another"
         faults.append(Fault(WRITTEN, f"{text} producer has written there: {first_of(found.written, 3)}"))
     return faults + [Fault(*f) for f in (group_faults(found.groups) if found.groups else ())]
+
+
+def _removed_faults(found: Findings) -> Iterator[Fault]:
+    later = [p for p in found.partitions if p.missing and p.topic not in found.promoted]
+    if later:
+        number = counted(sum(p.missing for p in later), "record")
+        text = f"up to {number} that the source keeps, removed from {counted(len(later), 'partition')}"
+        places = first_of((f"{p.topic}-{p.partition}: {p.missing:,}" for p in later), 3)
+        yield Fault(BEGINS_LATER, f"the target has lost the beginning of copies: {text}: {places}")
+    if found.compacted_alone:
+        text = f"copies are compacted, their source topics are not: {first_of(found.compacted_alone, 3)}"
+        yield Fault("standby_compacted", text)
 
 
 def _fence_faults(found: Findings) -> Iterator[Fault]:

@@ -7,16 +7,13 @@ from typing import Final
 from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError
-from drkit.flow_state.copied_topics import promoted_of
+from drkit.flow_state.copied_topics import CopiedTopics, known_of, promoted_of
 from drkit.flow_state.left_out import LeftOut
 from drkit.flow_state.names import offset_map_topic, state_topic
 from drkit.flow_state.records import (
-    CutRecord,
     EventRecord,
-    GenerationRecord,
     PendingFence,
     PendingLift,
-    ProducerIdsRecord,
 )
 from drkit.flow_state.returns import not_noted_since
 from drkit.flow_state.state import FlowState
@@ -25,12 +22,11 @@ from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.model import TopicPartition
 from drkit.status.facts import (
-    copied_of,
+    compacted_alone,
     delayed_in,
     error_line,
     is_taken_over,
     returned_topics,
-    same_topic,
     status_of,
     term_of,
     why_not_copied,
@@ -41,7 +37,7 @@ from drkit.status.groups_look import GroupLook
 from drkit.status.heartbeat_tail import HeartbeatTail
 from drkit.status.lag.held_back import HeldInPartition, held_by_others
 from drkit.status.lag.source import EarlierEnds, Ends, UncopiedRange, UncopiedRecords, waiting
-from drkit.status.lag.target import Copied, CopyLocator, CopyPosition
+from drkit.status.lag.target import CopyLocator, CopyPosition
 from drkit.status.model import SHOWN_EVENTS, Findings, FlowStatus, PartitionStatus, role_of
 from drkit.status.runners import runner_of, standbys_of
 from drkit.status.source_look import (
@@ -156,6 +152,7 @@ class StatusCollector:
         found.promoted = tuple(sorted(promoted_of(state)))
         found.term, found.pending_fence = term_of(state), state.get(PendingFence)
         found.lift, found.delayed = state.get(PendingLift), delayed_in(state, self._flow, found.at_ms)
+        found.compacted_alone = compacted_alone(state)
         found.taken_over = is_taken_over(state, self._flow)
         found.written, found.returned = written_in(state), returned_topics(state)
         late = not_noted_since(state)
@@ -165,29 +162,49 @@ class StatusCollector:
         found.events = tuple(event.to_json() for event in newest)
 
     def _lag(self, found: Findings, state: FlowState) -> None:
-        cuts = state.all(CutRecord)
-        copied = [copied_of(t, entry, cuts.get(t)) for t, entry in state.all(GenerationRecord).items()]
+        known = known_of(state)
         places: dict[TopicPartition, CopyPosition] = {}
-        if copied:
-            ids = state.get(ProducerIdsRecord)
-            own = frozenset(ids.ids if ids is not None else ())
-            places = self._loop.run(self._places, copied, own)
-            passive = [c.target_topic for c in copied if c.topic not in found.promoted]
+        if known.topics:
+            own = known.producers.own
+            places = self._loop.run(self._places, known)
+            passive = [target for t, (target, _, _) in known.topics.items() if t not in found.promoted]
             held = self._loop.run(self._held_on_target, [] if found.taken_over else passive, own)
             settings = self._sides[self._flow.target]
             found.open_transactions += transactions_of(settings, held, found.at_ms, source=False)
         source = self._ask_source(found, state)
         found.source_error, found.source_seen_ms = source.error, source.seen_ms
         found.noted_copied_ms = source.copied_ms
-        self.source_ends = None if source.error else source.ends
-        found.partitions = self._partitions(found, copied, places, source, state)
+        if self._side is not None:
+            places = self._loop.run(self._compared, self._side, places, known, source)
+        self.source_ends = None if source.error else self._kept_by_source(source.ends)
+        found.partitions = self._partitions(found, known, places, source, state)
 
-    async def _places(self, copied: list[Copied], own: frozenset[int]) -> dict[TopicPartition, CopyPosition]:
+    async def _compared(
+        self,
+        side: CopyLocator,
+        places: dict[TopicPartition, CopyPosition],
+        known: CopiedTopics,
+        source: SourceLook,
+    ) -> dict[TopicPartition, CopyPosition]:
+        """The positions with what the copies have lost at their beginnings; heartbeats may go."""
+        ends = {tp: e for tp, e in source.ends.items() if not self._flow.is_heartbeats(tp.topic)}
+        try:
+            cluster = None if source.error else await self._connected(self._flow.source)
+            return await side.compared(places, known, cluster, ends)
+        except RawError:
+            return places  # of a cluster that went away since, the next look says so
+
+    def _kept_by_source(self, ends: dict[TopicPartition, Ends]) -> dict[TopicPartition, Ends]:
+        """The ends to note: what retention removes from the source as well is no loss once it is silent."""
+        due = self._side.removed.due if self._side is not None else {}
+        return {tp: e._replace(start=max(e.start, due[tp][1])) if tp in due else e for tp, e in ends.items()}
+
+    async def _places(self, known: CopiedTopics) -> dict[TopicPartition, CopyPosition]:
         target = await self._connected(self._flow.target)
         if self._side is None or self._side.cluster is not target:
             name = offset_map_topic(self._flow.source)
             self._side = CopyLocator(target, name, self._scan_up_to)
-        return await self._side.places(copied, own)
+        return await self._side.places(known, known.topics, known.producers.own)
 
     async def _held_on_target(
         self, names: list[str], own: frozenset[int]
@@ -216,22 +233,23 @@ class StatusCollector:
     def _partitions(
         self,
         found: Findings,
-        copied: list[Copied],
+        copied: CopiedTopics,
         places: dict[TopicPartition, CopyPosition],
         source: SourceLook,
         state: FlowState,
     ) -> list[PartitionStatus]:
-        known = {c.topic: c for c in copied if same_topic(c, source.topics.get(c.topic))}
+        asked = source.topics
+        known = {n for n, ids in copied.topics.items() if n not in asked or asked[n].topic_id == ids[1]}
         now, downstream = found.at_ms, self._flow.naming_policy.downstream
         frontiers: dict[TopicPartition, CopyPosition] = {}
         for at in partitions_of(places, self._flow, source):
             nowhere = CopyPosition(0, None, reason=why_not_copied(state, at.topic))
             place = places.get(TopicPartition(at.topic, -1)) or places.get(at) or CopyPosition(0, None)
             frontiers[at] = place if at.topic in known else nowhere
-        missing = {a.topic for a in source.ends} - set(known) - set(found.promoted)
+        missing = {a.topic for a in source.ends} - known - set(found.promoted)
         # Of a silent source nothing more will be copied: there is nothing to wait for.
         self._left_out(found, missing, 0.0 if source.error else self._patience)
-        found.unanswered = unanswered_in(known.keys(), self._flow, source)
+        found.unanswered = unanswered_in(known, self._flow, source)
         gaps = gaps_of(frontiers, source.ends)
         records = {g.at: UncopiedRecords(g.end - g.start, None, None, exact=False) for g in gaps}
         if not source.error:

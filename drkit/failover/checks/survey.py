@@ -38,7 +38,7 @@ from drkit.kafka.requests import TopicMetadata, describe_cluster, metadata
 from drkit.kafka.topics import ConfigValue, describe_topics, topic_configs
 from drkit.kafka.transactions import hanging
 from drkit.model import TopicPartition
-from drkit.status.facts import noted_ends, status_of
+from drkit.status.facts import compacted_alone, noted_ends, status_of
 from drkit.status.lag.held_back import held_back, with_held
 from drkit.status.lag.source import Ends, UncopiedRecords, ends_of, held_total, waiting
 from drkit.status.lag.target import CopyPosition
@@ -126,6 +126,8 @@ class Survey:
     """Partitions of the target to which another client wrote since a failback → offset and producer."""
     home_acls: HomeAcls = NOT_COMPARED
     """ACLs of the side to which clients return that the side where they are now does not have."""
+    compacted_alone: tuple[str, ...] = ()
+    """Topics of the scope whose copy is compacted, and that are not on the source."""
     unreplayed: tuple[Unreplayed, ...] = ()
     """Records that a failback still has to append to the source; read for a switchover only."""
 
@@ -203,6 +205,7 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
         hanging=context.run(hanging, context.target, turned, now) if turned else {},
         written=written(context, places),
         home_acls=look_home_acls(context, turned, answers=source is not None),
+        compacted_alone=tuple(t for t in compacted_alone(state.records) if t in scope.topics),
         # Only a side that was promoted before, and copied back since, can have some.
         unreplayed=tuple(unreplayed_on_source(context)) if turned and planned else (),
     )
@@ -228,6 +231,8 @@ def _partitions(
 ) -> list[PartitionStatus]:
     names = {t: known[0] for t, known in context.known.topics.items() if t in context.scope.topics}
     ends, records = _waiting(context, set(names), places, source)
+    side = context.kept.side_of(context.target, context.flow.source)
+    places = context.run(side.compared, places, context.known, source, ends)
     gone = {tp.topic: p for tp, p in places.items() if tp.partition < 0}
     known = {tp for tp in places if tp.partition >= 0} | {tp for tp in ends if tp.topic in names}
     nowhere = CopyPosition(None, None, reason=_NO_PARTITION)

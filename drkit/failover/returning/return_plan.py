@@ -29,12 +29,12 @@ from drkit.failover.returning.gates import Methods, early_groups, late_groups, r
 from drkit.failover.returning.replays import left_notes
 from drkit.flow_state.records import HeldSettingsRecord, RoleRecord
 from drkit.kafka.raw import RawError
-from drkit.kafka.requests import metadata
+from drkit.kafka.requests import metadata, volumes
 from drkit.model import TopicPartition
 from drkit.status.lag.source import Ends
 from drkit.status.pair.delta import PartitionDelta, bound_of
 from drkit.status.pair.model import DeltaBound
-from drkit.status.pair.reading import DeltaLook, retention_of, volumes
+from drkit.status.pair.reading import DeltaLook, retention_of
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,12 @@ from drkit.kafka.reading.signed_log import SignedLog
 from drkit.kafka.requests import (
     EARLIEST,
     LATEST,
-    DescribeLogDirsRequest,
     TopicMetadata,
     by_leader,
     fetch_one,
     list_offsets,
     metadata,
+    volumes,
 )
 from drkit.kafka.topics import topic_configs
 from drkit.model import TopicPartition
@@ -159,18 +159,3 @@ async def _first_ms(
     except CorruptBatch:
         return None
     return int(read_header(chunks[0].data).base_timestamp) if chunks else None
-
-
-async def volumes(cluster: RawCluster, topics: Mapping[str, TopicMetadata]) -> dict[TopicPartition, int]:
-    """Return the size of each partition's largest replica, without partitions that no broker reports."""
-    one = DescribeLogDirsRequest.DescribableLogDirTopic
-    requested = [one(topic=name, partitions=list(topic.leaders)) for name, topic in topics.items()]
-    answers, _ = await cluster.ask_each(
-        cluster.nodes(), lambda node: cluster.send(DescribeLogDirsRequest(topics=requested), node)
-    )
-    out: dict[TopicPartition, int] = {}
-    for topic in (t for a in answers.values() for d in a.results if not d.error_code for t in d.topics):
-        for p in topic.partitions:
-            tp = TopicPartition(topic.name, p.partition_index)
-            out[tp] = max(out.get(tp, 0), p.partition_size)
-    return out
