@@ -63,10 +63,11 @@ class PositionReader:
             out |= await self._with_source(source, asked, out, producers)
         known = {w: p for w in wanted if isinstance(p := out[w.source], PartitionPosition)}
         begun = {w.source: p.source_start for w, p in known.items() if p.source_start is not None}
+        removed = {w: Removed.of(p.segments, p.start, w.emptied, p.frontier) for w, p in known.items()}
+        starts = noted if source is None else begun
         missing = await self._removed.missing(
-            self._locator.target, source, {w: _removed(w, p) for w, p in known.items()},
-            noted if source is None else begun, producers.left_out,
-        )  # fmt: skip
+            (source, self._locator.target), removed, starts, producers.left_out
+        )
         return out | {
             w.source: replace(p, frozen=source is None, missing=missing.get(w.source))
             for w, p in known.items()
@@ -112,7 +113,7 @@ class PositionReader:
                     frontier = start  # retention was faster than the copy: nothing is left to come
                 out[at] = replace(place, source_start=start, source_end=end, frontier=frontier)
         for at, future in looking.items():
-            out[at] = replace(out[at], frontier=(await future).offset)
+            out[at] = replace(out[at], frontier=await future)
         others = [w.source for w in asked if topics[w.source.topic].topic_id not in {w.source_id, NO_ID}]
         return out | {at: Unavailable(RECREATED) for at in others}
 
@@ -125,8 +126,3 @@ def _place(found: Located, crossings: tuple[Crossing, ...]) -> PartitionPosition
         answer.segments, answer.upstream, found.start, found.end or 0, answer.copied_end,
         foreign=tuple(answer.foreign), crossings=crossings,
     )  # fmt: skip
-
-
-def _removed(w: CopiedPartition, place: PartitionPosition) -> Removed:
-    first, end = place.segments.removed(max(place.start, w.emptied))
-    return Removed((first, min(end, place.frontier or 0)), place.start)

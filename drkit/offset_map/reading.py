@@ -91,7 +91,6 @@ async def _from_the_start(cluster: RawCluster, leader: int, bucket: MapBucket) -
 
 
 async def _same_topic(cluster: RawCluster, name: str, topic: TopicMetadata, code: int) -> TopicMetadata:
-    """The topic's leaders now. Raises Failed if it is another topic of that name."""
     found = await find_map(cluster, name)
     if code in codes.NO_SUCH_TOPIC and found.topic_id != topic.topic_id:
         raise made_anew(name, str(topic.topic_id), found.topic_id)

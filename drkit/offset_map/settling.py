@@ -288,7 +288,6 @@ async def settle_one(
 
 
 async def _log_start(cluster: RawCluster, node: int, target: TopicPartition) -> int:
-    """Return the first offset left in a log, 0 after an error. Raises RawError if no answer arrives."""
     listed = (await list_offsets(cluster, node, {target: EARLIEST}, committed=False))[target]
     return 0 if listed.error else max(0, listed.offset)
 

@@ -134,7 +134,6 @@ def _run_up_to(
 
 
 def _agree(source: Fingerprints, target: Fingerprints, place: int, end: int) -> int:
-    """Records that are equal on both sides, counted backwards."""
     most = min(place + 1, end)
     count = 0
     while count < most and source.hashes[place - count] == target.hashes[end - 1 - count]:

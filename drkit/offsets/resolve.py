@@ -106,7 +106,6 @@ def _is_known(batch: LogBatch, tail: MapTail, look: LogLook) -> bool:
 
 
 def _is_copy(state: PartitionMap, batch: LogBatch, tail: MapTail, look: LogLook) -> bool:
-    """Return whether a batch ends with a record in the map, by a possible writer."""
     record = state.segments.record_before(batch.end)
     if record is None or record[1] != batch.end - 1:
         return False
@@ -229,7 +228,6 @@ def _by_numbers(state: PartitionMap, look: LogLook) -> Answer:
 
 
 def _said(state: PartitionMap) -> HistoryClaims:
-    """The claims of the current history; position 0 is the tail, or the first claim."""
     tail, claims = state.tail, state.claims()
     if tail is not None:
         begin = (0, tail.upstream) if tail.live else None

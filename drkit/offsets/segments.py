@@ -301,7 +301,6 @@ def _counterpart(here: array[int], there: array[int], lengths: array[int], offse
 
 
 def _swapped(column: array[int]) -> array[int]:
-    """A column in network byte order."""
     swapped = column[:]
     if _LITTLE_ENDIAN:
         swapped.byteswap()

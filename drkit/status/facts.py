@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import astuple
 from types import MappingProxyType
 from typing import Final
 
@@ -15,8 +14,6 @@ from drkit.flow_state.records import (
     ConfigsRecord,
     EventRecord,
     GenerationRecord,
-    NotedEnds,
-    NotedHeld,
     PromotionRecord,
     ReturnRecord,
     RoleRecord,
@@ -25,7 +22,7 @@ from drkit.flow_state.records import (
 from drkit.flow_state.returns import not_noted_since
 from drkit.flow_state.state import FlowState
 from drkit.model import TopicPartition
-from drkit.status.lag.source import NOTHING_HELD, Ends, HeldBack, UncopiedRecords
+from drkit.status.lag.source import NOTHING_HELD, Ends, UncopiedRecords
 from drkit.status.lag.target import CopyPosition
 from drkit.status.model import PartitionStatus
 from drkit.status.sums import TopicTimes
@@ -142,15 +139,9 @@ def seen_record(
     :param returns: the turns that were known before the ends were read
     :param times: by topic, until when everything was copied then; None: not known
     """
-    noted = {at: _noted(e) for at, e in ends.items()}
     turns = Counter(begun.run_id for begun in returns.values())
     late, rest_ms = times if times is not None else (None, None)
-    return SourceSeenRecord(now_ms, noted, copied_ms, turns, late, rest_ms)
-
-
-def _noted(ends: Ends) -> NotedEnds:
-    held = None if ends.held is None else NotedHeld(*astuple(ends.held))
-    return NotedEnds(ends.start, ends.end, ends.high_watermark, held)
+    return SourceSeenRecord(now_ms, ends, copied_ms, turns, late, rest_ms)
 
 
 def returned_topics(state: FlowState) -> tuple[str, ...]:
@@ -164,7 +155,7 @@ def noted_ends(state: FlowState) -> dict[TopicPartition, Ends]:
     if seen is None:
         return {}
     turned = not_noted_since(state)
-    return {at: ends for at, ends in ends_from(seen).items() if at.topic not in turned}
+    return {at: ends for at, ends in seen.ends.items() if at.topic not in turned}
 
 
 def is_whole_note(state: FlowState) -> bool:
@@ -189,13 +180,3 @@ def is_note_preferred(state: FlowState, ends: Collection[TopicPartition], now_ms
     if seen is None or not is_whole_note(state) or not seen.ends.keys() >= set(ends):
         return False
     return 0 <= now_ms - seen.at_ms <= _PREFERRED_MS
-
-
-def ends_from(seen: SourceSeenRecord) -> dict[TopicPartition, Ends]:
-    """The ends in a record of :func:`seen_record`."""
-    return {at: _ends(noted) for at, noted in seen.ends.items()}
-
-
-def _ends(noted: NotedEnds) -> Ends:
-    held = None if noted.held is None else HeldBack(*noted.held)
-    return Ends(noted.start, noted.end, noted.high_watermark, held)

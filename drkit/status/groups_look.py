@@ -265,7 +265,6 @@ class GroupLook:
         on_source: Mapping[str, Answered[Offsets]],
         on_target: Mapping[str, Answered[Offsets]],
     ) -> Iterator[tuple[TopicPartition, CopiedPartition]]:
-        """Every copied partition in which one of the groups has an offset."""
         for group in names:
             for at in self._partitions(group, known, on_source.get(group), on_target.get(group)):
                 yield at, known.pair(*at)
@@ -326,7 +325,6 @@ class GroupLook:
             )  # fmt: skip
 
     def _let_go(self) -> None:
-        """Drop all connections after an error: the next look opens new ones."""
         for cluster in (self._source, self._target):
             if cluster is not None:
                 cluster.close()

@@ -136,7 +136,6 @@ class HeartbeatTail:
 
     @contextmanager
     def _restarting(self) -> Iterator[None]:
-        """Read from the start the next time if the topic was created again."""
         try:
             yield
         except LogRestarted:

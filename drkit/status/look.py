@@ -137,7 +137,6 @@ class StatusCollector:
     # -- the target ---------------------------------------------------------------------------------
 
     def _load(self) -> FlowState:
-        """The flow's state; empty for a flow that never ran."""
         if self._state is None:
             target = self._cluster(self._flow.target)
             name = state_topic(self._flow.source)
@@ -186,7 +185,6 @@ class StatusCollector:
         known: CopiedTopics,
         source: SourceLook,
     ) -> dict[TopicPartition, CopyPosition]:
-        """The positions with what the copies have lost at their beginnings; heartbeats may go."""
         ends = {tp: e for tp, e in source.ends.items() if not self._flow.is_heartbeats(tp.topic)}
         try:
             cluster = None if source.error else await self._connected(self._flow.source)
@@ -307,7 +305,6 @@ class StatusCollector:
         return found
 
     def _drop(self, alias: str) -> None:
-        """Drop a failed connection: the next look opens a new one."""
         if (cluster := self._clusters.pop(alias, None)) is not None:
             cluster.close()
         if alias == self._flow.target:

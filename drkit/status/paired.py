@@ -137,7 +137,6 @@ class PairedCollector(StatusCollector):
         super().close()
 
     def _first(self, status: FlowStatus) -> DirectionFacts:
-        """The flow itself; its state was read by the look at it."""
         aliases = (self._flow.source, self._flow.target)
         if not status.target_answers:
             return DirectionFacts(
@@ -232,7 +231,6 @@ class PairedCollector(StatusCollector):
         return not (await metadata(await self._connected(cluster), [name]))[name].error
 
     def _reverse_lags(self) -> Mapping[str, TopicLag] | None:
-        """How far the opposite flow is: a look at it without its groups."""
         if self._reverse_look is None:
             assert self._reverse is not None  # noqa: S101  the caller looked
             self._reverse_look = StatusCollector(
@@ -258,7 +256,6 @@ class PairedCollector(StatusCollector):
     def _with_deltas(
         self, pair: PairStatus, flows: tuple[DirectionFacts, DirectionFacts], now_ms: int
     ) -> PairStatus:
-        """The pair with the bound of every delta that nothing copies."""
         bounds: dict[PairTopic, DeltaBound] = {}
         for number, flow in enumerate(flows):
             if found := deltas_of(pair, flow, is_first=number == 0):
@@ -267,7 +264,6 @@ class PairedCollector(StatusCollector):
         return replace(pair, topics=tuple(replace(t, delta=bounds.get(t)) for t in pair.topics))
 
     def _bounds(self, active: str, found: Mapping[str, Delta], now_ms: int) -> dict[str, DeltaBound]:
-        """The bound of each promoted topic of the active side."""
         roles = {name: delta.role for name, delta in found.items()}
         try:
             settings = retention_of(self._sides[active], roles)

@@ -138,7 +138,6 @@ def _answer(ask: Callable[[], Any]) -> Any:
 
 
 async def _disks(raw: RawCluster) -> tuple[Disk, ...] | None:
-    """Return free and total bytes of every log directory (KIP-827, from Kafka 3.3 on)."""
     found = []
     for node in raw.nodes():
         answer = await raw.send(DescribeLogDirsRequest(topics=[], min_version=4), node)

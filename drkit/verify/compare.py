@@ -402,7 +402,6 @@ class Comparison:
     # -- results of the strays ----------------------------------------------------------------------
 
     def _moved(self, source: Stray, target: Stray) -> None:
-        """Report a record that exists at another offset than the map says."""
         offsets = (source.offset, target.offset)
         crossed = source.equal_before != target.equal_before
         if (last := self._last_moved) is not None and not crossed:

@@ -162,7 +162,6 @@ def _own_positions(q: PreconditionInput) -> Iterator[Refused]:
 
 
 def _worked_on_target(q: PreconditionInput) -> Iterator[tuple[str, TargetGroup, list[TopicPartition]]]:
-    """Yield the groups that committed on the target by themselves, and the partitions."""
     topics = set(q.scope.topics.values())
     for group, found in sorted(q.survey.target_groups.items()):
         if own := found.own_work(q.survey.source.alias, topics):

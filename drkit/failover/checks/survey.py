@@ -251,7 +251,6 @@ def _waiting(
     places: Mapping[TopicPartition, CopyPosition],
     source: RawCluster | None,
 ) -> tuple[dict[TopicPartition, Ends], dict[TopicPartition, UncopiedRecords]]:
-    """Return the source's current or last recorded ends, and the records that are not copied."""
     if source is None:
         noted = {tp: e for tp, e in noted_ends(context.state.records).items() if tp.topic in names}
         missing = {g.at: g.end - g.start for g in gaps_of(places, noted)}

@@ -282,7 +282,6 @@ class ContentCheck:
         answers: Answers | None = None,
         limited: bool = False,
     ) -> PairingResult:
-        """Compare from a record and its copy on, up to `most` equal records or, if limited, some bytes."""
         copies, first = self._copies, answers or {}
         cursors = {
             Side.OLD: PieceCursor(

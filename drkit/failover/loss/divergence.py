@@ -277,7 +277,6 @@ def _rules(context: Context, topics: Collection[str]) -> dict[str, MayLack]:
 
 
 async def _compared(checks: Sequence[PartitionCheck], depth: int, take: Take) -> list[PartitionDivergence]:
-    """Compare partitions, some at a time. Raises RawError: the old primary stopped answering."""
     results: list[PartitionDivergence] = []
     for first in range(0, len(checks), _AT_ONCE):
         some = checks[first : first + _AT_ONCE]

@@ -241,7 +241,6 @@ class PartitionCheck:
 
 
 def _gaps(segments: SegmentMap, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the target offsets in a range that no segment covers, between the first one and the last."""
     after: int | None = None
     for _, down, length in segments.triples():
         if after is not None and max(after, start) < min(down, end):

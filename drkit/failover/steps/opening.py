@@ -204,7 +204,6 @@ class OpenStep(Step, Announced):
 
 
 def _promote(context: Context) -> None:
-    """Write the roles; roles that this run already wrote are kept."""
     translated, state = context.result(StepName.TRANSLATE), context.state
     topics: dict[str, TopicMetadata] = context.run(
         metadata, context.target, sorted(context.scope.topics.values())
@@ -242,7 +241,6 @@ def _of_topic(values: Mapping[str, int | None], topic: str) -> dict[int, int | N
 
 
 def _configs(context: Context) -> dict[str, dict[str, str | None]]:
-    """Return the settings for each target topic: the source's own values where copies needed others."""
     wanted: dict[str, dict[str, str | None]] = {}
     for name, target in context.scope.topics.items():
         known = context.state.get(ConfigsRecord, name)

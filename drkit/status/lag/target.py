@@ -28,7 +28,7 @@ class CopyPosition(NamedTuple):
     foreign: tuple[Foreign, ...] = ()
     """Records in the log that the flow did not write, after all that the map leads around."""
     removed: Removed | None = None
-    """Copied records that the target has removed; None: none, or its log start is unknown."""
+    """Copied records that the target has removed; None: it has no such topic."""
     missing: int = 0
     """Number of source offsets of those that the source is to keep: :meth:`CopyLocator.compared`."""
 
@@ -90,18 +90,16 @@ class CopyLocator:
             if tp in ends and place.removed is not None
         }
         starts = {tp: e.start for tp, e in ends.items()}
-        found = await self.removed.missing(self.cluster, source, removed, starts, known.producers.left_out)
+        clusters = source, self.cluster
+        found = await self.removed.missing(clusters, removed, starts, known.producers.left_out)
         spans = {tp: end - first for tp, (first, end) in found.items()}
         return {tp: place._replace(missing=spans.get(tp, 0)) for tp, place in places.items()}
 
 
 def _place(found: Located, w: CopiedPartition, start: int) -> CopyPosition:
-    place = _position(found)
-    answer = found.answer
+    place, answer = _position(found), found.answer
     segments = answer.segments if isinstance(answer, Resolution) else found.state.segments
-    first, end = segments.removed(max(start, w.emptied))
-    end = min(end, place.frontier or 0)
-    return place if end <= first else place._replace(removed=Removed((first, end), start))
+    return place._replace(removed=Removed.of(segments, start, w.emptied, place.frontier))
 
 
 def _position(found: Located) -> CopyPosition:

@@ -94,7 +94,6 @@ class JournalRuns:
             return
 
     def _whole(self, raw: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """The entry that a record completes; large entries take several."""
         if "part_of" not in raw:
             return raw
         text = self._parts.take(raw)

@@ -110,7 +110,6 @@ def alarms_of(sides: TopicSides, promoted: OneWay | None) -> Iterator[tuple[Pair
 
 
 def _not_replayed(side: OneWay, each: Unreplayed) -> str:
-    """Return the records that only an export has, and the command to replay them."""
     return (
         f"{each.in_words}, not carried out, and {side.flow.target} lacks them: {each.command}; or give them"
         f" up by name: {each.to_give_up}"
@@ -177,7 +176,6 @@ def _lost_fence(promoted: OneWay, run: RunUnderWay) -> bool:
 
 
 def _after(promoted: OneWay, run: RunUnderWay) -> str:
-    """Return the commands that fence the old primary while its return is held, or an empty text."""
     if not run.held:
         return ""
     command = typed("drkit", "reprotect", "--flow", promoted.flow.name)
@@ -360,7 +358,6 @@ def _copying(side: OneWay, rpo_seconds: float, *, is_return: bool = False) -> tu
 
 
 def _not_copying(side: OneWay) -> str:
-    """Return the reason why a flow does not copy a topic now, or an empty text."""
     flow = side.flow
     if why := _not_selected(side):
         return why
@@ -389,7 +386,6 @@ _RANK: Final = {PairState.UNPROTECTED: 0, PairState.UNKNOWN: 1, PairState.PROTEC
 
 
 def _under_way(sides: TopicSides, promoted: OneWay | None, found: PairTopic) -> PairTopic:
-    """Return the topic with the run in progress for it, if there is one."""
     running = next(runs_of(sides), None)
     if running is None:
         return found

@@ -148,7 +148,6 @@ class DeltaLook:
 async def _first_ms(
     cluster: RawCluster, leader: tuple[int, TopicMetadata], at: TopicPartition, between: tuple[int, int]
 ) -> int | None:
-    """Return the time of the first record between two offsets, or None if there is none it can read."""
     node, topic = leader
     answer = await fetch_one(
         cluster, node, (at.topic, topic.topic_id), at.partition, between[0], committed=False,
