@@ -321,7 +321,6 @@ class FrozenTopics:
 
 
 def _decided(state: FlowState) -> Mapping[str, tuple[str, str]]:
-    """Topics with a role, and those whose return has begun, with the runs that did that."""
     roles = {topic: (role.role.value, role.run_id) for topic, role in state.readable(RoleRecord).items()}
     returns = state.readable(ReturnRecord).items()
     return roles | {f"return/{topic}": ("", found.run_id) for topic, found in returns}

@@ -190,7 +190,6 @@ class PartitionLocator:
 
 
 def _gone(topic: TopicMetadata, w: CopiedPartition) -> str:
-    """Why a target partition cannot be asked; empty when it can."""
     if topic.error in codes.NO_SUCH_TOPIC:
         return f"the target topic {w.target.topic} does not exist"
     if topic.error:

@@ -189,7 +189,6 @@ async def _refuse_not_empty(cluster: RawCluster, seeds: Iterable[SeededPartition
 def _records(
     at: TopicPartition, seed: Seed, look: Look, to: History, state: PartitionMap, reign: int
 ) -> list[MapRecord]:
-    """The pack and the turn of a partition; none where its map has begun so already."""
     if state.history is not None and state.history.producer_id == to.producer_id:
         # A task may have ended the seed's history since, and continued in the next epoch of the same id.
         if not _has_begun(state, seed, to):

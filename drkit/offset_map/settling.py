@@ -163,7 +163,6 @@ def settling(
 
 
 def _why_lost(look: Look, wanted: Wanted) -> str:
-    """Why there is no answer for a log that has lost what no map knows; empty: it has not."""
     if look.end < wanted.emptied:
         return f"it ends at {look.end}, before {wanted.emptied}, up to where it was emptied: its end is lost"
     if look.end < wanted.tail_end:

@@ -62,7 +62,6 @@ def lost_tail(  # noqa: PLR0911  one answer for each kind of loss
 
 
 def _last_left(state: PartitionMap, tail: MapTail, look: LogLook, log: Sequence[LogBatch]) -> LogLeft:
-    """Return the last batch in the log that the map knows, with the end 0 if there is none."""
     known = [b for b in log if b.end <= tail.copied_end and _is_copy(state, b, tail, look)]
     end = known[-1].end if known else 0
     own = [b for b in log if _in_history(b, tail.history)]

@@ -103,22 +103,20 @@ def status_of(
     :param ends: None where unknown
     :param found: None: nothing waits
     """
-    end, mark = (ends.end, ends.high_watermark) if ends else (None, None)
     held = ends.held_from(place.frontier) if ends else NOTHING_HELD
-    held_seconds = _age(now_ms, held.oldest_ms) if held.acknowledged else 0.0
-    if place.frontier is None or ends is None:
-        reason = place.reason or "the end of the source's partition is unknown"
-        return PartitionStatus(
-            *(at.topic, target, at.partition, place.frontier, end, place.target_end, None, None, None),
-            exact=False, segments=place.segments, reason=reason,
-            high_watermark=mark, held_back=held, held_back_seconds=held_seconds,
-        )  # fmt: skip
-    found = found or UncopiedRecords(0, 0, None, exact=True)
-    seconds = 0.0 if found.records == 0 else _age(now_ms, found.oldest_ms)
+    reason, is_known = place.reason, place.frontier is not None and ends is not None
+    if is_known:
+        found = found or UncopiedRecords(0, 0, None, exact=True)
+        seconds = 0.0 if found.records == 0 else _age(now_ms, found.oldest_ms)
+        lag = found.records, found.bytes, seconds, found.exact and place.exact
+    else:
+        lag = None, None, None, False
+        reason = reason or "the end of the source's partition is unknown"
     return PartitionStatus(
-        *(at.topic, target, at.partition, place.frontier, end, place.target_end, found.records, found.bytes),
-        seconds, exact=found.exact and place.exact, segments=place.segments, reason=place.reason,
-        high_watermark=mark, held_back=held, held_back_seconds=held_seconds, missing=place.missing,
+        *(at.topic, target, at.partition, place.frontier, ends.end if ends else None, place.target_end, *lag),
+        segments=place.segments, reason=reason, high_watermark=ends.high_watermark if ends else None,
+        held_back=held, held_back_seconds=_age(now_ms, held.oldest_ms) if held.acknowledged else 0.0,
+        missing=place.missing,
     )  # fmt: skip
 
 

@@ -112,7 +112,6 @@ def _partitions(
 
 
 def _asked(settings: ClusterSettings) -> tuple[tuple[int, ...] | None, tuple[Disk, ...] | None]:
-    """Return registered brokers and disks, each None if the brokers do not report it."""
     with connections("readiness", settings) as (raw,):
         loop = raw.loop
         loop.run(raw.connect, _CONNECT_MS)

@@ -340,7 +340,6 @@ class TopicChanges:
         return all_wanted, delayed
 
     def _rows(self, pair: Pair, delayed: Delayed) -> Iterator[ChangeRow]:
-        """The settings that wait, for a plan."""
         for name, each in sorted(delayed.items()):
             after = DEFAULT if each.after is None else each.after
             until = utc(each.until_ms(self._flow.sync_topic_configs_delay_seconds))

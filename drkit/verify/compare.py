@@ -422,7 +422,6 @@ class Comparison:
                 return
 
     def _lost(self, stray: Stray) -> None:
-        """Report a record without a counterpart, if neither side's retention explains it."""
         expected, text = stray.place, stray.preview
         source: int | None
         target: int | None

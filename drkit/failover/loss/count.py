@@ -217,21 +217,10 @@ def of_answering(
         return Lost(*tp, reason="the source does not tell its end")
     end, start = place.source_end, _from(place)
     written = ends.high_watermark if ends is not None else None
+    records, size, oldest, read_up_to = counted or Counted(0, 0, None, end)
+    found = Lost(*tp, start, end, records, size, oldest, exact=read_up_to >= end)
     is_open = written is None or written > end
-    if counted is None:
-        none = Lost(*tp, start, end, records=0, bytes=0, open_transaction=is_open, exact=True)
-        return none.held(ends, place.frontier)
-    found = Lost(
-        *tp,
-        start,
-        end,
-        records=counted.records,
-        bytes=counted.bytes,
-        oldest_ms=counted.oldest_ms,
-        open_transaction=is_open,
-        exact=counted.next_offset >= end,
-    )
-    return found.held(ends, place.frontier)
+    return found._replace(open_transaction=is_open).held(ends, place.frontier)
 
 
 def _of_deleted(tp: TopicPartition, place: PartitionPosition, noted: Ends | None, *, planned: bool) -> Lost:
@@ -329,7 +318,6 @@ def _statement(
 
 
 def _removed(lost: Sequence[Lost]) -> str:
-    """Return the records that were copied and that the target has removed, in words; empty without one."""
     missing = [(f"{p.topic}-{p.partition}@{p.missing_from}", p.missing) for p in lost if p.missing]
     if not missing:
         return ""

@@ -228,7 +228,6 @@ class _Comparison:
         )
 
     def _uncopied(self, topics: Mapping[str, TopicMetadata]) -> list[str]:
-        """Return the topics that the flow selects and did not copy; none while the flow copies others."""
         context = self.context
         known, roles = context.known.topics, context.state.all(RoleRecord)
         is_over = all(name in roles and roles[name].is_promoted for name in known)

@@ -198,7 +198,6 @@ def _sizes(context: Context, ends: Mapping[TopicPartition, Ends]) -> dict[TopicP
 
 
 def _bounds(context: Context) -> dict[str, DeltaBound]:
-    """Return until when the new primary keeps the delta, by old topic; `drkit status` shows the same."""
     roles, held = context.state.all(RoleRecord), context.state.all(HeldSettingsRecord)
     by_target = {target: roles[name] for name, target in context.scope.topics.items()}
     settings = retention_of(context.target_settings, by_target)

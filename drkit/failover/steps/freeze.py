@@ -241,7 +241,6 @@ class FreezeStep(Step):
 
 
 def _copied_ms(context: Context) -> int | None:
-    """Return the time up to which these topics were copied, or None if the old primary answers."""
     if context.source() is not None:
         return None
     roles = [context.state.get(RoleRecord, topic) for topic in context.scope.topics]

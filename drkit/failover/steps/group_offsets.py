@@ -154,7 +154,6 @@ class TranslateStep(Step):
 
 
 def _refuse_missing(context: Context, loss: LossEvidence) -> None:
-    """Refuse a switchover to a standby that has lost records since the survey. Raises Refused."""
     lost = {
         p["topic"]: f"{p['topic']}-{p['partition']}: {p['missing']:,}"
         for p in loss["partitions"]

@@ -263,7 +263,6 @@ def _other_settings(context: Context) -> list[str]:
 
 
 def _missing_acls(context: Context) -> frozenset[Acl] | None:
-    """Return the grants that the target does not list, or None if it has no authorizer."""
     grant = _promotion(context)[0].grant
     try:
         return grant - list_acls(context.target_settings).acls if grant else grant

@@ -277,7 +277,6 @@ def _promoted(sides: TopicSides, promoted: OneWay, rpo_seconds: float) -> PairTo
 
 
 def _returning(promoted: OneWay, back: OneWay, role: RoleRecord, rpo_seconds: float) -> tuple[PairState, str]:
-    """Return the protection of a promoted topic by the opposite flow, and the reason if there is none."""
     flow = back.flow
     if not flow.configured:
         return PairState.UNPROTECTED, f"no flow {flow.name} is configured"
@@ -313,7 +312,6 @@ def _not_begun(promoted: OneWay, back: OneWay, role: RoleRecord) -> str:
 
 
 def _undecided(promoted: OneWay) -> str:
-    """Return what to do if the old primary has divergent records, or had some."""
     flow = promoted.flow
     old, command = flow.source, typed("drkit", "reprotect", "--flow", flow.name)
     if (emptied := flow.incomplete.get(promoted.name)) is not None:
@@ -367,7 +365,6 @@ def _not_copying(side: OneWay) -> str:
 
 
 def _not_selected(side: OneWay) -> str:
-    """Return the setting that leaves a topic out, or an empty text."""
     flow = side.flow
     return "" if flow.selects(side.name) else f"topics or topics_exclude of {flow.name} leave it out"
 
