@@ -86,8 +86,7 @@ def forgettable(service: FailoverService, topics: Collection[str]) -> list[OverT
     is_another(context)  # nothing is known of another cluster
     names = roles if every else sorted(set(topics))
     # Only an earlier process of this command deletes what a copy is, and leaves the role.
-    known = context.known.topics
-    copies = {name: known.get(name, _FORGOTTEN) for name in names}
+    copies = {name: context.known.topics.get(name, _FORGOTTEN) for name in names}
     on_old = context.run(_of_all_brokers, source, names)
     targets = [target for target, _, _ in copies.values() if target]
     on_new = context.run(_of_all_brokers, context.target, targets)
@@ -111,8 +110,7 @@ def forgettable(service: FailoverService, topics: Collection[str]) -> list[OverT
             command=left[0].command,
             to_give_up=left[0].to_give_up,
         )
-    before = _promoted_before(context, found, on_new)
-    if before:
+    if before := _promoted_before(context, found, on_new):
         with FailoverService(context.settings, reverse_flow(context)) as opposite:
             _refuse_run(opposite)
     return [t._replace(also=before.get(t.copy, "")) for t in found]

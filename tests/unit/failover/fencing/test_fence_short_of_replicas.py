@@ -47,7 +47,7 @@ def test_a_leader_that_is_alone_refuses_by_its_fence_or_takes_a_record(
 
     monkeypatch.setattr(writable, "metadata", known)
     leader: Any = Leader(fenced=fenced)
-    proof = _prove_once(leader, leader, ["orders"], frozenset({MESSAGE_TOO_LARGE}))
+    proof = _prove_once(leader, ["orders"], frozenset({MESSAGE_TOO_LARGE}))
     assert proof.is_whole is fenced
     assert proof.taking == (frozenset() if fenced else {AT})
     assert writable.code_name(INVALID_RECORD) in proof.open.values() or fenced
