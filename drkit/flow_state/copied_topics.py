@@ -166,56 +166,6 @@ def promoted_of(state: FlowState) -> frozenset[str]:
     return frozenset(topic for topic, role in state.all(RoleRecord).items() if role.is_promoted)
 
 
-def cuts_of(state: FlowState) -> dict[TopicPartition, int]:
-    """Source partition → its cut, of the topics that are copied now.
-
-    :raises Damaged: a record of them was replaced
-    """
-    return _by_partition(state, lambda cut: cut.skip_from)
-
-
-def rebuilt_of(state: FlowState) -> dict[TopicPartition, int]:
-    """Source partition → where copying began before its cut, of the topics that are copied now.
-
-    :raises Damaged: as :func:`cuts_of`
-    """
-    return _by_partition(state, lambda cut: cut.rebuilt)
-
-
-def began_of(state: FlowState) -> dict[TopicPartition, int]:
-    """Source partition → where copying began after a turn, at its cut or before it.
-
-    :raises Damaged: as :func:`cuts_of`
-    """
-    return cuts_of(state) | rebuilt_of(state)
-
-
-def emptied_of(state: FlowState) -> dict[TopicPartition, int]:
-    """Source partition → target offset before which its copy was emptied, of the topics that are copied now.
-
-    :raises Damaged: as :func:`cuts_of`
-    """
-    return _by_partition(state, lambda cut: cut.emptied)
-
-
-def crossings_of(state: FlowState) -> dict[TopicPartition, tuple[Crossing, ...]]:
-    """Source partition → where both sides have the same records in another order.
-
-    :raises Damaged: as :func:`cuts_of`
-    """
-    return _by_partition(state, lambda cut: {p: cut.crossings_of(p) for p in cut.crossings})
-
-
-def kept_of(state: FlowState) -> dict[TopicPartition, KeptTail]:
-    """Source partition → a tail after its cut that the target has already.
-
-    :raises Damaged: as :func:`cuts_of`
-    """
-    return _by_partition(
-        state, lambda cut: {p: KeptTail(end, frozenset(ids)) for p, (end, ids) in cut.kept.items()}
-    )
-
-
 def _by_partition(
     state: FlowState, values: Callable[[CutRecord], Mapping[int, T]]
 ) -> dict[TopicPartition, T]:
@@ -236,13 +186,12 @@ def written_of(state: FlowState) -> dict[TopicPartition, WrittenRecord]:
 
     :raises Damaged: a record of them was replaced
     """
-    topics, cuts, emptied = state.all(GenerationRecord), cuts_of(state), emptied_of(state)
-    out = {}
+    topics, known, out = state.all(GenerationRecord), known_of(state), {}
     for name, found in state.all(WrittenRecord).items():
         at = partition_of(name)
         entry = topics.get(at.topic)
         same = entry is not None and (entry.source_id, entry.target_id) == (found.source_id, found.target_id)
-        if same and cuts.get(at) == found.began_at and found.offset >= emptied.get(at, 0):
+        if same and known.cuts.get(at) == found.began_at and found.offset >= known.emptied.get(at, 0):
             out[at] = found
     return out
 
@@ -283,12 +232,14 @@ def known_of(state: FlowState) -> CopiedTopics:
     return CopiedTopics(
         topics,
         producers,
-        cuts_of(state),
-        rebuilt_of(state),
-        emptied_of(state),
+        _by_partition(state, lambda cut: cut.skip_from),
+        _by_partition(state, lambda cut: cut.rebuilt),
+        _by_partition(state, lambda cut: cut.emptied),
         ends=_ends_of(state),
-        crossings=crossings_of(state),
-        kept=kept_of(state),
+        crossings=_by_partition(state, lambda cut: {p: cut.crossings_of(p) for p in cut.crossings}),
+        kept=_by_partition(
+            state, lambda cut: {p: KeptTail(end, frozenset(ids)) for p, (end, ids) in cut.kept.items()}
+        ),
         retention={
             name: found.retention
             for name, found in state.readable(ConfigsRecord).items()

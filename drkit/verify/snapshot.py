@@ -15,10 +15,10 @@ from uuid import UUID
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.counted import counted
 from drkit.errors import Failed
-from drkit.flow_state.copied_topics import began_of, crossings_of, cuts_of, emptied_of
+from drkit.flow_state.copied_topics import known_of
 from drkit.flow_state.left_out import tail_end_of
 from drkit.flow_state.names import offset_map_topic, state_topic
-from drkit.flow_state.records import ProducerIdsRecord, TakeoverRecord, VerifiedRecord
+from drkit.flow_state.records import TakeoverRecord, VerifiedRecord
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
@@ -33,7 +33,6 @@ from drkit.offset_map.reading import read_on
 from drkit.offset_map.settling import Wanted, settle_one
 from drkit.offset_map.topic import bucket_of
 from drkit.offsets import MapKey, PartitionMap, SegmentMap
-from drkit.offsets.crossing import Crossing
 from drkit.offsets.resolution import Resolution
 from drkit.topology.topic_configs import is_compacted
 from drkit.verify.ranges import PartitionView, TakenOver, closed, from_checked
@@ -72,6 +71,8 @@ class TargetMap:
             with closing(StateTopic(target, source)) as state:
                 state.load()
                 self._state = state.records
+        self.known = known_of(self._state)
+        """What the flow copies, and since which turn."""
 
     async def _read(self, topics: list[str]) -> None:
         await self._cluster.connected()
@@ -106,10 +107,11 @@ class TargetMap:
                 sequence=0,
                 leader_epoch=-1,
             )
-        ids = self._state.get(ProducerIdsRecord)
-        own = frozenset(ids.ids if ids is not None else ())
-        began_at, tail_end = began_of(self._state).get(at), tail_end_of(self.crossings(at))
-        wanted = Wanted(to, state, own, began_at=began_at, emptied=self.emptied(at), tail_end=tail_end)
+        known = self.known
+        wanted = Wanted(
+            to, state, known.producers.own, began_at=known.rebuilt.get(at, known.cuts.get(at)),
+            emptied=known.emptied.get(at, 0), tail_end=tail_end_of(known.crossings.get(at, ())),
+        )  # fmt: skip
         leader = self._topics[to.topic].leaders.get(to.partition)
         look = Look(0, end, start, leader.epoch if leader is not None else -1)
         settled = self._loop.run(settle_one, self._cluster, self._topics, wanted, look)
@@ -118,18 +120,6 @@ class TargetMap:
         if settled.answer is None:
             raise Unknown(f"the target's log cannot be read: Kafka error code {settled.error}")
         raise Unknown(settled.answer.reason)
-
-    def emptied(self, at: TopicPartition) -> int:
-        """Return the target offset before which the copy of a source partition was emptied, or 0."""
-        return emptied_of(self._state).get(at, 0)
-
-    def crossings(self, at: TopicPartition) -> tuple[Crossing, ...]:
-        """Return the ranges of a source partition whose records both sides have in different orders."""
-        return crossings_of(self._state).get(at, ())
-
-    def has_turned(self, at: TopicPartition) -> bool:
-        """Return whether copying a source partition began with the map of the other direction."""
-        return at in cuts_of(self._state)
 
     def reaches(self, partition: TopicPartition, offset: int) -> bool:
         """Return whether the target's log now reaches this offset."""
@@ -274,7 +264,7 @@ class _Look:
     def _view(self, pair: _Pair, at: TopicPartition, to: TopicPartition) -> PartitionView:
         if to not in self._target.ends:
             raise Unknown(f"the target topic has only {counted(len(pair.target.leaders), 'partition')}")
-        end, emptied = self._target.ends[to], self._map.emptied(at)
+        end, emptied = self._target.ends[to], self._map.known.emptied.get(at, 0)
         start = max(self._target.starts[to], emptied)
         if self._target.starts[to] < emptied:
             self._out.notes.append(
@@ -295,7 +285,7 @@ class _Look:
             # The map covers no record of MirrorMaker 2's part, and nothing was copied since.
             begin = taken and taken.place
         before = begin is not None and not emptied
-        if begin is None and known and self._map.has_turned(at):
+        if begin is None and known and at in self._map.known.cuts:
             # The target may have more in front of it: the other direction has given that up on this source.
             begin = self._source.starts[at], known[0].downstream
         return PartitionView(
@@ -319,7 +309,7 @@ class _Look:
         self, at: TopicPartition, to: TopicPartition, resolution: Resolution
     ) -> tuple[tuple[int, int, int, int], ...]:
         out = []
-        for c in self._map.crossings(at):
+        for c in self._map.known.crossings.get(at, ()):
             end = c.exact_end(resolution.segments, resolution.copied_end)
             out.append((c.source_first, c.source_end, c.target_first, end))
             self._out.notes.append(
