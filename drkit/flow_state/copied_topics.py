@@ -24,6 +24,7 @@ from drkit.flow_state.records import (
     WrittenRecord,
 )
 from drkit.flow_state.state import FlowState
+from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition
 from drkit.offsets.crossing import Crossing
 from drkit.topology.topic_configs import Retention
@@ -128,6 +129,15 @@ class CopiedTopics(NamedTuple):
         """All but some source topics."""
         return self._replace(topics={name: ids for name, ids in self.topics.items() if name not in topics})
 
+    def still_on(self, source: Mapping[str, TopicMetadata]) -> CopiedTopics:
+        """All but the topics that the source has under another id now.
+
+        :param source: metadata of its topics; none while it does not answer
+        """
+        return self.without(
+            {n for n, ids in self.topics.items() if n in source and source[n].topic_id != ids[1]}
+        )
+
     @property
     def left_out(self) -> LeftOut:
         """Whose records the flow does not copy, and where."""
@@ -210,24 +220,18 @@ def _ends_of(state: FlowState) -> dict[TopicPartition, int]:
     }
 
 
-def map_id_of(state: FlowState) -> str:
-    """The id of the flow's offset map; empty before it is on record."""
-    known = state.get(OffsetMapRecord)
-    return "" if known is None else str(known.topic_id)
-
-
 def known_of(state: FlowState) -> CopiedTopics:
     """The copied topics and the producers in a flow's state.
 
     :raises Damaged: a record of them was replaced
     """
     topics = {n: (g.target, g.source_id, g.target_id) for n, g in state.all(GenerationRecord).items()}
-    ids, skips = state.get(ProducerIdsRecord), state.get(SkipsRecord)
+    ids, skips, offset_map = state.get(ProducerIdsRecord), state.get(SkipsRecord), state.get(OffsetMapRecord)
     producers = Producers(
         ids.current.id if ids is not None else -1,
         frozenset(ids.ids if ids is not None else ()),
         frozenset(skips.ids if skips is not None else ()),
-        map_id_of(state),
+        str(offset_map.topic_id) if offset_map is not None else "",
     )
     return CopiedTopics(
         topics,

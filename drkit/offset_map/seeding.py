@@ -13,7 +13,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import Failed, Refused
-from drkit.flow_state.copied_topics import CopiedPartition, map_id_of
+from drkit.flow_state.copied_topics import CopiedPartition, known_of
 from drkit.flow_state.left_out import KeptTail
 from drkit.flow_state.records import CutRecord, ProducerIdsRecord
 from drkit.flow_state.topic import StateTopic
@@ -82,7 +82,7 @@ def write_seeds(
     ids = state.get(ProducerIdsRecord)
     if ids is None:
         raise Failed("flow_without_producer_id", where=state.name, evidence="no record of one")
-    to, map_id = History(*ids.current), map_id_of(state.records)
+    to, map_id = History(*ids.current), known_of(state.records).producers.map_id
 
     async def write(cluster: RawCluster) -> None:
         looks = await _looks(cluster, some)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final
 
 from drkit.clock import Millis, Seconds, monotonic, wall_ms
@@ -43,7 +44,6 @@ from drkit.status.runners import runner_of, standbys_of
 from drkit.status.source_look import (
     SourceLook,
     gaps_of,
-    left_out,
     look_at_source,
     noted_look,
     partitions_of,
@@ -156,7 +156,7 @@ class StatusCollector:
         found.written, found.returned = written_in(state), returned_topics(state)
         late = not_noted_since(state)
         found.not_noted = tuple(t for t in found.returned if t in late)
-        found.left_out_producers = tuple(sorted(left_out(state).ids))
+        found.left_out_producers = tuple(sorted(known_of(state).producers.left_out))
         newest = sorted(state.all(EventRecord).values(), key=lambda e: -e.at_ms)[:SHOWN_EVENTS]
         found.events = tuple(event.to_json() for event in newest)
 
@@ -173,29 +173,26 @@ class StatusCollector:
         source = self._ask_source(found, state)
         found.source_error, found.source_seen_ms = source.error, source.seen_ms
         found.noted_copied_ms = source.copied_ms
-        if self._side is not None:
-            places = self._loop.run(self._compared, self._side, places, known, source)
-        self.source_ends = None if source.error else self._kept_by_source(source.ends)
+        ends = {tp: e for tp, e in source.ends.items() if not self._flow.is_heartbeats(tp.topic)}
+        with suppress(DrkitError, RawError):  # of a cluster that went away since, the next look says so
+            places = self._loop.run(self._compared, places, known.still_on(source.topics), source, ends)
+        due = self._side.removed.due if self._side is not None else {}
+        # What retention removes from the source as well is no loss once it is silent.
+        kept = {tp: e._replace(start=max(e.start, due[tp][1])) for tp, e in source.ends.items() if tp in due}
+        self.source_ends = None if source.error else source.ends | kept
         found.partitions = self._partitions(found, known, places, source, state)
 
     async def _compared(
         self,
-        side: CopyLocator,
         places: dict[TopicPartition, CopyPosition],
         known: CopiedTopics,
         source: SourceLook,
+        ends: dict[TopicPartition, Ends],
     ) -> dict[TopicPartition, CopyPosition]:
-        ends = {tp: e for tp, e in source.ends.items() if not self._flow.is_heartbeats(tp.topic)}
-        try:
-            cluster = None if source.error else await self._connected(self._flow.source)
-            return await side.compared(places, known, cluster, ends)
-        except RawError:
-            return places  # of a cluster that went away since, the next look says so
-
-    def _kept_by_source(self, ends: dict[TopicPartition, Ends]) -> dict[TopicPartition, Ends]:
-        """The ends to note: what retention removes from the source as well is no loss once it is silent."""
-        due = self._side.removed.due if self._side is not None else {}
-        return {tp: e._replace(start=max(e.start, due[tp][1])) if tp in due else e for tp, e in ends.items()}
+        if self._side is None:
+            return places
+        cluster = None if source.error else await self._connected(self._flow.source)
+        return await self._side.compared(places, known, cluster, ends)
 
     async def _places(self, known: CopiedTopics) -> dict[TopicPartition, CopyPosition]:
         target = await self._connected(self._flow.target)
@@ -215,7 +212,7 @@ class StatusCollector:
     # -- the source ---------------------------------------------------------------------------------
 
     def _ask_source(self, found: Findings, state: FlowState) -> SourceLook:
-        skip = left_out(state)  # a damaged record of them is no silence of the source
+        skip = known_of(state).left_out  # a damaged record of them is no silence of the source
         try:
             look: SourceLook = self._loop.run(self._look_at_source, skip, found.at_ms)
         except (DrkitError, RawError) as error:
@@ -236,8 +233,7 @@ class StatusCollector:
         source: SourceLook,
         state: FlowState,
     ) -> list[PartitionStatus]:
-        asked = source.topics
-        known = {n for n, ids in copied.topics.items() if n not in asked or asked[n].topic_id == ids[1]}
+        known = copied.still_on(source.topics).topics.keys()
         now, downstream = found.at_ms, self._flow.naming_policy.downstream
         frontiers: dict[TopicPartition, CopyPosition] = {}
         for at in partitions_of(places, self._flow, source):
@@ -251,7 +247,7 @@ class StatusCollector:
         gaps = gaps_of(frontiers, source.ends)
         records = {g.at: UncopiedRecords(g.end - g.start, None, None, exact=False) for g in gaps}
         if not source.error:
-            waits = self._loop.run(self._waiting, source.topics, gaps, left_out(state)) if gaps else {}
+            waits = self._loop.run(self._waiting, source.topics, gaps, copied.left_out) if gaps else {}
             records = self._earlier.dated(now, source.ends, gaps, waits)
         return [
             status_of(now, at, downstream(at.topic), place, source.ends.get(at), records.get(at))

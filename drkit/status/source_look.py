@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.flow_state.copied_topics import known_of
 from drkit.flow_state.left_out import LeftOut
 from drkit.flow_state.records import SourceSeenRecord
 from drkit.flow_state.state import FlowState
@@ -55,11 +54,6 @@ def noted_look(state: FlowState, error: str) -> SourceLook:
         return SourceLook({}, {}, error)
     copied_ms = seen.copied_ms if is_whole_note(state) else None
     return SourceLook({}, noted_ends(state), error, seen.at_ms, copied_ms)
-
-
-def left_out(state: FlowState) -> LeftOut:
-    """Whose records the flow does not copy, and where."""
-    return known_of(state).left_out
 
 
 def gaps_of(

@@ -87,7 +87,7 @@ class CopyLocator:
         removed = {
             known.pair(*tp): place.removed
             for tp, place in places.items()
-            if tp in ends and place.removed is not None
+            if tp in ends and tp.topic in known.topics and place.removed is not None
         }
         starts = {tp: e.start for tp, e in ends.items()}
         clusters = source, self.cluster
