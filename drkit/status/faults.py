@@ -22,7 +22,6 @@ BEATS_INTERVALS: Final = 5
 """A heartbeat older than both of these is a fault."""
 RUN_HELD: Final = "run_held"
 ABORTED_AT_SOURCE: Final = "aborted_at_source"
-BEGINS_LATER: Final = "standby_begins_later"
 OPEN_SECONDS: Final = 60.0
 """A transaction that is open for longer is a fault, unless the flow sets another limit."""
 
@@ -94,7 +93,7 @@ def _removed_faults(found: Findings) -> Iterator[Fault]:
         number = counted(sum(p.missing for p in later), "record")
         text = f"up to {number} that the source keeps, removed from {counted(len(later), 'partition')}"
         places = first_of((f"{p.topic}-{p.partition}: {p.missing:,}" for p in later), 3)
-        yield Fault(BEGINS_LATER, f"the target has lost the beginning of copies: {text}: {places}")
+        yield Fault("standby_begins_later", f"the target has lost the beginning of copies: {text}: {places}")
     if found.compacted_alone:
         text = f"copies are compacted, their source topics are not: {first_of(found.compacted_alone, 3)}"
         yield Fault("standby_compacted", text)

@@ -286,7 +286,6 @@ class GroupLook:
         return sorted(TopicPartition(names[t], p) for t, p in seen if t in names)
 
     def _echoes(self, known: CopiedTopics, on_source: Answered[Offsets] | None) -> set[TopicPartition]:
-        """Partitions of the target from which drkit made a group's offsets on the source."""
         offsets = (on_source.value if on_source is not None else None) or {}
         return {
             TopicPartition(known.topics[at.topic][0], at.partition)

@@ -244,7 +244,6 @@ class PairedCollector(StatusCollector):
             state.close()
 
     def _source_record(self, status: FlowStatus, first: DirectionFacts) -> FenceLog | None:
-        """The source's record of fences, where it says more than the target; None: it does not."""
         if not status.source_answers or (status.target_answers and first.run is None):
             return None
         with suppress(DrkitError), FenceTopic(self._sides[self._flow.source], self._flow) as fences:

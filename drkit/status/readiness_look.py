@@ -102,7 +102,6 @@ def _row(row: Mapping[str, Any]) -> str:
 def _partitions(
     topics: Mapping[str, TopicMetadata], minimum: Mapping[str, int]
 ) -> tuple[tuple[str, ...], tuple[str, ...], int]:
-    """Return partitions without a leader, those that refuse acks=all, and how many have lagging replicas."""
     every = [(f"{t.name}-{n}", t.name, p) for t in topics.values() for n, p in t.leaders.items()]
     offline = tuple(name for name, _, p in every if p.node < 0)
     refusing = tuple(
@@ -129,7 +128,6 @@ def read_disks(settings: ClusterSettings) -> tuple[Disk, ...] | None:
 
 
 def _answer(ask: Callable[[], Any]) -> Any:
-    """Return the answer, or None if the brokers are too old or refuse to answer."""
     try:
         return ask()
     except RawError:

@@ -247,7 +247,6 @@ class ContentCheck:
         return ContentResult(found.equal, first, compared_from=min(begin.new, copies.copy_from(first)))
 
     async def _first_difference(self, known: int) -> int:
-        """Return the first offset of the old primary that differs, at most `known`, which does."""
         copies = self._copies
         lowest = copies.before(copies.new_end, ALL)
         low, high = lowest.old if lowest is not None else known, known

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from drkit.counted import counted, first_of
 from drkit.detect.risk import Risk
@@ -341,10 +341,3 @@ def _places(missing: Sequence[Lost]) -> str:
         for p in missing[:_SHOWN]
     )
     return shown + (f" and {len(missing) - _SHOWN} more partitions" if len(missing) > _SHOWN else "")
-
-
-def frontiers_of(places: Mapping[TopicPartition, PartitionPosition | Unavailable]) -> dict[str, Any]:
-    """Return the first missing source offsets, for the journal."""
-    return {
-        str(tp): p.frontier if isinstance(p, PartitionPosition) else None for tp, p in sorted(places.items())
-    }

@@ -89,7 +89,6 @@ def _no_way(context: Context) -> str:
 
 
 def _endpoint(context: Context) -> Endpoint:
-    """Return the endpoint with every copied topic: clients that moved earlier may read the same file."""
     flow = context.flow
     context.state.load()
     known = {t: target for t, (target, *_) in context.known.topics.items() if not flow.is_heartbeats(t)}

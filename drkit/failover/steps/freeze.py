@@ -235,7 +235,6 @@ class FreezeStep(Step):
         return result
 
     def _renew(self, context: Context, intent: dict[str, Any]) -> int:
-        """Return a new live id for the flow, the same one when repeated; the old id remains fenced."""
         fenced = {ProducerIdentity(*i).id for i in intent.get("live", ())}
         return renew_live_id(context.state, fenced, lambda: context.run(new_producer_id, context.target)).id
 

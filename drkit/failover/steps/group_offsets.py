@@ -31,7 +31,6 @@ from drkit.failover.groups.waits import settle
 from drkit.failover.loss.count import (
     begins_later,
     evidence_of,
-    frontiers_of,
     held_of,
     known_records,
     lost_partitions,
@@ -132,7 +131,10 @@ class TranslateStep(Step):
             "positions_from": origin,
             "late": late,
             "settled": settled,
-            "frontiers": frontiers_of(known),
+            "frontiers": {
+                str(tp): p.frontier if isinstance(p, PartitionPosition) else None
+                for tp, p in sorted(known.items())
+            },
             **_bounds(context, known),
             "loss": evidence_of(context, lost, risk, fenced=fenced),
         }
@@ -320,7 +322,6 @@ def _before(group: TargetGroup, partitions: Iterable[TopicPartition]) -> dict[st
 def _own_work(
     context: Context, state: TargetGroup, positions: Mapping[str, Any], topics: Collection[str]
 ) -> list[TopicPartition]:
-    """Return partitions in which the group committed on the target after it had left for the source."""
     echoes = {partition_of(target) for target, (_, _, *mark) in positions.items() if mark}
     return [tp for tp in state.own_work(context.flow.source, topics) if tp not in echoes]
 

@@ -117,7 +117,6 @@ def _not_replayed(side: OneWay, each: Unreplayed) -> str:
 
 
 def _both_closed(sides: TopicSides, promoted: OneWay | None) -> str:
-    """Return the fence that keeps clients away while no side accepts writes, or an empty text if unknown."""
     closing = sides.other(promoted) if promoted is not None else _original(sides)
     if closing is None or closing.fence is not FenceSeen.STANDS or next(runs_of(sides), None) is not None:
         return ""
@@ -128,7 +127,6 @@ def _both_closed(sides: TopicSides, promoted: OneWay | None) -> str:
 
 
 def _original(sides: TopicSides) -> OneWay | None:
-    """Return the direction whose source clients write to before any promotion, or None if not one."""
     copying = [s for s in sides if s.copies]
     fenced = [s for s in sides if s.fence is FenceSeen.STANDS]
     if len(copying) == 1:
@@ -137,7 +135,6 @@ def _original(sides: TopicSides) -> OneWay | None:
 
 
 def _incomplete(sides: TopicSides, promoted: OneWay) -> str:
-    """Return the rolled back return that emptied the old primary, or an empty text if another began since."""
     role, emptied = promoted.role, promoted.flow.incomplete.get(promoted.name)
     if emptied is None or role is None or sides.other(promoted).answers(role):
         return ""

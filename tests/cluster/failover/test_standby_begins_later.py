@@ -133,13 +133,18 @@ def test_an_unplanned_failover_states_what_both_sides_have_lost(pair: Pair) -> N
 
 
 @pytest.mark.wide
-def test_what_the_retention_of_the_source_removes_as_well_is_not_missing(pair: Pair) -> None:
-    """By time, by size, by DeleteRecords on the source, and where the flow never copied the beginning."""
+@pytest.mark.parametrize(
+    "config", [{"retention.ms": str(DAY_MS)}, {"retention.ms": "-1", "retention.bytes": "1"}]
+)
+def test_what_the_retention_of_the_source_removes_as_well_is_not_missing(
+    pair: Pair, config: dict[str, str]
+) -> None:
+    """By time or size, at another moment on each side; and what is deleted on the source."""
     side = pair.now
-    topic, _ = _copied(side, {"retention.ms": str(DAY_MS)}, timestamp=aged(2 * DAY_MS))
+    topic, _ = _copied(side, config, timestamp=aged(2 * DAY_MS))
     for before, cluster in ((300, side.target), (500, side.source), (REMOVED, side.target)):
         side.delete_records(topic, 0, before, cluster)
-        assert not _missing(_looked(side)), "they are older than a day"
+        assert not _missing(_looked(side)), "its time is over"
     eventually(lambda: side.state()["source-seen"]["topics"][topic]["0"][0] >= REMOVED, 40, "the note")
     side.stop_replicating()
     side.brokers[0].kill()
