@@ -27,6 +27,7 @@ from drkit.status.lag.target import CopyPosition
 from drkit.status.model import PartitionStatus
 from drkit.status.sums import TopicTimes
 
+_NOT_KNOWN: Final[tuple[int | None, int | None, float | None, bool]] = (None, None, None, False)
 _PREFERRED_MS: Final = 60_000
 """Maximum age of a note of all partitions that an incomplete one does not replace."""
 
@@ -104,13 +105,12 @@ def status_of(
     :param found: None: nothing waits
     """
     held = ends.held_from(place.frontier) if ends else NOTHING_HELD
-    reason, is_known = place.reason, place.frontier is not None and ends is not None
-    if is_known:
+    reason, lag = place.reason, _NOT_KNOWN
+    if place.frontier is not None and ends is not None:
         found = found or UncopiedRecords(0, 0, None, exact=True)
         seconds = 0.0 if found.records == 0 else _age(now_ms, found.oldest_ms)
         lag = found.records, found.bytes, seconds, found.exact and place.exact
     else:
-        lag = None, None, None, False
         reason = reason or "the end of the source's partition is unknown"
     return PartitionStatus(
         *(at.topic, target, at.partition, place.frontier, ends.end if ends else None, place.target_end, *lag),
