@@ -15,7 +15,8 @@ from drkit.flow_state.copied_topics import CopiedPartition
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import TopicMetadata, aborted_in, fetch_one, listed, metadata, volumes
 from drkit.model import TopicPartition
-from drkit.offsets import SegmentMap
+from drkit.offset_map.locate import Located
+from drkit.offsets.resolution import Resolution
 from drkit.topology.topic_configs import Retention
 from drkit.wire import visible
 
@@ -37,13 +38,17 @@ class Removed(NamedTuple):
     """First offset left on the target."""
 
     @classmethod
-    def of(cls, segments: SegmentMap, left: int, emptied: int, frontier: int | None) -> Removed:
+    def of(cls, found: Located, left: int, emptied: int, frontier: int | None) -> Removed:
         """Return what was removed of a partition.
 
         :param emptied: target offset before which nothing belongs to the copy
         :param frontier: first source offset that was not copied; None: unknown, or nothing was
         """
+        answer, claims = found.answer, found.state.claims()
+        segments = answer.segments if isinstance(answer, Resolution) else found.state.segments
         first, end = segments.removed(max(left, emptied))
+        # Of what was claimed, and removed before a mark confirmed it, the answer says nothing.
+        first = min(first, *(up for claim in claims for up, _, _ in claim.pieces())) if claims else first
         return cls(first, min(end, frontier or 0), left)
 
 

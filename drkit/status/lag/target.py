@@ -97,9 +97,8 @@ class CopyLocator:
 
 
 def _place(found: Located, w: CopiedPartition, start: int) -> CopyPosition:
-    place, answer = _position(found), found.answer
-    segments = answer.segments if isinstance(answer, Resolution) else found.state.segments
-    return place._replace(removed=Removed.of(segments, start, w.emptied, place.frontier))
+    place = _position(found)
+    return place._replace(removed=Removed.of(found, start, w.emptied, place.frontier))
 
 
 def _position(found: Located) -> CopyPosition:

@@ -32,8 +32,9 @@ LATER = coded("standby_begins_later")
 
 @pytest.fixture
 def pair(module_cluster: ModuleClusters, tmp_path: Path) -> Iterator[Pair]:
-    module_cluster("standby"), module_cluster("primary")
-    found = Pair(module_cluster("primary"), module_cluster("standby"), tmp_path / "journal")
+    often = {"log.retention.check.interval.ms": "1000"}
+    standby = module_cluster("standby", properties=often)
+    found = Pair(module_cluster("primary"), standby, tmp_path / "journal")
     yield found
     found.close()
 
@@ -156,9 +157,9 @@ def test_what_the_retention_of_the_source_removes_as_well_is_not_missing(
 @pytest.mark.wide
 def test_shorter_retention_and_compaction_on_the_standby_alone_are_found(pair: Pair) -> None:
     side = pair.now
-    side.flow_fields["sync_topic_configs"] = False
-    topic, _ = _copied(side, {"retention.ms": "-1", "segment.bytes": "16384"}, timestamp=aged(2 * DAY_MS))
-    _set(side, side.target, topic, retention_ms=str(DAY_MS), segment_bytes="16384", segment_ms="1000")
+    side.flow_fields |= {"sync_topic_configs": False, "sync_topic_configs_interval_seconds": 2.0}
+    topic, _ = _copied(side, {"retention.ms": "-1"}, timestamp=aged(2 * DAY_MS))
+    _set(side, side.target, topic, retention_ms=str(DAY_MS), segment_ms="1000")
     fill(side.source, topic, 10)
     eventually(lambda: side.offsets(side.target, topic, EARLIEST)[0] > 0, 90, "retention on the standby")
     assert "standby_begins_later" in _codes(_looked(side))

@@ -15,14 +15,22 @@ from drkit.failover.core.request import RunRequest
 from drkit.failover.loss.count import Lost, begins_later
 from drkit.flow_state.copied_topics import CopiedTopics, Producers
 from drkit.flow_state.records import ConfigsRecord
+from drkit.offset_map.locate import Located
 from drkit.offset_map.removed import Removed
-from drkit.offsets import SegmentMap, Unavailable
+from drkit.offsets import History, Intent, PartitionMap, SegmentMap, Unavailable
+from drkit.offsets.map_record import Mode
+from drkit.offsets.resolution import Resolution
 from drkit.offsets.segments import OPEN, UNKNOWN
 from drkit.offsets.translation import Exact, PartitionPosition
 from drkit.topology.topic_configs import Retention
 from tests.support.offsets.segments import build, runs
 
 Shape = list[tuple[int, int, int]]
+
+
+def removed_of(segments: SegmentMap, left: int, emptied: int, frontier: int | None) -> Removed:
+    found = Located(Unavailable("not asked"), PartitionMap(segments=segments))
+    return Removed.of(found, left, emptied, frontier)
 
 
 @given(runs, st.integers(0, 80), st.lists(st.integers(0, 80), max_size=3))
@@ -47,7 +55,7 @@ def test_a_group_is_exact_or_skips_nothing_that_is_missing(
 ) -> None:
     segments, pairs, end = build(shape)
     start, frontier = min(start, end), pairs[-1][0] + 1
-    removed = Removed.of(segments, start, 0, frontier)
+    removed = removed_of(segments, start, 0, frontier)
     missing = max(removed.first, source_start), removed.end
     place = PartitionPosition(
         segments, frontier, start, end, end, source_start, frontier,
@@ -65,17 +73,17 @@ def test_a_group_is_exact_or_skips_nothing_that_is_missing(
 def test_what_the_flow_never_copied_was_not_removed() -> None:
     """It began at the end of the source, after a turn that gave history up, or after MirrorMaker 2."""
     for segments in ([(500, 0, OPEN)], [(0, 0, UNKNOWN), (500, 0, OPEN)], [(0, 0, UNKNOWN), (500, 0, 0)]):
-        assert Removed.of(SegmentMap.of(segments), 0, 0, 600)[:2] == (500, 500)
+        assert removed_of(SegmentMap.of(segments), 0, 0, 600)[:2] == (500, 500)
     given_up = SegmentMap.of([(0, 0, UNKNOWN), (500, 90, OPEN)])
-    assert Removed.of(given_up, 90, 0, 600)[:2] == (500, 500)
-    assert Removed.of(given_up, 40, 90, 600)[:2] == (500, 500), "brokers brought deleted records back"
-    assert Removed.of(given_up, 95, 0, 600)[:2] == (500, 505)
-    assert Removed.of(SegmentMap(), 0, 0, None)[:2] == (0, 0)
+    assert removed_of(given_up, 90, 0, 600)[:2] == (500, 500)
+    assert removed_of(given_up, 40, 90, 600)[:2] == (500, 500), "brokers brought deleted records back"
+    assert removed_of(given_up, 95, 0, 600)[:2] == (500, 505)
+    assert removed_of(SegmentMap(), 0, 0, None)[:2] == (0, 0)
 
 
 def test_all_of_a_copy_may_be_gone() -> None:
-    assert Removed.of(SegmentMap.of([(3, 0, OPEN)]), 100, 0, 103)[:2] == (3, 103)
-    assert Removed.of(SegmentMap.of([(3, 0, OPEN)]), 100, 0, None)[:2] == (3, 0), "unknown: nothing counts"
+    assert removed_of(SegmentMap.of([(3, 0, OPEN)]), 100, 0, 103)[:2] == (3, 103)
+    assert removed_of(SegmentMap.of([(3, 0, OPEN)]), 100, 0, None)[:2] == (3, 0), "unknown: nothing counts"
 
 
 @dataclass
@@ -119,3 +127,13 @@ def test_a_refusal_names_the_option_that_gives_up() -> None:
     lost = Lost("t", 0, 12, 12, 0, exact=True).removed(place)
     assert (lost.missing_from, lost.missing, lost.records) == (5, 7, 0)
     assert Lost("t", 0).removed(Unavailable("why")).missing == 0
+
+
+def test_what_was_claimed_and_never_confirmed_counts() -> None:
+    """The log begins later before a mark says what was copied: the answer has the rest alone."""
+    history, state = History(7, 0), PartitionMap()
+    for first in (0, 400):
+        state.apply(Intent(Mode.LIVE, first, history, first, first, first, 1, ((0, 400),)))
+    left = SegmentMap.of([(400, 400, OPEN)])
+    answer = Resolution(left, history, 800, 800, 800, 800, 1)
+    assert Removed.of(Located(answer, state), 700, 0, 800)[:2] == (0, 700)
