@@ -136,7 +136,6 @@ class PartitionLocator:
         return {f"{self.name}-{n}": tuple(b.unreadable) for n, b in self._buckets.items() if b.unreadable}
 
     def _other_map(self, expected: str) -> str:
-        """Why the existing map is not valid: a recreated one says that nothing was ever copied."""
         found = self.topics[self.name]
         if not expected or not found.leaders or str(found.topic_id) == expected:
             return ""

@@ -205,7 +205,6 @@ def _records(
 
 
 def _has_begun(state: PartitionMap, seed: Seed, to: History) -> bool:
-    """Whether a map of the seed's producer id began with the seed; records may have been copied since."""
     made = PartitionMap()
     for part in parts(seed.segments, seed.downstream):
         made.apply(part)

@@ -105,7 +105,6 @@ class _Run:
 def _run_up_to(
     source: Fingerprints, target: Fingerprints, end: int, first: int, unproven: int
 ) -> _Run | NotAligned:
-    """The run in which the first `end` records of the target end."""
     if not end:
         return NotAligned("the target holds no record to compare with")
     last = target.hashes[end - 1]

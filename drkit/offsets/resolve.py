@@ -73,7 +73,6 @@ def _last_left(state: PartitionMap, tail: MapTail, look: LogLook, log: Sequence[
 
 
 def _is_unbroken(state: PartitionMap, start: int, end: int) -> bool:
-    """Return whether the map has a record at each offset from `start` to the last one."""
     for _, down, length in reversed(state.segments.triples()):
         if length != OPEN and down + length < end:
             return False

@@ -130,7 +130,6 @@ def _last_known(own_mark: OffsetMark | None, checkpoint: CheckpointSeen | None) 
 
 
 def _position(case: Case, own_mark: OffsetMark | None, checkpoint: CheckpointSeen | None) -> int | None:
-    """The exact position; while the copy has not reached it, the previous one."""
     if isinstance(case.position, Exact):
         return case.position.offset
     return own_mark.downstream if own_mark else checkpoint.downstream if checkpoint else None
@@ -176,7 +175,6 @@ def _refused(verdict: GuardVerdict, case: Case) -> tuple[Readiness, str] | None:
 
 
 def _at_hold(case: Case, checkpoint: CheckpointSeen | None, upstream: int) -> Case:
-    """The case for the position that the group has, while its newest one is not copied yet."""
     own_mark = case.own_mark
     downstream = own_mark.downstream if own_mark else checkpoint.downstream if checkpoint else -1
     return case._replace(on_source=StoredOffset(upstream), position=Exact(downstream))

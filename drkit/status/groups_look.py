@@ -276,7 +276,6 @@ class GroupLook:
         on_source: Answered[Offsets] | None,
         on_target: Answered[Offsets] | None,
     ) -> list[TopicPartition]:
-        """Partitions of the source, from its answer, or from records on the target where that is unknown."""
         if on_source is not None and on_source.value is not None:
             return sorted(at for at in on_source.value if at.topic in known.topics)
         names = known.upstream

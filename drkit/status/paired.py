@@ -149,7 +149,6 @@ class PairedCollector(StatusCollector):
         )  # fmt: skip
 
     def _second(self, status: FlowStatus, first: DirectionFacts) -> DirectionFacts:
-        """The flow in the other direction; its state is on the source of this one."""
         source, target = self._flow.target, self._flow.source
         silent = not status.target_answers
         if not self._reverse_aliases:
@@ -207,7 +206,6 @@ class PairedCollector(StatusCollector):
         return self._journals.setdefault(alias, JournalTail(self._sides[alias], source)).read()
 
     def _reverse_records(self) -> tuple[str, FlowState]:
-        """The state of the flow in the other direction, and its alias for the source there."""
         if self._reverse_state is None:
             for alias in self._reverse_aliases:
                 if self._loop.run(self._has_topic, self._flow.source, state_topic(alias)):

@@ -146,7 +146,6 @@ def _numbers(records: Fingerprints) -> _Numbers:
 
 
 def _runs(source: _Numbers, target: _Numbers) -> Iterator[RecordRun]:
-    """The target as runs of the source; records that the source does not have are in no run."""
     order = np.argsort(source, kind="stable")
     ordered = source[order]
     low, high = (np.searchsorted(ordered, target, "left"), np.searchsorted(ordered, target, "right"))

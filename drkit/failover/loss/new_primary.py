@@ -167,7 +167,6 @@ def _cuts(roles: Mapping[str, RoleRecord], topics: Iterable[str]) -> dict[TopicP
 def _strangers(
     context: Context, wanted: Iterable[TopicPartition], cuts: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int | None]:
-    """Return the copies to which another client wrote while they were passive, by recorded events."""
     promoted = set(wanted)
     # Before the flow's own return, the copy was a primary that clients wrote to.
     since = {topic: known.at_ms for topic, known in context.state.all(ReturnRecord).items()}

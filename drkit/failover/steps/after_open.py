@@ -238,7 +238,6 @@ def _partitions(context: Context) -> list[str]:
 
 
 async def _write_canaries(target: RawCluster) -> dict[int, str]:
-    """Return broker → the reason why its canary failed, or an empty text if it did not."""
     topic = (await metadata(target, [TOPIC]))[TOPIC]
     leaders = {p: leader.node for p, leader in topic.leaders.items()}
     reasons: dict[int, str] = {}

@@ -278,7 +278,6 @@ def _wait_until_heard(context: Context) -> None:
 
 
 def _promotion(context: Context) -> tuple[Promotion, frozenset[Acl]]:
-    """Return the ACLs to grant and lift, and the recorded ACLs to skip: the flow cannot have created them."""
     record = context.state.get(AclsRecord)
     if not context.flow.sync_topic_acls or record is None:
         return Promotion(frozenset(), frozenset()), frozenset()

@@ -147,7 +147,6 @@ def _incomplete(sides: TopicSides, promoted: OneWay) -> str:
 
 
 def _still_open(sides: TopicSides, promoted: OneWay) -> str:
-    """Return the reason why clients may write on the old primary, or an empty text."""
     role, other, flow = promoted.role, sides.other(promoted), promoted.flow
     assert role is not None  # noqa: S101  the newest promotion is one
     run = next((run for _, run in runs_of(sides) if run.table == RETURN), None)
