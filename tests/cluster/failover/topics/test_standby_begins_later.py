@@ -155,9 +155,11 @@ def test_what_the_retention_of_the_source_removes_as_well_is_not_missing(
 @pytest.mark.wide
 def test_compaction_of_the_standby_alone_is_found(pair: Pair) -> None:
     side = pair.now
-    side.flow_fields |= {"sync_topic_configs": False, "sync_topic_configs_interval_seconds": 2.0}
+    side.flow_fields["sync_topic_configs"] = False
     topic, _ = _copied(side, {"retention.ms": "-1"})
+    side.stop_replicating()
     _set(side, side.target, topic, cleanup_policy="compact")
+    side.replicate()  # it compares the settings when it begins
     eventually(lambda: "standby_compacted" in _codes(_looked(side)), 90, "the comparison of settings")
     with side.desk() as desk, pytest.raises(Refused, check=LATER) as refused:
         desk.begin([], RunRequest(planned=True))
