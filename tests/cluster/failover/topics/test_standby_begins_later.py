@@ -7,10 +7,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 import pytest
 
-from drkit.config import ClusterSettings
 from drkit.errors import Refused
 from drkit.failover.core.request import RunRequest
 from drkit.model import TopicPartition
@@ -49,15 +47,6 @@ def _missing(status: FlowStatus) -> dict[TopicPartition, int]:
 
 def _codes(status: FlowStatus) -> set[str]:
     return {f.code for f in status.faults}
-
-
-def _set(side: Side, cluster: ClusterSettings, topic: str, **settings: str) -> None:
-    entries = [
-        ConfigEntry(n.replace("_", "."), v, incremental_operation=AlterConfigOpType.SET)
-        for n, v in settings.items()
-    ]
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
-    side._admins[cluster.alias].incremental_alter_configs([resource])[resource].result(30)
 
 
 def _copied(side: Side, config: dict[str, str], **how: Any) -> tuple[str, str]:
@@ -158,7 +147,7 @@ def test_compaction_of_the_standby_alone_is_found(pair: Pair) -> None:
     side.flow_fields["sync_topic_configs"] = False
     topic, _ = _copied(side, {"retention.ms": "-1"})
     side.stop_replicating()
-    _set(side, side.target, topic, cleanup_policy="compact")
+    side.configure(side.target, topic, "cleanup.policy", "compact")
     side.replicate()  # it compares the settings when it begins
     eventually(lambda: "standby_compacted" in _codes(_looked(side)), 90, "the comparison of settings")
     with side.desk() as desk, pytest.raises(Refused, check=LATER) as refused:
