@@ -251,6 +251,11 @@ ERRORS: Final[dict[str, Entry]] = {
         ),
         page="failover-planned-not-possible",
     ),
+    "standby_begins_later": refused(
+        "the standby has removed copied records that the source keeps",
+        hint="copy the topic again, or give these records up: {give_up}",
+        page="failover-standby-begins-later",
+    ),
     "step_unexpected": failed(
         "a step failed with an unexpected error",
         hint=(

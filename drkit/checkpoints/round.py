@@ -131,7 +131,6 @@ async def take_back(
 
 
 async def _same_on_source(shard: Shard, source: RawCluster) -> set[str]:
-    """Return the topics of the source that are the ones that were copied, by their ids."""
     topics, copies = shard.known.topics, shard.known.upstream
     names = sorted({copies[name] for _, name, _ in shard.recorded if name in copies})
     topics_now = await metadata(source, names) if names else {}
@@ -139,7 +138,6 @@ async def _same_on_source(shard: Shard, source: RawCluster) -> set[str]:
 
 
 async def _unknown(target: RawCluster, names: set[str]) -> set[str]:
-    """Return the topics that no broker of the target knows."""
     by_name = await metadata_of_all(target, names) if names else {}
     return {
         name for name, each in by_name.items() if each and all(t.error in codes.NO_SUCH_TOPIC for t in each)

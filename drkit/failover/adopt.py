@@ -356,7 +356,6 @@ def _read(topic: TopicRecords, cluster: Cluster, keys: ControlKeys) -> None:
 
 
 def _ends(topic: TopicRecords, cluster: Cluster) -> dict[int, int]:
-    """Return end offsets by partition, or nothing if the topic does not exist."""
     described = describe_topics(cluster, [topic.name]).get(topic.name)
     if described is None:
         return {}

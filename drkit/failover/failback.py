@@ -378,7 +378,6 @@ class Failback:
         return self._operator.begin_return(service, request, self._topics, now.stage)
 
     def _return_request(self, stage: FailbackStage) -> RunRequest:
-        """Return the request of a return; one after a switchover has nothing to decide."""
         request = self._options.request
         if stage is FailbackStage.TURN:
             return RunRequest(clients_cut=request.clients_cut)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from drkit.config import FlowSettings
 from drkit.errors import DrkitError, Refused
-from drkit.flow_state.copied_topics import cuts_of, promoted_of
+from drkit.flow_state.copied_topics import known_of, promoted_of
 from drkit.flow_state.records import (
     ClustersRecord,
     GenerationRecord,
@@ -231,6 +231,6 @@ def begun_by_turn(state: FlowState) -> frozenset[str]:
     :param state: of the flow
     :raises Damaged: a record of them was replaced
     """
-    topics, cuts = state.all(GenerationRecord), {at.topic for at in cuts_of(state)}
+    topics, cuts = state.all(GenerationRecord), {at.topic for at in known_of(state).cuts}
     returned = cuts | state.all(ReturnRecord).keys()
     return frozenset(entry.target for name, entry in topics.items() if name in returned)

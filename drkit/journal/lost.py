@@ -52,7 +52,6 @@ def left_runs(
 
 
 def _flow_of(folder: Path, run: RunLog) -> str | None:
-    """Return the flow in the report of a run, or None without a readable report."""
     try:
         report = json.loads(path_of(folder, run.run_id, "report.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):

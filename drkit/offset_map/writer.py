@@ -239,5 +239,4 @@ class MapWriter:
 
 
 def _weight(written: Iterable[Pair]) -> int:
-    """Bytes."""
     return sum(len(key) + len(value or b"") for key, value in written)

@@ -83,10 +83,23 @@ def faults_of(
         text = f"{some} of topic settings on the source would remove records of the copies, and wait:"
         hint = "set it back on the source, or to follow it now set it on the target"
         faults.append(Fault("settings_delayed", f"{text} {first_of(found.delayed, 3)}; {hint}"))
+    faults += _removed_faults(found)
     if found.written:
         text = f"the copy to {counted(len(found.written), 'partition')} has stopped: since the turn another"
         faults.append(Fault(WRITTEN, f"{text} producer has written there: {first_of(found.written, 3)}"))
     return faults + [Fault(*f) for f in (group_faults(found.groups) if found.groups else ())]
+
+
+def _removed_faults(found: Findings) -> Iterator[Fault]:
+    later = [p for p in found.partitions if p.missing and p.topic not in found.promoted]
+    if later:
+        number = counted(sum(p.missing for p in later), "record")
+        text = f"up to {number} that the source keeps, removed from {counted(len(later), 'partition')}"
+        places = first_of((f"{p.topic}-{p.partition}: {p.missing:,}" for p in later), 3)
+        yield Fault("standby_begins_later", f"the target has lost the beginning of copies: {text}: {places}")
+    if found.compacted_alone:
+        text = f"copies are compacted, their source topics are not: {first_of(found.compacted_alone, 3)}"
+        yield Fault("standby_compacted", text)
 
 
 def _fence_faults(found: Findings) -> Iterator[Fault]:

@@ -107,7 +107,6 @@ def _corresponding(facts: GroupFacts, place: PartitionPosition | None, own_mark:
 
 
 def _last_known(own_mark: OffsetMark | None, checkpoint: CheckpointSeen | None) -> StoredOffset | None:
-    """The group's last recorded committed offset on the source."""
     if checkpoint is not None and (own_mark is None or checkpoint.at_ms >= own_mark.written_ms):
         return StoredOffset(checkpoint.upstream)
     known = own_mark.upstream if own_mark is not None else None
@@ -115,7 +114,6 @@ def _last_known(own_mark: OffsetMark | None, checkpoint: CheckpointSeen | None) 
 
 
 def _position(case: Case, own_mark: OffsetMark | None, checkpoint: CheckpointSeen | None) -> int | None:
-    """The exact position; while the copy has not reached it, the previous one."""
     if isinstance(case.position, Exact):
         return case.position.offset
     return own_mark.downstream if own_mark else checkpoint.downstream if checkpoint else None
@@ -124,7 +122,6 @@ def _position(case: Case, own_mark: OffsetMark | None, checkpoint: CheckpointSee
 def _case(
     flow: FlowFacts, facts: GroupFacts, on_source: StoredOffset, place: PartitionPosition | None
 ) -> Case:
-    """The row for the guard's table."""
     found: Translation
     found = facts.place if isinstance(facts.place, Unavailable) else facts.place.forward(on_source.offset)
     return Case(
@@ -162,7 +159,6 @@ def _refused(verdict: GuardVerdict, case: Case) -> tuple[Readiness, str] | None:
 
 
 def _at_hold(case: Case, checkpoint: CheckpointSeen | None, upstream: int) -> Case:
-    """The case for the position that the group has, while its newest one is not copied yet."""
     own_mark = case.own_mark
     downstream = own_mark.downstream if own_mark else checkpoint.downstream if checkpoint else -1
     return case._replace(on_source=StoredOffset(upstream), position=Exact(downstream))
@@ -182,7 +178,6 @@ def _without_position(facts: GroupFacts, case: Case, held: int | None) -> tuple[
 
 
 def _unwritten(flow: FlowFacts, facts: GroupFacts, case: Case, held: int | None) -> tuple[Readiness, str]:
-    """The position is exact, and the target has another one, or none."""
     if why := flow.not_stored.get((facts.group, str(facts.at))):
         return Readiness.REFUSED, f"{GuardVerdict.NOT_STORED.value}: {why}"
     if held is not None and case.on_source.offset >= held:

@@ -265,7 +265,6 @@ class GroupLook:
         on_source: Mapping[str, Answered[Offsets]],
         on_target: Mapping[str, Answered[Offsets]],
     ) -> Iterator[tuple[TopicPartition, CopiedPartition]]:
-        """Every copied partition in which one of the groups has an offset."""
         for group in names:
             for at in self._partitions(group, known, on_source.get(group), on_target.get(group)):
                 yield at, known.pair(*at)
@@ -277,7 +276,6 @@ class GroupLook:
         on_source: Answered[Offsets] | None,
         on_target: Answered[Offsets] | None,
     ) -> list[TopicPartition]:
-        """Partitions of the source, from its answer, or from records on the target where that is unknown."""
         if on_source is not None and on_source.value is not None:
             return sorted(positions_in(on_source.value, known.topics))
         names = known.upstream
@@ -319,7 +317,6 @@ class GroupLook:
             )  # fmt: skip
 
     def _let_go(self) -> None:
-        """Drop all connections after an error: the next look opens new ones."""
         for cluster in (self._source, self._target):
             if cluster is not None:
                 cluster.close()

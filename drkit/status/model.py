@@ -57,6 +57,8 @@ class PartitionStatus:
     """Above the last stable offset: not copied until an open transaction is decided."""
     held_back_seconds: float | None = 0.0
     """Age of the oldest acknowledged record that is held back; 0 without one, None: unknown."""
+    missing: int = 0
+    """Offsets at the beginning whose records the source is to keep, and the target has removed."""
 
     @property
     def at_risk(self) -> int | None:
@@ -251,6 +253,8 @@ class Findings:
     left_out: tuple[str, ...] = ()
     delayed: tuple[str, ...] = ()
     """Changes of topic settings that the copies do not follow yet, in words."""
+    compacted_alone: tuple[str, ...] = ()
+    """Topics whose copy is compacted, and that are not on the source."""
     written: tuple[str, ...] = ()
     """Partitions of the target to which another client wrote since a turn, and where."""
     source_seen_ms: int | None = None

@@ -138,7 +138,6 @@ class PairedCollector(StatusCollector):
         super().close()
 
     def _first(self, status: FlowStatus) -> DirectionFacts:
-        """The flow itself; its state was read by the look at it."""
         aliases = (self._flow.source, self._flow.target)
         if not status.target_answers:
             wrong_key = next((f.text for f in status.faults if f.code == OTHER_KEY), "")
@@ -151,7 +150,6 @@ class PairedCollector(StatusCollector):
         )  # fmt: skip
 
     def _second(self, status: FlowStatus, first: DirectionFacts) -> DirectionFacts:
-        """The flow in the other direction; its state is on the source of this one."""
         source, target = self._flow.target, self._flow.source
         silent = not status.target_answers
         if not self._reverse_aliases:
@@ -215,7 +213,6 @@ class PairedCollector(StatusCollector):
         return journal.history
 
     def _reverse_records(self) -> tuple[str, FlowState]:
-        """The state of the flow in the other direction, and its alias for the source there."""
         if self._reverse_state is None:
             for alias in self._reverse_aliases:
                 if self._loop.run(self._has_topic, self._flow.source, state_topic(alias)):
@@ -239,7 +236,6 @@ class PairedCollector(StatusCollector):
         return not (await metadata(await self._connected(cluster), [name]))[name].error
 
     def _reverse_lags(self) -> Mapping[str, TopicLag] | None:
-        """How far the opposite flow is: a look at it without its groups."""
         if self._reverse_look is None:
             assert self._reverse is not None  # noqa: S101  the caller looked
             self._reverse_look = StatusCollector(
@@ -253,7 +249,6 @@ class PairedCollector(StatusCollector):
             state.close()
 
     def _source_record(self, status: FlowStatus, first: DirectionFacts) -> FenceLog | None:
-        """The source's record of fences, where it says more than the target; None: it does not."""
         if not status.source_answers or (status.target_answers and first.run is None):
             return None
         with suppress(DrkitError), FenceTopic(self._sides[self._flow.source], self._flow) as fences:
@@ -265,7 +260,6 @@ class PairedCollector(StatusCollector):
     def _with_deltas(
         self, pair: PairStatus, flows: tuple[DirectionFacts, DirectionFacts], now_ms: int
     ) -> PairStatus:
-        """The pair with the bound of every delta that nothing copies."""
         bounds: dict[PairTopic, DeltaBound] = {}
         for number, flow in enumerate(flows):
             if found := deltas_of(pair, flow, is_first=number == 0):
@@ -274,7 +268,6 @@ class PairedCollector(StatusCollector):
         return replace(pair, topics=tuple(replace(t, delta=bounds.get(t)) for t in pair.topics))
 
     def _bounds(self, active: str, found: Mapping[str, Delta], now_ms: int) -> dict[str, DeltaBound]:
-        """The bound of each promoted topic of the active side."""
         roles = {name: delta.role for name, delta in found.items()}
         try:
             settings = retention_of(self._sides[active], roles)

@@ -102,7 +102,6 @@ def _row(row: Mapping[str, Any]) -> str:
 def _partitions(
     topics: Mapping[str, TopicMetadata], minimum: Mapping[str, int]
 ) -> tuple[tuple[str, ...], tuple[str, ...], int]:
-    """Return partitions without a leader, those that refuse acks=all, and how many have lagging replicas."""
     every = [(f"{t.name}-{n}", t.name, p) for t in topics.values() for n, p in t.leaders.items()]
     offline = tuple(name for name, _, p in every if p.node < 0)
     refusing = tuple(
@@ -112,7 +111,6 @@ def _partitions(
 
 
 def _asked(settings: ClusterSettings) -> tuple[tuple[int, ...] | None, tuple[Disk, ...] | None]:
-    """Return registered brokers and disks, each None if the brokers do not report it."""
     with connections("readiness", settings) as (raw,):
         loop = raw.loop
         loop.run(raw.connect, _CONNECT_MS)
@@ -130,7 +128,6 @@ def read_disks(settings: ClusterSettings) -> tuple[Disk, ...] | None:
 
 
 def _answer(ask: Callable[[], Any]) -> Any:
-    """Return the answer, or None if the brokers are too old or refuse to answer."""
     try:
         return ask()
     except (RawError, RequestUnsupported):
@@ -138,7 +135,6 @@ def _answer(ask: Callable[[], Any]) -> Any:
 
 
 async def _disks(raw: RawCluster) -> tuple[Disk, ...] | None:
-    """Return free and total bytes of every log directory (KIP-827, from Kafka 3.3 on)."""
     found = []
     for node in raw.nodes():
         answer = await raw.send(DescribeLogDirsRequest(topics=[], min_version=4), node)

@@ -18,7 +18,7 @@ from drkit.clock import monotonic
 from drkit.config import FlowSettings
 from drkit.counted import counted
 from drkit.errors import Refused
-from drkit.flow_state.copied_topics import CopiedPartition, map_id_of
+from drkit.flow_state.copied_topics import CopiedPartition, known_of
 from drkit.flow_state.names import offset_map_topic
 from drkit.flow_state.producer_ids import ProducerIds
 from drkit.flow_state.records import TakenOverPartition, TakeoverRecord
@@ -359,7 +359,7 @@ class Takeover:
         beginnings = {
             CopiedPartition(*s.pair[1:], *_ids_of(s.pair.topic)): partial(self._records, s) for s in seeds
         }
-        map_id = map_id_of(self._state.records)
+        map_id = known_of(self._state.records).producers.map_id
         write = partial(begin_partitions, flow=self._flow, wanted=beginnings, map_id=map_id)
         ask_once(self._target.settings, "takeover", write, what="write the offsets of a takeover")
 

@@ -263,7 +263,6 @@ class SourceGone:
         ]
 
     def _own_copies(self, deleted: Mapping[str, GenerationRecord]) -> dict[str, DeleteTopic]:
-        """Return deletions of the copies that this flow wrote and that are not promoted, by source topic."""
         roles, is_damaged = self._state.records.readable(RoleRecord), self._state.records.is_damaged
         passive = {n: e for n, e in deleted.items() if n not in roles and not is_damaged(RoleRecord, n)}
         existing, _ = one_by_one(describe_topics, self._target, (e.target for e in passive.values()))
@@ -350,7 +349,6 @@ class TopicSync:
         return done
 
     def _forget_when_due(self) -> None:
-        """Settings are compared again when their interval is over."""
         now = self._clock()
         interval = self._flow.sync_topic_configs_interval_seconds
         if self._compared_at is None or now - self._compared_at >= interval:

@@ -138,7 +138,6 @@ def _numbers(records: Fingerprints) -> _Numbers:
 
 
 def _runs(source: _Numbers, target: _Numbers) -> Iterator[RecordRun]:
-    """The target as runs of the source; records that the source does not have are in no run."""
     order = np.argsort(source, kind="stable")
     ordered = source[order]
     low, high = (np.searchsorted(ordered, target, "left"), np.searchsorted(ordered, target, "right"))
@@ -157,7 +156,6 @@ def _runs(source: _Numbers, target: _Numbers) -> Iterator[RecordRun]:
 
 
 def _nearest(source: _Numbers, target: _Numbers, places: _Numbers, expected: int, at: int) -> int:
-    """The source index of a record: the next or the previous one, by the number of equal successors."""
     split = int(np.searchsorted(places, expected))
     candidates = [int(p) for p in (*places[split : split + 1], *places[max(0, split - 1) : split])]
     return max(candidates, key=lambda p: _agree(source, target, p, at))

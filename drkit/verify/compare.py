@@ -385,7 +385,6 @@ class Comparison:
     # -- results of the strays ----------------------------------------------------------------------
 
     def _moved(self, source: Stray, target: Stray) -> None:
-        """Report a record that exists at another offset than the map says."""
         offsets = (source.offset, target.offset)
         crossed = source.equal_before != target.equal_before
         if (last := self._last_moved) is not None and not crossed:
@@ -406,7 +405,6 @@ class Comparison:
                 return
 
     def _lost(self, stray: Stray) -> None:
-        """Report a record without a counterpart, if neither side's retention explains it."""
         expected, text = stray.place, stray.preview
         source: int | None
         target: int | None

@@ -309,7 +309,6 @@ class _Look:
     def _apart(
         self, at: TopicPartition, to: TopicPartition, resolution: Resolution
     ) -> tuple[tuple[int, int, int, int], ...]:
-        """Return the ranges in which a return has kept a tail, at different offsets on each side."""
         out = []
         for c in self._map.known.crossings.get(at, ()):
             end = c.exact_end(resolution.segments, resolution.copied_end)

@@ -243,7 +243,6 @@ def compare_old_range(piece: Range, source: ClusterSettings, target: ClusterSett
 
 
 def _with_times(messages: Iterator[Message]) -> tuple[Fingerprints, bool]:
-    """Return the target's records, and whether their times are the source's, not the target brokers' own."""
     first = next(messages, None)
     if first is None:
         return Fingerprints(), True

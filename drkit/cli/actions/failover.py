@@ -94,6 +94,7 @@ def failover(
     leave_behind: tuple[str, ...],
     target_lost: str,
     *,
+    give_up_history: tuple[str, ...] = (),
     whole: bool,
     planned: bool,
     dry_run: bool,
@@ -117,7 +118,7 @@ def failover(
         planned=planned, accept_data_loss=accept_data_loss, evict_members=evict_members,
         keep_positions=keep_positions, leave_behind=leave_behind, repoint_others=repoint_others,
         despite_signs_of_life=despite_signs_of_life, without_quorum=without_quorum, clients_cut=clients_cut,
-        acls_only_home=acls_only_home or "",
+        acls_only_home=acls_only_home or "", give_up_history=give_up_history,
     )  # fmt: skip
     chosen = settings.one_flow(flow)
     with connected(settings, chosen, target_lost, aborts=abort and not dry_run, yes=yes) as service:

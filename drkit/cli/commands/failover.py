@@ -118,6 +118,13 @@ from drkit.cli.options import OptionGroup, option
     group=OptionGroup.ACCEPT,
     help="Leave this topic or group on the primary.",
 )
+@option(
+    "--give-up-history",
+    metavar="TOPIC",
+    multiple=True,
+    group=OptionGroup.ACCEPT,
+    help="Lose the earliest records of this topic, which the standby has removed; * for every topic.",
+)
 @options.verbose()
 @option(
     "--repoint-others",

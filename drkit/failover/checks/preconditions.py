@@ -19,6 +19,7 @@ from drkit.failover.core.context import Scope
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.reverse import not_replayed
 from drkit.failover.groups.offsets import FROM_THE_START
+from drkit.failover.loss.count import begins_later
 from drkit.next_command import translate_group, typed
 from drkit.status.lag.source import held_text
 
@@ -229,6 +230,14 @@ def _written(q: PreconditionInput) -> Iterator[Refused]:
         yield refusal(q.flow, q.survey.target.alias, q.survey.written)
 
 
+def _begins_later(q: PreconditionInput) -> Iterator[Refused]:
+    found = {t: f"{t} is compacted on the standby alone" for t in q.survey.compacted_alone}
+    found |= {p.topic: f"{p.topic}-{p.partition}: {p.missing:,}" for p in q.survey.partitions if p.missing}
+    lost = {topic: why for topic, why in found.items() if not q.request.gives_up(topic)}
+    if q.request.planned and lost:
+        yield begins_later(f"{q.flow}: {q.survey.target.alias}", lost)
+
+
 def _unreplayed(q: PreconditionInput) -> Iterator[Refused]:
     if q.request.planned and q.survey.unreplayed:
         yield not_replayed(q.flow, q.survey.unreplayed)
@@ -315,6 +324,11 @@ GATES: Final = (
         "failover-written-standby",
         _written,
         "`--planned`, and another client wrote to the standby since a switchover; no option overrules it",
+    ),
+    Precondition(
+        "failover-standby-begins-later",
+        _begins_later,
+        "`--planned`, and the standby has removed copied records that the source keeps",
     ),
     Precondition(
         "failover-acls-only-home",

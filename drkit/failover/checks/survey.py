@@ -41,7 +41,7 @@ from drkit.kafka.topics import ConfigValue, describe_topics, topic_configs
 from drkit.kafka.transactions import hanging
 from drkit.model import TopicPartition
 from drkit.offsets import Unavailable
-from drkit.status.facts import noted_ends, status_of
+from drkit.status.facts import compacted_alone, noted_ends, status_of
 from drkit.status.lag.held_back import held_back, with_held
 from drkit.status.lag.source import Ends, UncopiedRecords, ends_of, held_total, waiting
 from drkit.status.lag.target import CopyPosition
@@ -130,6 +130,8 @@ class Survey:
     """ACLs of the side to which clients return that the side where they are now does not have."""
     never_placed: Mapping[str, str] = field(default_factory=dict)
     """Groups that get no exact position → why; asked for a switchover only."""
+    compacted_alone: tuple[str, ...] = ()
+    """Topics of the scope whose copy is compacted, and that are not on the source."""
     unreplayed: tuple[Unreplayed, ...] = ()
     """Records that a failback still has to append to the source; read for a switchover only."""
 
@@ -209,6 +211,7 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
         written=written(context, places),
         home_acls=look_home_acls(context, turned, answers=source is not None),
         never_placed=never_placed(in_scope, scope_positions(context, source)) if planned else {},
+        compacted_alone=tuple(t for t in compacted_alone(state.records) if t in scope.topics),
         # Only a side that was promoted before, and copied back since, can have some.
         unreplayed=tuple(unreplayed_on_source(context)) if turned and planned else (),
     )
@@ -246,6 +249,8 @@ def _partitions(
 ) -> list[PartitionStatus]:
     names = {t: known[0] for t, known in context.known.topics.items() if t in context.scope.topics}
     ends, records = _waiting(context, set(names), places, source)
+    side = context.kept.side_of(context.target, context.flow.source)
+    places = context.run(side.compared, places, context.known, source, ends)
     gone = {tp.topic: p for tp, p in places.items() if tp.partition < 0}
     known = {tp for tp in places if tp.partition >= 0} | {tp for tp in ends if tp.topic in names}
     nowhere = CopyPosition(None, None, reason=NO_PARTITION.reason)
@@ -264,7 +269,6 @@ def _waiting(
     places: Mapping[TopicPartition, CopyPosition],
     source: RawCluster | None,
 ) -> tuple[dict[TopicPartition, Ends], dict[TopicPartition, UncopiedRecords]]:
-    """Return the source's current or last recorded ends, and the records that are not copied."""
     if source is None:
         noted = {tp: e for tp, e in noted_ends(context.state.records).items() if tp.topic in names}
         missing = {g.at: g.end - g.start for g in gaps_of(places, noted)}

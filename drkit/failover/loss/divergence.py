@@ -227,7 +227,6 @@ class _Comparison:
         )
 
     def _uncopied(self, topics: Mapping[str, TopicMetadata]) -> list[str]:
-        """Return the topics that the flow selects and did not copy; none while the flow copies others."""
         context = self.context
         known, roles = context.known.topics, context.state.all(RoleRecord)
         is_over = all(name in roles and roles[name].is_promoted for name in known)
@@ -276,7 +275,6 @@ def _rules(context: Context, topics: Collection[str]) -> dict[str, MayLack]:
 
 
 async def _compared(checks: Sequence[PartitionCheck], depth: int, take: Take) -> list[PartitionDivergence]:
-    """Compare partitions, some at a time. Raises RawError: the old primary stopped answering."""
     results: list[PartitionDivergence] = []
     for first in range(0, len(checks), _AT_ONCE):
         some = checks[first : first + _AT_ONCE]

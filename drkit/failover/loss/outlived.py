@@ -61,7 +61,6 @@ class _Spans(NamedTuple):
 
 
 def _spans(check: PartitionCheck, tail: PartitionDivergence) -> _Spans | None:
-    """Return the ranges to read, or None if the partition's records may not stay, or it is not compacted."""
     mapped, cut = check.mapped, check.new.cuts.get(check.at)
     may_stay = tail.found is DivergenceState.CLEAN and tail.copy is CopyFate.KEPT
     if mapped is None or cut is None or not may_stay:

@@ -126,7 +126,6 @@ def _lacking(each: Saved, topic_id: str, now: Mapping[int, PartitionDivergence])
 
 
 def _count_present(tail: PartitionDivergence, span: tuple[int, ...], records: int) -> int:
-    """Count the records of an export that the old primary still has, at least."""
     present, end = _present(tail), tail.end
     if tail.found in _OTHERS and ((present, end), tail.records) != (tuple(span), records):
         return 0
@@ -141,7 +140,6 @@ def _present(tail: PartitionDivergence) -> int:
 
 
 def _lost(tail: PartitionDivergence, saved: Iterable[SavedTailRecord]) -> list[tuple[int, int]]:
-    """Return offsets of a partition that retention has removed, and that no export has."""
     end = _present(tail)
     spans = (record.spans[tail.partition] for record in saved if tail.partition in record.spans)
     return list(uncovered((end - tail.removed, end), spans))

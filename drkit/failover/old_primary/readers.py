@@ -125,7 +125,6 @@ def _settled(context: Context, source: RawCluster, topics: Collection[str]) -> R
 
 
 def _rejoined(context: Context, source: RawCluster, topics: Collection[str]) -> Readers:
-    """Return the readers once one has joined again, or after the time that this takes."""
     until = context.clock() + _REJOINS_SECONDS
     while True:
         readers: Readers = context.run(_readers, context, source, topics)

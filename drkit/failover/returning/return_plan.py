@@ -28,12 +28,12 @@ from drkit.failover.returning.deciding import allowed, methods_of, undecided, un
 from drkit.failover.returning.gates import Methods, early_groups, late_groups, refuse_lagging_replicas
 from drkit.failover.returning.replays import left_notes
 from drkit.flow_state.records import HeldSettingsRecord, RoleRecord
-from drkit.kafka.requests import metadata
+from drkit.kafka.requests import metadata, volumes
 from drkit.model import TopicPartition
 from drkit.status.lag.source import Ends
 from drkit.status.pair.delta import PartitionDelta, bound_of
 from drkit.status.pair.model import DeltaBound
-from drkit.status.pair.reading import DeltaLook, retention_of, volumes
+from drkit.status.pair.reading import DeltaLook, retention_of
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,6 @@ def _sizes(context: Context, ends: Mapping[TopicPartition, Ends]) -> dict[TopicP
 
 
 def _bounds(context: Context) -> dict[str, DeltaBound]:
-    """Return until when the new primary keeps the delta, by old topic; `drkit status` shows the same."""
     roles, held = context.state.all(RoleRecord), context.state.all(HeldSettingsRecord)
     by_target = {target: roles[name] for name, target in context.scope.topics.items()}
     settings = retention_of(context.target_settings, by_target)

@@ -251,7 +251,6 @@ def _ids(context: Context, topics: Collection[str]) -> dict[str, UUID]:
 
 
 def _unknown_in(answers: Mapping[str, list[TopicMetadata]]) -> list[str]:
-    """Return the topics that a broker does not know; a new one gets there within moments."""
     return [f"{name}: {codes.error_name(t.error)}" for name, each in answers.items() for t in each if t.error]
 
 

@@ -89,7 +89,6 @@ def _no_way(context: Context) -> str:
 
 
 def _endpoint(context: Context) -> Endpoint:
-    """Return the endpoint with every copied topic: clients that moved earlier may read the same file."""
     flow = context.flow
     context.state.load()
     known = {t: target for t, (target, *_) in context.known.topics.items() if not flow.is_heartbeats(t)}
@@ -239,7 +238,6 @@ def _partitions(context: Context) -> list[str]:
 
 
 async def _write_canaries(target: RawCluster) -> dict[int, str]:
-    """Return broker → the reason why its canary failed, or an empty text if it did not."""
     topic = (await metadata(target, [TOPIC]))[TOPIC]
     leaders = {p: leader.node for p, leader in topic.leaders.items()}
     reasons: dict[int, str] = {}

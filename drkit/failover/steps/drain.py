@@ -104,7 +104,6 @@ class DrainStep(Step):
 
 
 def _is_stuck(context: Context, lost: Sequence[Lost]) -> bool:
-    """Return whether only recreated topics are missing, which the flow does not copy."""
     others = [p for p in lost if p.reason != RECREATED]
     return len(others) < len(lost) and context.flow.on_source_recreated == "stop" and is_drained(others)
 

@@ -193,7 +193,6 @@ class FenceStep(Step):
         )
 
     def _unproven(self, context: Context, proof: Proof) -> StepResult:
-        """Record the fence as pending, if the request accepts data loss."""
         if context.request.planned or not context.request.accept_data_loss:
             raise unproven(proof, context.flow.source, _UNFENCED)
         reason = f"it {proof.in_words}: {proof.places}"

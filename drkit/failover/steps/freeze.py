@@ -235,13 +235,11 @@ class FreezeStep(Step):
         return result
 
     def _renew(self, context: Context, intent: dict[str, Any]) -> int:
-        """Return a new live id for the flow, the same one when repeated; the old id remains fenced."""
         fenced = {ProducerIdentity(*i).id for i in intent.get("live", ())}
         return renew_live_id(context.state, fenced, lambda: context.run(new_producer_id, context.target)).id
 
 
 def _copied_ms(context: Context) -> int | None:
-    """Return the time up to which these topics were copied, or None if the old primary answers."""
     if context.source() is not None:
         return None
     roles = [context.state.get(RoleRecord, topic) for topic in context.scope.topics]

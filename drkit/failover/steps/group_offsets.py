@@ -16,7 +16,7 @@ from drkit.errors import Failed, Refused
 from drkit.failover.checks.late_groups import late_notes, look_late
 from drkit.failover.checks.survey import positions_of
 from drkit.failover.core.context import Context, StepProgress, asked
-from drkit.failover.core.step import Step, StepEffect, StepResult
+from drkit.failover.core.step import LossEvidence, Step, StepEffect, StepResult
 from drkit.failover.groups.offsets import (
     RESUMED,
     Positions,
@@ -28,7 +28,13 @@ from drkit.failover.groups.offsets import (
     write,
 )
 from drkit.failover.groups.waits import settle
-from drkit.failover.loss.count import evidence_of, frontiers_of, held_of, known_records, lost_partitions
+from drkit.failover.loss.count import (
+    begins_later,
+    evidence_of,
+    held_of,
+    known_records,
+    lost_partitions,
+)
 from drkit.failover.loss.positions import NO_PARTITION, ScopePositions, scope_positions
 from drkit.failover.loss.silent import silent_risk
 from drkit.flow_state.returns import begun_by_turn
@@ -62,13 +68,15 @@ class TranslateStep(Step):
         ]
         unavailable = [
             StepEffect(f"group {group}: no exact position in {partition}", where, reason)
-            for group, partitions in sorted(translated["unavailable"].items())
+            for found in (translated["unavailable"], translated["skipping"])
+            for group, partitions in sorted(found.items())
             for partition, reason in sorted(partitions.items())
         ]
         return exact + unavailable
 
     def run(self, context: Context) -> StepResult:
         translated = asked(context, lambda source: self._translate(context, source, act=True))
+        _refuse_missing(context, translated["loss"])
         if translated["unavailable"] and not context.request.accept_data_loss:
             first, reasons = next(iter(translated["unavailable"].items()))
             raise Refused(
@@ -79,9 +87,11 @@ class TranslateStep(Step):
                 translate_group=translate_group(first),
                 **RESUMED,
             )
-        number = sum(map(len, translated["positions"].values()))
+        skipping = [(g, tp, why) for g, found in translated["skipping"].items() for tp, why in found.items()]
+        number = sum(map(len, translated["positions"].values())) - len(skipping)
         groups = counted(len(translated["positions"]), "group")
         notes = [f"{counted(number, 'position')} of {groups} {verb(number, 'is')} exact"]
+        notes += [f"group {g} skips records of {tp}: {why}" for g, tp, why in sorted(skipping)]
         notes += [*translated["settled"], *late_notes(translated["late"]), translated["loss"]["statement"]]
         return StepResult(translated, tuple(notes))
 
@@ -95,6 +105,7 @@ class TranslateStep(Step):
         names = context.scope.topics
         positions: dict[str, dict[str, list[Any]]] = {}
         unavailable: dict[str, dict[str, str]] = {}
+        skipping: dict[str, dict[str, str]] = {}
         for group in groups:
             for tp, stored in sorted(committed.get(group, {}).items()):
                 if tp.topic not in names:
@@ -103,20 +114,28 @@ class TranslateStep(Step):
                 position = known.get(tp, NO_PARTITION)
                 answer = position if isinstance(position, Unavailable) else position.forward(stored.offset)
                 if isinstance(answer, Unavailable):
-                    unavailable.setdefault(group, {})[target] = answer.reason
-                else:
-                    mark = [stored.metadata] if stored.mark is not None else []
-                    positions.setdefault(group, {})[target] = [stored.offset, answer.offset, *mark]
+                    may_skip = context.request.accept_data_loss or context.request.gives_up(tp.topic)
+                    found = unavailable if answer.nearest is None or not may_skip else skipping
+                    found.setdefault(group, {})[target] = answer.reason
+                    if found is unavailable or answer.nearest is None:
+                        continue
+                    answer = Exact(answer.nearest)
+                mark = [stored.metadata] if stored.mark is not None else []
+                positions.setdefault(group, {})[target] = [stored.offset, answer.offset, *mark]
         lost = lost_partitions(context, known, source)
         risk = silent_risk(context, known_records(lost), held_of(lost)) if source is None else None
         fenced = bool(context.result(StepName.FENCE).get("proven"))
         return {
             "positions": positions,
             "unavailable": unavailable,
+            "skipping": skipping,
             "positions_from": origin,
             "late": late,
             "settled": settled,
-            "frontiers": frontiers_of(known),
+            "frontiers": {
+                str(tp): p.frontier if isinstance(p, PartitionPosition) else None
+                for tp, p in sorted(known.items())
+            },
             **_bounds(context, known),
             "loss": evidence_of(context, lost, risk, fenced=fenced),
         }
@@ -135,6 +154,16 @@ class TranslateStep(Step):
                 _prove(position, upstream, downstream, f"group {group}, {target}")
                 proven += 1
         return StepResult({"proven": proven})
+
+
+def _refuse_missing(context: Context, loss: LossEvidence) -> None:
+    lost = {
+        p["topic"]: f"{p['topic']}-{p['partition']}: {p['missing']:,}"
+        for p in loss["partitions"]
+        if p["missing"] and not context.request.gives_up(p["topic"])
+    }
+    if context.request.planned and lost:
+        raise begins_later(f"{context.flow.name}: {context.flow.target}", lost)
 
 
 def _bounds(context: Context, positions: ScopePositions) -> dict[str, dict[str, int]]:

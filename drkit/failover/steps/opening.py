@@ -204,7 +204,6 @@ class OpenStep(Step, Announced):
 
 
 def _promote(context: Context) -> None:
-    """Write the roles; roles that this run already wrote are kept."""
     translated, state = context.result(StepName.TRANSLATE), context.state
     topics: dict[str, TopicMetadata] = context.run(
         metadata, context.target, sorted(context.scope.topics.values())
@@ -249,7 +248,6 @@ def _of_topic(values: Mapping[str, int | None], topic: str) -> dict[int, int | N
 
 
 def _configs(context: Context) -> dict[str, dict[str, str | None]]:
-    """Return the settings for each target topic: the source's own values where copies needed others."""
     wanted: dict[str, dict[str, str | None]] = {}
     for name, target in context.scope.topics.items():
         known = context.state.get(ConfigsRecord, name)
@@ -272,7 +270,6 @@ def _other_settings(context: Context) -> list[str]:
 
 
 def _missing_acls(context: Context) -> frozenset[Acl] | None:
-    """Return the grants that the target does not list, or None if it has no authorizer."""
     grant = _promotion(context)[0].grant
     try:
         return grant - list_acls(context.target_settings).acls if grant else grant
@@ -288,7 +285,6 @@ def _wait_until_heard(context: Context) -> None:
 
 
 def _promotion(context: Context) -> tuple[Promotion, frozenset[Acl]]:
-    """Return the ACLs to grant and lift, and the recorded ACLs to skip: the flow cannot have created them."""
     record = context.state.get(AclsRecord)
     if not context.flow.sync_topic_acls or record is None:
         return Promotion(frozenset(), frozenset()), frozenset()

@@ -115,7 +115,6 @@ def _holder(at: TopicPartition, opened: OpenProducer, known: Ongoing | None) -> 
 
 
 def _undecided(holders: tuple[Holder, ...]) -> dict[int, int]:
-    """Return producer id → first offset of its transaction, without those whose commit is decided."""
     return {
         h.opened.producer_id: h.opened.state.open_since
         for h in holders

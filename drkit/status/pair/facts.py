@@ -177,7 +177,6 @@ class DirectionFacts:
 
 
 def _fences(state: FlowState, gone: frozenset[str]) -> dict[str, FenceSeen]:
-    """The fence of each source topic that has one on record or pending."""
     pending = state.get(PendingFence)
     fences = dict.fromkeys(fenced_topics(state), FenceSeen.STANDS) | dict.fromkeys(gone, FenceSeen.GONE)
     return fences | dict.fromkeys(pending.topics if pending is not None else (), FenceSeen.PENDING)

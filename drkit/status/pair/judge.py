@@ -111,7 +111,6 @@ def alarms_of(sides: TopicSides, promoted: OneWay | None) -> Iterator[tuple[Pair
 
 
 def _not_replayed(side: OneWay, each: Unreplayed) -> str:
-    """Return the records that only an export has, and the command to replay them."""
     return (
         f"{each.in_words}, not carried out, and {side.flow.target} lacks them: {each.command}; or give them"
         f" up by name: {each.to_give_up}"
@@ -119,7 +118,6 @@ def _not_replayed(side: OneWay, each: Unreplayed) -> str:
 
 
 def _both_closed(sides: TopicSides, promoted: OneWay | None) -> str:
-    """Return the fence that keeps clients away while no side accepts writes, or an empty text if unknown."""
     closing = sides.other(promoted) if promoted is not None else _original(sides)
     if closing is None or closing.fence is not FenceSeen.STANDS or next(runs_of(sides), None) is not None:
         return ""
@@ -130,7 +128,6 @@ def _both_closed(sides: TopicSides, promoted: OneWay | None) -> str:
 
 
 def _original(sides: TopicSides) -> OneWay | None:
-    """Return the direction whose source clients write to before any promotion, or None if not one."""
     copying = [s for s in sides if s.copies]
     fenced = [s for s in sides if s.fence is FenceSeen.STANDS]
     if len(copying) == 1:
@@ -139,7 +136,6 @@ def _original(sides: TopicSides) -> OneWay | None:
 
 
 def _incomplete(sides: TopicSides, promoted: OneWay) -> str:
-    """Return the rolled back return that emptied the old primary, or an empty text if another began since."""
     role, emptied = promoted.role, promoted.flow.incomplete.get(promoted.name)
     if emptied is None or role is None or sides.other(promoted).answers(role):
         return ""
@@ -152,7 +148,6 @@ def _incomplete(sides: TopicSides, promoted: OneWay) -> str:
 
 
 def _still_open(sides: TopicSides, promoted: OneWay) -> str:
-    """Return the reason why clients may write on the old primary, or an empty text."""
     role, other, flow = promoted.role, sides.other(promoted), promoted.flow
     assert role is not None  # noqa: S101  the newest promotion is one
     run = next((run for _, run in runs_of(sides) if run.table == RETURN.name), None)
@@ -178,7 +173,6 @@ def _lost_fence(promoted: OneWay, run: RunUnderWay) -> bool:
 
 
 def _after(promoted: OneWay, run: RunUnderWay) -> str:
-    """Return the commands that fence the old primary while its return is held, or an empty text."""
     if not run.held:
         return ""
     command = typed("drkit", "reprotect", "--flow", promoted.flow.name)
@@ -283,7 +277,6 @@ def _promoted(sides: TopicSides, promoted: OneWay, rpo_seconds: float) -> PairTo
 
 
 def _returning(promoted: OneWay, back: OneWay, role: RoleRecord, rpo_seconds: float) -> tuple[PairState, str]:
-    """Return the protection of a promoted topic by the opposite flow, and the reason if there is none."""
     flow = back.flow
     if not flow.configured:
         return PairState.UNPROTECTED, f"no flow {flow.name} is configured"
@@ -319,7 +312,6 @@ def _not_begun(promoted: OneWay, back: OneWay, role: RoleRecord) -> str:
 
 
 def _undecided(promoted: OneWay) -> str:
-    """Return what to do if the old primary has divergent records, or had some."""
     flow = promoted.flow
     old, command = flow.source, typed("drkit", "reprotect", "--flow", flow.name)
     if (emptied := flow.incomplete.get(promoted.name)) is not None:
@@ -364,7 +356,6 @@ def _copying(side: OneWay, rpo_seconds: float, *, is_return: bool = False) -> tu
 
 
 def _not_copying(side: OneWay) -> str:
-    """Return the reason why a flow does not copy a topic now, or an empty text."""
     flow = side.flow
     if why := _not_selected(side):
         return why
@@ -374,7 +365,6 @@ def _not_copying(side: OneWay) -> str:
 
 
 def _not_selected(side: OneWay) -> str:
-    """Return the setting that leaves a topic out, or an empty text."""
     flow = side.flow
     return "" if flow.selects(side.name) else f"topics or topics_exclude of {flow.name} leave it out"
 
@@ -393,7 +383,6 @@ _RANK: Final = {PairState.UNPROTECTED: 0, PairState.UNKNOWN: 1, PairState.PROTEC
 
 
 def _under_way(sides: TopicSides, promoted: OneWay | None, found: PairTopic) -> PairTopic:
-    """Return the topic with the run in progress for it, if there is one."""
     running = next(runs_of(sides), None)
     if running is None:
         return found

@@ -14,12 +14,12 @@ from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import (
     EARLIEST,
     LATEST,
-    DescribeLogDirsRequest,
     TopicMetadata,
     by_leader,
     fetch_one,
     list_offsets,
     metadata,
+    volumes,
 )
 from drkit.kafka.topics import topic_configs
 from drkit.model import TopicPartition
@@ -111,7 +111,6 @@ class DeltaLook:
 async def _first_ms(
     cluster: RawCluster, leader: tuple[int, TopicMetadata], at: TopicPartition, between: tuple[int, int]
 ) -> int | None:
-    """Return the time of the first record between two offsets, or None if there is none it can read."""
     node, topic = leader
     answer = await fetch_one(
         cluster, node, (at.topic, topic.topic_id), at.partition, between[0], committed=False,
@@ -122,18 +121,3 @@ async def _first_ms(
     except CorruptBatch:
         return None
     return int(read_header(chunks[0].data).base_timestamp) if chunks else None
-
-
-async def volumes(cluster: RawCluster, topics: Mapping[str, TopicMetadata]) -> dict[TopicPartition, int]:
-    """Return the size of each partition's largest replica, without partitions that no broker reports."""
-    one = DescribeLogDirsRequest.DescribableLogDirTopic
-    requested = [one(topic=name, partitions=list(topic.leaders)) for name, topic in topics.items()]
-    answers, _ = await cluster.ask_each(
-        cluster.nodes(), lambda node: cluster.send(DescribeLogDirsRequest(topics=requested), node)
-    )
-    out: dict[TopicPartition, int] = {}
-    for topic in (t for a in answers.values() for d in a.results if not d.error_code for t in d.topics):
-        for p in topic.partitions:
-            tp = TopicPartition(topic.name, p.partition_index)
-            out[tp] = max(out.get(tp, 0), p.partition_size)
-    return out

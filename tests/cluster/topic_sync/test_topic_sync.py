@@ -11,7 +11,7 @@ from drkit.errors import Failed, Refused
 from drkit.flow_state import creation
 from drkit.flow_state.creation import ensure_offset_map, ensure_state_topic
 from drkit.flow_state.names import offset_map_topic, state_topic
-from drkit.flow_state.records import NotedEnds, SourceSeenRecord
+from drkit.flow_state.records import Ends, SourceSeenRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.reading.signed_log import log_producer
 from drkit.kafka.topics import (
@@ -72,9 +72,7 @@ def test_a_service_that_refuses_small_segments_gets_the_topics_without_that_sett
 def test_the_note_of_the_ends_of_20_000_partitions_is_taken(world: World):
     """More than a megabyte, the brokers' default limit."""
     ends = {
-        TopicPartition(f"orders.of.some.region.with.a.long.name-{n:05d}", 0): NotedEnds(
-            10**9 + n, 10**9 + 7 * n
-        )
+        TopicPartition(f"orders.of.some.region.with.a.long.name-{n:05d}", 0): Ends(10**9 + n, 10**9 + 7 * n)
         for n in range(20_000)
     }
     world.state.put(SourceSeenRecord(1, ends))

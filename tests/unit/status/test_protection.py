@@ -18,7 +18,7 @@ from drkit.flow_state.state import FlowState
 from drkit.kafka.requests import PartitionLeader, TopicMetadata
 from drkit.model import TopicPartition
 from drkit.monitoring.metrics import FlowFigures
-from drkit.status.facts import ends_from, is_whole_note, noted_ends, returned_topics, seen_record
+from drkit.status.facts import is_whole_note, noted_ends, returned_topics, seen_record
 from drkit.status.lag.source import EarlierEnds, Ends, UncopiedRange, UncopiedRecords
 from drkit.status.model import Findings, FlowStatus, Loss, PartitionStatus
 from drkit.status.pair.model import AlarmReason, PairAlarm, PairState, PairStatus, PairTopic
@@ -188,7 +188,7 @@ def test_the_note_reads_back_with_the_age_of_what_was_missing() -> None:
     found = SourceSeenRecord.decode(noted.encode())
     assert (found, found.copied_ms) == (noted, NOW - 600_000)
     earlier = SourceSeenRecord.decode(seen_record({AT: Ends(0, 9)}, NOW).encode())
-    assert (earlier.copied_ms, ends_from(earlier)) == (None, {AT: Ends(0, 9)})
+    assert (earlier.copied_ms, earlier.ends) == (None, {AT: Ends(0, 9)})
     assert b"copied_ms" not in seen_record({}, NOW).encode()
 
 

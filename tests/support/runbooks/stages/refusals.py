@@ -145,6 +145,13 @@ def leave_a_topic_out(scene: Scene) -> None:
     scene.values["TOPIC"] = other
 
 
+@STAGES.of("failover-standby-begins-later", _PLANNED)
+def delete_records_of_the_copy(scene: Scene) -> None:
+    world = scene.world()
+    topic = scene.copied(world)
+    world.delete_records(topic, 0, 10, world.target)
+
+
 @STAGES.of("failover-wrong-cluster", _ALL)
 def lead_to_the_standby(scene: Scene) -> None:
     world = scene.world()
