@@ -23,6 +23,7 @@ from drkit.flow_state.names import journal_topic, state_topic
 from drkit.flow_state.pending_fence import paid_with
 from drkit.flow_state.records import ClustersRecord
 from drkit.flow_state.state import FlowState
+from drkit.journal.machine import FAILOVER
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.reading.compacted import newest_values
@@ -33,7 +34,6 @@ from drkit.offsets.mm2_records import Heartbeat
 from drkit.status.heartbeat_tail import HeartbeatTail
 from drkit.status.lag.source import NOTHING_HELD, HeldBack, held_total
 from drkit.status.model import FlowStatus
-from drkit.status.pair.journal import FAILOVER
 from drkit.status.progress import Progress
 from drkit.status.protection import not_noted, not_protected, since_promoted
 from drkit.status.readiness_look import ReadinessLook
@@ -349,7 +349,7 @@ class Senses:
             moved_what=grew[1] if grew else "",
             watched_for=self._watched_for(),
             run_held=told if run is not None and run.held else "",
-            failing_over=told if run is not None and run.table == FAILOVER else "",
+            failing_over=told if run is not None and run.table == FAILOVER.name else "",
             promoted=status is not None and status.role == "promoted",
             since_promoted=() if status is None else since_promoted(status),
             fence_owed=_owed(status),
