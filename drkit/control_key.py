@@ -27,6 +27,7 @@ WHO_WRITES: Final = "find out who writes there besides drkit, and deny it"
 """The hint about records of other clients."""
 NO_MAC: Final = "it has no MAC"
 NO_KEY: Final = "it has a MAC, and this configuration names no control key"
+NOT_NAMED: Final = ", which this configuration does not name"
 REPLAYED: Final = "it is a copy of an earlier record of this key"
 OUTDATED: Final = "it was signed long before the records that precede it"
 UNORDERED: Final = "its MAC is of the form before ordered records, and ordered records precede it"
@@ -74,6 +75,11 @@ class SignedTopic(StrEnum):
         """Return the name of the topic of a flow, by the aliases of its clusters."""
         by_source = self in {SignedTopic.STATE, SignedTopic.MAP, SignedTopic.JOURNAL}
         return f"{self}.{source}.internal" if by_source else f"{self}.{source}.{target}.internal"
+
+
+def is_of_other_key(why: str) -> bool:
+    """Return whether a reason, or an error with it, is about a key that this host does not have."""
+    return NO_KEY in why or NOT_NAMED in why
 
 
 class WeakKey(ValueError):
@@ -238,7 +244,7 @@ def read_mac(
     version, fingerprint = mac[:1], mac[1 : 1 + _ID_BYTES].hex()
     control = keys.named(fingerprint)
     if control is None:
-        return f"its MAC is of the control key {fingerprint}, which this configuration does not name"
+        return f"its MAC is of the control key {fingerprint}{NOT_NAMED}"
     number = mac[1 + _ID_BYTES : -_MAC_BYTES]
     parts: tuple[bytes | None, ...] = (place.topic.encode(), key, value)
     if version == _ORDERED:

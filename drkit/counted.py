@@ -21,6 +21,13 @@ def counted(number: int, noun: str, does: str = "") -> str:
     return f"{told} {verb(number, does)}" if does else told
 
 
+def total(values: Iterable[int | None]) -> int | None:
+    """Return the sum, or None when one is unknown."""
+    found = list(values)
+    known = [v for v in found if v is not None]
+    return sum(known) if len(known) == len(found) else None
+
+
 def is_reported(count: int) -> bool:
     """Return whether one of many equal events is reported: the first five, then the 10th, the 100th, …."""
     return count <= _SHOWN or str(count).strip("0") == "1"

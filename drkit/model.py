@@ -31,3 +31,14 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+class ConsumedRecord(NamedTuple):
+    """A record as an ordinary consumer sees it."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]] | None
+    timestamp: int
+    """Milliseconds since 1970."""

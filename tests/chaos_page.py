@@ -17,7 +17,7 @@ from drkit.chaos.run import RESULT
 from drkit.chaos.scenario import Scenario, scenarios
 from drkit.chaos.verdict import DETECTION
 from drkit.detect.verdict import VerdictKind
-from drkit.failover.core.machine import TABLES
+from drkit.journal.machine import TABLES
 from tests.support.chaos.mutant_rows import PATTERN
 
 ROOT: Final = Path(__file__).parent.parent

@@ -18,8 +18,8 @@ PACKAGE: Final = Path(__file__).parent.parent / "drkit"
 FLOORS: Final[tuple[tuple[str, ...], ...]] = (
     (
         "model", "endpoint", "errors", "clock", "masking", "next_command", "observe", "control_key",
-        "time_limit", "private_file", "atomic_file", "counted", "visible", "allocator", "min_max_mean",
-        "living_keys", "cron", "catalogue",
+        "time_limit", "background", "private_file", "atomic_file", "counted", "visible", "allocator",
+        "min_max_mean", "living_keys", "cron", "catalogue",
     ),
     ("offsets", "wire", "topology"),
     # The settings are above the topology: they refuse what filters and names say cannot be.
@@ -36,6 +36,7 @@ FLOORS: Final[tuple[tuple[str, ...], ...]] = (
     ("flow_state.lease", "flow_state.source_fence"),
     ("offset_map", "pair"),
     ("repoint", "detect", "client"),
+    ("journal",),
     ("mm2_topics", "copy_task.core"),
     ("copy_task.source", "copy_task.target"),
     ("copy_task",),
@@ -48,7 +49,6 @@ FLOORS: Final[tuple[tuple[str, ...], ...]] = (
     ("replicate",),
     ("replay",),
     ("failover.core",),
-    ("failover.journal",),
     ("failover.loss",),
     ("failover.groups", "failover.fencing", "failover.emptying"),
     ("failover.checks",),

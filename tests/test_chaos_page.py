@@ -6,7 +6,7 @@ import pytest
 
 from drkit.chaos.scenario import scenarios
 from drkit.chaos.verdict import DETECTION
-from drkit.failover.core.machine import TABLES
+from drkit.journal.machine import TABLES
 from tests.chaos_page import PAGE, ROOT, covered, page, results
 from tests.support.laws import broken
 

@@ -42,6 +42,19 @@ def libraries_elsewhere(tree: Iterable[Source]) -> list[str]:
     ]
 
 
+def errors_elsewhere(tree: Iterable[Source]) -> list[str]:
+    """Imports of kafka-python's errors outside the room that converts them."""
+    return [
+        s.name
+        for s in tree
+        if s.room != "kafka"
+        for node in s.nodes
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for name in node.names
+        if f"{getattr(node, 'module', None) or ''}.{name.name}.".lstrip(".").startswith("kafka.errors.")
+    ]
+
+
 def texts(node: ast.AST) -> Iterator[tuple[int, str, bool]]:
     """Strings that are no docstrings: line, text up to the first variable part, and whether one follows."""
     for child in ast.iter_child_nodes(node):
@@ -109,6 +122,18 @@ def test_a_second_class_of_a_name_is_found():
 
 def test_libraries_for_kafka_stay_in_their_rooms():
     broken("what drkit uses of them, drkit/kafka/ hands on", libraries_elsewhere(sources()))
+
+
+def test_errors_of_the_library_are_known_in_one_room():
+    broken("drkit/kafka/ raises RawError and RequestUnsupported instead", errors_elsewhere(sources()))
+
+
+@pytest.mark.parametrize(
+    "text", ["from kafka.errors import KafkaError", "from kafka import errors", "import kafka.errors"]
+)
+def test_an_error_of_the_library_elsewhere_is_found(text: str):
+    assert errors_elsewhere(tree(("client/consumer.py", text)))
+    assert not errors_elsewhere(tree(("kafka/raw.py", text)))
 
 
 def test_names_of_own_topics_and_keys_of_the_state_are_built_in_one_room():

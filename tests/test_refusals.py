@@ -14,7 +14,7 @@ import pytest
 from drkit.catalogue import ERRORS, filled
 from drkit.catalogue.entry import Entry
 from drkit.config import changes
-from drkit.failover.journal import journal
+from drkit.journal import journal
 from tests.support.errors import constant_parts
 from tests.support.laws import source_of
 

@@ -29,7 +29,9 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="drkit failover moves them; to repoint them all the same: --term {term}",
     ),
     "clients_not_repointed": failed("not all clients were repointed"),
-    "cluster_stopped_answering": failed("a cluster stopped answering"),
+    "cluster_stopped_answering": failed(
+        "a cluster stopped answering", hint="check the cluster: drkit config check --connect"
+    ),
     "command_unknown": wrong("no such command '{name}'"),
     "config_file_exists": wrong(
         "the file exists and is not overwritten", hint="name another one: drkit config init FILE"

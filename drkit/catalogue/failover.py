@@ -29,12 +29,21 @@ ERRORS: Final[dict[str, Entry]] = {
         page="failover-written-standby",
     ),
     "group_on_old_side": refused(
-        ("group {group} has committed on the passive side: one of its consumers still runs there"),
+        "group {group} has committed on the passive side: one of its consumers still runs there",
+        hint=(
+            "stop that consumer and delete these offsets (kafka-consumer-groups.sh --delete-offsets) to have"
+            " the group moved to its exact place{then}; left where it is, it would repeat or skip records"
+        ),
         page="failover-positions-in-return",
     ),
     "group_unknown": wrong("group '{group}' has no committed offsets in a topic of this flow"),
     "group_worked_on_target": refused(
-        "group {group} has committed offsets on the target", page="failover-own-positions"
+        "group {group} has committed offsets on the target",
+        hint=(
+            "delete these offsets (kafka-consumer-groups.sh --delete-offsets) to have it moved to where it is"
+            " on the source{then}; or leave it where it is{keep}"
+        ),
+        page="failover-own-positions",
     ),
     "hanging_transactions": refused(
         "{transactional_ids} on the target: its producer would fail there",
@@ -82,6 +91,11 @@ ERRORS: Final[dict[str, Entry]] = {
         "the stop hook ended, but the old primary still accepts connections",
         hint="stop its brokers by hand, then: drkit failover --resume",
     ),
+    "left_by_configuration": refused(
+        "this configuration leaves out what the flow replicates",
+        hint=("repeat it with the replicator's configuration; or leave this on the primary: {leave_behind}"),
+        page="failover-topics-not-copied",
+    ),
     "loss_unknown": refused(
         "the data loss of this failover is unknown",
         hint=('find out with: drkit status; or accept the loss: --accept-data-loss "REASON"'),
@@ -92,6 +106,10 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "members_on_target": refused(
         "group {group} has members on the target, so its offsets there cannot be set",
+        hint=(
+            "stop these consumers (a static one stays a member until its session ends){then}; or remove them"
+            "{evict}"
+        ),
         page="failover-live-members",
     ),
     "new_primary_refuses": failed(
@@ -108,10 +126,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "no_exact_position": refused(
         "no exact offset for {groups}",
-        hint=(
-            "{translate_group} shows more; to leave them without a position: drkit failover "
-            '--resume --accept-data-loss "REASON"; or drkit failover --abort'
-        ),
+        hint="{translate_group} shows more; to leave them without a position{accept}",
         page="failover-no-exact-position",
     ),
     "no_quorum": refused(
@@ -227,15 +242,15 @@ ERRORS: Final[dict[str, Entry]] = {
         ),
         page="failover-repoint-others",
     ),
-    "rpo_exceeded": refused("the data loss would exceed rpo_seconds", page="failover-data-loss"),
-    "same_cluster": refused(
-        "{source} and {target} are the same cluster",
+    "promoted_elsewhere": refused(
+        "another flow of the same primary has promoted these topics: there would be two primaries",
         hint=(
-            "a host name may point to the other side by now: correct bootstrap_servers, then: "
-            "drkit config check --connect"
+            "protect that new primary: drkit status shows it; or make a second one: --despite-signs-of-life"
+            ' "REASON"'
         ),
-        page="failover-wrong-cluster",
+        page="failover-already-promoted",
     ),
+    "rpo_exceeded": refused("the data loss would exceed rpo_seconds", page="failover-data-loss"),
     "source_alive": refused(
         "the old primary is alive, but this machine cannot reach it",
         hint="run it where the primary answers: then it is fenced, and nothing is lost{accept}",
@@ -248,6 +263,11 @@ ERRORS: Final[dict[str, Entry]] = {
             "that has begun is rolled back first: drkit failover --abort)"
         ),
         page="failover-planned-not-possible",
+    ),
+    "standby_begins_later": refused(
+        "the standby has removed copied records that the source keeps",
+        hint="copy the topic again, or give these records up: {give_up}",
+        page="failover-standby-begins-later",
     ),
     "step_unexpected": failed(
         "a step failed with an unexpected error",
@@ -265,12 +285,6 @@ ERRORS: Final[dict[str, Entry]] = {
         "the target is not ready to take over",
         hint="start its brokers and let replicas catch up; leave topics out with --group",
         page="failover-target-not-ready",
-    ),
-    "target_unreachable": failed(
-        "the target stopped answering", hint="check the target: drkit config check --connect"
-    ),
-    "target_unreachable_in_step": failed(
-        "the target does not answer", hint="check it: drkit config check --connect"
     ),
     "topic_unknown": wrong("the flow has no copy of topic '{topic}'"),
     "translation_not_reversible": failed(

@@ -29,6 +29,14 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="these do: {topics}; without that choice: {command}",
         page="reprotect-undecided",
     ),
+    "control_key_mismatch": refused(
+        "the control key of this host is not the key of the pair",
+        hint=(
+            "give this host the key file of a host where drkit status works: drkit config check names the"
+            " fingerprint; if all hosts have this key, find out who writes there besides drkit, and deny it"
+        ),
+        page="failover-control-key",
+    ),
     "decided_too_late": refused(
         "this choice is too late: topics of the failback are already in progress",
         hint=(

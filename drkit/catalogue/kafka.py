@@ -15,12 +15,16 @@ ERRORS: Final[dict[str, Entry]] = {
     "client_property_not_a_number": wrong(
         "{key}: '{value}' is not a whole number", hint="set {key} to a number without unit, or leave it out"
     ),
-    "cluster_request_failed": failed("cannot {what}"),
+    "cluster_request_failed": failed("cannot {what}", hint="check the cluster: drkit config check --connect"),
     "cluster_silent": failed("cluster {alias} did not answer in {seconds:.0f} s"),
     "cluster_unusable": failed("cannot use cluster {alias}: {reason}"),
     "clusters_identical": refused(
         "{source} and {target} are the same cluster",
-        hint="correct bootstrap_servers of one of them, then: drkit config check --connect",
+        hint=(
+            "a host name may point to the other side by now: correct bootstrap_servers, then: "
+            "drkit config check --connect"
+        ),
+        page="failover-wrong-cluster",
     ),
     "corrupt_batch": failed(
         "record batch at offset {offset} is corrupt: {reason}",
@@ -75,7 +79,7 @@ ERRORS: Final[dict[str, Entry]] = {
         "one of drkit's topics cannot be written",
         hint="check its in-sync replicas, and drkit's WRITE right on it",
     ),
-    "records_unreadable": failed("records cannot be read"),
+    "request_unsupported": failed("the brokers do not support a request of drkit"),
     "scram_users_unknown": failed(
         "cannot list SCRAM users",
         hint="grant drkit's principal DESCRIBE on the cluster; brokers tell since Kafka 2.7",
@@ -93,7 +97,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "verify_cluster_silent": failed(
         "a cluster stopped answering during the comparison",
-        hint="check the cluster, then run drkit verify again",
+        hint="check the cluster, then run the command again",
     ),
     "verify_partition_unreadable": failed(
         "cannot read a partition to compare it",

@@ -43,7 +43,7 @@ ERRORS: Final[dict[str, Entry]] = {
     "demo_switchover_uneven": failed("the record counts after both switchovers do not match"),
     "demo_waited_in_vain": failed(
         "the demo timed out after {seconds:.0f} s: {note}",
-        hint="a busy machine? try again; the same happens again: please report it",
+        hint="a busy machine? write less: drkit demo --rate 300; the same again: please report it",
     ),
     "folders_not_ours": refused(
         "`drkit local up` did not create these folders, so nothing was deleted",

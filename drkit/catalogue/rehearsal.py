@@ -22,10 +22,6 @@ ERRORS: Final[dict[str, Entry]] = {
     "chaos_waited_in_vain": failed("timed out after {seconds:.0f} s waiting for {what}"),
     "child_not_ended": failed("a child process did not end"),
     "child_not_started": failed("a process of the scenario did not start"),
-    "cluster_stopped_answering_drill": failed(
-        "a cluster stopped answering during the drill",
-        hint="check both clusters: drkit config check --connect",
-    ),
     "cron_differs_in_kubernetes": refused(
         "Kubernetes interprets this cron expression differently",
         hint="write the days as lists, with the other field as '*'; or run drkit drill schedule",

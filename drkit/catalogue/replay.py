@@ -44,7 +44,6 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="let that return end, or roll it back: drkit reprotect --abort",
         page="replay-taken",
     ),
-    "new_primary_stopped_answering": failed("the new primary stopped answering"),
     "not_authorized_to_replay": failed(
         "no permission to {verb} a topic on {alias}",
         hint="grant drkit's principal READ and WRITE on the topic; see drkit explain replay",

@@ -27,10 +27,10 @@ ERRORS: Final[dict[str, Entry]] = {
     "endpoint_file_locked": failed(
         "another process writes the endpoint file", hint="find it with: {lock_of}"
     ),
-    "endpoint_file_unreadable": failed(
-        "the endpoint file cannot be read", hint="create the folder, and let drkit's user write into it"
+    "endpoint_file_unreadable": failed("the endpoint file cannot be read", hint="let drkit's user read it"),
+    "endpoint_file_unwritable": failed(
+        "the endpoint file cannot be written", hint="create the folder, and let drkit's user write into it"
     ),
-    "endpoint_file_unwritable": failed("the endpoint file cannot be written"),
     "endpoint_folder_missing": failed(
         "the endpoint file's folder does not exist",
         hint="create the folder, and let drkit's user write into it",

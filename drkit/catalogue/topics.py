@@ -78,7 +78,6 @@ ERRORS: Final[dict[str, Entry]] = {
     "target_promoted": refused(
         "{target} was promoted: {flow} would overwrite the new primary", page="failover-already-promoted"
     ),
-    "target_stopped_answering": failed("the target stopped answering"),
     "target_topic_fenced": refused(
         "the target topic is fenced",
         hint="lift the fence: reset max.message.bytes of the topic to its default",

@@ -24,19 +24,19 @@ from drkit.chaos.history import (
 from drkit.chaos.stage import ClientStage
 from drkit.config import FlowSettings
 from drkit.errors import DrkitError
-from drkit.failover.core.machine import FAILOVER, RunState
-from drkit.failover.journal.entries import JournalHistory, RunLog
-from drkit.failover.journal.lost import violations
-from drkit.failover.journal.topic import JournalTopic
 from drkit.failover.report import report_of
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.records import PendingFence, PendingLift
 from drkit.flow_state.topic import StateTopic
+from drkit.journal.entries import JournalHistory, RunLog
+from drkit.journal.lost import violations
+from drkit.journal.machine import FAILOVER, RunState
+from drkit.journal.topic import JournalReader
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import RawCluster, ask_once
+from drkit.kafka.reading.range_reader import RangeReader
 from drkit.kafka.topics import describe_topics, list_offsets, topic_names
 from drkit.model import TopicPartition
-from drkit.verify.reading import RangeReader
 
 PROBE: Final = "probe"
 """Prefix of the value of a probe."""
@@ -80,10 +80,7 @@ def _runs(stage: ClientStage, source: str, flow: FlowSettings) -> list[_Run]:
     """Return the runs in the journal of a flow, which is on its target."""
 
     async def ask(raw: RawCluster) -> JournalHistory:
-        topic = JournalTopic(raw, flow.source, flow.target)
-        if await topic.exists():
-            await topic.read()
-        return topic.history
+        return await JournalReader(raw, flow.source).read_existing()
 
     try:
         history = ask_once(stage.cluster(OTHER[source]), stage.WHERE, ask, what="read the journal")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar, dataclass_transform
 
 from drkit.clock import monotonic
-from drkit.failover.core.machine import FAILOVER, RETURN, RunState, StepName
+from drkit.journal.machine import FAILOVER, RETURN, RunState, StepName
 from drkit.model import TopicPartition
 
 PRIMARY: Final = "primary"

@@ -27,10 +27,10 @@ from drkit.chaos.clients import run_client
 from drkit.config import Settings, load
 from drkit.errors import DrkitError, Failed
 from drkit.failover.core.request import RunRequest
-from drkit.failover.journal.entries import JournalEntry
-from drkit.failover.journal.journal import Journal
 from drkit.failover.runs import Runs
 from drkit.failover.service import FailoverService
+from drkit.journal.entries import JournalEntry
+from drkit.journal.journal import Journal
 from drkit.local.process import ProcessIdentity
 from drkit.replicate.solo import SoloReplicator
 

@@ -18,14 +18,14 @@ from drkit.clock import monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError, Failed
 from drkit.kafka import codes
-from drkit.kafka.groups.requests import DEAD, Groups, Offsets
+from drkit.kafka.groups.requests import DEAD, Groups
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import metadata, metadata_of_all
 from drkit.mm2_topics.checkpoint_topic import CheckpointTopic
 from drkit.model import TopicPartition
 from drkit.offset_map.places import PositionReader
 from drkit.offsets import Unavailable
-from drkit.offsets.group_guard import GuardVerdict, StoredOffset
+from drkit.offsets.group_guard import GuardVerdict, StoredOffset, positions_in
 from drkit.offsets.mm2_records import Checkpoint, ForgottenCheckpoint
 from drkit.offsets.translation import PartitionPosition, Translation
 
@@ -131,7 +131,6 @@ async def take_back(
 
 
 async def _same_on_source(shard: Shard, source: RawCluster) -> set[str]:
-    """Return the topics of the source that are the ones that were copied, by their ids."""
     topics, copies = shard.known.topics, shard.known.upstream
     names = sorted({copies[name] for _, name, _ in shard.recorded if name in copies})
     topics_now = await metadata(source, names) if names else {}
@@ -139,24 +138,15 @@ async def _same_on_source(shard: Shard, source: RawCluster) -> set[str]:
 
 
 async def _unknown(target: RawCluster, names: set[str]) -> set[str]:
-    """Return the topics that no broker of the target knows."""
     by_name = await metadata_of_all(target, names) if names else {}
     return {
         name for name, each in by_name.items() if each and all(t.error in codes.NO_SUCH_TOPIC for t in each)
     }
 
 
-_SETTLED: Final = frozenset(
-    {
-        GuardVerdict.WRITE,
-        GuardVerdict.REFRESH,
-        GuardVerdict.UNCHANGED,
-        GuardVerdict.ECHO,
-        GuardVerdict.PROMOTED,
-        GuardVerdict.MOVED,
-    }
+_AGAIN: Final = frozenset(
+    v.name for v in GuardVerdict if v.is_refusal and v not in {GuardVerdict.PROMOTED, GuardVerdict.MOVED}
 )
-_AGAIN: Final = frozenset(verdict.name for verdict in GuardVerdict if verdict not in _SETTLED)
 """The next round looks again at groups with one of these verdicts."""
 
 
@@ -199,6 +189,8 @@ async def checkpoint_round(shard: Shard, links: RoundLinks, memory: Memory) -> S
             changed = _emit(links.topic, positions, memory, shard.known.cuts)
             report.emitted, report.emitted_groups = changed.total(), sorted(changed)
             report.latency_ms = round(1000 * (monotonic() - started))
+        except RawError:
+            raise
         except Failed as error:  # the groups' positions are there nevertheless
             report.error = error.in_short
     if not report.error:
@@ -223,8 +215,8 @@ async def _positions(
     out: dict[str, Positions] = {}
     for group, offsets in committed.items():
         remembered, positions = memory.groups[group], out.setdefault(group, {})
-        for at, newest in offsets.items():
-            place, stored = places[at], StoredOffset(*newest)
+        for at, stored in offsets.items():
+            place = places[at]
             used, found = _newest(remembered, at, stored, place)
             known = place if isinstance(place, PartitionPosition) else None
             positions[at] = GroupPosition(used, pairs[at].target, found, known)
@@ -233,13 +225,15 @@ async def _positions(
     return out
 
 
-async def _committed(shard: Shard, groups: Groups, memory: Memory, report: ShardReport) -> dict[str, Offsets]:
-    """Return the committed offsets in copied topics, without groups that have nothing new and are quick."""
+async def _committed(
+    shard: Shard, groups: Groups, memory: Memory, report: ShardReport
+) -> dict[str, dict[TopicPartition, StoredOffset]]:
+    """Return the committed positions in copied topics, without groups that have nothing new and are quick."""
     read = await groups.committed(shard.groups)
     report.unread = {g: a.error for g, a in read.items() if a.value is None}
     topics, out = shard.known.topics, {}
     for group, answer in read.items():
-        offsets = {at: c for at, c in (answer.value or {}).items() if at.topic in topics}
+        offsets = positions_in(answer.value or {}, topics)
         report.positions_of[group] = len(offsets)
         if group in shard.quick and answer.value is not None and offsets == memory.groups[group].offsets:
             report.same.append(group)
@@ -307,10 +301,9 @@ class CheckpointTask:
         """One round; blocking."""
         try:
             report: ShardReport = self._loop.run(self._round, shard)
-        except (DrkitError, RawError) as error:
+        except DrkitError as error:
             self._let_go()
-            why = error.in_short if isinstance(error, DrkitError) else repr(error)
-            return ShardReport(shard.number, shard.round, len(shard.groups), error=why)
+            return ShardReport(shard.number, shard.round, len(shard.groups), error=error.in_short)
         return report
 
     async def _round(self, shard: Shard) -> ShardReport:

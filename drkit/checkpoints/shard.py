@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 import zlib
@@ -20,8 +21,8 @@ Refusal = tuple[str, str, str, str]
 
 
 def _in_pairs(known: CopiedTopics) -> list[Any]:
-    topics, producers, *by_partition = known
-    return [topics, producers, *([*each.items()] for each in by_partition)]
+    topics, producers, *others = known
+    return [topics, producers, *([*each.items()] for each in others if isinstance(each, Mapping))]
 
 
 @dataclass(frozen=True, slots=True)

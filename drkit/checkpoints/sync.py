@@ -8,7 +8,6 @@ from typing import Any, Final, NamedTuple
 
 from drkit.checkpoints.shard import SHOWN, Shard, ShardReport
 from drkit.clock import boottime, wall_ms
-from drkit.kafka.groups.asking import TOO_LATE
 from drkit.kafka.groups.requests import Committed, Groups, Offsets
 from drkit.kafka.raw import EventLoop
 from drkit.model import TopicPartition
@@ -94,7 +93,7 @@ async def _sync_some(
             verdicts[at] = verdict = judge(case)
             if verdict.is_write:
                 writes.setdefault(group, {})[p.at] = Committed(*to_write(case))
-    failed = await _write(groups, writes, until)
+    failed = await groups.store(writes, until) if writes else {}
     for group, positions in mine.items():
         _count(report, group, positions, decided[group], failed.get(group, {}))
 
@@ -130,31 +129,7 @@ def worked(source: str, stored: Iterable[StoredOffset]) -> bool:
 
     :param stored: its offsets in these, without those from which drkit made its offsets on the source
     """
-    marks = (offset.mark for offset in stored)
-    return any(mark is None or mark.source != source for mark in marks)
-
-
-async def _write(
-    groups: Groups, writes: Mapping[str, Mapping[TopicPartition, Committed]], until: float
-) -> dict[str, dict[TopicPartition, str]]:
-    """Write and read back; returns the offsets missing on the target, and why, by group."""
-    if not writes:
-        return {}
-    answers = await groups.alter(writes, until)
-    stored = await groups.committed(writes)
-    failed: dict[str, dict[TopicPartition, str]] = {}
-    for group, wanted in writes.items():
-        codes, on_target = answers[group].value or {}, stored[group].value or {}
-        for at, offset in wanted.items():
-            if code := codes.get(at, answers[group].error):
-                failed.setdefault(group, {})[at] = _reason(code)
-            elif on_target.get(at) != offset:
-                failed.setdefault(group, {})[at] = f"read back: {on_target.get(at)}"
-    return failed
-
-
-def _reason(code: int) -> str:
-    return "not sent: the look at the group is too old" if code == TOO_LATE else f"Kafka error code {code}"
+    return not all(offset.is_from(source) for offset in stored)
 
 
 async def follow_deleted(shard: Shard, groups: Groups) -> list[str]:

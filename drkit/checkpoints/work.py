@@ -19,7 +19,7 @@ from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.requests import listed_groups
 from drkit.kafka.groups.tail import OFFSETS_TOPIC, GroupTail
-from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.topics import broker_config
 from drkit.mm2_topics.checkpoint_topic import CheckpointTail, ensure_checkpoint_topic
 from drkit.mm2_topics.topic import tell_remade
@@ -52,7 +52,7 @@ class MovedGroups:
         except NotAuthorized as error:
             self._tell(f"{error.what}: {error.where}", error.hint)
             return None
-        except (DrkitError, RawError):
+        except DrkitError:
             self._let_go()  # the round that asks the source for the offsets reports whether it answers
             return None
         if groups and self._tail is not None and self._tail.missing:
@@ -366,7 +366,7 @@ class CheckpointWork:
         pause = flow.refresh_topics_interval_seconds
         try:
             frame = self._look.look(flow, state)
-        except (DrkitError, RawError) as error:
+        except DrkitError as error:
             self.unlisted = str(error)
             pause *= _UNLISTED
         else:

@@ -39,12 +39,6 @@ def _unexpected(error: Exception, session: Session) -> DrkitError:
         if not error.filename:
             drop_stdout()
         return _refused_by_the_system(error)
-    if type(error).__module__ == "kafka.errors":
-        return Failed(
-            "cluster_stopped_answering",
-            evidence=f"{type(error).__name__}: {error}",
-            hint="drkit config check --connect says which; then the same again",
-        )
     text = scrubbed("".join(traceback.format_exception(error)))
     if session.log_level == "debug":
         say(text)

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
-from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement, TableElement
+from rich.markdown import CodeBlock, Heading, ListItem, Markdown, MarkdownElement, TableElement
 from rich.measure import Measurement
 from rich.padding import Padding
+from rich.segment import Segment
 from rich.text import Text
 
 _INDENT = 2
@@ -24,6 +25,25 @@ class _Code(CodeBlock):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for line in str(self.text).rstrip().splitlines():
             yield Text(f"{'':{_INDENT}}{line}", style="cyan", no_wrap=True, overflow="ignore")
+
+
+class _Item(ListItem):
+    """An item of a list; rich's own cuts a long line of code in it."""
+
+    def render_bullet(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield from self._lines(" • ", console, options)
+
+    def render_number(
+        self, console: Console, options: ConsoleOptions, number: int, last_number: int
+    ) -> RenderResult:
+        yield from self._lines(f" {number:>{len(str(last_number))}} ", console, options)
+
+    def _lines(self, mark: str, console: Console, options: ConsoleOptions) -> RenderResult:
+        inner = options.update(width=options.max_width - len(mark))
+        for number, line in enumerate(Segment.split_lines(console.render(self.elements, inner))):
+            yield Segment(" " * len(mark) if number else mark, console.get_style("markdown.item.number"))
+            yield from line
+            yield Segment.line()
 
 
 class _Table(TableElement):
@@ -51,6 +71,7 @@ class _Page(Markdown):
         "heading_open": _Heading,
         "fence": _Code,
         "code_block": _Code,
+        "list_item_open": _Item,
         "table_open": _Table,
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
 import json
 import sys
@@ -28,16 +28,27 @@ _LONG_NAME: Final = 34
 _IN_PIPE: Final = 80
 
 
-def emit(data: object, as_json: bool = False) -> None:  # noqa: FBT001, FBT002  a command passes its flag on
+def emit(
+    data: object,
+    as_json: bool = False,  # noqa: FBT001, FBT002  a command passes its flag on
+    *,
+    shown: Iterable[object] | None = None,
+) -> None:
     """Print the answer of a command.
 
     A list of mappings becomes a table, a mapping its keys and values, anything else its text.
 
     :param as_json: JSON; so does ``--json`` before the command's name
+    :param shown: answers that people read instead; with JSON nothing of it is computed
     """
     if as_json or session().as_json:
         sys.stdout.write(visible_json(json.dumps(_plain(data), indent=2, ensure_ascii=False)) + "\n")
         return
+    for part in (data,) if shown is None else shown:
+        _show(part)
+
+
+def _show(data: object) -> None:
     rows = _plain(data)
     if isinstance(rows, list) and rows and all(isinstance(r, dict) for r in rows):
         _print(table(rows, _console(sys.stdout).width))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 import math
 from typing import Any, Final
 
@@ -29,19 +29,21 @@ from drkit.copy_task.target.left_open import end_on_map
 from drkit.copy_task.target.live import LiveAppender
 from drkit.copy_task.target.resolver import PartitionResolver
 from drkit.copy_task.worker_links import keep_links, take_links
-from drkit.errors import Failed
+from drkit.errors import DrkitError, Failed
 from drkit.flow_state.codec.fields import Malformed
 from drkit.flow_state.names import bulk_transactional_id, map_transactional_id
 from drkit.flow_state.records import ControlRecord, LeaseRecord
+from drkit.kafka.codes import error_name
 from drkit.kafka.raw import Future, RawError
-from drkit.kafka.requests import LATEST, aborted_in, fetch_one, list_offsets
+from drkit.kafka.reading.log_tail import LARGE_BYTES, LogTail, NoAnswerYet
+from drkit.kafka.requests import LATEST, list_offsets
 from drkit.kafka.transactions import Transactions
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import MapBucket
 from drkit.offset_map.reading import read_on
 from drkit.offset_map.writer import MapTaken, MapWriter
 from drkit.offsets import Intent
-from drkit.wire import Record, records_in, visible
+from drkit.wire import Record
 
 _CONTROL: Final = ControlRecord.key().encode()
 _LEASE: Final = LeaseRecord.key().encode()
@@ -52,10 +54,12 @@ _LOOK_BACK = 1000
 
 @dataclass(slots=True)
 class ReadProgress:
-    """A task's position in the flow's state topic."""
+    """A task's progress in the flow's state topic."""
 
-    position: int | None = None
-    """The next offset to read, or None if the first one is unknown."""
+    tail: LogTail | None = None
+    """Its reader, or None before the first look."""
+    fresh: list[Record] = field(default_factory=list)
+    """Records that were read and not yet obeyed."""
     end: int = 0
     """End of the topic at the first look: records before it may be older than this task."""
     complete_at: float | None = None
@@ -83,8 +87,10 @@ async def _look(task: TaskContext, reading: ReadProgress) -> None:
     has_more = False
     try:
         has_more = await _poll(task, reading)
-    except (RawError, KeyError):
+    except (RawError, KeyError, NoAnswerYet):
         task.state_topic = None
+    except DrkitError:  # it was created again, or may not be read: begin anew
+        task.state_topic = reading.tail = reading.complete_at = None
     if not has_more and not task.ending:
         await task.loop.sleep(_POLL_SECONDS)
 
@@ -96,28 +102,32 @@ async def _poll(task: TaskContext, reading: ReadProgress) -> bool:
     before its renewals are read.
     """
     requested_at = boottime()
-    name = task.lease.state_topic
-    topic = await task.internal(name, refresh=task.state_topic is None)
-    node = topic.leaders[0].node
-    where = TopicPartition(name, 0)
-    if reading.position is None:
-        listed = (await list_offsets(task.links.target, node, {where: LATEST}, committed=False))[where]
-        if listed.error:
-            return False
-        reading.end, reading.position = listed.offset, max(0, listed.offset - _LOOK_BACK)
-    answer = await fetch_one(
-        task.links.target, node, (name, topic.topic_id), 0, reading.position, max_bytes=1 << 20, max_wait_ms=0
-    )
-    if answer.error_code:
-        task.state_topic = reading.position = reading.complete_at = None
-        return False
-    out = visible(answer.records or b"", reading.position, aborted=aborted_in(answer))
-    take(task, reading, [record for chunk in out.chunks for record in records_in(chunk)])
-    before, reading.position = reading.position, max(reading.position, out.next_source)
-    if reading.position >= answer.last_stable_offset:
+    tail = reading.tail = reading.tail or await _begin(task, reading)
+    before, is_complete = tail.end, await tail.look(task.links.target)
+    take(task, reading, reading.fresh)
+    reading.fresh.clear()
+    if is_complete:
         reading.complete_at = requested_at
-        return False
-    return reading.position > before
+    return tail.end > before and not is_complete
+
+
+async def _begin(task: TaskContext, reading: ReadProgress) -> LogTail:
+    """Return a reader that begins before the end; an open transaction of others hides nothing from it."""
+    topic = await task.internal(task.lease.state_topic, refresh=task.state_topic is None)
+    target, where, signatures = task.links.target, TopicPartition(task.lease.state_topic, 0), task.signatures
+    listed = (await list_offsets(target, topic.leaders[0].node, {where: LATEST}, committed=False))[where]
+    if listed.error:
+        raise NoAnswerYet(error_name(listed.error))
+    tail = LogTail(
+        target,
+        where,
+        reading.fresh.append,
+        may_count=lambda record: signatures.may_count(record.key, record.value, record.headers),
+        unpacked_bytes=LARGE_BYTES,
+        topic=topic,
+    )
+    reading.end, tail.next_offset = listed.offset, max(0, listed.offset - _LOOK_BACK)
+    return tail
 
 
 def take(task: TaskContext, reading: ReadProgress, records: Iterable[Record]) -> None:
@@ -355,7 +365,7 @@ class CopyTask:
         """Make an intent durable, then let its batches go."""
         try:
             await self.task.write_map(p.lease.bucket, [(p.key, intent)])
-        except (Failed, RawError) as error:
+        except Failed as error:
             p.claiming -= 1
             p.unanswered()  # the claim may still become durable, and then binds the next writer
             if generation == p.generation:

@@ -7,11 +7,10 @@ from typing import Final
 
 from drkit.allocator import keep_memory
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.copy_task.core.context import reason_of
 from drkit.copy_task.core.links import WorkerLinks
 from drkit.errors import DrkitError
 from drkit.flow_state.names import state_topic
-from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import metadata
 from drkit.wire import Record, encode, transform
 from drkit.wire.merge import WHOLE_FROM
@@ -49,9 +48,9 @@ def warm_task(source: ClusterSettings, target: ClusterSettings, flow: FlowSettin
     links.open_gates()
     try:
         links.loop.run(_ask, links, state_topic(flow.source))
-    except (DrkitError, RawError) as error:
+    except DrkitError as error:
         links.close()
-        return str(error) if isinstance(error, DrkitError) else reason_of(error)
+        return str(error)
     keep_links(flow, links)
     rehearse(flow)
     # Tasks that run side by side each get a worker; one that had ended would lend its own to the next.

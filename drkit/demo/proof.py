@@ -10,9 +10,9 @@ from drkit.config import ClusterSettings
 from drkit.demo.accounting import Payments
 from drkit.demo.shop import ORDERS, PAYMENTS
 from drkit.kafka.admin import Cluster
+from drkit.kafka.reading.range_reader import RangeReader
 from drkit.kafka.topics import describe_topics, list_offsets
 from drkit.model import TopicPartition
-from drkit.verify.reading import RangeReader
 
 Content = tuple[str, int, bytes | None]
 """Topic, partition and value of a record."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from typing import Final
 
+from drkit.background import Background
 from drkit.clock import Seconds, boottime
 
 TICK_SECONDS: Final = 0.1
@@ -61,22 +62,13 @@ class AwakeClock:
         return self._lost
 
 
-class Ticker:
+class Ticker(Background):
     """Reads a clock periodically from its own thread, until :meth:`stop`."""
 
     def __init__(self, clock: AwakeClock, seconds: float = TICK_SECONDS) -> None:
+        super().__init__("ticker")
         self._clock = clock
         self._seconds = seconds
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="ticker", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop the thread."""
-        self._ended.set()
 
     def _run(self) -> None:
         while not self._ended.wait(self._seconds):

@@ -15,12 +15,12 @@ import threading
 from typing import Any, Final
 
 from drkit import observe
+from drkit.background import Background
 from drkit.clock import Millis, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.detect.awake import AwakeClock
 from drkit.detect.note_kinds import Automatic
-from drkit.detect.notes import Note, Notes, R
-from drkit.detect.speakers import ANYBODY, Speakers
+from drkit.detect.notes import ANYBODY, Note, Notes, R, Speakers
 from drkit.errors import DrkitError
 from drkit.flow_state.codec.record import StateRecord
 from drkit.flow_state.creation import kept_tombstones
@@ -107,7 +107,7 @@ def _producer(cluster: ClusterSettings, ttl_seconds: float) -> Producer:
     )
 
 
-class Noticeboard:
+class Noticeboard(Background):
     """The topic on one cluster, read and written from a thread of its own until :meth:`stop`.
 
     :param ttl_seconds: what is published is forgotten when it was not delivered within this time
@@ -123,6 +123,7 @@ class Noticeboard:
         wall: Millis = wall_ms,
         speakers: Speakers = ANYBODY,
     ) -> None:
+        super().__init__(f"board {cluster.alias}", patience=3.0)
         self.alias = cluster.alias
         self.topic = topic_name(flow)
         self._cluster, self._flow, self._ttl = cluster, flow, ttl_seconds
@@ -130,22 +131,10 @@ class Noticeboard:
         self._lock = threading.Lock()
         self._notes = Notes(partial(_report, f"{self.topic} on {self.alias}"), speakers)
         self._waiting: dict[str, bytes] = {}
-        self._ended = threading.Event()
         self._is_read = False
         self._log = SignedLog(cluster, self.topic, self.take, unpacked_bytes=SMALL_BYTES)
         self._acked: float | None = None
         self._why = "not connected yet"
-        self._thread = threading.Thread(target=self._run, name=f"board {cluster.alias}", daemon=True)
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End."""
-        self._ended.set()
-        if self._thread.is_alive():
-            self._thread.join(3.0)
 
     def publish(self, key: str, note: StateRecord) -> None:
         """Tell the others, as soon as possible; a newer note of the same key replaces one that waits."""

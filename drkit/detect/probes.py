@@ -14,6 +14,7 @@ import threading
 from typing import Any, Final, NamedTuple
 
 from drkit import observe
+from drkit.background import Background
 from drkit.config import ClusterSettings
 from drkit.config.tables.detection import DetectionSettings
 from drkit.detect.awake import AwakeClock
@@ -28,10 +29,10 @@ from drkit.detect.canary import (
 )
 from drkit.detect.note_kinds import MOST_ADDRESSES, KnownBrokers
 from drkit.detect.seen import Address, Probe, ProbeOutcome, SightRules, SourceView, Track, see
-from drkit.errors import ClusterUnreachable, DrkitError, error_text
+from drkit.errors import ClusterUnreachable, DrkitError
 from drkit.kafka.admin import Cluster
 from drkit.kafka.probe import ProbeKind, probe
-from drkit.kafka.raw import EventLoop, KafkaTimeoutError, RawCluster, RawError
+from drkit.kafka.raw import EventLoop, RawCluster, RawError, RequestTimeout
 from drkit.kafka.requests import MetadataRequest, describe_registered
 from drkit.kafka.security.settings import read_security
 
@@ -64,7 +65,7 @@ class _Answer(NamedTuple):
     place: CanaryTarget | None
 
 
-class Prober:
+class Prober(Background):
     """Probes one address from its own thread until :meth:`stop`: connection, protocol, identity, canary.
 
     Each layer finds another fault: a killed broker refuses the connection, a frozen one accepts it and is
@@ -73,7 +74,8 @@ class Prober:
     :param cluster: how its listener is reached; only this address of it is used
     :param expected: the id that the cluster must have; None while unknown
     :param logs_in: whether this address may see credentials; False: only ApiVersions is requested
-    :param heard: called with every probe, and with what the broker reported about its cluster
+    :param heard: called with every probe, and with what the broker reported about its cluster; not with one
+        that was in progress when it was stopped
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class Prober:
         heard: Callable[[Address, Probe, Met | None], None],
         logs_in: Callable[[], bool] = lambda: True,
     ) -> None:
+        super().__init__(f"probe {address.server}")
         self.address = address
         self._cluster = cluster.model_copy(update={"bootstrap_servers": address.server})
         self._settings = settings
@@ -93,20 +96,10 @@ class Prober:
         self._expected = expected
         self._heard = heard
         self._logs_in = logs_in
-        self._ended = threading.Event()
         self._raw: RawCluster | None = None
         self._renewed = float("-inf")
         self._sang = False
         self._number = 0
-        self._thread = threading.Thread(target=self._run, name=f"probe {address.server}", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop; the result of a probe in progress is dropped."""
-        self._ended.set()
 
     def _run(self) -> None:
         loop = EventLoop()
@@ -148,15 +141,9 @@ class Prober:
         try:
             outcome, evidence, met = loop.run(self._ask, loop)
         except ClusterUnreachable as error:
-            outcome, evidence, met = ProbeOutcome.SILENT, f"ApiVersions is answered, then: {error.what}", None
+            outcome, evidence, met = ProbeOutcome.SILENT, f"ApiVersions is answered, then: {error}", None
         except DrkitError as error:
             outcome, evidence, met = ProbeOutcome.SHUT_OUT, error.what, None
-        except RawError as error:
-            outcome, evidence, met = (
-                ProbeOutcome.SILENT,
-                f"ApiVersions is answered, then: {_said(error)}",
-                None,
-            )
         if met is None:
             self._drop()
         return outcome, evidence, met
@@ -200,8 +187,8 @@ class Prober:
         token = f"{os.getpid()}/{id(self)}/{self._number}".encode()
         try:
             sung = await probe_write(raw, self.address.broker, place, token, timeout_ms)
-        except KafkaTimeoutError as error:
-            return ProbeResult(ProbeOutcome.WRITE_SILENT, _said(error))
+        except RequestTimeout as error:
+            return ProbeResult(ProbeOutcome.WRITE_SILENT, str(error))
         self._sang = self._sang or sung.outcome is ProbeOutcome.WORKS
         if is_forbidden(sung) and not self._sang:
             return ProbeResult(ProbeOutcome.ANSWERS, "drkit may not write its canary")
@@ -211,11 +198,6 @@ class Prober:
         raw, self._raw = self._raw, None
         if raw is not None:
             raw.close()
-
-
-def _said(error: BaseException) -> str:
-    name, text = type(error).__name__, error_text(error)
-    return name if text == name else f"{name}: {text}"
 
 
 OWN: Final = "own"
@@ -425,7 +407,7 @@ class Probes:
                 return True
         try:
             registered = loop.run(self._registered, loop)
-        except (DrkitError, RawError):
+        except DrkitError:
             return bool(failing)
         with self._lock:
             self._brokers_listed = frozenset(registered)

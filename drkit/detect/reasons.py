@@ -22,6 +22,8 @@ class Reason(StrEnum):
     BEATS_LATE = "heartbeats_late"
     UNCONFIRMED = "unconfirmed"
     BROKERS_DOWN = "brokers_down"
+    RUN_HELD = "run_held"
+    FAILING_OVER = "failing_over"
     PROMOTED = "promoted"
     WRONG_CLUSTER = "wrong_cluster"
     BROKERS_LOST = "brokers_lost"
@@ -118,7 +120,7 @@ def _risk(facts: FailoverFacts) -> Iterable[str]:
     risk = facts.risk
     yield f"the loss would be: {risk.in_words}"
     if risk.records is not None:
-        yield f"{risk.records:,} records are known to be missing on the target"
+        yield f"missing on the target: {risk.records_in_words}"
     yield f"rpo_seconds = {facts.rpo_seconds:g}"
 
 

@@ -21,6 +21,8 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple, Protocol
 
+from drkit.counted import counted
+
 _BEYOND_THE_NOTE_MS: Final = 20_000
 """How far a heartbeat counts beyond the note of the ends; the replicator makes one every 10 s."""
 
@@ -81,6 +83,8 @@ class Risk(NamedTuple):
     """Of `held_back`: an upper bound on those not known to belong to an undecided transaction."""
     if_dead_seconds: float | None = None
     """For a silent source: the upper bound if it died when it was last seen."""
+    counted_seconds: float | None = None
+    """For a silent source: since its ends were noted, by which `records` were counted; None: never noted."""
 
     def to_json(self) -> dict[str, Any]:
         """For the journal."""
@@ -90,6 +94,14 @@ class Risk(NamedTuple):
     def in_words(self) -> str:
         """The number to compare with a budget, and its evidence."""
         return self.basis if self.seconds is None else f"up to {self.seconds:,.1f} s: {self.basis}"
+
+    @property
+    def records_in_words(self) -> str:
+        """The records at risk. Of a silent source they are unknown, or at least those that were counted."""
+        when = "" if self.counted_seconds is None else f" (last counted {self.counted_seconds:,.0f} s ago)"
+        if self.records is None or (when and not self.records):
+            return f"unknown{when}"
+        return f"{'at least ' if when else ''}{counted(self.records, 'record')}{when}"
 
     @property
     def above(self) -> float:
@@ -113,7 +125,9 @@ def of_silent_source(seen: Sighting, records: int | None, held: HeldRecords | No
     """
     more, acknowledged = (held.records, held.acknowledged) if held is not None else (0, 0)
     found = Risk(None, None if records is None else records + more, exact=False, basis="")
-    found = found._replace(held_back=more, acknowledged=acknowledged)
+    noted = _from_the_past(seen, seen.ends_seen_ms)
+    since = max(0, seen.now_ms - noted[0]) / 1000 if noted else None
+    found = found._replace(held_back=more, acknowledged=acknowledged, counted_seconds=since)
     copied = _copied_ms(seen, records, held)
     if isinstance(copied, str):
         return found._replace(basis=copied)

@@ -29,10 +29,10 @@ from drkit.drill.stage import BubbleStage, live_controls
 from drkit.drill.steps import CollectedEvidence, DrillRun, DrillSteps, Step, refuse_unprotected
 from drkit.drill.watches import ProductionLossSampler, ProductionWatch
 from drkit.errors import DrkitError, Failed, Refused
-from drkit.failover.core.machine import FAILOVER
 from drkit.failover.core.request import RunRequest
 from drkit.failover.service import FailoverService
 from drkit.flow_state.names import CANARY_TOPIC, drills_topic, is_transactional_id_of
+from drkit.journal.machine import FAILOVER
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import broker_config
 from drkit.status.readiness_look import read_disks

@@ -20,8 +20,8 @@ from drkit.clock import Millis, wall_ms
 from drkit.config import ClusterSettings, FailoverSettings, FlowSettings, RepointSettings, Settings
 from drkit.config.tables.drills import DrillKind, DrillLimits, DrillObjectives, DrillSettings
 from drkit.config.tables.fence import FenceSettings
-from drkit.failover.journal.file import folder_of
 from drkit.flow_state.names import drill_alias, drill_group, drill_topic
+from drkit.journal.file import folder_of
 
 DRILL_ID: Final = re.compile(r"\d{8}t\d{6}-[0-9a-f]{6}")
 """It has no dot: names of topics and groups have the id between dots."""

@@ -21,18 +21,17 @@ from drkit.drill.position_rows import (
     without_compacted,
 )
 from drkit.drill.record_windows import COMPACTED_WINDOW, ByteRateLimit, LogSpan, RecordWindowReader, log_spans
-from drkit.errors import ClusterUnreachable
 from drkit.failover.loss.log_cursor import LogSide
 from drkit.flow_state.copied_topics import CopiedPartition, CopiedTopics, known_of
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.groups.requests import Committed, Groups
-from drkit.kafka.raw import RawCluster, RawError, connections
+from drkit.kafka.groups.requests import Committed, Groups, Offsets
+from drkit.kafka.raw import RawCluster, connections
 from drkit.kafka.topics import topic_configs
 from drkit.model import TopicPartition
 from drkit.offset_map.places import PositionReader
 from drkit.offsets import SegmentMap, Unavailable
-from drkit.offsets.group_guard import StoredOffset
+from drkit.offsets.group_guard import StoredOffset, positions_in
 from drkit.offsets.translation import Exact, PartitionPosition
 from drkit.pair.promotions import promoted_of
 from drkit.topology.topic_configs import is_compacted
@@ -83,7 +82,7 @@ class CompareFrom(NamedTuple):
 
 
 def stored_question(
-    group: str, tp: TopicPartition, committed: Committed, stored: Committed | None, source: str
+    group: str, tp: TopicPartition, committed: Committed | StoredOffset, stored: Committed | None, source: str
 ) -> PositionLookup:
     """Return the question about the offset that the target stores.
 
@@ -96,6 +95,8 @@ def stored_question(
     question = question._replace(downstream=stored.offset)
     mark = StoredOffset(*stored).mark
     if mark is not None and mark.source == source:
+        if mark.upstream is None:
+            return question._replace(known=PositionAnswer.NO_POSITION, reason="a failback made it void")
         return question._replace(upstream=mark.upstream, written_ms=mark.written_ms)
     if StoredOffset(*committed).mark is not None:  # the flow in the other direction wrote the source offset
         return question
@@ -179,11 +180,7 @@ def collect_positions(
     limit = ByteRateLimit(bytes_per_second)
     with connections("drill", source, target) as clusters:
         survey = _PositionSurvey(flow, known, clusters, limit, compacted, behind_seconds)
-        try:
-            rows: _Rows = clusters[0].loop.run(survey.run, groups, monotonic() + wait_seconds)
-        except RawError as error:
-            code, reason = "cluster_stopped_answering_drill", repr(error)
-            raise ClusterUnreachable(code, where=flow.name, evidence=reason) from error
+        rows: _Rows = clusters[0].loop.run(survey.run, groups, monotonic() + wait_seconds)
     evidence = tuple(row for _, row in sorted(rows.items(), key=lambda item: item[0]))
     return PositionsCollected(evidence, survey.groups, survey.requests, limit.bytes, monotonic() - began)
 
@@ -255,13 +252,12 @@ class _PositionSurvey:
                 tp, form, unknown = TopicPartition("", -1), PositionForm.TRANSLATED, PositionAnswer.UNKNOWN
                 rows[group, tp, form] = PositionEvidence(group, *tp, form, known=unknown, reason=text)
                 continue
-            for tp, offset in theirs.value.items():
-                if tp.topic in self._known.topics:
-                    questions += self._of_partition(group, tp, offset, ours.value)
+            for tp, offset in positions_in(theirs.value, self._known.topics).items():
+                questions += self._of_partition(group, tp, offset, ours.value)
         return questions
 
     def _of_partition(
-        self, group: str, tp: TopicPartition, committed: Committed, stored: Mapping[TopicPartition, Committed]
+        self, group: str, tp: TopicPartition, committed: StoredOffset, stored: Offsets
     ) -> Iterator[PositionLookup]:
         yield PositionLookup(group, tp, PositionForm.TRANSLATED, committed.offset, committed.offset)
         if self._flow.sync_group_offsets:

@@ -186,7 +186,7 @@ class RecordWindowReader:
                 raw, node, topic, tp.partition, begin, max_bytes=size, max_wait_ms=0, timeout_ms=_TIMEOUT_MS
             )
         except RawError as error:
-            self.failures[tp] = f"{tp} on {raw.alias} does not answer: {type(error).__name__}"
+            self.failures[tp] = f"{tp} on {raw.alias} does not answer: {error}"
             return None
 
     def _take(self, tp: TopicPartition, queue: _Queue, answer: Any) -> None:

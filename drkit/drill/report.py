@@ -27,7 +27,7 @@ from drkit.drill.evidence import (
 from drkit.drill.judge import ABORTED, JUDGES, REFUSED, SKIPPED, DrillVerdict, judge, judged_rows
 from drkit.drill.position_rows import PositionAnswer, PositionForm
 from drkit.errors import Failed
-from drkit.failover.core.machine import FAILOVER, StepName
+from drkit.journal.machine import FAILOVER, StepName
 
 _EXERCISED: Final[Mapping[str, Mapping[str, str]]] = {
     READINESS: dict.fromkeys(FAILOVER.order, "dry run"),

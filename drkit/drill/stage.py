@@ -30,7 +30,6 @@ from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.drill.entry import SOURCE, TARGET, MadeItem
 from drkit.drill.plan import DrillPlan
 from drkit.errors import Failed
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.fencing.own_writers import Writer, fence
 from drkit.flow_state.names import (
@@ -42,15 +41,16 @@ from drkit.flow_state.names import (
     state_topic,
     watch_topic,
 )
+from drkit.journal.machine import StepName
 from drkit.kafka.admin import Cluster
 from drkit.kafka.clients import KafkaError, Message, Producer, confluent_config
 from drkit.kafka.groups.requests import Groups
 from drkit.kafka.raw import RawCluster, ask_once
+from drkit.kafka.reading.range_reader import RangeReader
 from drkit.kafka.requests import describe_producers, metadata
 from drkit.kafka.topics import TopicPlan, create_topics
 from drkit.model import TopicPartition
 from drkit.repoint.file import EndpointFile, endpoint_of
-from drkit.verify.reading import RangeReader
 
 PARTITIONS: Final = 2
 _DAY_MS: Final = "86400000"

@@ -20,7 +20,6 @@ from drkit.drill.steps import CollectedEvidence, DrillRun, DrillSteps, refuse_un
 from drkit.drill.watches import CommitWatch
 from drkit.errors import DrkitError, Failed, Refused
 from drkit.failover.core.context import Scope
-from drkit.failover.core.machine import RunState
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.reverse import state_of
 from drkit.failover.failback import (
@@ -36,6 +35,7 @@ from drkit.failover.failback import (
 from drkit.failover.proposal import Rehearsal
 from drkit.failover.service import FailoverService
 from drkit.flow_state.lease.watch import replicator_of
+from drkit.journal.machine import RunState
 from drkit.next_command import typed
 from drkit.status.pair.model import PairState
 from drkit.status.paired import PairedCollector

@@ -13,9 +13,9 @@ from drkit.clock import monotonic
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.drill.evidence import GroupCommit, ProductionLoss
 from drkit.errors import DrkitError
-from drkit.failover.journal.topic import JournalTopic
+from drkit.journal.topic import JournalReader
 from drkit.kafka.groups.requests import Committed, Groups, failure
-from drkit.kafka.raw import RawCluster, RawError, connections
+from drkit.kafka.raw import RawCluster, connections
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import OffsetMark
 from drkit.status.look import StatusCollector
@@ -99,13 +99,13 @@ class ProductionWatch(WatchThreads):
     def _watch(self) -> None:
         try:
             with connections("drill", self._target) as (raw,):
-                self._watch_journal(raw, JournalTopic(raw, self._flow.source, self._flow.target))
+                self._watch_journal(raw, JournalReader(raw, self._flow.source))
         finally:
             with self._looked:
                 self._is_over = True
                 self._looked.notify_all()
 
-    def _watch_journal(self, raw: RawCluster, journal: JournalTopic) -> None:
+    def _watch_journal(self, raw: RawCluster, journal: JournalReader) -> None:
         began = answered = monotonic()
         known: set[str] | None = None
         new: list[str] = []
@@ -113,8 +113,9 @@ class ProductionWatch(WatchThreads):
         while not self.stop.is_set():
             now = monotonic()
             try:
-                raw.loop.run(_read, raw, journal)
-            except (DrkitError, RawError) as silence:
+                raw.loop.run(raw.connected)
+                raw.loop.run(journal.read_existing)
+            except DrkitError as silence:
                 error = silence
             else:
                 answered, runs = now, set(journal.history.runs)
@@ -135,12 +136,6 @@ class ProductionWatch(WatchThreads):
                 self._looked.notify_all()
             self._wake.wait(_JOURNAL_SECONDS)
             self._wake.clear()
-
-
-async def _read(raw: RawCluster, journal: JournalTopic) -> None:
-    await raw.connected()
-    if await journal.exists():
-        await journal.read()
 
 
 class ProductionLossSampler(WatchThreads):
@@ -212,7 +207,7 @@ class CommitWatch(WatchThreads):
         with connections("drill", cluster) as (raw,):
             while not self.stop.is_set():
                 # A cluster, or a group, without an answer is asked again.
-                with suppress(DrkitError, RawError):
+                with suppress(DrkitError):
                     offsets: _Offsets = raw.loop.run(self._read, raw)
                     new = offsets.items() - (offsets if known is None else known).items()
                     own = {group for (group, _), offset in new if OffsetMark.of(offset.metadata) is None}

@@ -144,7 +144,7 @@ class TailReader:
                     evidence=f"offset {error.offset}: {error.reason}",
                 ) from error
             except RawError as error:
-                after, trouble = position, str(error) or type(error).__name__
+                after, trouble = position, str(error)
             if after > position:
                 position, heard = after, self._clock()
                 continue

@@ -18,7 +18,7 @@ from drkit.flow_state.names import ADOPTED, BEGUN, DONE, adopting_transactional_
 from drkit.flow_state.records import ControlKeyRecord, kind_of
 from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
-from drkit.kafka.clients import QUIET, KafkaError, KafkaException, Message, Producer, confluent_config
+from drkit.kafka.clients import QUIET, Delivery, KafkaException, Producer, confluent_config, deliver
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.reading.log_tail import LARGE_BYTES, LogTail
 from drkit.kafka.topics import alter_topic_configs, describe_topics, list_offsets
@@ -356,7 +356,6 @@ def _read(topic: TopicRecords, cluster: Cluster, keys: ControlKeys) -> None:
 
 
 def _ends(topic: TopicRecords, cluster: Cluster) -> dict[int, int]:
-    """Return end offsets by partition, or nothing if the topic does not exist."""
     described = describe_topics(cluster, [topic.name]).get(topic.name)
     if described is None:
         return {}
@@ -372,22 +371,6 @@ def _read_record(place: LogPlace, keys: ControlKeys, partition: int, record: Rec
     else:
         sign = Sign.CURRENT if key_of(headers) == keys.current.fingerprint else Sign.PREVIOUS
     return ReadRecord(partition, record.offset, key, value, sign, order or 0)
-
-
-@dataclass
-class Delivered:
-    """The delivery results of the brokers."""
-
-    failed: list[KafkaError] = field(default_factory=list)
-    first: dict[int, int] = field(default_factory=dict)
-    """Partition → offset of the first record."""
-
-    def take(self, error: KafkaError | None, message: Message) -> None:
-        """Add the result of one record."""
-        if error is not None:
-            self.failed.append(error)
-        else:
-            self.first.setdefault(message.partition() or 0, message.offset() or 0)
 
 
 def _write(
@@ -407,29 +390,26 @@ def _write(
     if is_whole := topic.kind not in LOGS:
         config["transactional.id"] = adopting_transactional_id(flow.source, flow.target)
         config["transaction.timeout.ms"] = int(_SECONDS * 1000)
-    producer, delivered = Producer(config, logger=QUIET), Delivered()
+    producer, failed = Producer(config, logger=QUIET), ""
     newest = max((r.order for r in topic.records), default=0)
     signatures = Signatures(keys, topic.name, lambda: cluster.cluster_id, newest=newest)
     try:
         if is_whole:
             producer.init_transactions(_SECONDS)
             producer.begin_transaction()
-        for record in records:
-            _produce(producer, delivered, topic.name, record, signatures.text_headers(*record[1:]))
-        if producer.flush(_SECONDS):
-            delivered.failed.append(KafkaError(KafkaError._MSG_TIMED_OUT))  # noqa: SLF001  the constant's only name
-        if is_whole and not delivered.failed:
-            _refuse_between(topic, delivered, producer)
+        signed = ((p, key, value, signatures.text_headers(key, value)) for p, key, value in records)
+        delivery = deliver(producer, topic.name, signed, _SECONDS)
+        failed = delivery.evidence
+        if is_whole and not failed:
+            _refuse_between(topic, delivery, producer)
             producer.commit_transaction(_SECONDS)
     except KafkaException as error:
-        delivered.failed.append(error.args[0])
-    if delivered.failed:
-        raise Failed(
-            "signing_failed", where=f"{topic.name} on {topic.where}", evidence=delivered.failed[0].str()
-        )
+        failed = failed or error.args[0].str()
+    if failed:
+        raise Failed("signing_failed", where=f"{topic.name} on {topic.where}", evidence=failed)
 
 
-def _refuse_between(topic: TopicRecords, delivered: Delivered, producer: Producer) -> None:
+def _refuse_between(topic: TopicRecords, delivery: Delivery, producer: Producer) -> None:
     """Refuse if another process wrote to the topic after the read, except for notes.
 
     :raises Refused: another process wrote; the transaction is aborted
@@ -437,26 +417,7 @@ def _refuse_between(topic: TopicRecords, delivered: Delivered, producer: Produce
     if topic.kind is SignedTopic.NOTES:
         return
     try:
-        refuse_change(topic, topic.ends | delivered.first)
+        refuse_change(topic, topic.ends | delivery.first)
     except Refused:
         producer.abort_transaction(_SECONDS)
         raise
-
-
-def _produce(
-    producer: Producer,
-    delivered: Delivered,
-    name: str,
-    record: Written,
-    headers: dict[str, str | bytes | None] | None,
-) -> None:
-    partition, key, value = record
-    while True:
-        try:
-            producer.produce(
-                name, value, key, partition=partition, headers=headers, on_delivery=delivered.take
-            )
-        except BufferError:
-            producer.poll(0.1)
-        else:
-            return

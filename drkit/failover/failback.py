@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing, suppress
 from enum import StrEnum
+from math import inf
 from threading import Event
 from typing import Any, Final, NamedTuple
 
@@ -20,18 +21,18 @@ from drkit.counted import counted, first_of
 from drkit.errors import DrkitError, Failed, Refused, Usage
 from drkit.failover.checks.foreign_writes import refusal, stopped
 from drkit.failover.core.context import StepProgress
-from drkit.failover.core.machine import FAILOVER, RETURN
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.reverse import not_replayed, records_of, required_opposite, state_of
 from drkit.failover.fencing.methods import SIZE
-from drkit.failover.journal.entries import RunLog
-from drkit.failover.journal.journal import NoRun, RunLocked
 from drkit.failover.new_primary.hold import put_back
 from drkit.failover.proposal import Proposal, Rehearsal, ReturnProposal
 from drkit.failover.returning.scope import returned, waiting
 from drkit.failover.service import FailoverService
 from drkit.flow_state.records import GenerationRecord
 from drkit.flow_state.unreplayed import unreplayed
+from drkit.journal.entries import RunLog
+from drkit.journal.journal import NoRun, RunLocked
+from drkit.journal.machine import FAILOVER, RETURN
 from drkit.next_command import typed
 from drkit.status.pair.model import PairState, PairStatus, PairTopic
 from drkit.status.paired import PairedCollector
@@ -78,7 +79,7 @@ def ways_of(settings: Settings, there: FlowSettings, topics: Collection[str] = (
 def situation(settings: Settings, ways: FlowPair) -> FailbackState | None:
     """Return the next stage, or None if complete. Raises Refused: a failover runs; DrkitError: no answer."""
     there, back, _ = ways
-    opened = {flow: _open_run(settings, flow) for flow in (there.name, back.name)}
+    opened = {flow.name: _journal_of(settings, flow)[0] for flow in (there, back)}
     if (run := opened[there.name]) is not None:
         if run.table is FAILOVER:
             raise Refused(
@@ -175,13 +176,25 @@ def not_in_step(topics: Iterable[PairTopic], back: FlowSettings) -> list[PairTop
     return [t for t in topics if t.active == back.source and t.state is not PairState.PROTECTED]
 
 
-def _open_run(settings: Settings, name: str) -> RunLog | None:
-    flow = settings.one_flow(name)
+def _journal_of(settings: Settings, flow: FlowSettings) -> tuple[RunLog | None, float]:
+    """Return the run of a flow that is under way, and the term of its first run: infinite without a run."""
     with state_of(settings, flow) as state:
         if state is None:
-            return None
+            return None, inf
     with FailoverService(settings, flow) as service:
-        return service.under_way
+        return service.under_way, service.first_term
+
+
+def left_home(settings: Settings, there: FlowSettings, back: FlowSettings) -> bool:
+    """Return whether clients are not at home: the cluster that they have left before they left the other.
+
+    :param there: the flow whose source may be their home
+    :param back: the flow in the other direction
+    :raises DrkitError: a cluster does not answer
+    """
+    if not (waiting(settings, there, back) or returned(settings, there, back)):
+        return False
+    return _journal_of(settings, there)[1] < _journal_of(settings, back)[1]
 
 
 COMMAND: Final = "drkit failback"
@@ -365,7 +378,6 @@ class Failback:
         return self._operator.begin_return(service, request, self._topics, now.stage)
 
     def _return_request(self, stage: FailbackStage) -> RunRequest:
-        """Return the request of a return; one after a switchover has nothing to decide."""
         request = self._options.request
         if stage is FailbackStage.TURN:
             return RunRequest(clients_cut=request.clients_cut)

@@ -14,7 +14,6 @@ from drkit import observe
 from drkit.counted import counted, first_of
 from drkit.errors import Failed, Refused
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import RETURN
 from drkit.failover.core.reverse import opposite_flow, opposite_state, records_of, reverse_flow
 from drkit.failover.fencing.lift import lift_fences
 from drkit.failover.loss.findings import ANOTHER_TOPIC, CopyFate
@@ -35,6 +34,7 @@ from drkit.flow_state.records import (
     SourceSeenRecord,
 )
 from drkit.flow_state.unreplayed import unreplayed
+from drkit.journal.machine import RETURN
 from drkit.kafka import codes
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import TopicMetadata, metadata_of_all

@@ -10,23 +10,22 @@ until a person resumes or aborts it. A killed process leaves the same state as a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 import struct
 from traceback import extract_tb
 from typing import Any, Final, TypeVar
 
-from drkit.config import FlowSettings
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
 from drkit.failover.core.context import Context, StepProgress, StopAsked
-from drkit.failover.core.machine import FAILOVER, RunState, StepName, StepRow
-from drkit.failover.core.stall import ProcessSuspended, Stall
 from drkit.failover.core.step import Announced, Step, StepResult
-from drkit.failover.journal.entries import EntryKind, RunLog
-from drkit.failover.journal.journal import Journal, RunLocked
+from drkit.journal.entries import EntryKind, RunLog
+from drkit.journal.journal import Journal, RunLocked
+from drkit.journal.machine import FAILOVER, RunState, StepName, StepRow
+from drkit.journal.stall import ProcessSuspended, Stall
 from drkit.kafka.clients import KafkaException
-from drkit.kafka.raw import RawError, unanswered_as
+from drkit.kafka.raw import RawError
 from drkit.kafka.transport import permitted_by
 
 UNEXPECTED: Final = (
@@ -63,9 +62,13 @@ def _module(path: str) -> str:
     return "/".join(path.replace("\\", "/").split("/")[-2:])
 
 
-def target_errors(flow: FlowSettings) -> AbstractContextManager[None]:
-    """Raise ClusterUnreachable if the target leaves a request outside a run unanswered."""
-    return unanswered_as("target_unreachable_in_step", flow.target)
+@contextmanager
+def request_errors() -> Iterator[None]:
+    """Raise ClusterUnreachable for a request outside a run without an answer: a watch reports no RawError."""
+    try:
+        yield
+    except RawError as error:
+        raise ClusterUnreachable(error.code, where=error.where, evidence=error.evidence) from error
 
 
 T = TypeVar("T")
@@ -154,9 +157,8 @@ class Interpreter:
             self._awake(row.step, lambda: self._steps[row.step].prove(self._context))
         except RunLocked:
             raise
-        except (DrkitError, RawError) as error:
-            reason = error.what if isinstance(error, DrkitError) else repr(error)
-            self._tell(row.step, f"does not hold any more: {reason}")
+        except DrkitError as error:
+            self._tell(row.step, f"does not hold any more: {error}")
             return False
         return True
 
@@ -214,10 +216,11 @@ class Interpreter:
             try:
                 work(row)
             except RawError as error:
+                # Of another class: who watches a flow ignores a request without an answer, not a held run.
                 raise Failed(
-                    "cluster_stopped_answering",
+                    error.code,
                     where=f"{row.step} of {self._context.flow.name}",
-                    evidence=repr(error),
+                    evidence=error.evidence,
                     hint=f"see drkit status, then: {self._table.resume}",
                 ) from error
             except StopAsked as asked:
@@ -264,11 +267,11 @@ class Interpreter:
                 # Only the step's own proof sees its evidence until it is proven.
                 self._journal.found[name] = done.evidence
                 return done, self._awake(name, lambda: step.prove(context))
-            except (RawError, ClusterUnreachable) as error:
+            except ClusterUnreachable as error:
                 deadline = min(deadline, context.clock() + _AGAIN_SECONDS)
                 if context.clock() >= deadline:
                     raise
-                self._tell(name, f"again, a broker did not answer: {error!r}")
+                self._tell(name, f"again, a broker did not answer: {error.in_short}")
                 context.forget_admin()
                 context.run(context.loop.sleep, _PAUSE_SECONDS)
 
@@ -278,8 +281,6 @@ class Interpreter:
             try:
                 with permitted_by(self._stall.ask):
                     return work()
-            except RawError:
-                raise  # of a request; it may be a RuntimeError, too
             except UNEXPECTED as error:
                 where = f"{name} of {self._context.flow.name}"
                 raise unexpected(error, where, self._table.command) from error

@@ -16,7 +16,6 @@ from drkit import observe
 from drkit.counted import counted, first_of
 from drkit.errors import ConfigError, DrkitError, NotAuthorized, Refused
 from drkit.failover.core.context import Context, Scope
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.reverse import pair_roles, share_promotions
 from drkit.failover.core.step import StepEffect
 from drkit.failover.fencing.choosing import canary_rights, hidden_acls
@@ -24,13 +23,14 @@ from drkit.failover.fencing.lift import forget_replaced, lift_fences, taken_away
 from drkit.failover.fencing.methods import ACL, SIZE, recorded_acls, recorded_sizes
 from drkit.failover.fencing.proof import WRITABLE, Proof, code_name, prove, worth_of
 from drkit.failover.fencing.source_record import record_standing
-from drkit.failover.journal.journal import NoJournal
 from drkit.failover.old_primary.fence import BY_COMMAND, LateFence, left_open, not_answering
 from drkit.failover.old_primary.identity import refuse_another
 from drkit.failover.runs import refuse_owned
 from drkit.failover.service import FailoverService
 from drkit.flow_state.pending_fence import settle
 from drkit.flow_state.records import PendingFence, PendingLift, RoleRecord
+from drkit.journal.journal import NoJournal
+from drkit.journal.machine import StepName
 from drkit.pair.promotions import promoted_of
 
 TAKEN_AWAY: Final = "taken away"

@@ -9,8 +9,8 @@ from drkit.errors import Refused
 from drkit.failover.checks.scope import Chosen
 from drkit.failover.checks.survey import Survey
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import FAILOVER, StepName, Table
 from drkit.failover.core.step import Step, StepEffect
+from drkit.journal.machine import FAILOVER, StepName, Table
 
 
 class Planned(NamedTuple):

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from drkit import observe
-from drkit.failover.core.machine import FAILOVER, RETURN, RunState, StepName
-from drkit.failover.journal.entries import EntryKind, RunLog
-from drkit.failover.journal.file import open_kept, path_of
+from drkit.journal.entries import EntryKind, RunLog
+from drkit.journal.file import open_kept, path_of
+from drkit.journal.machine import FAILOVER, RETURN, RunState, StepName
 
 _CLIENTS_AGAIN = StepName.REPOINT
 _LOSS = (
@@ -69,7 +69,7 @@ def report_of(run: RunLog, flow: str) -> dict[str, Any]:
             {
                 "at_ms": e.at_ms,
                 "kind": e.kind.value,
-                "step": e.step.value if e.step else "",
+                "step": str(e.step or ""),
                 "effect": e.effect,
             }
             for e in run.entries
@@ -157,7 +157,7 @@ def _seconds(run: RunLog) -> dict[str, float]:
     return seconds
 
 
-def _ends(run: RunLog) -> dict[StepName | None, int]:
+def _ends(run: RunLog) -> dict[str | None, int]:
     return {e.step: e.at_ms for e in run.entries if e.kind is EntryKind.RESULT and not e.effect}
 
 

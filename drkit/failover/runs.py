@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import inf
 from threading import Event
 from types import TracebackType
 from typing import Any, ClassVar, Final, Self
@@ -15,17 +16,11 @@ from drkit.errors import DrkitError, Refused
 from drkit.failover.checks.run_opening import decided, least_term
 from drkit.failover.core.commands import UNTIL_EXPORT
 from drkit.failover.core.context import Context, JournalView, Scope, StepProgress
-from drkit.failover.core.machine import FAILOVER, RETURN, RunState, StepName
 from drkit.failover.core.request import RunRequest, choice_for, choices_among, refuse_unknown
 from drkit.failover.core.reverse import state_younger
-from drkit.failover.core.stall import Stall
 from drkit.failover.core.step import Step
 from drkit.failover.fencing.source_record import overrule_abort
-from drkit.failover.interpreter import Interpreter, refuse_late_abort, target_errors
-from drkit.failover.journal.entries import EntryKind, RunLog
-from drkit.failover.journal.file import JournalFile, folder_of
-from drkit.failover.journal.journal import Journal, NoJournal, RunLocked, open_run, refuse_open
-from drkit.failover.journal.topic import JournalTopic, ensure_topic
+from drkit.failover.interpreter import Interpreter, refuse_late_abort, request_errors
 from drkit.failover.report import keep, report_of
 from drkit.failover.returning.after_begin import ProtectedStep, ReplayStep
 from drkit.failover.returning.begin import BeginStep
@@ -44,6 +39,12 @@ from drkit.failover.steps.snapshot import LockStep, SnapshotStep
 from drkit.flow_state.names import journal_topic, state_topic
 from drkit.flow_state.pending_fence import paid_with
 from drkit.flow_state.topic import StateTopic
+from drkit.journal.entries import RunLog
+from drkit.journal.file import JournalFile, folder_of
+from drkit.journal.journal import Journal, NoJournal, RunLocked, open_run, refuse_open
+from drkit.journal.machine import FAILOVER, RETURN, RunState, StepName
+from drkit.journal.stall import Stall
+from drkit.journal.topic import JournalTopic, ensure_topic
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.requests import metadata
 from drkit.pair.promotions import lost_state
@@ -74,7 +75,7 @@ def refuse_held(run: RunLog | None) -> None:
     :param run: the one that is under way
     :raises RunLocked: it is held; the error has its reason and the commands that end it
     """
-    if run is None or run.entries[-1].kind is not EntryKind.HELD:
+    if run is None or not run.is_left:
         return
     reason = run.held.get("error", {}).get("error", "")
     raise RunLocked(
@@ -158,7 +159,7 @@ class Runs:
         self._state: StateTopic | None = None
         self._context: Context | None = None
         try:
-            with target_errors(flow):
+            with request_errors():
                 loop.run(target.connect, _CONNECT_MS)
                 name = state_topic(flow.source)
                 journal = journal_topic(flow.source)
@@ -246,7 +247,7 @@ class Runs:
 
     def read_again(self) -> None:
         """Read the journal to its end and update :attr:`under_way`. Raises DrkitError: it cannot be read."""
-        with target_errors(self._flow):
+        with request_errors():
             self._loop.run(self._topic.read_existing)
 
     @property
@@ -258,6 +259,11 @@ class Runs:
     def under_way(self) -> RunLog | None:
         """The run that is under way, as of the last read of the journal, or None."""
         return self._topic.history.open
+
+    @property
+    def first_term(self) -> float:
+        """The term of the first run in the journal, as of its last read; infinite without a run."""
+        return min((run.term for run in self._topic.history.runs.values()), default=inf)
 
     @property
     def fenced_by(self) -> dict[str, str]:
@@ -273,14 +279,14 @@ class Runs:
         term = max(least_term(context, self._folder), context.request.term)
         ensure_topic(context.target_admin(), self._topic.name)
         journal = self._journal(uuid.uuid4().hex[:12])
-        moved = {"scope": context.scope.to_json(), "request": context.request.to_json()}
-        opening = {"state_id": self._state_id, "decision": decided(context, decision), **opening}
-        journal.begin(term, {**moved, **opening})
+        moved: dict[str, Any] = {"scope": context.scope.to_json(), "request": context.request.to_json()}
+        ids = {"target_id": context.target.cluster_id, "state_id": self._state_id}
+        journal.begin(term, {**moved, **ids, "decision": decided(context, decision), **opening})
         context = self._context = replace(context, journal=journal, run_id=journal.run_id, term=journal.term)
         return self._walked(context, journal, abort="")
 
     def _again(self, added: RunRequest, *, abort: str, verb: str, take_over: bool) -> dict[str, Any]:
-        run = open_run(self._topic, verb)
+        run = open_run(self._topic, verb, self._target.cluster_id)
         if abort:
             refuse_late_abort(run)
         else:

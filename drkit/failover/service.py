@@ -11,12 +11,10 @@ from drkit.failover.checks.scope import choose
 from drkit.failover.checks.survey import survey
 from drkit.failover.core.commands import UNTIL_EXPORT
 from drkit.failover.core.context import Context, Scope
-from drkit.failover.core.machine import FAILOVER, RETURN, StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.fencing.methods import SIZE
-from drkit.failover.interpreter import target_errors
-from drkit.failover.journal.journal import NoJournal
+from drkit.failover.interpreter import request_errors
 from drkit.failover.proposal import Confirm, ConfirmReturn, Proposal, Rehearsal, ReturnProposal, rehearse
 from drkit.failover.returning.deciding import still_undecided
 from drkit.failover.returning.return_plan import Outlook, outlook
@@ -25,6 +23,8 @@ from drkit.failover.returning.scope import promoted
 from drkit.failover.runs import NAMED, NO_DECISION, NO_SCOPE, Runs
 from drkit.failover.steps.fence import FenceStep
 from drkit.failover.steps.snapshot import refusals_of
+from drkit.journal.journal import NoJournal
+from drkit.journal.machine import FAILOVER, RETURN, StepName
 
 
 class FailoverService(Runs):
@@ -49,7 +49,7 @@ class FailoverService(Runs):
         """
         self.refuse_under_way()
         context = self._new_context(NO_SCOPE, request, NoJournal(), decision)
-        with target_errors(self._flow):
+        with request_errors():
             chosen = choose(context, groups, topics)
             context = self._context = replace(context, scope=chosen.scope)
             seen = survey(context)
@@ -100,7 +100,7 @@ class FailoverService(Runs):
         :raises DrkitError: a step would refuse, or a cluster does not answer
         """
         self.refuse_under_way()
-        with target_errors(self._flow):
+        with request_errors():
             context = self._return_of(request, topics, until_export=until_export)
             lines, back = rehearse(context, self._steps[RETURN.name], RETURN), reverse_flow(context)
             error = still_undecided(context)
@@ -119,7 +119,7 @@ class FailoverService(Runs):
         """
         scope = Scope({t: t for t in topics}, (), whole_flow=False)
         context = self._new_context(scope, RunRequest(planned=True), NoJournal(), NO_DECISION)
-        with target_errors(self._flow):
+        with request_errors():
             if any(role.clients_cut for name, role in promoted(context).items() if name not in topics):
                 return []
             method = FenceStep().method(context)
@@ -127,7 +127,7 @@ class FailoverService(Runs):
 
     def outlook(self, request: RunRequest, topics: Sequence[str] = ()) -> Outlook:
         """Return what a failback would do, topic by topic; the old primary may be away. Raises DrkitError."""
-        with target_errors(self._flow):
+        with request_errors():
             return outlook(self._return_of(request, topics, while_away=True))
 
     def _return_of(
@@ -149,7 +149,7 @@ class FailoverService(Runs):
         self.refuse_under_way()
         journal = NoJournal()
         context = self._new_context(NO_SCOPE, request, journal, NO_DECISION)
-        with target_errors(self._flow):
+        with request_errors():
             chosen = choose(context, groups, topics)
             known = self._topic.history.term + 1
             term = max(least_term(context, self._folder), known, request.term)

@@ -13,13 +13,13 @@ from drkit import observe
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.counted import counted, first_of
 from drkit.errors import DrkitError, Failed, Refused
-from drkit.failover.core.machine import FAILOVER
-from drkit.failover.core.stall import ProcessSuspended, Stall
 from drkit.failover.fencing.methods import lift_acls, lift_sizes
-from drkit.failover.journal.entries import read_history
-from drkit.failover.journal.file import files_in, folder_of
 from drkit.flow_state.source_fence.entries import FenceLog, FenceMark, FenceRecord
 from drkit.flow_state.source_fence.topic import FenceTopic
+from drkit.journal.entries import read_history
+from drkit.journal.file import files_in, folder_of
+from drkit.journal.machine import FAILOVER
+from drkit.journal.stall import ProcessSuspended, Stall
 from drkit.kafka.transport import permitted_by
 from drkit.next_command import REASON
 

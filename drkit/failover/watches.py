@@ -17,12 +17,12 @@ from typing import ClassVar
 from drkit import observe
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError
-from drkit.failover.core.machine import RETURN
 from drkit.failover.core.request import RunRequest
-from drkit.failover.journal.journal import RunLocked
 from drkit.failover.new_primary.hold import HeldTopic, held_now, put_back
 from drkit.failover.returning.scope import pairs_of_flows, switched
 from drkit.failover.service import FailoverService
+from drkit.journal.journal import RunLocked
+from drkit.journal.machine import RETURN
 from drkit.kafka.raw import RawError
 from drkit.status.pair.model import PairState, PairTopic
 from drkit.status.paired import PairedCollector
@@ -73,12 +73,12 @@ class _Watch(ABC):
                 pause = self.pause_seconds
             except RunLocked:
                 pause = self.pause_seconds  # a failover is under way, or another process's failback
+            except RawError:
+                continue  # the flow's own copy reports that a cluster does not answer
             except DrkitError as error:
                 if (text := f"{error.what} {error.evidence}") != self._reported:
                     self._reported = text
                     self._report(error)
-            except RawError:
-                continue  # the flow's own copy reports that a cluster does not answer
 
     @abstractmethod
     def look(self) -> object:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
-from typing import Final, NamedTuple, TypeVar
+from typing import Annotated, Final, NamedTuple, TypeVar
 from uuid import UUID
+
+from pydantic import BeforeValidator
 
 from drkit.errors import Failed
 from drkit.flow_state.codec.fields import ByPartition, partition_of
 from drkit.flow_state.left_out import NONE_KEPT, KeptTail, LeftOut, tail_end_of
 from drkit.flow_state.producer_ids import ProducerIds
 from drkit.flow_state.records import (
+    ConfigsRecord,
     CutRecord,
     GenerationRecord,
     OffsetMapRecord,
@@ -21,13 +24,14 @@ from drkit.flow_state.records import (
     WrittenRecord,
 )
 from drkit.flow_state.state import FlowState
+from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition
 from drkit.offsets.crossing import Crossing
+from drkit.topology.topic_configs import Retention
 
 T = TypeVar("T")
 _NO_OFFSETS: Final[Mapping[TopicPartition, int]] = {}
-
-
+_NO_RETENTION: Final[Mapping[str, Retention]] = {}
 _NO_CROSSINGS: Final[Mapping[TopicPartition, tuple[Crossing, ...]]] = {}
 
 
@@ -51,6 +55,8 @@ class CopiedPartition(NamedTuple):
     """Where both sides have the same records in another order."""
     kept: KeptTail | None = None
     """A tail on the source that the target has already; None: no such tail."""
+    retention: Retention | None = None
+    """What the source keeps by its settings; None: they are not on record."""
 
     def leaves_out(self, offset: int) -> bool:
         """Whether a batch at a source offset is left out if a flow in the other direction wrote it."""
@@ -103,6 +109,8 @@ class CopiedTopics(NamedTuple):
     """Source partition → where both sides have the same records in another order."""
     kept: ByPartition[KeptTail] = NONE_KEPT
     """Source partition → a tail that the target has already."""
+    retention: Annotated[Mapping[str, Retention], BeforeValidator(dict)] = _NO_RETENTION
+    """Source topic → what it keeps by its settings; none where they are not on record."""
 
     def is_void(self, at: TopicPartition, committed: int | None) -> bool:
         """Whether what a group committed on the target before a turn is no position in the copy any more.
@@ -120,6 +128,15 @@ class CopiedTopics(NamedTuple):
     def without(self, topics: Container[str]) -> CopiedTopics:
         """All but some source topics."""
         return self._replace(topics={name: ids for name, ids in self.topics.items() if name not in topics})
+
+    def still_on(self, source: Mapping[str, TopicMetadata]) -> CopiedTopics:
+        """All but the topics that the source has under another id now.
+
+        :param source: metadata of its topics; none while it does not answer
+        """
+        return self.without(
+            {n for n, ids in self.topics.items() if n in source and source[n].topic_id != ids[1]}
+        )
 
     @property
     def left_out(self) -> LeftOut:
@@ -147,57 +164,8 @@ class CopiedTopics(NamedTuple):
             until=end,
             crossings=self.crossings.get(at, ()),
             kept=self.kept.get(at),
+            retention=self.retention.get(topic),
         )
-
-
-def cuts_of(state: FlowState) -> dict[TopicPartition, int]:
-    """Source partition → its cut, of the topics that are copied now.
-
-    :raises Damaged: a record of them was replaced
-    """
-    return _by_partition(state, lambda cut: cut.skip_from)
-
-
-def rebuilt_of(state: FlowState) -> dict[TopicPartition, int]:
-    """Source partition → where copying began before its cut, of the topics that are copied now.
-
-    :raises Damaged: as :func:`cuts_of`
-    """
-    return _by_partition(state, lambda cut: cut.rebuilt)
-
-
-def began_of(state: FlowState) -> dict[TopicPartition, int]:
-    """Source partition → where copying began after a turn, at its cut or before it.
-
-    :raises Damaged: as :func:`cuts_of`
-    """
-    return cuts_of(state) | rebuilt_of(state)
-
-
-def emptied_of(state: FlowState) -> dict[TopicPartition, int]:
-    """Source partition → target offset before which its copy was emptied, of the topics that are copied now.
-
-    :raises Damaged: as :func:`cuts_of`
-    """
-    return _by_partition(state, lambda cut: cut.emptied)
-
-
-def crossings_of(state: FlowState) -> dict[TopicPartition, tuple[Crossing, ...]]:
-    """Source partition → where both sides have the same records in another order.
-
-    :raises Damaged: as :func:`cuts_of`
-    """
-    return _by_partition(state, lambda cut: {p: cut.crossings_of(p) for p in cut.crossings})
-
-
-def kept_of(state: FlowState) -> dict[TopicPartition, KeptTail]:
-    """Source partition → a tail after its cut that the target has already.
-
-    :raises Damaged: as :func:`cuts_of`
-    """
-    return _by_partition(
-        state, lambda cut: {p: KeptTail(end, frozenset(ids)) for p, (end, ids) in cut.kept.items()}
-    )
 
 
 def _by_partition(
@@ -220,13 +188,12 @@ def written_of(state: FlowState) -> dict[TopicPartition, WrittenRecord]:
 
     :raises Damaged: a record of them was replaced
     """
-    topics, cuts, emptied = state.all(GenerationRecord), cuts_of(state), emptied_of(state)
-    out = {}
+    topics, known, out = state.all(GenerationRecord), known_of(state), {}
     for name, found in state.all(WrittenRecord).items():
         at = partition_of(name)
         entry = topics.get(at.topic)
         same = entry is not None and (entry.source_id, entry.target_id) == (found.source_id, found.target_id)
-        if same and cuts.get(at) == found.began_at and found.offset >= emptied.get(at, 0):
+        if same and known.cuts.get(at) == found.began_at and found.offset >= known.emptied.get(at, 0):
             out[at] = found
     return out
 
@@ -245,34 +212,35 @@ def _ends_of(state: FlowState) -> dict[TopicPartition, int]:
     }
 
 
-def map_id_of(state: FlowState) -> str:
-    """The id of the flow's offset map; empty before it is on record."""
-    known = state.get(OffsetMapRecord)
-    return "" if known is None else str(known.topic_id)
-
-
 def known_of(state: FlowState) -> CopiedTopics:
     """The copied topics and the producers in a flow's state.
 
     :raises Damaged: a record of them was replaced
     """
     topics = {n: (g.target, g.source_id, g.target_id) for n, g in state.all(GenerationRecord).items()}
-    ids, skips = state.get(ProducerIdsRecord), state.get(SkipsRecord)
+    ids, skips, offset_map = state.get(ProducerIdsRecord), state.get(SkipsRecord), state.get(OffsetMapRecord)
     producers = Producers(
         ids.current.id if ids is not None else -1,
         frozenset(ids.ids if ids is not None else ()),
         frozenset(skips.ids if skips is not None else ()),
-        map_id_of(state),
+        str(offset_map.topic_id) if offset_map is not None else "",
     )
     return CopiedTopics(
         topics,
         producers,
-        cuts_of(state),
-        rebuilt_of(state),
-        emptied_of(state),
+        _by_partition(state, lambda cut: cut.skip_from),
+        _by_partition(state, lambda cut: cut.rebuilt),
+        _by_partition(state, lambda cut: cut.emptied),
         ends=_ends_of(state),
-        crossings=crossings_of(state),
-        kept=kept_of(state),
+        crossings=_by_partition(state, lambda cut: {p: cut.crossings_of(p) for p in cut.crossings}),
+        kept=_by_partition(
+            state, lambda cut: {p: KeptTail(end, frozenset(ids)) for p, (end, ids) in cut.kept.items()}
+        ),
+        retention={
+            name: found.retention
+            for name, found in state.readable(ConfigsRecord).items()
+            if name in topics and found.retention is not None
+        },
     )
 
 
@@ -300,7 +268,6 @@ class FrozenTopics:
 
 
 def _decided(state: FlowState) -> Mapping[str, tuple[str, str]]:
-    """Topics with a role, and those whose return has begun, with the runs that did that."""
     roles = {topic: (role.role.value, role.run_id) for topic, role in state.readable(RoleRecord).items()}
     returns = state.readable(ReturnRecord).items()
     return roles | {f"return/{topic}": ("", found.run_id) for topic, found in returns}

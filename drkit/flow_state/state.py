@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, Self, TypeVar, cast
 
-from drkit.control_key import NO_KEY
+from drkit.control_key import NO_KEY, NOT_NAMED
 from drkit.errors import Refused
 from drkit.flow_state.codec.fields import Malformed
 from drkit.flow_state.codec.record import parsed
@@ -180,8 +180,9 @@ class FlowState:
     def _damaged(self, keys: list[str]) -> Damaged:
         more = f"; and {len(keys) - 1} more" if len(keys) > 1 else ""
         if unsigned := [key for key in keys if key in self.refused]:
-            evidence = f"key {unsigned[0]}, {self.refused[unsigned[0]]}{more}"
-            return Damaged("state_unsigned", where=self._where, evidence=evidence)
+            why = self.refused[unsigned[0]]
+            code = "control_key_mismatch" if why.endswith(NOT_NAMED) else "state_unsigned"
+            return Damaged(code, where=self._where, evidence=f"key {unsigned[0]}, {why}{more}")
         why = self.unreadable.get(keys[0]) or self._hidden or "it changed just now"
         return Damaged("state_foreign_record", where=self._where, evidence=f"key {keys[0]}, {why}{more}")
 

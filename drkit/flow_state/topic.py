@@ -13,7 +13,7 @@ from typing import Final, Generic, Self, TypeVar
 from drkit import observe
 from drkit.clock import wall_ms
 from drkit.config import ClusterSettings
-from drkit.control_key import WHO_WRITES
+from drkit.control_key import WHO_WRITES, is_of_other_key
 from drkit.counted import is_reported
 from drkit.errors import Failed
 from drkit.flow_state.names import state_topic
@@ -46,7 +46,7 @@ class Dropped:
         self.count += 1
         self.first = self.first or f"offset {offset}: {why}"
         reason = f"offset {offset}: {why}"
-        if is_reported(self.count):
+        if self.count == 1 or (is_reported(self.count) and not is_of_other_key(why)):
             observe.event(
                 "record_dropped", level="warning", where=self._where, reason=reason, hint=HOW_TO_ADOPT,
                 key=(key or b"")[:80].decode(errors="backslashreplace"), count=self.count,

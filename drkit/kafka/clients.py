@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 import logging
 import os
@@ -31,6 +33,8 @@ __all__ = [
     "NewTopic",
     "Producer",
 ]
+WrittenRecord = tuple[int, bytes | None, bytes | None, dict[str, str | bytes | None] | None]
+"""Partition, key, value and headers of a record to write."""
 QUIET: Final = logging.getLogger("drkit.librdkafka")
 """A logger that keeps librdkafka from writing to stderr."""
 QUIET.addHandler(logging.NullHandler())
@@ -236,3 +240,50 @@ def _whole(settings: ClusterSettings, key: str) -> int:
             key=key,
             value=settings.client[key],
         ) from None
+
+
+@dataclass
+class Delivery:
+    """What became of some records that were written."""
+
+    failed: list[KafkaError] = field(default_factory=list)
+    """Errors of records that were not acknowledged; empty: all were."""
+    first: dict[int, int] = field(default_factory=dict)
+    """Partition → offset of the first record."""
+
+    @property
+    def evidence(self) -> str:
+        """The first error; empty without one."""
+        return f"{self.failed[0].name()}: {self.failed[0].str()}" if self.failed else ""
+
+
+def deliver(producer: Producer, topic: str, records: Iterable[WrittenRecord], seconds: float) -> Delivery:
+    """Write records in their order, and wait until each is acknowledged or has failed.
+
+    :param seconds: a record without an answer after this time has failed
+    """
+    delivery, written, answered = Delivery(), 0, 0
+
+    def take(error: KafkaError | None, message: Message | None) -> None:
+        nonlocal answered
+        answered += 1
+        if error is not None:
+            delivery.failed.append(error)
+        elif message is not None:
+            delivery.first.setdefault(message.partition() or 0, message.offset() or 0)
+
+    for partition, key, value, headers in records:
+        written += 1
+        while True:
+            try:
+                producer.produce(topic, value, key, partition=partition, headers=headers, on_delivery=take)
+            except BufferError:
+                producer.poll(0.1)
+                continue
+            except KafkaException as error:  # the client knows already that the topic is gone
+                take(error.args[0], None)
+            break
+    producer.flush(seconds)
+    if answered < written and not delivery.failed:
+        delivery.failed.append(KafkaError(KafkaError._MSG_TIMED_OUT))  # noqa: SLF001  the constant's only name
+    return delivery

@@ -197,7 +197,6 @@ def _sasl_finding(answer: bytes, mechanism: str | None) -> tuple[ProbeKind, str]
 
 
 def _offered(answer: bytes) -> tuple[int, list[str]]:
-    """Error code and mechanisms of an answer to SaslHandshake."""
     try:
         return _parsed(answer)
     except (struct.error, ValueError):
@@ -252,7 +251,6 @@ def _tls(plain: socket.socket, context: ssl.SSLContext, server: str) -> ssl.SSLS
 
 
 def _ask(connection: socket.socket, key: int, version: int, body: bytes) -> bytes:
-    """Send one request, return the body of its answer."""
     request = struct.pack(">hhih", key, version, key, 5) + b"drkit" + body
     connection.sendall(struct.pack(">i", len(request)) + request)
     head = _read(connection, 8)

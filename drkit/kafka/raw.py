@@ -12,17 +12,15 @@ from contextlib import contextmanager
 import logging
 import selectors
 import time
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
-from kafka.errors import IncompatibleBrokerVersion as IncompatibleBrokerVersion
-from kafka.errors import KafkaError, NodeNotReadyError, SaslAuthenticationFailedError, UnknownBrokerIdError
-from kafka.errors import KafkaTimeoutError as KafkaTimeoutError
+from kafka import errors
 from kafka.future import Future as Future
 from kafka.net.selector import NetworkSelector
 
 from drkit.config import ClusterSettings
 from drkit.control_key import Signatures
-from drkit.errors import ClusterUnreachable
+from drkit.errors import ClusterUnreachable, Failed
 from drkit.kafka.admin import refused_credentials, why_not
 from drkit.kafka.clients import raw_config
 from drkit.kafka.transport import SendGate, WideManager, may_send
@@ -33,8 +31,47 @@ _LAST_WORD_MS = 2000
 _IMPATIENT_MS = 10_000
 _SERVER_SECONDS = 1.0
 """Seconds to wait for the first server; for each further one twice as long, as a link may be slow."""
-RawError: TypeAlias = KafkaError
-"""The error of a request that the connection or the broker fails."""
+
+
+class RawError(ClusterUnreachable):
+    """A request failed: no connection, no answer in time, or an error instead of an answer.
+
+    :param evidence: the library's error, with its name
+    :param where: the cluster
+    """
+
+    def __init__(self, evidence: str = "", where: str = "") -> None:
+        super().__init__("cluster_stopped_answering", where=where, evidence=evidence)
+
+    def __str__(self) -> str:
+        return self.evidence
+
+
+class RequestTimeout(RawError):
+    """The time of the caller is over; the timer of the request itself raises RawError."""
+
+
+class RequestUnsupported(Failed):
+    """The brokers have no such request, or no version of it that drkit can send."""
+
+
+def _raw_error(error: errors.KafkaError, where: str) -> Failed:
+    """Return the drkit error for an error of the library: no other module knows the library's."""
+    if isinstance(error, errors.IncompatibleBrokerVersion):
+        return RequestUnsupported("request_unsupported", where=where, evidence=str(error))
+    return (RequestTimeout if isinstance(error, errors.KafkaTimeoutError) else RawError)(str(error), where)
+
+
+class _Answer(Future):  # type: ignore[misc]
+    """The answer to a request; its error is a RawError."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__()
+        self._where = where
+
+    def failure(self, e: BaseException) -> Future:
+        """Set the error."""
+        return super().failure(_raw_error(e, self._where) if isinstance(e, errors.KafkaError) else e)
 
 
 class PlainSelector(selectors.DefaultSelector):
@@ -142,7 +179,7 @@ class RawCluster:
         """
         try:
             await self._bootstrap(timeout_ms)
-        except KafkaError as error:
+        except errors.KafkaError as error:
             await self._last_word()
             raise why_not(self._settings, timeout_ms / 1000) from error
 
@@ -152,7 +189,7 @@ class RawCluster:
         while (left := deadline - time.monotonic()) > patience:
             try:
                 await self._manager.bootstrap_async(round(1000 * patience))
-            except KafkaTimeoutError:
+            except errors.KafkaTimeoutError:
                 patience *= 2
             else:
                 return
@@ -164,9 +201,9 @@ class RawCluster:
         self._manager.reset_backoff(server)
         try:
             await self._manager.get_connection(server, timeout_ms=_LAST_WORD_MS)
-        except SaslAuthenticationFailedError as error:
+        except errors.SaslAuthenticationFailedError as error:
             raise refused_credentials(self._settings, str(error.args[0])) from error
-        except KafkaError:
+        except errors.KafkaError:
             return  # the probe of the port finds the cause
 
     def signatures(self, topic: str) -> Signatures:
@@ -195,7 +232,10 @@ class RawCluster:
         deadline = time.monotonic() + timeout_ms / 1000
         answer = await self.queue(request, node_id, deadline)
         # The library does not count the time in which a connection is made, 10 s on a broker that is frozen.
-        return await self._manager.wait_for(answer, max(1.0, 1000 * (deadline - time.monotonic())))
+        try:
+            return await self._manager.wait_for(answer, max(1.0, 1000 * (deadline - time.monotonic())))
+        except errors.KafkaTimeoutError as error:
+            raise _raw_error(error, self.alias) from error
 
     async def queue(self, request: Any, node_id: int | None, deadline: float) -> Any:
         """Hand a request to its connection, in order; the future that comes back is the answer."""
@@ -205,17 +245,21 @@ class RawCluster:
             try:
                 connection = self._manager.get_connection(node)
                 paused = bool(connection.paused)
-            except UnknownBrokerIdError:
+            except errors.UnknownBrokerIdError:
                 self._manager.cluster.request_update()
                 paused = True
-            except NodeNotReadyError:
+            except errors.NodeNotReadyError:
                 paused = True
+            except errors.KafkaError as error:
+                raise _raw_error(error, self.alias) from error
             if not paused:
                 left = max(1, int((deadline - time.monotonic()) * 1000))
-                return connection.send_request(request, request_timeout_ms=left)
+                answer = _Answer(self.alias)
+                connection.send_request(request, request_timeout_ms=left).chain(answer)
+                return answer
             if time.monotonic() > deadline:
                 broker = "any broker" if node is None else f"broker {node}"
-                raise KafkaTimeoutError(f"waited in vain for {broker} of {self.alias}")
+                raise RequestTimeout(f"waited in vain for {broker} of {self.alias}", self.alias)
             await self.loop.sleep(_PAUSE_SECONDS)
 
     def drop(self, node_id: int) -> None:
@@ -228,17 +272,17 @@ class RawCluster:
 
     async def ask_each(
         self, nodes: Iterable[int], ask: Callable[[int], Awaitable[T]]
-    ) -> tuple[dict[int, T], dict[int, RawError]]:
+    ) -> tuple[dict[int, T], dict[int, Failed]]:
         """Ask some brokers at the same time; return the answers, and the errors of those that are silent.
 
-        :raises Exception: any error of `ask` that is no RawError
+        :raises Exception: any error of `ask` that is neither RawError nor RequestUnsupported
         """
-        answers, silent = dict[int, T](), dict[int, RawError]()
+        answers, silent = dict[int, T](), dict[int, Failed]()
 
         async def one(node: int) -> None:
             try:
                 answers[node] = await ask(node)
-            except RawError as error:
+            except (RawError, RequestUnsupported) as error:
                 silent[node] = error
 
         await self.loop.together(one, sorted(nodes))
@@ -273,19 +317,6 @@ def connections(purpose: str, *settings: ClusterSettings) -> Iterator[list[RawCl
         loop.close()
 
 
-@contextmanager
-def unanswered_as(code: str, where: str, hint: object = None, **values: object) -> Iterator[None]:
-    """Convert the library's error for a request without an answer to one of drkit's, with it as evidence.
-
-    :param code: of the error; ``hint`` and ``values`` as for :class:`DrkitError`
-    :raises ClusterUnreachable: a request got no answer
-    """
-    try:
-        yield
-    except RawError as error:
-        raise ClusterUnreachable(code, where=where, evidence=repr(error), hint=hint, **values) from error
-
-
 def ask_once(
     settings: ClusterSettings,
     purpose: str,
@@ -305,7 +336,10 @@ def ask_once(
             await cluster.connected()
             return await question(cluster)
 
-        hint = "check the cluster with: drkit config check --connect"
-        with unanswered_as("cluster_request_failed", settings.alias, hint, what=what):
+        try:
             answer: T = cluster.loop.run(ask)
+        except RawError as error:
+            raise ClusterUnreachable(
+                "cluster_request_failed", where=settings.alias, evidence=str(error), what=what
+            ) from error
     return answer

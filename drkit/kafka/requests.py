@@ -20,7 +20,7 @@ from kafka.protocol.producer.produce import ProduceRequest
 from drkit.clock import monotonic
 from drkit.kafka import codes
 from drkit.kafka.admin import Broker, ClusterDescription
-from drkit.kafka.raw import KafkaTimeoutError, RawCluster, RawError
+from drkit.kafka.raw import RawCluster, RawError, RequestTimeout
 from drkit.model import TopicPartition
 
 T = TypeVar("T")
@@ -243,7 +243,7 @@ async def fetch_one(
         if answer.responses:
             return answer.responses[0].partitions[0]
         if monotonic() > deadline:
-            raise KafkaTimeoutError(f"{cluster.alias} throttles reads of {topic[0]}")
+            raise RequestTimeout(f"{cluster.alias} throttles reads of {topic[0]}")
         await cluster.loop.sleep(_THROTTLED_SECONDS)
 
 
@@ -334,18 +334,37 @@ async def listed(
     cluster: RawCluster,
     topics: Mapping[str, TopicMetadata],
     partitions: Iterable[TopicPartition],
-    which: int,
+    which: int | Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, int]:
-    """Return start or last stable offsets; partitions without an answer are left out."""
+    """Return start or last stable offsets; partitions without an answer are left out.
+
+    :param which: for all, or for each a time in ms; −1 is returned where no record is of it or later
+    """
 
     async def ask(node: int, led: list[TopicPartition]) -> dict[TopicPartition, int]:
+        wanted = dict.fromkeys(led, which) if isinstance(which, int) else {tp: which[tp] for tp in led}
         try:
-            answers = await list_offsets(cluster, node, dict.fromkeys(led, which), committed=True)
+            answers = await list_offsets(cluster, node, wanted, committed=True)
         except RawError:  # this broker alone does not answer
             return {}
         return {tp: a.offset for tp, a in answers.items() if not a.error}
 
     return await ask_leaders(cluster, topics, partitions, ask)
+
+
+async def volumes(cluster: RawCluster, topics: Mapping[str, TopicMetadata]) -> dict[TopicPartition, int]:
+    """Return the size of each partition's largest replica, without partitions that no broker reports."""
+    one = DescribeLogDirsRequest.DescribableLogDirTopic
+    requested = [one(topic=name, partitions=list(topic.leaders)) for name, topic in topics.items()]
+    answers, _ = await cluster.ask_each(
+        cluster.nodes(), lambda node: cluster.send(DescribeLogDirsRequest(topics=requested), node)
+    )
+    out: dict[TopicPartition, int] = {}
+    for topic in (t for a in answers.values() for d in a.results if not d.error_code for t in d.topics):
+        for p in topic.partitions:
+            tp = TopicPartition(topic.name, p.partition_index)
+            out[tp] = max(out.get(tp, 0), p.partition_size)
+    return out
 
 
 async def ask_leaders(

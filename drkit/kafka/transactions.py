@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from kafka.errors import for_code
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest, ListTransactionsRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 from kafka.protocol.producer.transaction import (
@@ -81,18 +80,15 @@ async def new_producer_id(cluster: RawCluster) -> ProducerIdentity:
     request = InitProducerIdRequest(
         transactional_id=None, transaction_timeout_ms=60_000, producer_id=-1, producer_epoch=-1
     )
-    answer = None
+    code = -1
     for _ in range(_PATIENCE):
         answer = await cluster.send(request)
-        if not answer.error_code:
+        if not (code := answer.error_code):
             return ProducerIdentity(answer.producer_id, answer.producer_epoch)
-        if answer.error_code not in _RETRY:
+        if code not in _RETRY:
             break
         await cluster.loop.sleep(_PAUSE_SECONDS)  # a broker just started has no block of ids yet
-    code = answer.error_code if answer is not None else -1
-    raise TransactionFailed(
-        "no_producer_id", kafka_code=code, where=cluster.alias, evidence=f"Kafka error code {code}"
-    )
+    raise TransactionFailed("no_producer_id", kafka_code=code, where=cluster.alias, evidence=error_name(code))
 
 
 class Transactions:
@@ -180,7 +176,7 @@ class Transactions:
 
     async def _ask(self, request: Any, codes: Any, name: str) -> Any:
         """Send to the coordinator, again while it loads, moves or still writes markers."""
-        pause, code = _PAUSE_SECONDS, -1
+        pause, code, silence = _PAUSE_SECONDS, -1, ""
         for _ in range(_PATIENCE):
             try:
                 if self._coordinator is None or self._coordinator < 0:
@@ -190,20 +186,20 @@ class Transactions:
                     failed = [c for c in codes(answer) if c]
                     if not failed:
                         return answer
-                    code = failed[0]
+                    code, silence = failed[0], ""
                     if code not in _RETRY:
                         break
                     if code != CONCURRENT_TRANSACTIONS:  # with this one the coordinator is right
                         self._coordinator = None
             except RawError as error:
-                code, self._coordinator = getattr(error, "errno", -1), None
+                code, silence, self._coordinator = -1, error.evidence, None
             await self.cluster.loop.sleep(pause)
             pause = min(pause * 1.5, _PAUSE_LIMIT_SECONDS)
         if code in NOT_AUTHORIZED:
             raise NotAuthorized(
                 "not_authorized_for_transactions",
                 where=self.cluster.alias,
-                evidence=for_code(code).__name__,
+                evidence=bare_name(code),
                 name=name,
                 transactional_id=self.transactional_id,
                 cluster=self.cluster.alias,
@@ -212,7 +208,7 @@ class Transactions:
             "transaction_failed",
             kafka_code=code,
             where=self.cluster.alias,
-            evidence=f"{for_code(code).__name__} ({code})",
+            evidence=silence or error_name(code),
             name=name,
             transactional_id=self.transactional_id,
         )

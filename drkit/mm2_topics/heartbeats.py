@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-import threading
 from typing import Final
 from uuid import UUID
 
 from drkit import observe
+from drkit.background import Background
 from drkit.clock import Millis, monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError
@@ -49,10 +49,11 @@ def prepare_heartbeats(source: ClusterSettings, flow: FlowSettings) -> None:
         ensure_mm2_topic(Cluster.connect(source), TOPIC, flow.heartbeats_topic_replication_factor)
 
 
-class HeartbeatEmitter:
+class HeartbeatEmitter(Background):
     """Writes a flow's heartbeats from a thread of its own, until :meth:`stop`.
 
-    One that is not acknowledged holds back the next: a broker that wakes up gets no pile of old ones.
+    One that is not acknowledged holds back the next: a broker that wakes up gets no pile of old ones. After
+    the stop those in flight may arrive or not.
 
     :param may: asked before every heartbeat; while it says no, none is written and none is missed
     :param now: the flow's current settings, which may change
@@ -66,29 +67,18 @@ class HeartbeatEmitter:
         clock: Millis = wall_ms,
         now: Callable[[], FlowSettings] | None = None,
     ) -> None:
+        super().__init__(f"heartbeats {flow.name}", patience=1.0)
         self._source = source
         self._flow = flow
         self._now = now or (lambda: flow)
         self._may = may
         self._clock = clock
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"heartbeats {flow.name}", daemon=True)
         self._producer: Producer | None = None
         self._topic_id: UUID | None = None
         self._heard = monotonic()
         self._lost = self._gone = False
         """Gone: the topic was not there when it was last written to."""
         self._reason = "no answer"
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End; in-flight heartbeats may arrive or not."""
-        self._ended.set()
-        if self._thread.is_alive():
-            self._thread.join(1.0)
 
     def _run(self) -> None:
         next_beat = monotonic()

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
-import threading
 from typing import Final
 from uuid import UUID
 
 from drkit import observe
+from drkit.background import Background
 from drkit.clock import monotonic
 from drkit.config import FlowSettings
-from drkit.errors import ClusterUnreachable, DrkitError
+from drkit.errors import DrkitError
 from drkit.flow_state.copied_topics import CopiedPartition, CopiedTopics, known_of
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
@@ -82,12 +82,10 @@ class OffsetSyncs:
         self._held = {at: held for at, held in self._held.items() if at.topic in self._topics}
         try:
             planned, seen = self._loop.run(self._planned, known)
-        except RawError as error:
+        except RawError:
             self._target.close()
             self._connect()
-            raise ClusterUnreachable(
-                "target_stopped_answering", where=self._flow.target, evidence=repr(error)
-            ) from error
+            raise
         writer.write(OffsetSync(*at, *sync) for at, syncs in planned.items() for sync in syncs)
         for at, syncs in planned.items():
             self._held.setdefault(at, HeldSyncs()).take(syncs)
@@ -191,27 +189,20 @@ def syncing(
         within(_GOODBYE_SECONDS, emitter.stop)
 
 
-class OffsetSyncEmitter:
-    """Writes offset syncs repeatedly, in a thread of its own; its failures never end the copy."""
+class OffsetSyncEmitter(Background):
+    """Writes offset syncs repeatedly, in a thread of its own; its failures never end the copy.
+
+    After the stop, in-flight syncs may arrive or not; the next run starts from those that did.
+    """
 
     def __init__(self, syncs: OffsetSyncs, now: Callable[[], FlowSettings]) -> None:
         self._syncs, self._now, self._flow = syncs, now, now()
-        self._stop = threading.Event()
+        super().__init__(f"offset syncs {self._flow.name}", patience=_STOP_SECONDS)
         self._trouble = ""
-        self._thread = threading.Thread(target=self._run, name=f"offset syncs {self._flow.name}", daemon=True)
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End; in-flight syncs may arrive or not, the next run starts from those that did."""
-        self._stop.set()
-        self._thread.join(_STOP_SECONDS)
 
     def _run(self) -> None:
         interval, took = min(self._flow.checkpoint_interval_seconds, 1.0), 0.0
-        while not self._stop.wait(max(interval, took / _BUSY)):
+        while not self._ended.wait(max(interval, took / _BUSY)):
             began = monotonic()
             interval = self._now().checkpoint_interval_seconds
             self._look()
@@ -232,7 +223,7 @@ class OffsetSyncEmitter:
 
     def _tell(self, why: str, hint: str) -> None:
         """Report a failure once, and its end once."""
-        if why == self._trouble or self._stop.is_set():
+        if why == self._trouble or self._ended.is_set():
             return
         self._trouble = why
         if why:

@@ -11,7 +11,7 @@ from drkit import observe
 from drkit.config import ClusterSettings
 from drkit.errors import Failed
 from drkit.kafka.admin import Cluster
-from drkit.kafka.clients import QUIET, KafkaError, KafkaException, Message, Producer, confluent_config
+from drkit.kafka.clients import QUIET, Producer, confluent_config, deliver
 from drkit.kafka.reading.log_tail import LARGE_BYTES, LogTail
 from drkit.kafka.topics import BROKER_DEFAULT, TopicPlan, appeared, create_topics, describe_topics
 from drkit.model import TopicPartition
@@ -105,33 +105,17 @@ class Mm2Topic:
 
         :raises Failed: one was not
         """
-        failed: list[KafkaError] = []
-
-        def heard(error: KafkaError | None, _message: Message) -> None:
-            if error is not None:
-                failed.append(error)
-
-        for record in records:
-            while True:
-                try:
-                    self._producer.produce(
-                        self.name, record.value, record.key, partition=0, on_delivery=heard
-                    )
-                    break
-                except BufferError:
-                    self._producer.poll(0.1)
-                except KafkaException as error:  # the client now knows that the topic is gone
-                    failed.append(error.args[0])
-                    break
-        left = self._producer.flush(_SECONDS)
-        if failed or left:
+        delivery = deliver(
+            self._producer, self.name, ((0, each.key, each.value, None) for each in records), _SECONDS
+        )
+        if delivery.failed:
             # A client that found the topic missing keeps reporting it as missing after it is back.
             self._producer.purge()
             self._producer = self._open()
             raise Failed(
                 "mm2_topic_not_writable",
                 where=f"{self.name} on {self._cluster.alias}",
-                evidence=str(failed[0]) if failed else f"no answer in {_SECONDS:.0f} s",
+                evidence=delivery.evidence,
                 what=self._what,
             )
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-import threading
 from typing import Any, Final, Protocol
 
 from prometheus_client import CollectorRegistry, generate_latest
 
 from drkit import observe
+from drkit.background import Background
 from drkit.clock import Seconds, busy, monotonic
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError
 from drkit.model import FlowAliases
 from drkit.monitoring.metrics import DrillSamples, FlowCollector, FlowFigures, Labelled
 from drkit.status.groups import worst_first
-from drkit.status.lag.hanging import HANGING, hanging
+from drkit.status.lag.held_back import HANGING, hanging
 from drkit.status.model import Fault, FlowStatus
 from drkit.status.pair.model import PairAlarm, PairState
 from drkit.status.pair.text import pair_lines
@@ -28,6 +28,8 @@ USUAL_SHARE: Final = 10
 """A look may take a tenth of the time."""
 _HASTY: Final = 2
 """A third of the time."""
+_LONGEST_SECONDS: Final = 15.0
+"""The longest pause, whatever a look costs."""
 
 
 def share_of_looks(usual: float, *, due: bool, whole: bool) -> float:
@@ -80,6 +82,7 @@ _REMEMBER_SECONDS: Final = 10.0
 _GLANCE_SECONDS: Final = 0.5
 _HISTORY: Final = 720
 _STALE_SECONDS: Final = 30.0
+"""Older figures are a fault: the looks themselves take long."""
 _START_SECONDS: Final = 60.0
 _SHOWN_TOPICS: Final = 200
 _SHOWN_GROUPS: Final = 50
@@ -96,7 +99,7 @@ class Job(Protocol):
     progress: Progress | None
 
 
-class FlowWatch:
+class FlowWatch(Background):
     """Looks at one flow repeatedly, from its own thread.
 
     :param share: least ratio of the pause between two looks to the duration of a look
@@ -115,19 +118,16 @@ class FlowWatch:
         groups: bool = True,
         faults: Callable[[], tuple[Fault, ...]] = tuple,
     ) -> None:
+        super().__init__(f"status {job.flow.name}", patience=1.0)
         self._own_faults = faults
         self._share, self._groups = share, groups
         self._settings, self._job = settings, job
         self._failure, self._seconds = failure, seconds
         self._began = monotonic()
         self._remembered = float("-inf")
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"status {job.flow.name}", daemon=True)
         self.history: deque[tuple[int, int | None, float | None, float | None]] = deque(maxlen=_HISTORY)
         """Time in ms, lag in records, RPO in seconds, delay of heartbeats in seconds."""
         self.figures: FlowFigures | None = None
-        self.newest: tuple[FlowStatus, float] | None = None
-        """The newest status, and when the look began, by a steady clock."""
         self._hanging: set[tuple[str, str, int, int, int]] = set()
         self._pair = PairEvents()
 
@@ -146,20 +146,14 @@ class FlowWatch:
         """The acceptable loss, in seconds."""
         return self._settings.failover.rpo_seconds
 
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop; one look may still be in progress."""
-        self._ended.set()
-        if self._thread.is_alive():
-            self._thread.join(1.0)
-
     @property
     def lag(self) -> int | None:
         """Records that were not copied at the last look at both clusters, or None if unknown."""
         return self.figures.status.loss.records if self.figures is not None else None
+
+    def age(self, now: float) -> float | None:
+        """Return the seconds since the newest look began, or None before the first."""
+        return None if self.figures is None else round(now - self.figures.looked_at, 1)
 
     def faults(self, now: float) -> tuple[Fault, ...]:
         """Current faults, outdated figures included; a new flow has time until its first look."""
@@ -172,12 +166,13 @@ class FlowWatch:
         if figures is None:
             return () if young else (Fault("status_stale", "the clusters could not be queried yet"),)
         age = now - figures.looked_at
-        if age > max(_STALE_SECONDS, USUAL_SHARE * self._seconds):
-            return (Fault("status_stale", f"the newest figures are {age:.0f} s old"),)
+        stale = age > _STALE_SECONDS + self._seconds
+        late = (Fault("status_stale", f"the newest figures are {age:.0f} s old"),) if stale else ()
         # A flow's lease, first heartbeat and first epoch follow within seconds of each other.
         if young and self._job.progress is None:
-            return ()
-        return tuple(f for f in figures.status.faults if not young or f.code not in _STARTING)
+            return late
+        # What the last look saw stays a fault: a dead cluster makes looks slow.
+        return late + tuple(f for f in figures.status.faults if not young or f.code not in _STARTING)
 
     def _run(self) -> None:
         collector, flow = self._collector(), self._job.flow
@@ -188,8 +183,7 @@ class FlowWatch:
                     collector, flow = self._collector(), self._job.flow
                 began, worked = monotonic(), busy()
                 status = collector.look()
-                self.newest = status, began
-                self._take(status, monotonic())
+                self._take(status, began)
                 self._remember(collector)
                 self._pause(busy() - worked, collector)
         finally:
@@ -200,7 +194,7 @@ class FlowWatch:
         copies, share = self._job.progress is not None, self._share
         if copies:
             share = share_of_looks(share, due=collector.is_note_due, whole=collector.is_note_whole)
-        until = monotonic() + max(self._seconds, share * took)
+        until = monotonic() + max(self._seconds, min(share * took, _LONGEST_SECONDS))
         while (left := until - monotonic()) > 0 and not self._ended.wait(min(left, _GLANCE_SECONDS)):
             if self._job.progress is not None and not copies:
                 return
@@ -224,9 +218,10 @@ class FlowWatch:
         self.figures.renew(status, now, totals)
         self._tell_hanging(status)
         self._pair.see(status)
-        beat, loss = status.heartbeat, status.loss
+        beat, loss = status.heartbeat, status.loss_now
         observe.identify(status.flow, term=status.term)
-        self.history.append((status.at_ms, loss.records, loss.seconds, beat.delay_seconds if beat else None))
+        lost = (None, None) if loss is None else (loss.records, loss.seconds)
+        self.history.append((status.at_ms, *lost, beat.delay_seconds if beat else None))
         for p in status.partitions:
             if p.frontier is not None:
                 observe.frontier((status.source, status.target), p.topic, p.partition, p.frontier)
@@ -297,12 +292,10 @@ class Board:
 
     def health(self) -> tuple[bool, dict[str, Any]]:
         """Whether every flow is healthy, and each one's faults."""
-        found = self.faults(self._clock())
-        told = {
-            flow.name: {"health": "fault" if faults else "ok", "faults": [f._asdict() for f in faults]}
-            for flow, faults in found.items()
-        }
-        return not any(found.values()), {"flows": told}
+        now = self._clock()
+        ages = {w.aliases: w.age(now) for w in self.watches}
+        told = {f.name: {**_told(x), "age_seconds": ages.get(f)} for f, x in self.faults(now).items()}
+        return all(flow["health"] == "ok" for flow in told.values()), {"flows": told}
 
     def status(self, find: Mapping[str, str] = _NOTHING) -> dict[str, Any]:
         """The data of the page: sums by topic, groups, and each flow's figures of the last hour.
@@ -323,19 +316,23 @@ class Board:
         return None
 
 
+def _told(faults: Sequence[Fault]) -> dict[str, Any]:
+    return {"health": "fault" if faults else "ok", "faults": [f._asdict() for f in faults]}
+
+
 def _shown(watch: FlowWatch, faults: Sequence[Fault], now: float, find: str) -> dict[str, Any]:
     figures = watch.figures
     told: dict[str, Any] = {
         "flow": watch.name,
-        "health": "fault" if faults else "ok",
-        "faults": [f._asdict() for f in faults],
+        **_told(faults),
         "history": list(watch.history),
         "rpo_seconds": watch.rpo_seconds,
     }
     if figures is None:
         return told
-    seen = figures.status.groups
-    whole = replace(figures.status, groups=None).as_dict(details=False)
+    status = figures.at(now)
+    seen = status.groups
+    whole = replace(status, groups=None).as_dict(details=False)
     whole.pop("partitions")
     topics = sorted(whole.pop("topics"), key=lambda t: -(t["records"] or 0))
     found = [g for g in worst_first(seen.groups) if find.lower() in g.group.lower()] if seen else []
@@ -344,5 +341,5 @@ def _shown(watch: FlowWatch, faults: Sequence[Fault], now: float, find: str) -> 
         "checkpoints": seen.as_dict() if seen else None,
         "groups": [g.as_dict(details=False) for g in found[:_SHOWN_GROUPS]] if seen else None,
         "groups_found": len(found), "groups_total": len(seen.groups) if seen else 0,
-        "age_seconds": round(now - figures.looked_at, 1),
+        "age_seconds": watch.age(now),
     }  # fmt: skip

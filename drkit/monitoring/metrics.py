@@ -15,11 +15,12 @@ from prometheus_client.registry import Collector
 
 from drkit import observe
 from drkit.checkpoints.group_ledger import RoundTotals
+from drkit.counted import total
 from drkit.min_max_mean import MinMaxMean
 from drkit.model import FlowAliases, TopicPartition
 from drkit.observe import MOST_GROUPS, MOST_PARTITIONS, OTHERS
-from drkit.status.groups import GroupsSeen, GroupStatus, total
-from drkit.status.model import Fault, FlowStatus, Loss
+from drkit.status.groups import GroupsSeen, GroupStatus
+from drkit.status.model import Fault, FlowStatus, Loss, TopicStatus
 from drkit.status.pair.model import PairAlarm, PairState
 from drkit.status.progress import Moved, Totals
 
@@ -251,7 +252,7 @@ class MetricDescription(NamedTuple):
 _TABLE: Final = tuple(MetricDescription(*row) for row in (
     ("drkit_flow_healthy", "gauge", _FLOW, "1: no fault; 0: at least one, see drkit_fault."),
     ("drkit_fault", "gauge", (*_FLOW, "fault"), "1 for every fault that the flow has now."),
-    ("drkit_status_age_seconds", "gauge", _FLOW, "Age of the figures: time since both clusters were asked."),
+    ("drkit_status_age_seconds", "gauge", _FLOW, "Age of the figures: since the newest look began."),
     ("drkit_lag_records", "gauge", _TOPIC, "Records of the source that are not on the target."),
     ("drkit_lag_bytes", "gauge", _TOPIC, "Their size, as batches of the source."),
     ("drkit_lag_seconds", "gauge", _TOPIC, "Age of the oldest record not on the target; 0 without one."),
@@ -260,9 +261,10 @@ _TABLE: Final = tuple(MetricDescription(*row) for row in (
     ("drkit_open_transaction_seconds", "gauge", (*_FLOW, "cluster"),
      "Age of the oldest open transaction that holds records back on a cluster; 0 without one."),
     ("drkit_rpo_records", "gauge", _FLOW,
-     "Records lost if the primary died now; what is held back counts as lost."),
+     "Records lost if the primary died now, held back ones too; none where a silent one had nothing left."),
     ("drkit_rpo_bytes", "gauge", _FLOW, "Bytes lost if the primary died now."),
-    ("drkit_rpo_seconds", "gauge", _FLOW, "Age of the oldest record lost if the primary died now."),
+    ("drkit_rpo_seconds", "gauge", _FLOW,
+     "Age of the oldest record lost if the primary died now; of a silent source since all was copied."),
     ("drkit_source_seen_age_seconds", "gauge", _FLOW, "Age of what is known of the source; 0: it answers."),
     ("drkit_heartbeat_age_seconds", "gauge", _FLOW, "Age of the newest heartbeat on the target."),
     ("drkit_heartbeat_delay_seconds", "gauge", _FLOW, "Heartbeat latency from source to target."),
@@ -283,8 +285,13 @@ class FlowFigures:
 
     status: FlowStatus
     looked_at: float
+    """When the look began, by a steady clock."""
     totals: Totals | None = None
     counts: dict[TopicPartition, Count] = field(default_factory=dict)
+
+    def at(self, now: float) -> FlowStatus:
+        """Return the status with its ages at a time of the steady clock."""
+        return self.status.after(max(0.0, now - self.looked_at))
 
     def renew(self, status: FlowStatus, looked_at: float, totals: Totals | None) -> None:
         """Take a newer status.
@@ -351,7 +358,7 @@ class FlowCollector(Collector):
 
 
 def _samples(figures: FlowFigures, now: float) -> Iterator[tuple[str, tuple[str, ...], float | None]]:
-    status, totals = figures.status, figures.totals
+    status, totals = figures.at(now), figures.totals
     loss = status.loss_now or _NO_LOSS
     flow = (status.source, status.target)
     beat = status.heartbeat
@@ -413,23 +420,16 @@ class Labelled(Collector):
         return iter(())
 
 
-class _Topic(NamedTuple):
-    topic: str
-    records: float | None
-    bytes: float | None
-    seconds: float | None
-    held_back: float
-
-
-def _topics(status: FlowStatus) -> Iterator[_Topic]:
+def _topics(status: FlowStatus) -> Iterator[TopicStatus]:
     """Each topic; those beyond the limit as one, so that the number of labels is bounded."""
     single, rest = status.topics[:MOST_PARTITIONS], status.topics[MOST_PARTITIONS:]
-    yield from (_Topic(t.topic, t.records, t.bytes, t.seconds, t.held_back) for t in single)
+    yield from single
     if rest:
-        yield _Topic(
-            OTHERS,
-            sum(t.records or 0 for t in rest),
-            sum(t.bytes or 0 for t in rest),
-            max(t.seconds or 0.0 for t in rest),
-            sum(t.held_back for t in rest),
+        yield TopicStatus(
+            *(OTHERS, OTHERS, sum(t.partitions for t in rest)),
+            records=sum(t.records or 0 for t in rest),
+            bytes=sum(t.bytes or 0 for t in rest),
+            seconds=max(t.seconds or 0.0 for t in rest),
+            exact=all(t.exact for t in rest),
+            held_back=sum(t.held_back for t in rest),
         )

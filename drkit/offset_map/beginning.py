@@ -77,7 +77,6 @@ class _Map(NamedTuple):
 
 
 async def _taken(map_: _Map, transactions: Transactions, bucket: MapBucket) -> MapWriter:
-    """The writer of a bucket that was taken and read to its end."""
     topic = await map_.found()
 
     async def leaders(again: bool) -> TopicMetadata:  # noqa: FBT001  as the writer asks

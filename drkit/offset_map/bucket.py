@@ -175,7 +175,6 @@ class MapBucket:
             self.doubtful.setdefault(where, {})[key or b""] = UnreadableRecord(offset, why, lacks_mac=True)
 
     def _is_known(self, key: bytes, where: MapKey, kind: MapRecordKind) -> bool:
-        """Whether a record under this key was read before."""
         return where in self.marked if kind is MapRecordKind.MARK else key in self.keys.get(where, {})
 
     def _reign(self, reign: Reign) -> None:

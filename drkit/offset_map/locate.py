@@ -136,7 +136,6 @@ class PartitionLocator:
         return {f"{self.name}-{n}": tuple(b.unreadable) for n, b in self._buckets.items() if b.unreadable}
 
     def _other_map(self, expected: str) -> str:
-        """Why the existing map is not valid: a recreated one says that nothing was ever copied."""
         found = self.topics[self.name]
         if not expected or not found.leaders or str(found.topic_id) == expected:
             return ""
@@ -190,7 +189,6 @@ class PartitionLocator:
 
 
 def _gone(topic: TopicMetadata, w: CopiedPartition) -> str:
-    """Why a target partition cannot be asked; empty when it can."""
     if topic.error in codes.NO_SUCH_TOPIC:
         return f"the target topic {w.target.topic} does not exist"
     if topic.error:

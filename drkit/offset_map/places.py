@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Final
 
 from drkit.flow_state.copied_topics import CopiedPartition, Producers
+from drkit.flow_state.names import offset_map_topic
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import (
     EARLIEST,
     LATEST,
-    TopicMetadata,
-    aborted_in,
-    fetch_one,
     leader_of,
     listed,
     metadata,
@@ -21,13 +20,11 @@ from drkit.kafka.requests import (
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import UnreadableRecord
 from drkit.offset_map.locate import NO_ID, Located, PartitionLocator
-from drkit.offset_map.topic import topic_name
+from drkit.offset_map.removed import Removed, RemovedLook, first_to_copy
 from drkit.offsets import Unavailable
 from drkit.offsets.crossing import Crossing
 from drkit.offsets.translation import PartitionPosition
-from drkit.wire import visible
 
-_HOLE_BYTES: Final = 64 * 1024
 RECREATED: Final = "the source topic was created again: what was copied is another one"
 """Why a partition has no place: the topic of the source has another id than the one that was copied."""
 
@@ -40,14 +37,20 @@ class PositionReader:
     """
 
     def __init__(self, target: RawCluster, source: str) -> None:
-        self._locator = PartitionLocator(target, topic_name(source))
+        self._locator = PartitionLocator(target, offset_map_topic(source))
+        self._removed = RemovedLook()
 
     async def look(
-        self, partitions: Iterable[CopiedPartition], producers: Producers, source: RawCluster | None
+        self,
+        partitions: Iterable[CopiedPartition],
+        producers: Producers,
+        source: RawCluster | None,
+        noted: Mapping[TopicPartition, int] = MappingProxyType({}),
     ) -> dict[TopicPartition, PartitionPosition | Unavailable]:
         """Where partitions are now, by source partition.
 
         :param source: asked for its ends; None when it is gone, then nothing more is expected from it
+        :param noted: first offsets of a source that is gone, as they were noted last
         :raises RawError: the target stopped answering
         :raises Failed: the offset map cannot be read
         """
@@ -57,9 +60,17 @@ class PositionReader:
         out = {at: _place(found, crossings[at]) for at, found in located.items()}
         if source is not None:
             asked = [w for w in wanted if isinstance(out[w.source], PartitionPosition)]
-            return out | await self._with_source(source, asked, out, producers)
-        return {
-            at: replace(p, frozen=True) if isinstance(p, PartitionPosition) else p for at, p in out.items()
+            out |= await self._with_source(source, asked, out, producers)
+        known = {w: p for w in wanted if isinstance(p := out[w.source], PartitionPosition)}
+        begun = {w.source: p.source_start for w, p in known.items() if p.source_start is not None}
+        removed = {w: Removed.of(located[w.source], p.start, w.emptied, p.frontier) for w, p in known.items()}
+        starts = noted if source is None else begun
+        missing = await self._removed.missing(
+            (source, self._locator.target), removed, starts, producers.left_out
+        )
+        return out | {
+            w.source: replace(p, frozen=source is None, missing=missing.get(w.source))
+            for w, p in known.items()
         }
 
     async def locate(
@@ -97,7 +108,7 @@ class PositionReader:
                 if frontier is not None and start <= frontier < end:
                     left_out = w.left_out_at(frontier, producers.left_out)
                     of = (source, topics[at.topic], at, frontier, left_out)
-                    looking[at] = source.loop.spawn(_behind_hole, *of)
+                    looking[at] = source.loop.spawn(first_to_copy, *of)
                 elif frontier is not None and frontier < start:
                     frontier = start  # retention was faster than the copy: nothing is left to come
                 out[at] = replace(place, source_start=start, source_end=end, frontier=frontier)
@@ -105,24 +116,6 @@ class PositionReader:
             out[at] = replace(out[at], frontier=await future)
         others = [w.source for w in asked if topics[w.source.topic].topic_id not in {w.source_id, NO_ID}]
         return out | {at: Unavailable(RECREATED) for at in others}
-
-
-async def _behind_hole(
-    source: RawCluster, topic: TopicMetadata, at: TopicPartition, frontier: int, left_out: frozenset[int]
-) -> int:
-    """The first source offset from `frontier` on with a record that is to be copied.
-
-    Markers, aborted records and what compaction left are never copied; the map's next mark passes them too,
-    but up to a quarter of a minute later.
-    """
-    answer = await fetch_one(
-        source, topic.leaders[at.partition].node, (at.topic, topic.topic_id), at.partition, frontier,
-        max_bytes=_HOLE_BYTES, max_wait_ms=0,
-    )  # fmt: skip
-    if answer.error_code:
-        return frontier
-    found = visible(answer.records or b"", frontier, aborted=aborted_in(answer), without=left_out)
-    return found.chunks[0].runs[0].source if found.chunks else max(frontier, found.next_source)
 
 
 def _place(found: Located, crossings: tuple[Crossing, ...]) -> PartitionPosition | Unavailable:

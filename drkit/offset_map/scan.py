@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 from uuid import UUID
 
@@ -34,11 +35,11 @@ async def scan(
     :param first_visible: stop after the first batch with records that a consumer sees
     :raises RawError: the leader stopped answering
     """
+    fetch = partial(fetch_one, cluster, node, (partition.topic, topic_id), partition.partition)
     out: list[LogBatch] = []
     position, size = start, _FIRST_BYTES
     while position < end:
-        topic, number = (partition.topic, topic_id), partition.partition
-        answer = await fetch_one(cluster, node, topic, number, position, committed=False, max_bytes=size)
+        answer = await fetch(position, committed=False, max_bytes=size)
         if answer.error_code == codes.OFFSET_OUT_OF_RANGE:
             earliest = await list_offsets(cluster, node, {partition: EARLIEST}, committed=False)
             if earliest[partition].offset > position:
@@ -49,7 +50,7 @@ async def scan(
         batches = list(split(answer.records or b""))
         # Which transactions were aborted is in an answer of its own, as long as this one.
         undecided = any(h.is_transactional and not h.is_control for h, _ in batches)
-        found = await _aborted(cluster, node, partition, topic_id, position, size) if undecided else []
+        found = aborted_in(await fetch(position, max_bytes=size)) if undecided else []
         aborted, before = AbortedTransactions(found), position
         for header, batch in batches:
             aborted.advance(header.last_offset)
@@ -80,18 +81,3 @@ def _log_batch(header: BatchHeader, *, gone: bool) -> LogBatch:
         control=header.is_control,
         aborted=gone,
     )
-
-
-async def _aborted(
-    cluster: RawCluster, node: int, partition: TopicPartition, topic_id: UUID, start: int, size: int
-) -> list[tuple[int, int]]:
-    answer = await fetch_one(
-        cluster,
-        node,
-        (partition.topic, topic_id),
-        partition.partition,
-        start,
-        committed=True,
-        max_bytes=size,
-    )
-    return aborted_in(answer)

@@ -13,7 +13,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import Failed, Refused
-from drkit.flow_state.copied_topics import CopiedPartition, map_id_of
+from drkit.flow_state.copied_topics import CopiedPartition, known_of
 from drkit.flow_state.left_out import KeptTail
 from drkit.flow_state.records import CutRecord, ProducerIdsRecord
 from drkit.flow_state.topic import StateTopic
@@ -82,7 +82,7 @@ def write_seeds(
     ids = state.get(ProducerIdsRecord)
     if ids is None:
         raise Failed("flow_without_producer_id", where=state.name, evidence="no record of one")
-    to, map_id = History(*ids.current), map_id_of(state.records)
+    to, map_id = History(*ids.current), known_of(state.records).producers.map_id
 
     async def write(cluster: RawCluster) -> None:
         looks = await _looks(cluster, some)
@@ -189,7 +189,6 @@ async def _refuse_not_empty(cluster: RawCluster, seeds: Iterable[SeededPartition
 def _records(
     at: TopicPartition, seed: Seed, look: Look, to: History, state: PartitionMap, reign: int
 ) -> list[MapRecord]:
-    """The pack and the turn of a partition; none where its map has begun so already."""
     if state.history is not None and state.history.producer_id == to.producer_id:
         # A task may have ended the seed's history since, and continued in the next epoch of the same id.
         if not _has_begun(state, seed, to):
@@ -206,7 +205,6 @@ def _records(
 
 
 def _has_begun(state: PartitionMap, seed: Seed, to: History) -> bool:
-    """Whether a map of the seed's producer id began with the seed; records may have been copied since."""
     made = PartitionMap()
     for part in parts(seed.segments, seed.downstream):
         made.apply(part)

@@ -163,7 +163,6 @@ def settling(
 
 
 def _why_lost(look: Look, wanted: Wanted) -> str:
-    """Why there is no answer for a log that has lost what no map knows; empty: it has not."""
     if look.end < wanted.emptied:
         return f"it ends at {look.end}, before {wanted.emptied}, up to where it was emptied: its end is lost"
     if look.end < wanted.tail_end:
@@ -288,7 +287,6 @@ async def settle_one(
 
 
 async def _log_start(cluster: RawCluster, node: int, target: TopicPartition) -> int:
-    """Return the first offset left in a log, 0 after an error. Raises RawError if no answer arrives."""
     listed = (await list_offsets(cluster, node, {target: EARLIEST}, committed=False))[target]
     return 0 if listed.error else max(0, listed.offset)
 

@@ -7,7 +7,6 @@ from uuid import UUID
 import zlib
 
 from drkit.errors import Failed
-from drkit.flow_state.names import offset_map_topic
 from drkit.kafka import codes
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import TopicMetadata, metadata
@@ -16,11 +15,6 @@ from drkit.kafka.requests import TopicMetadata, metadata
 def new_nonce() -> int:
     """A number that distinguishes one run of a writer from every other."""
     return secrets.randbits(63)
-
-
-def topic_name(source: str) -> str:
-    """Name of the offset-map topic on the target for a source alias."""
-    return offset_map_topic(source)
 
 
 def bucket_of(topic: str, partition: int, buckets: int) -> int:

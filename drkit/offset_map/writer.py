@@ -159,7 +159,7 @@ class MapWriter:
                 taken = self._next()
                 try:
                     await self._send([pair for some, _ in taken for pair in some])
-                except (Failed, RawError) as error:
+                except Failed as error:
                     for _, done in taken:
                         done.failure(error)
                 else:
@@ -239,5 +239,4 @@ class MapWriter:
 
 
 def _weight(written: Iterable[Pair]) -> int:
-    """Bytes."""
     return sum(len(key) + len(value or b"") for key, value in written)

@@ -105,7 +105,6 @@ class _Run:
 def _run_up_to(
     source: Fingerprints, target: Fingerprints, end: int, first: int, unproven: int
 ) -> _Run | NotAligned:
-    """The run in which the first `end` records of the target end."""
     if not end:
         return NotAligned("the target holds no record to compare with")
     last = target.hashes[end - 1]
@@ -134,7 +133,6 @@ def _run_up_to(
 
 
 def _agree(source: Fingerprints, target: Fingerprints, place: int, end: int) -> int:
-    """Records that are equal on both sides, counted backwards."""
     most = min(place + 1, end)
     count = 0
     while count < most and source.hashes[place - count] == target.hashes[end - 1 - count]:

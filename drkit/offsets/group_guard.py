@@ -8,11 +8,12 @@ consumers that assign partitions themselves, as Spark and Flink do, never join.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Mapping
 from enum import StrEnum
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from drkit.model import TopicPartition
 from drkit.offsets.segments import Unavailable
 from drkit.offsets.translation import Translation
 
@@ -26,8 +27,9 @@ class OffsetMark(NamedTuple):
 
     source: str
     """Alias of the cluster from which the group's position comes."""
-    upstream: int
-    """The group's committed offset there."""
+    upstream: int | None
+    """The group's committed offset there. None: the mark is void. It permits this flow to overwrite an offset
+    without a counterpart there, and is no position of the group."""
     downstream: int
     """The offset that was written with it."""
     written_ms: int
@@ -35,7 +37,8 @@ class OffsetMark(NamedTuple):
 
     def text(self) -> str:
         """The metadata text."""
-        return f"{_MARK} {self.source} {self.upstream} {self.downstream} {self.written_ms}"
+        upstream = "-" if self.upstream is None else self.upstream
+        return f"{_MARK} {self.source} {upstream} {self.downstream} {self.written_ms}"
 
     @classmethod
     def of(cls, text: str) -> OffsetMark | None:
@@ -49,7 +52,8 @@ def _mark(text: str) -> OffsetMark | None:
     if len(parts) != 1 + len(OffsetMark._fields) or parts[0] != _MARK:
         return None
     try:
-        return OffsetMark(parts[1], *map(int, parts[2:]))
+        upstream = None if parts[2] == "-" else int(parts[2])
+        return OffsetMark(parts[1], upstream, *map(int, parts[3:]))
     except ValueError:
         return None
 
@@ -65,6 +69,23 @@ class StoredOffset(NamedTuple):
         """Our mark, when the offset is still the one written with it."""
         mark = OffsetMark.of(self.metadata) if self.metadata else None
         return mark if mark is not None and mark.downstream == self.offset else None
+
+    @property
+    def void(self) -> OffsetMark | None:
+        """The mark, when it is void: the offset is no position, and drkit may only overwrite it."""
+        return self.mark if self.mark is not None and self.mark.upstream is None else None
+
+    def is_from(self, source: str) -> bool:
+        """Return whether the flow from this cluster wrote the offset, and no one has committed since."""
+        return self.mark is not None and self.mark.source == source
+
+
+def positions_in(
+    offsets: Mapping[TopicPartition, tuple[int, str]], topics: Container[str]
+) -> dict[TopicPartition, StoredOffset]:
+    """Return a group's committed positions in some topics, without void ones: nobody committed these."""
+    stored = ((tp, StoredOffset(*c)) for tp, c in offsets.items() if tp.topic in topics)
+    return {tp: s for tp, s in stored if s.void is None}
 
 
 class GuardVerdict(StrEnum):
@@ -134,8 +155,8 @@ class Case(NamedTuple):
     @property
     def own_mark(self) -> OffsetMark | None:
         """The mark of this flow on what the target keeps."""
-        mark = self.on_target.mark if self.on_target is not None else None
-        return mark if mark is not None and mark.source == self.source else None
+        own = self.on_target
+        return own.mark if own is not None and own.is_from(self.source) else None
 
     @property
     def is_echo(self) -> bool:
@@ -145,7 +166,7 @@ class Case(NamedTuple):
         the group was deleted on it, or this flow has written there since.
         """
         mark, own = self.on_source.mark, self.on_target
-        if mark is None or own is None or self.is_void:
+        if mark is None or mark.upstream is None or own is None or self.is_void:
             return False
         return self.own_mark is None and own.offset >= mark.upstream
 
@@ -158,7 +179,7 @@ class Case(NamedTuple):
 
 TABLE: Final[tuple[tuple[GuardVerdict, Callable[[Case], bool]], ...]] = (
     (GuardVerdict.ECHO, lambda c: c.is_echo),
-    (GuardVerdict.NO_POSITION, lambda c: isinstance(c.position, Unavailable)),
+    (GuardVerdict.NO_POSITION, lambda c: c.on_source.void is not None or isinstance(c.position, Unavailable)),
     (GuardVerdict.PROMOTED, lambda c: c.promoted),
     (GuardVerdict.NOT_TOLD, lambda c: c.state is None),
     (GuardVerdict.LIVE, lambda c: c.state not in _IDLE),
@@ -188,8 +209,7 @@ def may_delete(source: str, state: str | None, stored: list[StoredOffset]) -> bo
     """Whether a group that is gone from the source may be deleted here: only this flow wrote to it."""
     if state is None or state not in _IDLE or not stored:
         return False
-    marks = [s.mark for s in stored]
-    return all(m is not None and m.source == source for m in marks)
+    return all(s.is_from(source) for s in stored)
 
 
 def _age_ms(case: Case) -> int:

@@ -95,7 +95,6 @@ class PartitionMap:
                 self._repair(record)
 
     def _claim(self, record: Intent) -> None:
-        """A task is about to append this."""
         if record.history in self.ended:
             return
         if record.legacy:
@@ -201,7 +200,6 @@ class PartitionMap:
         self.pending = [p for p in self.pending if p.history == turn.history]
 
     def _pack(self, part: Pack) -> None:
-        """Take over the segments of a pack once all its parts are there, in order."""
         if part.part == 0:
             self.packing = Packing(part.nonce)
         if self.packing is None or not self.packing.follows(part):

@@ -62,7 +62,6 @@ def lost_tail(  # noqa: PLR0911  one answer for each kind of loss
 
 
 def _last_left(state: PartitionMap, tail: MapTail, look: LogLook, log: Sequence[LogBatch]) -> LogLeft:
-    """Return the last batch in the log that the map knows, with the end 0 if there is none."""
     known = [b for b in log if b.end <= tail.copied_end and _is_copy(state, b, tail, look)]
     end = known[-1].end if known else 0
     own = [b for b in log if _in_history(b, tail.history)]
@@ -74,7 +73,6 @@ def _last_left(state: PartitionMap, tail: MapTail, look: LogLook, log: Sequence[
 
 
 def _is_unbroken(state: PartitionMap, start: int, end: int) -> bool:
-    """Return whether the map has a record at each offset from `start` to the last one."""
     for _, down, length in reversed(state.segments.triples()):
         if length != OPEN and down + length < end:
             return False
@@ -106,7 +104,6 @@ def _is_known(batch: LogBatch, tail: MapTail, look: LogLook) -> bool:
 
 
 def _is_copy(state: PartitionMap, batch: LogBatch, tail: MapTail, look: LogLook) -> bool:
-    """Return whether a batch ends with a record in the map, by a possible writer."""
     record = state.segments.record_before(batch.end)
     if record is None or record[1] != batch.end - 1:
         return False
@@ -229,7 +226,6 @@ def _by_numbers(state: PartitionMap, look: LogLook) -> Answer:
 
 
 def _said(state: PartitionMap) -> HistoryClaims:
-    """The claims of the current history; position 0 is the tail, or the first claim."""
     tail, claims = state.tail, state.claims()
     if tail is not None:
         begin = (0, tail.upstream) if tail.live else None

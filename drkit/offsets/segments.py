@@ -28,6 +28,8 @@ class Unavailable:
     """No exact answer exists; `reason` says why. Never replaced by a guess."""
 
     reason: str
+    nearest: int | None = None
+    """Where the records that are left begin, if the next ones to read are lost; None: it is not known."""
 
 
 class SegmentMap:
@@ -267,12 +269,27 @@ class SegmentMap:
         """The source offset of the record with a copy at a target offset; None: the map knows of none."""
         return _counterpart(self._down, self._up, self._length, downstream)
 
+    def removed(self, target_start: int) -> tuple[int, int]:
+        """The source offsets, half open, with the copies that were removed before the target's log start.
+
+        Of a part with unknown offsets nothing is counted: a turn gave it up, or another replicator copied it.
+        """
+        first = next((up for up, length in zip(self._up, self._length, strict=True) if length != UNKNOWN), 0)
+        left = self.inverse(TargetOffset(target_start))
+        return first, first if isinstance(left, Unavailable) else max(first, left)
+
     def trim(self, target_start: int) -> int:
-        """Drop segments that ended before the target's log start; returns how many."""
-        keep = max(0, bisect_left(self._down, target_start + 1) - 1)
-        if keep:
-            del self._up[:keep], self._down[:keep], self._length[:keep]
-        return keep
+        """Drop segments that ended before the target's log start; returns how many.
+
+        An empty one remains where known offsets begin: what the flow never copied was not removed.
+        """
+        dropped = max(0, bisect_left(self._down, target_start + 1) - 1)
+        begins = 1 if dropped and self._length[0] == UNKNOWN else 0
+        if begins < dropped:
+            self._length[begins] = 0
+        for column in self._columns():
+            del column[begins + 1 : dropped], column[:begins]
+        return dropped
 
 
 def _counterpart(here: array[int], there: array[int], lengths: array[int], offset: int) -> int | None:
@@ -284,7 +301,6 @@ def _counterpart(here: array[int], there: array[int], lengths: array[int], offse
 
 
 def _swapped(column: array[int]) -> array[int]:
-    """A column in network byte order."""
     swapped = column[:]
     if _LITTLE_ENDIAN:
         swapped.byteswap()

@@ -313,7 +313,6 @@ def judged(
 
 
 def _loss(use: Use, answer: Exact) -> str:
-    """Which records the application would miss there."""
     if use in {Use.NEXT, Use.START} and answer.skipped:
         return f"records that it has yet to read are gone there: {answer.note}"
     if use is Use.END and not answer.reached:
@@ -322,7 +321,6 @@ def _loss(use: Use, answer: Exact) -> str:
 
 
 def _told(offsets: KafkaOffsets, translate: Translate) -> tuple[KafkaOffsets, bool]:
-    """The translated offsets, and whether all offsets could be translated."""
     out: KafkaOffsets = {}
     for at, offset in offsets.items():
         to, answer = _moved(at, offset, translate)
@@ -336,7 +334,6 @@ def _moved(at: TopicPartition, offset: int, translate: Translate) -> tuple[Topic
 
 
 def _is_first(log: QueryLog, source: str) -> bool:
-    """Whether the source's next batch begins at its first offsets."""
     begun = log.previous if log.open else log.newest
     return begun is None or source not in log.offsets[begun].kafka()
 

@@ -104,7 +104,6 @@ def _rewound(newest: Sync, first: Sync | None, end: int) -> Sync:
 
 
 def _between(segments: SegmentMap, end: int, since: Sync, spacing: int) -> Sequence[Sync]:
-    """Syncs after `since` up to the end, oldest first."""
     found: list[Sync] = []
     last = segments.record_before(end)
     back = 0

@@ -53,6 +53,9 @@ class PartitionPosition:
     """Batches of others on the target that the map does not know yet."""
     crossings: tuple[Crossing, ...] = ()
     """Where both sides have the same records in another order; ascending."""
+    missing: tuple[int, int] | None = None
+    """Source offsets, half open, that were copied and that the target has removed before its time; None:
+    none, or the source's retention is not known."""
 
     def forward(self, upstream: int) -> Translation:
         """The target offset at which a group continues that has committed `upstream` on the source.
@@ -62,7 +65,13 @@ class PartitionPosition:
         within = bounds(source_spans(self.crossings), upstream)
         if within is None:
             return Unavailable(f"source offset {upstream} has no counterpart: {CROSSED}")
-        return _bounded(self._forward(upstream), within, self.start)
+        found = _bounded(self._forward(upstream), within, self.start)
+        if self.missing is None or upstream >= self.missing[1] or isinstance(found, Unavailable):
+            return found
+        first = max(upstream, self.missing[0])
+        note = found.note or "behind retention"
+        why = f"{note}; by the source's retention source offsets {first} to {self.missing[1] - 1} are missing"
+        return Unavailable(why, found.offset)
 
     def _forward(self, upstream: int) -> Translation:
         if why := self._too_far(upstream):
@@ -90,6 +99,12 @@ class PartitionPosition:
         if self.frozen or (self.source_end is not None and upstream > self.source_end):
             return False
         return self.frontier is not None and upstream > self.frontier
+
+    def why_never(self, upstream: int) -> str:
+        """Return why a group at this source offset gets no position, also later; empty if it gets one."""
+        found = self.forward(upstream)
+        is_pending = self.frontier is None or self.waits_for(upstream)
+        return found.reason if isinstance(found, Unavailable) and not is_pending else ""
 
     def _too_far(self, upstream: int) -> str:
         if self.source_end is not None and upstream > self.source_end:

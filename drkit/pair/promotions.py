@@ -17,7 +17,7 @@ from typing import Protocol, TypeVar
 from drkit.config import FlowSettings
 from drkit.errors import DrkitError, Refused
 from drkit.flow_state.codec.record import StateRecord
-from drkit.flow_state.copied_topics import cuts_of
+from drkit.flow_state.copied_topics import known_of
 from drkit.flow_state.records import (
     ClustersRecord,
     GenerationRecord,
@@ -330,6 +330,6 @@ def begun_by_turn(state: FlowState) -> frozenset[str]:
     :param state: of the flow
     :raises Damaged: a record of them was replaced
     """
-    topics, cuts = state.all(GenerationRecord), {at.topic for at in cuts_of(state)}
+    topics, cuts = state.all(GenerationRecord), {at.topic for at in known_of(state).cuts}
     returned = (cuts | state.all(ReturnRecord).keys()) - away_from(state).keys()
     return frozenset(entry.target for name, entry in topics.items() if name in returned)

@@ -65,6 +65,10 @@ class Observation:
         """The flow's name."""
         return f"{self.source}->{self.target}"
 
+    def not_begun(self) -> Iterable[tuple[str, str]]:
+        """Return the source topics that are to be copied and have no copy yet, with the copy's name."""
+        return ()
+
 
 D = TypeVar("D", bound=Observation)
 
@@ -219,6 +223,9 @@ def pair_view(first: D, second: D) -> Iterator[TopicView[D]]:
     """
     names = {(topic, copy) for topic, copy in first.copies.items()}
     names |= {(copy, topic) for topic, copy in second.copies.items()}
+    by_first, by_second = dict(names), {copy: topic for topic, copy in names}
+    names |= {(t, copy) for t, copy in first.not_begun() if t not in by_first and copy not in by_second}
+    names |= {(copy, t) for t, copy in second.not_begun() if t not in by_second and copy not in by_first}
     by_first, by_second = dict(names), {copy: topic for topic, copy in names}
     names |= {(t, t) for t in first.promoted if t not in by_first}
     names |= {(t, t) for t in second.promoted if t not in by_second}

@@ -116,12 +116,8 @@ class ActiveSide:
         try:
             return self.cluster.loop.run(ask)
         except RawError as error:
-            raise ClusterUnreachable(
-                "new_primary_stopped_answering",
-                where=self.alias,
-                evidence=repr(error),
-                hint=f"check the cluster with: drkit config check --connect; then {AGAIN}",
-            ) from error
+            error.hint += f"; then {AGAIN}"
+            raise
 
     async def patiently(self, ask: Callable[[], Awaitable[T]], at: TopicPartition) -> T:
         """Ask until there is an answer. Raises ClusterUnreachable if no leader answers within 30 s."""

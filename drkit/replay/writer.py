@@ -184,7 +184,7 @@ class PartitionReplay:
 
     async def _abort(self) -> None:
         """End what is open at once: readers of committed records would wait for it."""
-        with suppress(DrkitError, RawError):
+        with suppress(DrkitError):
             await self._transactions.end(commit=False)
 
     async def _begin_epoch(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 import threading
 from typing import Any, Final
@@ -220,6 +220,7 @@ class FlowMemory:
     :param once: end when everything that was on the source at the start is copied
     :param standby: wait for the lease for as long as another run holds it
     :param both_ways: the process runs the flow in the other direction, too
+    :param files: fingerprints of the configuration
     """
 
     def __init__(
@@ -232,8 +233,9 @@ class FlowMemory:
         once: bool = False,
         standby: bool = False,
         both_ways: bool = False,
+        files: Mapping[str, str] | None = None,
     ) -> None:
-        self.flow, self.clusters = flow, clusters
+        self.flow, self.clusters, self.files = flow, clusters, files
         self.workshop, self.run_id = workshop, run_id
         self.once, self.standby, self.both_ways = once, standby, both_ways
         self.rates = Rates()

@@ -22,8 +22,8 @@ from drkit.monitoring.board import FlowWatch
 from drkit.replicate.job import FlowJob
 from drkit.replicate.once import groups_left
 from drkit.replicate.supervisor import free_clients, supervise
-from drkit.status.held_report import HeldPartition, held_of
 from drkit.status.progress import Sample
+from drkit.status.sums import HeldPartition, held_of
 from drkit.topic_sync.rules import FlowPromoted
 
 _LOOK_SECONDS: Final = 1.0

@@ -17,11 +17,11 @@ from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import GuardVerdict
 from drkit.replicate.planner import PlacedPartition
-from drkit.status.held_report import HeldPartition, held_partitions
 from drkit.status.lag.held_back import HeldInPartition, held_back
 from drkit.status.lag.source import Ends
 from drkit.status.progress import Totals
 from drkit.status.source_look import transactions_of
+from drkit.status.sums import HeldPartition, held_partitions
 
 _AGAIN: Final = frozenset(
     {GuardVerdict.WRITE, GuardVerdict.REFRESH, GuardVerdict.NOT_STORED, GuardVerdict.NOT_TOLD}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from enum import Enum
+from functools import partial
 import threading
 from typing import Any, Final, NamedTuple
 import uuid
@@ -15,7 +16,8 @@ from drkit import observe
 from drkit.checkpoints.group_ledger import wants_checkpoints
 from drkit.clock import monotonic
 from drkit.config import FlowSettings, Settings
-from drkit.errors import DrkitError
+from drkit.errors import DrkitError, Refused
+from drkit.kafka.admin import Cluster
 from drkit.monitoring.board import LOOK_SECONDS, QUIET_SECONDS, Board, FlowWatch
 from drkit.monitoring.metrics import DrillSamples
 from drkit.monitoring.page.server import Listen, answering
@@ -26,6 +28,7 @@ from drkit.replicate.reload import ConfigFile, Reload
 from drkit.spark.conf import NO_CONF, secrets_of
 from drkit.spark.session import SharedSpark, plan_spark, spark_session
 from drkit.topic_sync.preview import check
+from drkit.topic_sync.rules import FlowPromoted
 
 _WATCH_SECONDS: Final = 0.2
 _STOP_SECONDS: Final = 3.0
@@ -80,12 +83,12 @@ def replicate(
     board = Board(labels=settings.metrics.labels, drills=options.drills)
     runs: list[FlowThread] = []
 
-    def begin(workshop: SharedSpark) -> None:
-        for flow in flows:
+    def begin(copying: Sequence[FlowSettings], workshop: SharedSpark) -> None:
+        for flow in copying:
             clusters = settings.cluster(flow.source), settings.cluster(flow.target)
             job = FlowJob(
-                clusters, flow, workshop, run_id,
-                once=options.once, standby=options.standby, both_ways=flow.has_opposite_in(flows),
+                clusters, flow, workshop, run_id, once=options.once, standby=options.standby,
+                both_ways=flow.has_opposite_in(flows), files=settings.fingerprints(flow),
             )  # fmt: skip
             runs.append(FlowThread(job, stop, once=options.once))
         for run in runs:
@@ -104,7 +107,7 @@ def replicate(
                 raise
         if not (runs and has_started):
             options.stopping(Stop.BEFORE_START)
-            return _answer(runs) if runs else _nothing_done(flows, options)
+            return _answer(flows, runs, options)
         # What `once` copies was settled at the start.
         followed = None if options.once else options.config
         reload = Reload(followed, settings, [run.job for run in runs]) if followed is not None else None
@@ -115,15 +118,13 @@ def replicate(
         _watch(runs, options, stop, reload)
         for watch in board.watches:
             watch.stop()
-        return _answer(runs)
+        return _answer(flows, runs, options)
 
 
-def _nothing_done(flows: Sequence[FlowSettings], options: RunOptions) -> RunResult:
-    return RunResult([_stopped_before(flow, once=options.once) for flow in flows], 0)
-
-
-def _answer(runs: Sequence[FlowThread]) -> RunResult:
-    return RunResult([r.result() for r in runs], max(r.exit_code for r in runs))
+def _answer(flows: Sequence[FlowSettings], runs: Sequence[FlowThread], options: RunOptions) -> RunResult:
+    begun, ended = {run.name for run in runs}, "promoted: waits" if runs else "stopped"
+    rest = [_not_begun(flow, ended, once=options.once) for flow in flows if flow.name not in begun]
+    return RunResult([*(r.result() for r in runs), *rest], max((r.exit_code for r in runs), default=0))
 
 
 def _watches(settings: Settings, runs: Sequence[FlowThread], options: RunOptions) -> list[FlowWatch]:
@@ -143,7 +144,7 @@ def _start(
     enter: Callable[[AbstractContextManager[Any]], Any],
     board: Board,
     run_id: str,
-    begin: Callable[[SharedSpark], None],
+    begin: Callable[[Sequence[FlowSettings], SharedSpark], None],
 ) -> None:
     """Check what every run needs, let the flows begin and start Spark; nothing when `stop` is set before.
 
@@ -157,20 +158,41 @@ def _start(
     clusters_now = check(settings, flows)
     refuse_missing(settings, clusters_now, flows)
     tell_missing(clusters_now, flows, once=options.once)
-    unready = (refuse_unready(clusters_now[flow.target], flow, once=options.once) for flow in flows)
-    held = [refusal for refusal in unready if refusal]
-    if held and len(held) == len(flows) and not options.standby:
-        raise held[0]
+    copying = _ready(clusters_now, flows, options)
     if stop.is_set():
         return
     observe.identify(run=run_id)
     enter(answering(options.listen, board))
-    enter(spark_session("drkit replicate", spark, stop=stop, meanwhile=begin))
+    enter(spark_session("drkit replicate", spark, stop=stop, meanwhile=partial(begin, copying)))
 
 
-def _stopped_before(flow: FlowSettings, *, once: bool) -> dict[str, Any]:
-    """The line of the answer of a flow that was stopped before it began."""
-    line = {"flow": flow.name, "ended": "stopped", "records": 0, "bytes": 0, "epochs": 0, "seconds": 0.0}
+def _ready(
+    clusters: Mapping[str, Cluster], flows: Sequence[FlowSettings], options: RunOptions
+) -> list[FlowSettings]:
+    """Return the flows to run: of a pair that is copied once, only the one to the passive side.
+
+    :raises DrkitError: no run can work with a target, or all flows are run by another process
+    """
+    held: list[Refused] = []
+    promoted, copying = [], []
+    for flow in flows:
+        try:
+            held += filter(None, [refuse_unready(clusters[flow.target], flow, once=options.once)])
+            copying.append(flow)
+        except FlowPromoted as error:
+            promoted.append((flow, error))
+    for flow, refusal in promoted:
+        if not (options.once and flow.has_opposite_in(copying)):
+            raise refusal
+        observe.event("flow_promoted", flow=flow.name, reason=refusal.what, evidence=refusal.evidence)
+    if held and len(held) == len(copying) and not options.standby:
+        raise held[0]
+    return copying
+
+
+def _not_begun(flow: FlowSettings, ended: str, *, once: bool) -> dict[str, Any]:
+    """The line of the answer of a flow that did not begin."""
+    line = {"flow": flow.name, "ended": ended, "records": 0, "bytes": 0, "epochs": 0, "seconds": 0.0}
     line |= {"left_out": {}, "stopped_partitions": {}}
     return line | ({"groups": {}, "held_back": ()} if once else {}) | {"error": None}
 

@@ -35,7 +35,6 @@ from drkit.flow_state.records import CheckpointsRecord, ClustersRecord, ControlR
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.requests import listed_groups
-from drkit.kafka.raw import RawError
 from drkit.mm2_topics.checkpoint_topic import ensure_checkpoint_topic
 from drkit.mm2_topics.heartbeats import HeartbeatEmitter
 from drkit.pair.reverse_flow import OppositeFlows
@@ -117,7 +116,8 @@ class SoloReplicator:
                 self._state = StateTopic(self._target.settings, self._flow.source)
 
     def _new_lease(self) -> FlowLease:
-        return FlowLease(self._target.settings, self._flow, self._state, self._run_id)
+        files = self._settings.fingerprints(self._flow)
+        return FlowLease(self._target.settings, self._flow, self._state, self._run_id, files=files)
 
     def _sync_topics(self) -> TopicSyncResult:
         flow = self._flow
@@ -162,7 +162,7 @@ class SoloReplicator:
         while not self._stop.is_set():
             try:
                 work()
-            except (DrkitError, RawError) as error:
+            except DrkitError as error:
                 observe.error(error, flow=self._flow.name)
             self._stop.wait(_PAUSE_SECONDS)
 

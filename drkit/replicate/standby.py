@@ -7,6 +7,7 @@ import threading
 from typing import Final
 
 from drkit import observe
+from drkit.background import Background
 from drkit.clock import boottime, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.copy_task.worker_links import warm_task
@@ -175,30 +176,24 @@ def _named(holder: LeaseRecord | None) -> str:
     return f"{holder.holder.host}, process {holder.holder.pid}" if holder is not None else "none"
 
 
-class WorkerWarmup:
+class WorkerWarmup(Background):
     """Keeps the workers forked and connected to both clusters, by a small job that a thread repeats."""
 
     def __init__(
         self, workshop: SharedSpark, clusters: tuple[ClusterSettings, ClusterSettings], flow: FlowSettings
     ) -> None:
+        super().__init__(f"warm {flow.name}", patience=_WARM_END_SECONDS)
         self._tasks = [str(number) for number in range(flow.tasks)]
         self._jobs = SparkJobs(workshop, f"drkit {flow.name} warm", _DIED, flow.name)
         self._task = _task(*clusters, flow)
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"warm {flow.name}", daemon=True)
         self.reason: str = _WARMING if workshop.has_started else _STARTING
         """Why copying cannot begin now; empty: it can."""
         self.was_ready = False
         """One job has succeeded: Spark works."""
 
-    def start(self) -> None:
-        """Begin when Spark has started."""
-        self._thread.start()
-
     def end(self) -> None:
         """Release the workers: wait a moment for a running job, then cancel it."""
-        self._ended.set()
-        self._thread.join(_WARM_END_SECONDS)
+        self.stop()
         if self._thread.is_alive():
             self._jobs.cancel(_WARM_END_SECONDS)
 

@@ -83,8 +83,7 @@ class EndpointFile:
             raise TryAgain("endpoint_file_unwritable", where=str(self._path), evidence=str(error)) from error
 
     def _failed(self, code: str, error: Exception) -> Failed:
-        hint = "create the folder, and let drkit's user write into it"
-        return Failed(code, where=str(self._path), evidence=str(error), hint=hint)
+        return Failed(code, where=str(self._path), evidence=str(error))
 
 
 def _lock_of(file: Path) -> Path:

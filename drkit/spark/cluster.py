@@ -13,6 +13,7 @@ from typing import Any, Final
 from pyspark import SparkContext
 
 from drkit import observe
+from drkit.background import Background
 from drkit.checkpoints.round import checkpoint_task
 from drkit.clock import monotonic
 from drkit.copy_task.copier import copy_task
@@ -139,7 +140,7 @@ def ready_cluster(
         watch.stop()
 
 
-class SlotWatch:
+class SlotWatch(Background):
     """Follows the number of slots, from a thread of its own, and reports when there are too few.
 
     :param ask: how many slots there are now
@@ -149,21 +150,15 @@ class SlotWatch:
     def __init__(
         self, workshop: SharedSpark, first: Slots, ask: Callable[[], int], new_workers: NewWorkers
     ) -> None:
+        super().__init__("slots", patience=_STOP_SECONDS)
         self._workshop, self._ask, self._new_workers = workshop, ask, new_workers
         self._steady = SteadySlots(first)
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="slots", daemon=True)
         self._take(Slots(first.needed, first.needed))
 
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
     def stop(self) -> None:
-        """End."""
+        """See :class:`Background`."""
         self._new_workers.end()
-        self._ended.set()
-        self._thread.join(_STOP_SECONDS)
+        super().stop()
 
     def look(self, seconds: float) -> None:
         """Ask once.

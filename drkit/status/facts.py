@@ -4,44 +4,29 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import astuple
 from types import MappingProxyType
 from typing import Final
 
-from drkit.config import FlowSettings
-from drkit.errors import DrkitError, error_text
+from drkit.config import ClusterSettings, FlowSettings
+from drkit.errors import DrkitError, Refused, error_text
 from drkit.flow_state.copied_topics import written_of
 from drkit.flow_state.records import (
     ConfigsRecord,
-    CutRecord,
     EventRecord,
-    GenerationRecord,
-    NotedEnds,
-    NotedHeld,
     ReturnRecord,
     SourceSeenRecord,
 )
 from drkit.flow_state.state import FlowState
-from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition
 from drkit.pair.promotions import away_from, not_noted_since, promoted_of
-from drkit.status.lag.source import NOTHING_HELD, Ends, HeldBack, UncopiedRecords
-from drkit.status.lag.target import Copied, CopyPosition
+from drkit.status.lag.source import NOTHING_HELD, Ends, UncopiedRecords
+from drkit.status.lag.target import CopyPosition
 from drkit.status.model import PartitionStatus
 from drkit.status.sums import TopicTimes
 
+_NOT_KNOWN: Final[tuple[int | None, int | None, float | None, bool]] = (None, None, None, False)
 _PREFERRED_MS: Final = 60_000
 """Maximum age of a note of all partitions that an incomplete one does not replace."""
-
-
-def copied_of(topic: str, entry: GenerationRecord, cut: CutRecord | None = None) -> Copied:
-    """A topic of the flow's registry.
-
-    :param cut: where it began to be copied after a turn
-    """
-    ids = entry.source_id, entry.target_id
-    is_own = cut is not None and cut.is_of(*ids)
-    return Copied(topic, ids[0], entry.target, ids[1], cut if is_own else None)
 
 
 def why_not_copied(state: FlowState, topic: str) -> str:
@@ -75,9 +60,17 @@ def delayed_in(state: FlowState, flow: FlowSettings, now_ms: int) -> tuple[str, 
     )
 
 
-def same_topic(copied: Copied, now: TopicMetadata | None) -> bool:
-    """Whether the source still has the copied topic; true while the source does not answer."""
-    return now is None or now.topic_id == copied.source_id
+def compacted_alone(state: FlowState) -> tuple[str, ...]:
+    """Return the copied topics whose copy was compacted at the last comparison, and the source was not."""
+    found, promoted = state.readable(ConfigsRecord), promoted_of(state)
+    return tuple(sorted(t for t, each in found.items() if each.is_compacted_alone and t not in promoted))
+
+
+def key_error(host: ClusterSettings, error: DrkitError) -> str:
+    """Return the fault of a control key of this host that is not the pair's, with both and the way out."""
+    own = f"it has {host.control.current.fingerprint}" if host.control else "it has none"
+    found = Refused("control_key_mismatch", evidence=f"{own}; {error.evidence}")
+    return f"{found.in_short}; {found.hint}"
 
 
 def error_line(error: BaseException) -> str:
@@ -100,22 +93,19 @@ def status_of(
     :param ends: None where unknown
     :param found: None: nothing waits
     """
-    end, mark = (ends.end, ends.high_watermark) if ends else (None, None)
     held = ends.held_from(place.frontier) if ends else NOTHING_HELD
-    held_seconds = _age(now_ms, held.oldest_ms) if held.acknowledged else 0.0
-    if place.frontier is None or ends is None:
-        reason = place.reason or "the end of the source's partition is unknown"
-        return PartitionStatus(
-            *(at.topic, target, at.partition, place.frontier, end, place.target_end, None, None, None),
-            exact=False, segments=place.segments, reason=reason,
-            high_watermark=mark, held_back=held, held_back_seconds=held_seconds,
-        )  # fmt: skip
-    found = found or UncopiedRecords(0, 0, None, exact=True)
-    seconds = 0.0 if found.records == 0 else _age(now_ms, found.oldest_ms)
+    reason, lag = place.reason, _NOT_KNOWN
+    if place.frontier is not None and ends is not None:
+        found = found or UncopiedRecords(0, 0, None, exact=True)
+        seconds = 0.0 if found.records == 0 else _age(now_ms, found.oldest_ms)
+        lag = found.records, found.bytes, seconds, found.exact and place.exact
+    else:
+        reason = reason or "the end of the source's partition is unknown"
     return PartitionStatus(
-        *(at.topic, target, at.partition, place.frontier, end, place.target_end, found.records, found.bytes),
-        seconds, exact=found.exact and place.exact, segments=place.segments, reason=place.reason,
-        high_watermark=mark, held_back=held, held_back_seconds=held_seconds,
+        *(at.topic, target, at.partition, place.frontier, ends.end if ends else None, place.target_end, *lag),
+        segments=place.segments, reason=reason, high_watermark=ends.high_watermark if ends else None,
+        held_back=held, held_back_seconds=_age(now_ms, held.oldest_ms) if held.acknowledged else 0.0,
+        missing=place.missing,
     )  # fmt: skip
 
 
@@ -136,15 +126,9 @@ def seen_record(
     :param returns: the turns that were known before the ends were read
     :param times: by topic, until when everything was copied then; None: not known
     """
-    noted = {at: _noted(e) for at, e in ends.items()}
     turns = Counter(begun.run_id for begun in returns.values())
     late, rest_ms = times if times is not None else (None, None)
-    return SourceSeenRecord(now_ms, noted, copied_ms, turns, late, rest_ms)
-
-
-def _noted(ends: Ends) -> NotedEnds:
-    held = None if ends.held is None else NotedHeld(*astuple(ends.held))
-    return NotedEnds(ends.start, ends.end, ends.high_watermark, held)
+    return SourceSeenRecord(now_ms, ends, copied_ms, turns, late, rest_ms)
 
 
 def noted_ends(state: FlowState) -> dict[TopicPartition, Ends]:
@@ -153,7 +137,7 @@ def noted_ends(state: FlowState) -> dict[TopicPartition, Ends]:
     if seen is None:
         return {}
     turned = _not_noted(state)
-    return {at: ends for at, ends in ends_from(seen).items() if at.topic not in turned}
+    return {at: ends for at, ends in seen.ends.items() if at.topic not in turned}
 
 
 def _not_noted(state: FlowState) -> frozenset[str]:
@@ -183,13 +167,3 @@ def is_note_preferred(state: FlowState, ends: Collection[TopicPartition], now_ms
     if seen is None or not is_whole_note(state) or not seen.ends.keys() >= set(ends):
         return False
     return 0 <= now_ms - seen.at_ms <= _PREFERRED_MS
-
-
-def ends_from(seen: SourceSeenRecord) -> dict[TopicPartition, Ends]:
-    """The ends in a record of :func:`seen_record`."""
-    return {at: _ends(noted) for at, noted in seen.ends.items()}
-
-
-def _ends(noted: NotedEnds) -> Ends:
-    held = None if noted.held is None else HeldBack(*noted.held)
-    return Ends(noted.start, noted.end, noted.high_watermark, held)

@@ -11,7 +11,7 @@ from drkit.flow_state.pending_fence import paid_with
 from drkit.flow_state.source_fence.entries import FenceLog, FenceMark
 from drkit.next_command import typed
 from drkit.status.groups import group_faults
-from drkit.status.lag.hanging import HANGING, fault_text, hanging
+from drkit.status.lag.held_back import HANGING, fault_text, hanging
 from drkit.status.model import Fault, Findings, FlowStatus, Loss
 from drkit.status.pair.journal import RunUnderWay
 from drkit.status.pair.model import EXPOSED, PairAlarm, PairState, PairStatus, numbered
@@ -21,6 +21,7 @@ BEATS_SECONDS: Final = 10.0
 BEATS_INTERVALS: Final = 5
 """A heartbeat older than both of these is a fault."""
 RUN_HELD: Final = "run_held"
+OTHER_KEY: Final = "control_key_mismatch"
 ABORTED_AT_SOURCE: Final = "aborted_at_source"
 OPEN_SECONDS: Final = 60.0
 """A transaction that is open for longer is a fault, unless the flow sets another limit."""
@@ -31,7 +32,9 @@ WRITTEN: Final = "returning_side_written"
 
 
 def _silent_clusters(found: Findings) -> Iterator[Fault]:
-    if found.target_error:
+    if found.key_error:
+        yield Fault(OTHER_KEY, found.key_error)
+    elif found.target_error:
         yield Fault("target_unreachable", f"the target does not answer: {found.target_error}")
     if found.source_error:
         yield Fault("source_unreachable", f"the source does not answer: {found.source_error}")
@@ -80,10 +83,23 @@ def faults_of(
         text = f"{some} of topic settings on the source would remove records of the copies, and wait:"
         hint = "set it back on the source, or to follow it now set it on the target"
         faults.append(Fault("settings_delayed", f"{text} {first_of(found.delayed, 3)}; {hint}"))
+    faults += _removed_faults(found)
     if found.written:
         text = f"the copy to {counted(len(found.written), 'partition')} has stopped: since the turn another"
         faults.append(Fault(WRITTEN, f"{text} producer has written there: {first_of(found.written, 3)}"))
     return faults + [Fault(*f) for f in (group_faults(found.groups) if found.groups else ())]
+
+
+def _removed_faults(found: Findings) -> Iterator[Fault]:
+    later = [p for p in found.partitions if p.missing and p.topic not in found.promoted]
+    if later:
+        number = counted(sum(p.missing for p in later), "record")
+        text = f"up to {number} that the source keeps, removed from {counted(len(later), 'partition')}"
+        places = first_of((f"{p.topic}-{p.partition}: {p.missing:,}" for p in later), 3)
+        yield Fault("standby_begins_later", f"the target has lost the beginning of copies: {text}: {places}")
+    if found.compacted_alone:
+        text = f"copies are compacted, their source topics are not: {first_of(found.compacted_alone, 3)}"
+        yield Fault("standby_compacted", text)
 
 
 def _fence_faults(found: Findings) -> Iterator[Fault]:

@@ -68,19 +68,10 @@ def judged(flow: FlowFacts, facts: GroupFacts) -> GroupPartition:
     stored = facts.on_target.offset if facts.on_target is not None else None
     written = max(own_mark.written_ms if own_mark else 0, checkpoint.at_ms if checkpoint else 0) or None
     at = (facts.at.topic, facts.target.topic, facts.at.partition)
+    why = "what the group has committed on the source is unknown"
+    unknown = GroupPartition(*at, stored=stored, written_ms=written, reason=why)
     if on_source is None:
-        why = "what the group has committed on the source is unknown"
-        return GroupPartition(
-            *at,
-            committed=None,
-            position=None,
-            stored=stored,
-            repeats=None,
-            left=None,
-            written_ms=written,
-            state=Readiness.UNKNOWN,
-            reason=why,
-        )
+        return unknown
     case = _case(flow, facts, on_source, place)
     held = own_mark.upstream if own_mark is not None else None
     if held is None and checkpoint is not None and not flow.sync:
@@ -93,22 +84,14 @@ def judged(flow: FlowFacts, facts: GroupFacts) -> GroupPartition:
     if held is not None and facts.on_source is not None:
         repeats = max(0, on_source.offset - max(held, _corresponding(facts, place, own_mark)))
     left = None if place is None or position is None else max(0, place.end - position)
-    return GroupPartition(
-        *at,
-        committed=on_source.offset,
-        position=position,
-        stored=stored,
-        repeats=repeats,
-        left=left,
-        written_ms=written,
-        state=state,
-        reason=reason,
+    return unknown._replace(
+        committed=on_source.offset, position=position, repeats=repeats, left=left, state=state, reason=reason
     )
 
 
 def _own_mark(flow: FlowFacts, facts: GroupFacts) -> OffsetMark | None:
-    mark = facts.on_target.mark if facts.on_target is not None else None
-    return mark if mark is not None and mark.source == flow.source else None
+    own = facts.on_target
+    return own.mark if own is not None and own.is_from(flow.source) else None
 
 
 def _corresponding(facts: GroupFacts, place: PartitionPosition | None, own_mark: OffsetMark | None) -> int:
@@ -124,14 +107,13 @@ def _corresponding(facts: GroupFacts, place: PartitionPosition | None, own_mark:
 
 
 def _last_known(own_mark: OffsetMark | None, checkpoint: CheckpointSeen | None) -> StoredOffset | None:
-    """The group's last recorded committed offset on the source."""
     if checkpoint is not None and (own_mark is None or checkpoint.at_ms >= own_mark.written_ms):
         return StoredOffset(checkpoint.upstream)
-    return StoredOffset(own_mark.upstream) if own_mark is not None else None
+    known = own_mark.upstream if own_mark is not None else None
+    return StoredOffset(known) if known is not None else None
 
 
 def _position(case: Case, own_mark: OffsetMark | None, checkpoint: CheckpointSeen | None) -> int | None:
-    """The exact position; while the copy has not reached it, the previous one."""
     if isinstance(case.position, Exact):
         return case.position.offset
     return own_mark.downstream if own_mark else checkpoint.downstream if checkpoint else None
@@ -140,7 +122,6 @@ def _position(case: Case, own_mark: OffsetMark | None, checkpoint: CheckpointSee
 def _case(
     flow: FlowFacts, facts: GroupFacts, on_source: StoredOffset, place: PartitionPosition | None
 ) -> Case:
-    """The row for the guard's table."""
     found: Translation
     found = facts.place if isinstance(facts.place, Unavailable) else facts.place.forward(on_source.offset)
     return Case(
@@ -178,7 +159,6 @@ def _refused(verdict: GuardVerdict, case: Case) -> tuple[Readiness, str] | None:
 
 
 def _at_hold(case: Case, checkpoint: CheckpointSeen | None, upstream: int) -> Case:
-    """The case for the position that the group has, while its newest one is not copied yet."""
     own_mark = case.own_mark
     downstream = own_mark.downstream if own_mark else checkpoint.downstream if checkpoint else -1
     return case._replace(on_source=StoredOffset(upstream), position=Exact(downstream))
@@ -198,7 +178,6 @@ def _without_position(facts: GroupFacts, case: Case, held: int | None) -> tuple[
 
 
 def _unwritten(flow: FlowFacts, facts: GroupFacts, case: Case, held: int | None) -> tuple[Readiness, str]:
-    """The position is exact, and the target has another one, or none."""
     if why := flow.not_stored.get((facts.group, str(facts.at))):
         return Readiness.REFUSED, f"{GuardVerdict.NOT_STORED.value}: {why}"
     if held is not None and case.on_source.offset >= held:

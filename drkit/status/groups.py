@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from drkit.checkpoints.other_groups import OtherGroup
+from drkit.counted import total
 
 STALE_SECONDS: Final = 30.0
 STALE_ROUNDS: Final = 4
@@ -32,19 +33,19 @@ class GroupPartition(NamedTuple):
     topic: str
     target_topic: str
     partition: int
-    committed: int | None
+    committed: int | None = None
     """The newest offset that the group is known to have committed on the source."""
-    position: int | None
+    position: int | None = None
     """Where it continues on the target."""
-    stored: int | None
+    stored: int | None = None
     """Its committed offset on the target now."""
-    repeats: int | None
+    repeats: int | None = None
     """Source offsets that it would reprocess after a failover now; None where the source does not answer."""
-    left: int | None
+    left: int | None = None
     """Target offsets from its position to the end."""
-    written_ms: int | None
+    written_ms: int | None = None
     """When its position was last written, as checkpoint or as offset; it is written when it changes."""
-    state: Readiness
+    state: Readiness = Readiness.UNKNOWN
     reason: str = ""
 
 
@@ -185,13 +186,6 @@ class GroupsSeen:
             "not_synchronised": [o.as_dict() for o in self.others],
             "not_synchronised_total": self.others_total,
         }  # fmt: skip
-
-
-def total(values: Iterable[int | None]) -> int | None:
-    """The sum; None when one is unknown."""
-    found = list(values)
-    known = [v for v in found if v is not None]
-    return sum(known) if len(known) == len(found) else None
 
 
 def worst_first(groups: Iterable[GroupStatus]) -> list[GroupStatus]:

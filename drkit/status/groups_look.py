@@ -17,13 +17,13 @@ from drkit.flow_state.records import CheckpointsRecord, SourceSeenRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.groups.asking import Answered
 from drkit.kafka.groups.requests import Groups, ListedGroup, Offsets
-from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.requests import metadata
 from drkit.mm2_topics.checkpoint_topic import CheckpointTail
 from drkit.model import TopicPartition
 from drkit.offset_map.places import PositionReader
 from drkit.offsets import Unavailable
-from drkit.offsets.group_guard import StoredOffset
+from drkit.offsets.group_guard import StoredOffset, positions_in
 from drkit.offsets.translation import PartitionPosition
 from drkit.status.facts import error_line
 from drkit.status.group_ready import FlowFacts, GroupFacts, judged
@@ -177,7 +177,7 @@ class GroupLook:
         rounds = rounds_of(state, self._flow, now, source_answers=source_answers)
         try:
             seen: GroupsSeen = self._loop.run(self._look, state, source_answers, now, rounds)
-        except (DrkitError, RawError) as error:
+        except DrkitError as error:
             self._let_go()
             return GroupsSeen(now, rounds, error=error_line(error))
         return seen
@@ -265,7 +265,6 @@ class GroupLook:
         on_source: Mapping[str, Answered[Offsets]],
         on_target: Mapping[str, Answered[Offsets]],
     ) -> Iterator[tuple[TopicPartition, CopiedPartition]]:
-        """Every copied partition in which one of the groups has an offset."""
         for group in names:
             for at in self._partitions(group, known, on_source.get(group), on_target.get(group)):
                 yield at, known.pair(*at)
@@ -277,23 +276,13 @@ class GroupLook:
         on_source: Answered[Offsets] | None,
         on_target: Answered[Offsets] | None,
     ) -> list[TopicPartition]:
-        """Partitions of the source, from its answer, or from records on the target where that is unknown."""
         if on_source is not None and on_source.value is not None:
-            return sorted(at for at in on_source.value if at.topic in known.topics)
+            return sorted(positions_in(on_source.value, known.topics))
         names = known.upstream
         stored = (on_target.value if on_target is not None else None) or {}
         marked = (at for at, c in stored.items() if StoredOffset(*c).mark)
         seen = {*self._tail.newest.get(group, ()), *marked}
         return sorted(TopicPartition(names[t], p) for t, p in seen if t in names)
-
-    def _echoes(self, known: CopiedTopics, on_source: Answered[Offsets] | None) -> set[TopicPartition]:
-        """Partitions of the target from which drkit made a group's offsets on the source."""
-        offsets = (on_source.value if on_source is not None else None) or {}
-        return {
-            TopicPartition(known.topics[at.topic][0], at.partition)
-            for at, committed in offsets.items()
-            if at.topic in known.topics and StoredOffset(*committed).mark is not None
-        }
 
     def _groups_of(self, flow: FlowFacts, known: CopiedTopics, asked: _Asked) -> Iterator[GroupStatus]:
         copies = {target for target, _, _ in known.topics.values()}
@@ -302,23 +291,25 @@ class GroupLook:
             state = asked.states.get(group)
             told = None if on_target.value is None else state.state if state is not None else ""
             stored = in_copies(on_target.value, copies)
-            echoes = self._echoes(known, on_source)
+            committed = (on_source.value if on_source is not None else None) or {}
+            positions = positions_in(committed, known.topics)
+            # Drkit made the group's offsets on the source from those on the target.
+            echoes = {known.pair(*at).target for at, mine in positions.items() if mine.mark is not None}
             has_worked = worked(flow.source, (own for at, own in stored.items() if at not in echoes))
             unread = f"the source does not return its offsets: Kafka error code {on_source.error}" if (
                 on_source is not None and on_source.value is None) else ""  # fmt: skip
             found = []
             for at in self._partitions(group, known, on_source, on_target):
-                target = TopicPartition(known.topics[at.topic][0], at.partition)
-                mine, kept = (on_source.value or {}).get(at) if on_source else None, stored.get(target)
+                target = known.pair(*at).target
+                kept = stored.get(target)
                 facts = GroupFacts(
                     group=group, at=at, target=target, place=asked.places[at],
-                    on_source=StoredOffset(*mine) if mine is not None else None,
+                    on_source=positions.get(at),
                     checkpoint=self._tail.newest.get(group, {}).get(target),
                     on_target=kept, target_state=told, worked=has_worked, unread=unread,
                     is_void=known.is_void(at, kept.offset if kept is not None else None),
                 )  # fmt: skip
                 found.append(judged(flow, facts))
-            committed = (on_source.value if on_source is not None else None) or {}
             outside = sorted({at.topic for at in committed} - set(known.topics))
             yield GroupStatus(
                 group, listed.state if listed else "", listed.type if listed else "", told or "",
@@ -326,7 +317,6 @@ class GroupLook:
             )  # fmt: skip
 
     def _let_go(self) -> None:
-        """Drop all connections after an error: the next look opens new ones."""
         for cluster in (self._source, self._target):
             if cluster is not None:
                 cluster.close()

@@ -136,7 +136,6 @@ class HeartbeatTail:
 
     @contextmanager
     def _restarting(self) -> Iterator[None]:
-        """Read from the start the next time if the topic was created again."""
         try:
             yield
         except LogRestarted:
@@ -145,7 +144,6 @@ class HeartbeatTail:
             self._tail = None
 
     def _open(self) -> LogTail | None:
-        """Return the reader of the last heartbeats, or None if there is no topic yet or no answer."""
         if self._tail is None:
             tail = LogTail(self._target, TopicPartition(self.topic, 0), self._take)
             with suppress(DrkitError):  # others report that the target is gone

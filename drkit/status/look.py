@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final
 
 from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.config import FlowSettings, Settings
+from drkit.control_key import is_of_other_key
 from drkit.errors import DrkitError
+from drkit.flow_state.copied_topics import CopiedTopics, known_of
 from drkit.flow_state.left_out import LeftOut
 from drkit.flow_state.names import offset_map_topic, state_topic
 from drkit.flow_state.records import (
-    CutRecord,
     EventRecord,
-    GenerationRecord,
     PendingFence,
     PendingLift,
-    ProducerIdsRecord,
 )
-from drkit.flow_state.state import FlowState
+from drkit.flow_state.state import Damaged, FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.model import TopicPartition
 from drkit.pair.promotions import is_over, not_noted_since, promoted_of, returned_topics, term_of
 from drkit.status.facts import (
-    copied_of,
+    compacted_alone,
     delayed_in,
     error_line,
-    same_topic,
+    key_error,
     status_of,
     why_not_copied,
     written_in,
@@ -37,13 +37,12 @@ from drkit.status.groups_look import GroupLook
 from drkit.status.heartbeat_tail import HeartbeatTail
 from drkit.status.lag.held_back import HeldInPartition, held_by_others
 from drkit.status.lag.source import EarlierEnds, Ends, UncopiedRange, UncopiedRecords, waiting
-from drkit.status.lag.target import Copied, CopyLocator, CopyPosition
+from drkit.status.lag.target import CopyLocator, CopyPosition
 from drkit.status.model import SHOWN_EVENTS, Findings, FlowStatus, PartitionStatus, role_of
 from drkit.status.runners import runner_of, standbys_of
 from drkit.status.source_look import (
     SourceLook,
     gaps_of,
-    left_out,
     look_at_source,
     noted_look,
     partitions_of,
@@ -119,8 +118,10 @@ class StatusCollector:
             if measure and found.heartbeat is not None and role_of(found) == "replicating":
                 interval = self._flow.heartbeats_interval_seconds
                 found.heartbeat = self.beats.measured(min(interval, _LONG_SECONDS) + _BEAT_SECONDS)
-        except (DrkitError, RawError) as error:
+        except DrkitError as error:
             found.target_error = error_line(error)
+            if isinstance(error, Damaged) and is_of_other_key(error.evidence):
+                found.key_error = key_error(self._sides[self._flow.target], error)
             self._drop(self._flow.target)
             if self.source_ends is None and not found.source_error:  # it was not asked, and may be down, too
                 found.source_error = self._ask_source(found, FlowState()).error
@@ -137,7 +138,6 @@ class StatusCollector:
     # -- the target ---------------------------------------------------------------------------------
 
     def _load(self) -> FlowState:
-        """The flow's state; empty for a flow that never ran."""
         if self._state is None:
             target = self._cluster(self._flow.target)
             name = state_topic(self._flow.source)
@@ -152,41 +152,57 @@ class StatusCollector:
         found.promoted = tuple(sorted(promoted_of(state)))
         found.term, found.pending_fence = term_of(state), state.get(PendingFence)
         found.lift, found.delayed = state.get(PendingLift), delayed_in(state, self._flow, found.at_ms)
-        flow = self._flow
+        found.compacted_alone, flow = compacted_alone(state), self._flow
         found.taken_over = is_over(
             state, lambda t: flow.topic_filter.accepts(t) and not flow.is_heartbeats(t)
         )
         found.written, found.returned = written_in(state), returned_topics(state)
         late = not_noted_since(state)
         found.not_noted = tuple(t for t in found.returned if t in late)
-        found.left_out_producers = tuple(sorted(left_out(state).ids))
+        found.left_out_producers = tuple(sorted(known_of(state).producers.left_out))
         newest = sorted(state.all(EventRecord).values(), key=lambda e: -e.at_ms)[:SHOWN_EVENTS]
         found.events = tuple(event.to_json() for event in newest)
 
     def _lag(self, found: Findings, state: FlowState) -> None:
-        cuts = state.all(CutRecord)
-        copied = [copied_of(t, entry, cuts.get(t)) for t, entry in state.all(GenerationRecord).items()]
+        known = known_of(state)
         places: dict[TopicPartition, CopyPosition] = {}
-        if copied:
-            ids = state.get(ProducerIdsRecord)
-            own = frozenset(ids.ids if ids is not None else ())
-            places = self._loop.run(self._places, copied, own)
-            passive = [c.target_topic for c in copied if c.topic not in found.promoted]
+        if known.topics:
+            own = known.producers.own
+            places = self._loop.run(self._places, known)
+            passive = [target for t, (target, _, _) in known.topics.items() if t not in found.promoted]
             held = self._loop.run(self._held_on_target, [] if found.taken_over else passive, own)
             settings = self._sides[self._flow.target]
             found.open_transactions += transactions_of(settings, held, found.at_ms, source=False)
         source = self._ask_source(found, state)
         found.source_error, found.source_seen_ms = source.error, source.seen_ms
         found.noted_copied_ms = source.copied_ms
-        self.source_ends = None if source.error else source.ends
-        found.partitions = self._partitions(found, copied, places, source, state)
+        ends = {tp: e for tp, e in source.ends.items() if not self._flow.is_heartbeats(tp.topic)}
+        with suppress(DrkitError):  # of a cluster that went away since, the next look says so
+            places = self._loop.run(self._compared, places, known.still_on(source.topics), source, ends)
+        due = self._side.removed.due if self._side is not None else {}
+        # What retention removes from the source as well is no loss once it is silent.
+        kept = {tp: e._replace(start=max(e.start, due[tp][1])) for tp, e in source.ends.items() if tp in due}
+        self.source_ends = None if source.error else source.ends | kept
+        found.partitions = self._partitions(found, known, places, source, state)
 
-    async def _places(self, copied: list[Copied], own: frozenset[int]) -> dict[TopicPartition, CopyPosition]:
+    async def _compared(
+        self,
+        places: dict[TopicPartition, CopyPosition],
+        known: CopiedTopics,
+        source: SourceLook,
+        ends: dict[TopicPartition, Ends],
+    ) -> dict[TopicPartition, CopyPosition]:
+        if self._side is None:
+            return places
+        cluster = None if source.error else await self._connected(self._flow.source)
+        return await self._side.compared(places, known, cluster, ends)
+
+    async def _places(self, known: CopiedTopics) -> dict[TopicPartition, CopyPosition]:
         target = await self._connected(self._flow.target)
         if self._side is None or self._side.cluster is not target:
             name = offset_map_topic(self._flow.source)
             self._side = CopyLocator(target, name, self._scan_up_to)
-        return await self._side.places(copied, own)
+        return await self._side.places(known, known.topics, known.producers.own)
 
     async def _held_on_target(
         self, names: list[str], own: frozenset[int]
@@ -199,10 +215,10 @@ class StatusCollector:
     # -- the source ---------------------------------------------------------------------------------
 
     def _ask_source(self, found: Findings, state: FlowState) -> SourceLook:
-        skip = left_out(state)  # a damaged record of them is no silence of the source
+        skip = known_of(state).left_out  # a damaged record of them is no silence of the source
         try:
             look: SourceLook = self._loop.run(self._look_at_source, skip, found.at_ms)
-        except (DrkitError, RawError) as error:
+        except DrkitError as error:
             self._drop(self._flow.source)
             return noted_look(state, error_line(error))
         settings = self._sides[self._flow.source]
@@ -215,26 +231,26 @@ class StatusCollector:
     def _partitions(
         self,
         found: Findings,
-        copied: list[Copied],
+        copied: CopiedTopics,
         places: dict[TopicPartition, CopyPosition],
         source: SourceLook,
         state: FlowState,
     ) -> list[PartitionStatus]:
-        known = {c.topic: c for c in copied if same_topic(c, source.topics.get(c.topic))}
+        known = copied.still_on(source.topics).topics.keys()
         now, downstream = found.at_ms, self._flow.naming_policy.downstream
         frontiers: dict[TopicPartition, CopyPosition] = {}
         for at in partitions_of(places, self._flow, source):
             nowhere = CopyPosition(0, None, reason=why_not_copied(state, at.topic))
             place = places.get(TopicPartition(at.topic, -1)) or places.get(at) or CopyPosition(0, None)
             frontiers[at] = place if at.topic in known else nowhere
-        missing = {a.topic for a in source.ends} - set(known) - set(found.promoted)
+        missing = {a.topic for a in source.ends} - known - set(found.promoted)
         # Of a silent source nothing more will be copied: there is nothing to wait for.
         self._left_out(found, missing, 0.0 if source.error else self._patience)
-        found.unanswered = unanswered_in(known.keys(), self._flow, source)
+        found.unanswered = unanswered_in(known, self._flow, source)
         gaps = gaps_of(frontiers, source.ends)
         records = {g.at: UncopiedRecords(g.end - g.start, None, None, exact=False) for g in gaps}
         if not source.error:
-            waits = self._loop.run(self._waiting, source.topics, gaps, left_out(state)) if gaps else {}
+            waits = self._loop.run(self._waiting, source.topics, gaps, copied.left_out) if gaps else {}
             records = self._earlier.dated(now, source.ends, gaps, waits)
         return [
             status_of(now, at, downstream(at.topic), place, source.ends.get(at), records.get(at))
@@ -288,7 +304,6 @@ class StatusCollector:
         return found
 
     def _drop(self, alias: str) -> None:
-        """Drop a failed connection: the next look opens a new one."""
         if (cluster := self._clusters.pop(alias, None)) is not None:
             cluster.close()
         if alias == self._flow.target:

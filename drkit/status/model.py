@@ -12,8 +12,9 @@ from typing import Any, Final, NamedTuple
 
 from drkit.flow_state.records import PendingFence, PendingLift
 from drkit.status.groups import GroupsSeen
-from drkit.status.lag.hanging import OpenTransaction
+from drkit.status.lag.held_back import OpenTransaction
 from drkit.status.lag.source import NOTHING_HELD, HeldBack
+from drkit.status.pair.journal import RunUnderWay
 from drkit.status.pair.model import PairStatus
 from drkit.status.pair.text import pair_lines
 from drkit.status.runners import Runner as Runner
@@ -56,6 +57,8 @@ class PartitionStatus:
     """Above the last stable offset: not copied until an open transaction is decided."""
     held_back_seconds: float | None = 0.0
     """Age of the oldest acknowledged record that is held back; 0 without one, None: unknown."""
+    missing: int = 0
+    """Offsets at the beginning whose records the source is to keep, and the target has removed."""
 
     @property
     def at_risk(self) -> int | None:
@@ -158,6 +161,8 @@ class FlowStatus:
     topic that has an error as a whole."""
     pair: PairStatus | None = None
     """The pair of this flow and the one in the other direction; None: not looked at."""
+    run: RunUnderWay | None = None
+    """The run in this flow's journal that is under way, or None, also if the journal is unknown."""
 
     @property
     def health(self) -> str:
@@ -166,8 +171,36 @@ class FlowStatus:
 
     @property
     def loss_now(self) -> Loss | None:
-        """The loss if the primary dies now; None once a failover has taken its role."""
-        return None if self.role == "promoted" else self.loss
+        """The loss if the primary dies now; None once a failover has taken its role.
+
+        A silent source may have accepted records since they were counted. So records and bytes are None
+        instead of 0 then, and `seconds` is the time since everything was copied, or None if that is unknown.
+        """
+        loss = self.loss
+        if self.role == "promoted":
+            return None
+        if not loss.source_seen_seconds:
+            return loss
+        seconds = None if self.copied_ms is None else max(0, self.at_ms - self.copied_ms) / 1000
+        return replace(loss, records=loss.records or None, bytes=loss.bytes or None, seconds=seconds)
+
+    def after(self, seconds: float) -> FlowStatus:
+        """Return the status as of some seconds after the look: every age in it grows."""
+        loss, beat, groups = self.loss, self.heartbeat, self.groups
+        gone = seconds if loss.source_seen_seconds else 0.0
+        if loss.source_seen_seconds:
+            loss = replace(loss, source_seen_seconds=loss.source_seen_seconds + seconds)
+        if beat is not None:
+            beat = replace(beat, age_seconds=beat.age_seconds + seconds)
+        if groups is not None and groups.rounds.age_seconds is not None:
+            rounds = groups.rounds
+            rounds = replace(
+                rounds, age_seconds=groups.rounds.age_seconds + seconds,
+                source_gone_seconds=rounds.source_gone_seconds + gone,
+            )  # fmt: skip
+            groups = replace(groups, rounds=rounds)
+        now_ms = self.at_ms + round(seconds * 1000)
+        return replace(self, at_ms=now_ms, loss=loss, heartbeat=beat, groups=groups)
 
     @property
     def map_segments(self) -> int | None:
@@ -180,7 +213,8 @@ class FlowStatus:
         :param details: with every partition, of topics and of groups
         """
         whole = self if details else replace(self, partitions=())
-        told = {"health": self.health, **asdict(replace(whole, groups=None, pair=None))}
+        told = {"health": self.health, **asdict(replace(whole, groups=None, pair=None, run=None))}
+        del told["run"]  # it is in the pair
         told |= {"faults": [f._asdict() for f in self.faults], "map_segments": self.map_segments}
         told["loss"] = None if self.loss_now is None else asdict(self.loss_now)
         told["pair"] = None
@@ -201,6 +235,8 @@ class Findings:
     flow: str = ""
     source_error: str = ""
     target_error: str = ""
+    key_error: str = ""
+    """Why the control key of this host does not read the flow's state; then `target_error` is set, too."""
     partitions: list[PartitionStatus] = field(default_factory=list)
     heartbeat: HeartbeatStatus | None = None
     heartbeat_ahead_seconds: float = 0.0
@@ -217,6 +253,8 @@ class Findings:
     left_out: tuple[str, ...] = ()
     delayed: tuple[str, ...] = ()
     """Changes of topic settings that the copies do not follow yet, in words."""
+    compacted_alone: tuple[str, ...] = ()
+    """Topics whose copy is compacted, and that are not on the source."""
     written: tuple[str, ...] = ()
     """Partitions of the target to which another client wrote since a turn, and where."""
     source_seen_ms: int | None = None

@@ -7,22 +7,24 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from drkit.clock import monotonic
+from drkit.clock import monotonic, wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError
-from drkit.flow_state.names import journal_topic, state_topic
+from drkit.flow_state.names import state_topic
 from drkit.flow_state.records import GenerationRecord, ReturnRecord, RoleRecord
 from drkit.flow_state.source_fence.entries import FenceLog
 from drkit.flow_state.source_fence.topic import FenceTopic
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
-from drkit.kafka.raw import RawError
+from drkit.journal.entries import JournalHistory
+from drkit.journal.machine import StepName
+from drkit.journal.topic import JournalReader
 from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.model import TopicPartition
 from drkit.pair.promotions import are_opposite, not_noted_since, promotions_of
 from drkit.pair.view import promotions_in
 from drkit.status.facts import error_line, is_note_preferred, seen_record
-from drkit.status.faults import with_pair, with_source_record, without_passive
+from drkit.status.faults import OTHER_KEY, with_pair, with_source_record, without_passive
 from drkit.status.lag.source import Ends
 from drkit.status.look import StatusCollector
 from drkit.status.model import FlowStatus
@@ -31,7 +33,7 @@ from drkit.status.pair.facts import DirectionFacts, TopicLag, fenced_topics
 from drkit.status.pair.journal import JournalRuns
 from drkit.status.pair.judge import Delta, deltas_of, judge
 from drkit.status.pair.model import DeltaBound, PairStatus, PairTopic
-from drkit.status.pair.reading import DeltaLook, JournalTail, fences_gone, refusing_topics, retention_of
+from drkit.status.pair.reading import DeltaLook, fences_gone, refusing_topics, retention_of
 from drkit.status.sums import TopicTimes, lags_of, times_of
 
 _NO_STATE: Final = FlowState()
@@ -56,7 +58,7 @@ class PairedCollector(StatusCollector):
         super().__init__(settings, flow, **more)
         self._reverse = next((f for f in settings.flows if f.has_opposite_in([flow])), None)
         self._reverse_aliases = tuple(flow.opposite_flows or ())
-        self._journals: dict[str, JournalTail] = {}
+        self._journals: dict[str, JournalReader] = {}
         self._reverse_state: StateTopic | None = None
         self._reverse_look: StatusCollector | None = None
         self._delta = DeltaLook()
@@ -78,6 +80,7 @@ class PairedCollector(StatusCollector):
         counted = without_passive(found, pair, self._flow.target)
         own = status if counted is found else self._judged(counted)
         paired = with_pair(own, self._with_deltas(pair, (first, second), status.at_ms))
+        paired = replace(paired, run=first.run)
         if first.run is not None and status.source_answers:
             log = self._fence_log(self._flow)
         return with_source_record(paired, log, first.run)
@@ -134,20 +137,18 @@ class PairedCollector(StatusCollector):
     def close(self) -> None:
         """See :class:`StatusCollector`."""
         self._forget_reverse()
-        for journal in self._journals.values():
-            journal.close()
         if self._reverse_look is not None:
             self._reverse_look.close()
         super().close()
 
     def _first(self, status: FlowStatus, log: FenceLog | None) -> DirectionFacts:
-        """The flow itself; its state was read by the look at it."""
         aliases = (self._flow.source, self._flow.target)
         if not status.target_answers:
+            wrong_key = next((f.text for f in status.faults if f.code == OTHER_KEY), "")
+            unread, recorded = wrong_key or _silent(self._flow.target), promotions_in(log)
             return DirectionFacts(
-                *aliases, unread=_silent(self._flow.target), silent=not status.source_answers,
-                recorded=promotions_in(log),
-            )  # fmt: skip
+                *aliases, unread=unread, silent=not status.source_answers, recorded=recorded
+            )
         state = self._state.records if self._state is not None else _NO_STATE
         return self._facts(
             aliases, state, status.at_ms, tail=self._flow.source, silent=not status.source_answers,
@@ -155,7 +156,6 @@ class PairedCollector(StatusCollector):
         )  # fmt: skip
 
     def _second(self, status: FlowStatus, first: DirectionFacts) -> DirectionFacts:
-        """The flow in the other direction; its state is on the source of this one."""
         source, target = self._flow.target, self._flow.source
         silent = not status.target_answers
         if not self._reverse_aliases:
@@ -166,7 +166,7 @@ class PairedCollector(StatusCollector):
             return DirectionFacts(source, target, unread=_silent(target), silent=silent, recorded=recorded)
         try:
             alias, state = self._reverse_records()
-        except (DrkitError, RawError) as error:
+        except DrkitError as error:
             self._forget_reverse()
             why = error_line(error) if status.target_answers else _silent(target)
             return DirectionFacts(source, target, unread=why, silent=silent)
@@ -194,11 +194,12 @@ class PairedCollector(StatusCollector):
         gone: frozenset[str] = frozenset()
         state_id: object = ""
         try:
-            runs, state_id = self._read_journal(target, tail)
-        except (DrkitError, RawError) as error:
+            history, state_id = self._loop.run(self._read_journal, target, tail)
+            runs = JournalRuns.of(history, wall_ms())
+        except DrkitError as error:
             runs = error_line(error)
         # Where the source does not tell, what is on record counts.
-        with suppress(DrkitError, RawError):
+        with suppress(DrkitError):
             gone = frozenset() if silent else fences_gone(self._sides[source], state, fenced_topics(state))
         flow = self._reverse if source == self._flow.target else self._flow
         try:
@@ -214,21 +215,25 @@ class PairedCollector(StatusCollector):
     def _refusing(self, alias: str, state: FlowState) -> frozenset[str]:
         """Promoted topics of a target that refuse every record: the side that has fenced them is silent."""
         copies, topics = state.readable(GenerationRecord), frozenset[str]()
-        with suppress(DrkitError, RawError):
+        with suppress(DrkitError):
             promoted = [copies[t].target for t in promotions_of(state) if t in copies]
             topics = refusing_topics(self._sides[alias], promoted)
         return topics
 
-    def _read_journal(self, alias: str, source: str) -> tuple[JournalRuns, object]:
-        names = journal_topic(source), state_topic(source)
-        topics = self._loop.run(self._topics, alias, names)
-        if topics[names[0]].error:
-            return JournalRuns(), ""
-        journal = self._journals.setdefault(alias, JournalTail(self._sides[alias], source))
-        return journal.read(), topics[names[1]].topic_id
+    async def _read_journal(self, alias: str, source: str) -> tuple[JournalHistory, object]:
+        cluster = await self._connected(alias)
+        journal = self._journals.get(alias)
+        if journal is None or journal.cluster is not cluster:
+            journal = self._journals[alias] = JournalReader(cluster, source, tolerant=True)
+        name = state_topic(source)
+        topics = await self._topics(alias, [journal.name, name])
+        if topics[journal.name].error:  # or drkit may not see it there
+            return JournalHistory(), ""
+        await journal.read()
+        journal.history.forget_ended({StepName.FENCE})
+        return journal.history, topics[name].topic_id
 
     def _reverse_records(self) -> tuple[str, FlowState]:
-        """The state of the flow in the other direction, and its alias for the source there."""
         if self._reverse_state is None:
             for alias in self._reverse_aliases:
                 name = state_topic(alias)
@@ -248,7 +253,6 @@ class PairedCollector(StatusCollector):
         return await metadata(await self._connected(cluster), names)
 
     def _reverse_lags(self) -> Mapping[str, TopicLag] | None:
-        """How far the opposite flow is: a look at it without its groups."""
         if self._reverse_look is None:
             assert self._reverse is not None  # noqa: S101  the caller looked
             self._reverse_look = StatusCollector(
@@ -272,7 +276,6 @@ class PairedCollector(StatusCollector):
     def _with_deltas(
         self, pair: PairStatus, flows: tuple[DirectionFacts, DirectionFacts], now_ms: int
     ) -> PairStatus:
-        """The pair with the bound of every delta that nothing copies."""
         bounds: dict[PairTopic, DeltaBound] = {}
         for number, flow in enumerate(flows):
             if found := deltas_of(pair, flow, is_first=number == 0):
@@ -281,12 +284,11 @@ class PairedCollector(StatusCollector):
         return replace(pair, topics=tuple(replace(t, delta=bounds.get(t)) for t in pair.topics))
 
     def _bounds(self, active: str, found: Mapping[str, Delta], now_ms: int) -> dict[str, DeltaBound]:
-        """The bound of each promoted topic of the active side."""
         roles = {name: delta.role for name, delta in found.items()}
         try:
             settings = retention_of(self._sides[active], roles)
             held = self._loop.run(self._held, active, roles, settings)
-        except (DrkitError, RawError) as error:
+        except DrkitError as error:
             return dict.fromkeys(roles, DeltaBound(unknown=error_line(error)))
         return {
             name: bound_of(settings[name], held[name], role.at_ms, now_ms, found[name].held)

@@ -108,7 +108,6 @@ class Progress:
             self._keep(topics)
 
     def _keep(self, topics: Container[str]) -> None:
-        """Forget partitions whose topic is gone."""
         totals = self.totals
         by_partition: list[dict[TopicPartition, Any]] = [totals.moved, totals.frontiers]
         for entries in [*by_partition, self._places, self._began]:
@@ -123,7 +122,6 @@ class Progress:
         self.totals.stopped[str(at)] = reason
 
     def _gap(self, reports: Sequence[Mapping[str, Any]]) -> None:
-        """From the end of the last epoch to the first fetch of this one."""
         now, before = monotonic(), self._epoch_ended
         self._epoch_ended = now
         if before is not None and reports:

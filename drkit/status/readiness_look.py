@@ -10,7 +10,7 @@ from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.detect.readiness import Disk, Parity, TargetFacts
 from drkit.errors import DrkitError
 from drkit.kafka.admin import Cluster, ClusterDescription
-from drkit.kafka.raw import RawCluster, RawError, connections
+from drkit.kafka.raw import RawCluster, RawError, RequestUnsupported, connections
 from drkit.kafka.requests import DescribeLogDirsRequest, TopicMetadata, describe_registered
 from drkit.kafka.topics import describe_topics, topic_configs
 from drkit.status.facts import error_line
@@ -59,7 +59,7 @@ class ReadinessLook:
                        for t, c in topic_configs(cluster, topics).items()}  # fmt: skip
             alive = tuple(b.id for b in cluster.brokers)
             registered, disks = _asked(settings)
-        except (DrkitError, RawError) as error:
+        except DrkitError as error:
             return TargetFacts(error_line(error), faults=faults, parity=self._aged())
         return TargetFacts(
             "",
@@ -85,7 +85,7 @@ class ReadinessLook:
                 if r["what"] not in _NO_ACL_CHANGE
             )
             self._parity = Parity(0.0, changes, acls)
-        except (DrkitError, RawError) as error:
+        except DrkitError as error:
             self._parity = Parity(0.0, error=error_line(error))
 
     def _aged(self) -> Parity | None:
@@ -102,7 +102,6 @@ def _row(row: Mapping[str, Any]) -> str:
 def _partitions(
     topics: Mapping[str, TopicMetadata], minimum: Mapping[str, int]
 ) -> tuple[tuple[str, ...], tuple[str, ...], int]:
-    """Return partitions without a leader, those that refuse acks=all, and how many have lagging replicas."""
     every = [(f"{t.name}-{n}", t.name, p) for t in topics.values() for n, p in t.leaders.items()]
     offline = tuple(name for name, _, p in every if p.node < 0)
     refusing = tuple(
@@ -112,7 +111,6 @@ def _partitions(
 
 
 def _asked(settings: ClusterSettings) -> tuple[tuple[int, ...] | None, tuple[Disk, ...] | None]:
-    """Return registered brokers and disks, each None if the brokers do not report it."""
     with connections("readiness", settings) as (raw,):
         loop = raw.loop
         loop.run(raw.connect, _CONNECT_MS)
@@ -130,15 +128,13 @@ def read_disks(settings: ClusterSettings) -> tuple[Disk, ...] | None:
 
 
 def _answer(ask: Callable[[], Any]) -> Any:
-    """Return the answer, or None if the brokers are too old or refuse to answer."""
     try:
         return ask()
-    except RawError:
+    except (RawError, RequestUnsupported):
         return None
 
 
 async def _disks(raw: RawCluster) -> tuple[Disk, ...] | None:
-    """Return free and total bytes of every log directory (KIP-827, from Kafka 3.3 on)."""
     found = []
     for node in raw.nodes():
         answer = await raw.send(DescribeLogDirsRequest(topics=[], min_version=4), node)

@@ -6,16 +6,20 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.flow_state.copied_topics import cuts_of, kept_of, rebuilt_of
 from drkit.flow_state.left_out import LeftOut
-from drkit.flow_state.records import SkipsRecord, SourceSeenRecord
+from drkit.flow_state.records import SourceSeenRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import TopicMetadata, all_topics
 from drkit.model import TopicPartition
 from drkit.status.facts import is_whole_note, noted_ends
-from drkit.status.lag.hanging import OpenTransaction, open_transaction
-from drkit.status.lag.held_back import HeldInPartition, held_back, with_held
+from drkit.status.lag.held_back import (
+    HeldInPartition,
+    OpenTransaction,
+    held_back,
+    open_transaction,
+    with_held,
+)
 from drkit.status.lag.source import Ends, UncopiedRange, ends_of
 from drkit.status.lag.target import CopyPosition
 
@@ -55,13 +59,6 @@ def noted_look(state: FlowState, error: str) -> SourceLook:
         return SourceLook({}, {}, error)
     copied_ms = seen.copied_ms if is_whole_note(state) else None
     return SourceLook({}, noted_ends(state), error, seen.at_ms, copied_ms)
-
-
-def left_out(state: FlowState) -> LeftOut:
-    """Whose records the flow does not copy, and where."""
-    skips = state.get(SkipsRecord)
-    ids = frozenset(skips.ids if skips is not None else ())
-    return LeftOut(ids, cuts_of(state), rebuilt_of(state).keys(), kept_of(state))
 
 
 def gaps_of(

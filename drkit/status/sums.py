@@ -1,11 +1,14 @@
-"""Sums over the partitions of a flow: by topic, and the loss if the primary dies now. Pure."""
+"""Sums over the partitions of a flow: by topic, the loss if the primary dies now, what is held back. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from drkit.counted import counted
+from drkit.counted import counted, total, utc
+from drkit.model import TopicPartition
+from drkit.status.lag.held_back import OpenTransaction
+from drkit.status.lag.source import HeldBack
 from drkit.status.model import Findings, FlowStatus, Loss, PartitionStatus, TopicStatus, oldest_of
 from drkit.status.pair.facts import TopicLag
 
@@ -39,8 +42,8 @@ def _topic(found: list[PartitionStatus]) -> TopicStatus:
         topic=found[0].topic,
         target_topic=found[0].target_topic,
         partitions=len(found),
-        records=_total([p.records for p in found]),
-        bytes=_total([p.bytes for p in found]),
+        records=total(p.records for p in found),
+        bytes=total(p.bytes for p in found),
         seconds=oldest_of([p.seconds for p in found]),
         exact=all(p.exact for p in found),
         unknown_partitions=len(unknown),
@@ -49,18 +52,15 @@ def _topic(found: list[PartitionStatus]) -> TopicStatus:
     )
 
 
-def _total(values: list[int | None]) -> int | None:
-    known = [v for v in values if v is not None]
-    return sum(known) if len(known) == len(values) else None
-
-
 def lags_of(status: FlowStatus) -> dict[str, TopicLag]:
     """How far a flow is with each topic; of partitions without a leader that answers nothing is known."""
     ages: dict[str, list[float | None]] = {}
     for p in status.partitions:
         ages.setdefault(p.topic, []).append(p.seconds)
     found = {
-        t.topic: TopicLag(t.records, t.seconds, t.reason, t.bytes, tuple(ages.get(t.topic, ())))
+        t.topic: TopicLag(
+            t.records, t.seconds, t.reason, t.bytes, tuple(ages.get(t.topic, ())), t.target_topic
+        )
         for t in status.topics
     }
     for topic, away in status.unanswered.items():
@@ -113,11 +113,70 @@ def loss_of(found: Findings, partitions: list[PartitionStatus]) -> Loss:
     if found.target_error or seen is None:
         return Loss(None, None, None, exact=False, source_seen_seconds=seen)
     return Loss(
-        records=_total([p.at_risk for p in partitions]),
-        bytes=_total([x for p in partitions for x in (p.bytes, p.held_back.bytes)]),
+        records=total(p.at_risk for p in partitions),
+        bytes=total(x for p in partitions for x in (p.bytes, p.held_back.bytes)),
         seconds=oldest_of([p.risk_seconds for p in partitions]),
         exact=exact,
         source_seen_seconds=seen,
         held_back=held,
         acknowledged=sum(p.held_back.acknowledged for p in partitions),
     )
+
+
+class HeldBy(NamedTuple):
+    """An open transaction of one partition."""
+
+    producer_id: int
+    transactional_id: str | None
+    since: str | None
+    """When it began, in UTC; None: unknown."""
+    end_it: str
+    """The command that ends it now."""
+
+
+class HeldPartition(NamedTuple):
+    """What open transactions hold back in one partition of the source."""
+
+    topic: str
+    partition: int
+    records: int
+    """Upper bound; these records are not copied."""
+    acknowledged: int
+    """Of `records`: those not known to belong to an undecided transaction."""
+    transactions: tuple[HeldBy, ...]
+    """The oldest first; empty where the brokers do not say who holds them."""
+
+    def text(self) -> str:
+        """In one line."""
+        text = f"{self.topic}-{self.partition}: up to {self.records:,} records"
+        for number, by in enumerate(self.transactions):
+            text += f"{', and' if number else ' by'} producer id {by.producer_id}"
+            text += f" since {by.since}" if by.since is not None else ""
+        return text
+
+
+def held_partitions(
+    held: Mapping[TopicPartition, HeldBack], transactions: Iterable[OpenTransaction], now_ms: int
+) -> tuple[HeldPartition, ...]:
+    """What is held back, the largest numbers first.
+
+    :param transactions: of the source
+    :param now_ms: when their ages were measured
+    """
+    by: dict[TopicPartition, list[HeldBy]] = {}
+    for t in transactions:
+        since = None if t.age_seconds is None else utc(round(now_ms - 1000 * t.age_seconds))
+        holder = HeldBy(t.producer_id, t.transactional_id, since, t.command)
+        by.setdefault(TopicPartition(t.topic, t.partition), []).append(holder)
+    largest = sorted(held.items(), key=lambda item: (-item[1].records, item[0]))
+    return tuple(
+        HeldPartition(*at, back.records, back.acknowledged, tuple(by.get(at, ())))
+        for at, back in largest
+        if back.records
+    )
+
+
+def held_of(status: FlowStatus) -> tuple[HeldPartition, ...]:
+    """What the last look at a running flow saw."""
+    held = {TopicPartition(p.topic, p.partition): p.held_back for p in status.partitions}
+    return held_partitions(held, (t for t in status.open_transactions if t.source), status.at_ms)

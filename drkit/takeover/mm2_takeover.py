@@ -7,6 +7,7 @@ MM2's stored offset shows what is certainly copied; records that it copied later
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 import json
 from typing import Final, NamedTuple
@@ -17,7 +18,7 @@ from drkit.clock import monotonic
 from drkit.config import FlowSettings
 from drkit.counted import counted
 from drkit.errors import Refused
-from drkit.flow_state.copied_topics import CopiedPartition, map_id_of
+from drkit.flow_state.copied_topics import CopiedPartition, known_of
 from drkit.flow_state.names import offset_map_topic
 from drkit.flow_state.producer_ids import ProducerIds
 from drkit.flow_state.records import TakenOverPartition, TakeoverRecord
@@ -26,7 +27,8 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.clients import TIMESTAMP_LOG_APPEND_TIME, Message
 from drkit.kafka.groups.requests import group_members
 from drkit.kafka.raw import ask_once, connections
-from drkit.kafka.reading.log_reader import all_headers, read_partitions
+from drkit.kafka.reading.log_tail import LARGE_BYTES, LogTail
+from drkit.kafka.reading.range_reader import RangeReader, all_headers
 from drkit.kafka.topics import describe_topics, list_offsets
 from drkit.model import TopicPartition
 from drkit.offset_map.beginning import begin_partitions
@@ -38,10 +40,12 @@ from drkit.offsets.alignment import Aligned, Fingerprints, NotAligned, align, fi
 from drkit.offsets.map_record import Mode
 from drkit.offsets.segments import UNKNOWN
 from drkit.topic_sync.rules import CopiedTopic, TopicSyncResult
+from drkit.wire import Record
 
 _LEAVES_SECONDS: Final = 15.0
 """A killed worker is a member until its session ends: 10 s by default (Connect's session.timeout.ms)."""
 _PAUSE_SECONDS: Final = 0.5
+_READ_SECONDS: Final = 30.0
 SETTING: Final = "takeover_from_mm2"
 
 
@@ -75,17 +79,17 @@ def stored_offsets(target: Cluster, flow: FlowSettings) -> dict[TopicPartition, 
         return None
     newest: dict[TopicPartition, tuple[int, int | None]] = {}
 
-    def take(message: Message) -> None:
-        progress = parse(message.key(), message.value())
+    def take(record: Record) -> None:
+        progress, when = parse(record.key, record.value), record.timestamp
         if progress is None or progress[0] != flow.source:
             return
-        when = message.timestamp()[1]
         # With its JSON keys in another order, the same partition is in another partition of this topic.
         if progress[1] not in newest or newest[progress[1]][0] <= when:
             newest[progress[1]] = (when, progress[2])
 
-    starts = {TopicPartition(name, p): 0 for p in topic.leaders}
-    read_partitions(target.settings, starts, take)
+    with connections("takeover", target.settings) as (raw,):
+        for p in topic.leaders:
+            LogTail(raw, TopicPartition(name, p), take, unpacked_bytes=LARGE_BYTES).read(_READ_SECONDS)
     return {tp: offset for tp, (_, offset) in newest.items() if offset is not None}
 
 
@@ -190,17 +194,12 @@ def _read_target(target: Side, bounds: tuple[int, int], offsets: int) -> _Target
     begin = max(start, end - offsets)
     with_times, without, broker_times = Fingerprints(), Fingerprints(), False
 
-    def take(message: Message) -> bool:
-        nonlocal broker_times
-        offset = message.offset() or 0
-        if offset < end:
+    with closing(RangeReader(target[0].settings)) as reader:
+        for message in reader.messages(target[1], begin, end):
+            offset = message.offset() or 0
             broker_times = message.timestamp()[0] == TIMESTAMP_LOG_APPEND_TIME
             with_times.add(offset, content(message, times=True))
             without.add(offset, content(message, times=False))
-        return offset >= end - 1
-
-    if begin < end:
-        read_partitions(target[0].settings, {target[1]: begin}, take)
     return _TargetEnd(without if broker_times else with_times, begin == start, broker_times)
 
 
@@ -212,16 +211,15 @@ def _read_source(
     last_hash = last.records.hashes[-1] if len(last.records) else None
     remaining = _MOST
 
-    def take(message: Message) -> bool:
-        nonlocal remaining
-        offset, content_hash = message.offset() or 0, content(message, times=not last.broker_times)
-        fingerprints.add(offset, content_hash)
-        remaining -= 1
-        if content_hash == last_hash and offset >= (stored or 0):
-            remaining = min(remaining, _BEYOND)
-        return remaining <= 0
-
-    read_partitions(source[0].settings, {source[1]: begin}, take, committed=committed)
+    with closing(RangeReader(source[0].settings, committed=committed)) as reader:
+        for message in reader.messages(source[1], begin, reader.log_end(source[1])):
+            offset, content_hash = message.offset() or 0, content(message, times=not last.broker_times)
+            fingerprints.add(offset, content_hash)
+            remaining -= 1
+            if content_hash == last_hash and offset >= (stored or 0):
+                remaining = min(remaining, _BEYOND)
+            if remaining <= 0:
+                break
     return fingerprints
 
 
@@ -361,7 +359,7 @@ class Takeover:
         beginnings = {
             CopiedPartition(*s.pair[1:], *_ids_of(s.pair.topic)): partial(self._records, s) for s in seeds
         }
-        map_id = map_id_of(self._state.records)
+        map_id = known_of(self._state.records).producers.map_id
         write = partial(begin_partitions, flow=self._flow, wanted=beginnings, map_id=map_id)
         ask_once(self._target.settings, "takeover", write, what="write the offsets of a takeover")
 

@@ -29,7 +29,9 @@ from drkit.topic_sync.rules import Configs, Pair, TopicSyncResult, drifted, in_s
 from drkit.topology.topic_configs import (
     MAX_MESSAGE_BYTES,
     MIN_INSYNC_REPLICAS,
+    Retention,
     Want,
+    is_compacted,
     is_fence,
     max_message_bytes,
 )
@@ -338,7 +340,6 @@ class TopicChanges:
         return all_wanted, delayed
 
     def _rows(self, pair: Pair, delayed: Delayed) -> Iterator[ChangeRow]:
-        """The settings that wait, for a plan."""
         for name, each in sorted(delayed.items()):
             after = DEFAULT if each.after is None else each.after
             until = utc(each.until_ms(self._flow.sync_topic_configs_delay_seconds))
@@ -392,7 +393,9 @@ class TopicChanges:
         if fenced and recorded and MAX_MESSAGE_BYTES in recorded:
             # The fence hides the source's own value: it returns when the topic is opened.
             now[MAX_MESSAGE_BYTES] = recorded[MAX_MESSAGE_BYTES]
-        if known != (found := ConfigsRecord(now, delayed or None)):
+        alone = is_compacted(configs) and not is_compacted(pair.configs)
+        found = ConfigsRecord(now, delayed or None, Retention.of(pair.configs), alone or None)
+        if known != found:
             yield name, found
 
     def _deleted(self, done: TopicSyncResult, name: str, deletion: DeleteTopic) -> None:

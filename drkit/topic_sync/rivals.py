@@ -143,7 +143,6 @@ class Rivals:
 
 
 def _entries(records: Mapping[bytes, bytes]) -> list[FlowEntry]:
-    """The copies in the state of another flow; unreadable records are left out."""
     found = FlowState.of(records).readable(GenerationRecord)
     return [FlowEntry(topic, entry.target, str(entry.target_id)) for topic, entry in found.items()]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
+from itertools import islice
 import time
 from typing import Final
 from uuid import UUID
@@ -28,9 +29,9 @@ from drkit.flow_state.records import (
 from drkit.flow_state.state import Damaged
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import CALL_SECONDS, Cluster, identity
-from drkit.kafka.clients import Message
-from drkit.kafka.reading.log_reader import read_partitions
-from drkit.kafka.requests import TopicMetadata
+from drkit.kafka.raw import RawCluster, ask_once
+from drkit.kafka.reading.record_cursor import RecordCursor, leader_fetch
+from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.kafka.topics import describe_topics, list_offsets, one_by_one, topic_configs, topic_names
 from drkit.model import TopicPartition
 from drkit.topic_sync.change import TopicChanges
@@ -109,20 +110,26 @@ class EarlierRecords:
 
     def _held(self, partitions: list[TopicPartition]) -> Ranges:
         starts = list_offsets(self._target, partitions, "earliest")
-        ends = list_offsets(self._target, partitions, "latest")
+        ends = list_offsets(self._target, partitions, "latest", committed=True)
         return {tp: (starts[tp], ends[tp]) for tp in partitions if ends[tp] > starts[tp]}
 
     def _first_times(self, ranges: Ranges) -> dict[TopicPartition, int]:
         """Return times in ms of the first visible records; partitions with only markers are left out."""
-        times: dict[TopicPartition, int] = {}
 
-        def take(message: Message) -> bool:
-            tp = TopicPartition(message.topic() or "", message.partition() or 0)
-            times.setdefault(tp, message.timestamp()[1])
-            return True
+        async def first_of(raw: RawCluster) -> dict[TopicPartition, int]:
+            topics, times = (
+                await metadata(raw, sorted({tp.topic for tp in ranges})),
+                dict[TopicPartition, int](),
+            )
+            for tp, span in ranges.items():
+                fetch = leader_fetch(raw, topics.get(tp.topic), tp)
+                cursor = RecordCursor(f"{tp} on {raw.alias}", fetch, span, fetch_bytes=_FIRST_BYTES)
+                while tp not in times and (step := await cursor.next()) is not None:
+                    for record in islice(step.records, 1):
+                        times[tp] = record.timestamp
+            return times
 
-        read_partitions(self._target.settings, {tp: start for tp, (start, _) in ranges.items()}, take)
-        return times
+        return ask_once(self._target.settings, self._flow.name, first_of, what="read the copies")
 
     def _refusal(self, pair: Pair, ranges: Ranges, times: dict[TopicPartition, int], hint: str) -> Refused:
         records = sum(end - start for tp, (start, end) in ranges.items() if tp in times)
@@ -148,6 +155,7 @@ def _partitions(pair: Pair) -> list[TopicPartition]:
 GRACE_MS: Final = 7 * 24 * 3600 * 1000
 """Records of a deleted topic are kept for this time, because `drkit status` shows its last event."""
 _PAUSE_MS: Final = 3600 * 1000
+_FIRST_BYTES: Final = 64 << 10
 _AT_ONCE: Final = 100
 """Maximum number of topics whose records one round deletes."""
 _LAST_EVENTS: Final = frozenset({"source_deleted", "topic_deleted", "topic_left_out"})
@@ -264,7 +272,6 @@ class SourceGone:
         ]
 
     def _own_copies(self, deleted: Mapping[str, GenerationRecord]) -> dict[str, DeleteTopic]:
-        """Return deletions of the copies that this flow wrote and that are not promoted, by source topic."""
         roles, is_damaged = self._state.records.readable(RoleRecord), self._state.records.is_damaged
         passive = {n: e for n, e in deleted.items() if n not in roles and not is_damaged(RoleRecord, n)}
         existing, _ = one_by_one(describe_topics, self._target, (e.target for e in passive.values()))
@@ -351,7 +358,6 @@ class TopicSync:
         return done
 
     def _forget_when_due(self) -> None:
-        """Settings are compared again when their interval is over."""
         now = self._clock()
         interval = self._flow.sync_topic_configs_interval_seconds
         if self._compared_at is None or now - self._compared_at >= interval:

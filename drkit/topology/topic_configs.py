@@ -180,6 +180,19 @@ def keeping_all(configs: Mapping[str, Setting]) -> dict[str, str]:
     return (dict(_DELETES) if "delete" in policy else {}) | (dict(_COMPACTS) if "compact" in policy else {})
 
 
+class Retention(NamedTuple):
+    """How long, and how much, a topic keeps by its settings; None: without such a limit."""
+
+    ms: int | None
+    bytes: int | None
+
+    @classmethod
+    def of(cls, configs: Mapping[str, Setting]) -> Retention:
+        """Return the limits, set or inherited. A topic that is only compacted has none."""
+        values = (configs[name].value if is_expiring(configs) else None for name in _DELETES)
+        return cls(*(None if value in {None, _FOREVER} else int(value or 0) for value in values))
+
+
 def own_value(configs: Mapping[str, Setting], name: str) -> str | None:
     """The value that is set on the topic itself; None: it inherits one."""
     found = configs.get(name)

@@ -107,7 +107,6 @@ def _policies(value: str) -> set[str]:
 
 
 def _kept(name: str, value: str) -> float:
-    """Return a number that grows with what a topic keeps."""
     number = float(value)
     if name == _JITTER:
         return -number

@@ -18,12 +18,13 @@ from drkit.flow_state.names import state_topic
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster, reach
 from drkit.kafka.groups.requests import Groups, failure
-from drkit.kafka.raw import RawCluster, connections, unanswered_as
+from drkit.kafka.raw import RawCluster, connections
 from drkit.kafka.topics import describe_topics
 from drkit.mm2_topics.checkpoint_topic import CheckpointTail
 from drkit.model import TopicPartition
 from drkit.offset_map.places import PositionReader
 from drkit.offsets import Unavailable
+from drkit.offsets.group_guard import StoredOffset
 from drkit.offsets.translation import Exact, PartitionPosition, Translation
 
 T = TypeVar("T")
@@ -110,8 +111,7 @@ def _asked(settings: Settings, flow: FlowSettings, question: Callable[[_Asking],
     reached = reach(source)
     with connections("translate", reached.settings, target) as (source_cluster, target_cluster):
         asking = _Asking(flow, known, target, None if reached.silence else source_cluster, target_cluster)
-        with unanswered_as("cluster_stopped_answering", flow.name):
-            found: T = target_cluster.loop.run(question, asking)
+        found: T = target_cluster.loop.run(question, asking)
     return found
 
 
@@ -192,14 +192,15 @@ class _Asking:
         answer = (await Groups(at).committed([question.group]))[question.group]
         if answer.value is None:
             raise failure(answer.error, f"read the offsets of the group {question.group}", at.alias)
-        if not answer.value:
+        committed = {tp: c.offset for tp, c in answer.value.items() if StoredOffset(*c).void is None}
+        if not committed:
             raise ConfigError(
                 "group_without_offsets",
                 where=at.alias,
                 evidence="there is no such group, or it never committed, or its offsets have expired",
                 group=question.group,
             )
-        return {tp: c.offset for tp, c in answer.value.items()}
+        return committed
 
     def _checkpointed(self, group: str) -> dict[TopicPartition, int]:
         """What the group had committed on the source at the last checkpoint."""

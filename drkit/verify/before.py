@@ -80,9 +80,8 @@ def compare_before(
         late = fresh[fresh < high]
         found.counts.equal += len(fresh) - len(late)
         for at in late:
-            _add(
-                found, DifferenceKind.OUT_OF_ORDER, source, int(at), target, run.target + int(at) - run.source
-            )
+            there = int(run.target + at - run.source)
+            _add(found, DifferenceKind.OUT_OF_ORDER, (source, int(at)), (target, there))
         copied[covered] = True
         high = max(high, run.source + run.records)
     first = runs[0].target if runs else len(target_hashes)
@@ -102,7 +101,7 @@ def _lone_source(found: Before, source: Fingerprints, lone: _Numbers, begun: int
         found.counts.compacted += len(lone)
         return
     for at in lone:
-        _add(found, DifferenceKind.MISSING, source, int(at), None, None)
+        _add(found, DifferenceKind.MISSING, (source, int(at)), None)
 
 
 def _lone_target(
@@ -116,27 +115,20 @@ def _lone_target(
         gone = (lone < first) | np.isin(target_hashes[lone], target_hashes[lone[lone < first]])
     found.counts.deleted_at_source += int(gone.sum())
     for at in lone[~gone]:
-        _add(found, DifferenceKind.EXTRA, None, None, target, int(at))
+        _add(found, DifferenceKind.EXTRA, None, (target, int(at)))
 
 
 def _add(
     found: Before,
     kind: DifferenceKind,
-    source: Fingerprints | None,
-    source_index: int | None,
-    target: Fingerprints | None,
-    target_index: int | None,
+    source: tuple[Fingerprints, int] | None,
+    target: tuple[Fingerprints, int] | None,
 ) -> None:
     found.counts.count(kind)
     if len(found.findings) >= FINDINGS:
         return
-    up = source.offsets[source_index] if source is not None and source_index is not None else None
-    down = target.offsets[target_index] if target is not None and target_index is not None else None
-    finger = 0
-    if source is not None and source_index is not None:
-        finger = source.hashes[source_index]
-    elif target is not None and target_index is not None:
-        finger = target.hashes[target_index]
+    up, down = (None if side is None else side[0].offsets[side[1]] for side in (source, target))
+    finger = next((side[0].hashes[side[1]] for side in (source, target) if side is not None), 0)
     text = "in the part that MirrorMaker 2 copied"
     found.findings.append(Difference(kind, up, down, f"mm2 {finger:x}", evidence=text))
 
@@ -146,7 +138,6 @@ def _numbers(records: Fingerprints) -> _Numbers:
 
 
 def _runs(source: _Numbers, target: _Numbers) -> Iterator[RecordRun]:
-    """The target as runs of the source; records that the source does not have are in no run."""
     order = np.argsort(source, kind="stable")
     ordered = source[order]
     low, high = (np.searchsorted(ordered, target, "left"), np.searchsorted(ordered, target, "right"))
@@ -165,7 +156,6 @@ def _runs(source: _Numbers, target: _Numbers) -> Iterator[RecordRun]:
 
 
 def _nearest(source: _Numbers, target: _Numbers, places: _Numbers, expected: int, at: int) -> int:
-    """The source index of a record: the next or the previous one, by the number of equal successors."""
     split = int(np.searchsorted(places, expected))
     candidates = [int(p) for p in (*places[split : split + 1], *places[max(0, split - 1) : split])]
     return max(candidates, key=lambda p: _agree(source, target, p, at))

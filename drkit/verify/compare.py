@@ -15,6 +15,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from drkit.living_keys import LivingKeys
+from drkit.model import ConsumedRecord
 
 _PREVIEW_BYTES = 40
 _WINDOW = 10_000
@@ -60,10 +61,6 @@ class Difference:
     """Of the content, to recognise it in the neighbouring range."""
     fields: tuple[str, ...] = ()
     evidence: str = ""
-
-    def as_kind(self, kind: DifferenceKind) -> Difference:
-        """Return the same difference as another kind."""
-        return replace(self, kind=kind)
 
 
 @dataclass(slots=True)
@@ -118,17 +115,6 @@ def _short(data: bytes | None) -> str:
     if len(data) <= _PREVIEW_BYTES:
         return repr(data)[1:]
     return f"{repr(data[:_PREVIEW_BYTES])[1:]}… ({len(data)} bytes)"
-
-
-class ConsumedRecord(NamedTuple):
-    """A record as an ordinary consumer sees it."""
-
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    headers: list[tuple[str, bytes | None]] | None
-    timestamp: int
-    """Milliseconds since 1970."""
 
 
 @dataclass(slots=True, eq=False)
@@ -337,7 +323,9 @@ class Comparison:
             if take_target:
                 counts.target_records += 1
                 t = next(target, None)
-        self._finish()
+        for stray in self._open_keys.values():
+            self._strays.add(stray)
+        self._strays.finish()
 
     def _mismatch(self, s: ConsumedRecord, t: ConsumedRecord) -> None:
         self.living.drop(t.key)
@@ -394,15 +382,9 @@ class Comparison:
             self.undecided = f"over {_LIVING_KEYS} keys of the compacted source wait for a later record"
             self.living, self._rules = LivingKeys(), replace(self._rules, keys_from=_NEVER)
 
-    def _finish(self) -> None:
-        for stray in self._open_keys.values():
-            self._strays.add(stray)
-        self._strays.finish()
-
     # -- results of the strays ----------------------------------------------------------------------
 
     def _moved(self, source: Stray, target: Stray) -> None:
-        """Report a record that exists at another offset than the map says."""
         offsets = (source.offset, target.offset)
         crossed = source.equal_before != target.equal_before
         if (last := self._last_moved) is not None and not crossed:
@@ -419,11 +401,10 @@ class Comparison:
         for i in range(len(self.findings) - 1, -1, -1):
             finding = self.findings[i]
             if (finding.source_offset, finding.target_offset) == last[:2]:
-                self.findings[i] = finding.as_kind(DifferenceKind.OUT_OF_ORDER)
+                self.findings[i] = replace(finding, kind=DifferenceKind.OUT_OF_ORDER)
                 return
 
     def _lost(self, stray: Stray) -> None:
-        """Report a record without a counterpart, if neither side's retention explains it."""
         expected, text = stray.place, stray.preview
         source: int | None
         target: int | None

@@ -162,7 +162,6 @@ def _ranges(view: PartitionView, step: int) -> Iterator[Range]:
 
 
 def _place(view: PartitionView, upstream: int) -> int:
-    """Return the target offset of the first copied record at or after a source offset."""
     segments = view.segments
     index = max(0, bisect_right(segments, upstream, key=lambda s: s.upstream) - 1)
     for segment in segments[index:]:

@@ -81,11 +81,8 @@ class FlowReport:
         """The verdict on the flow: a difference outweighs anything unknown."""
         if self.counts.differences:
             return VerifyVerdict.DIFFERENT
-        return (
-            VerifyVerdict.UNDECIDED
-            if self.unclear or any(p.undecided for p in self.partitions)
-            else VerifyVerdict.EQUAL
-        )
+        is_unknown = self.unclear or any(p.undecided for p in self.partitions)
+        return VerifyVerdict.UNDECIDED if is_unknown else VerifyVerdict.EQUAL
 
     def as_dict(self, most: int) -> dict[str, Any]:
         """The report as plain data, with the first `most` differences."""
@@ -95,7 +92,7 @@ class FlowReport:
             *((p.topic, p.partition, p.undecided) for p in self.partitions if p.undecided),
         ]
         waiting = sum(p.waiting for p in self.partitions) + sum(self.absent.values())
-        answer: dict[str, Any] = {
+        return {
             "flow": self.flow,
             "verdict": self.verdict.value,
             "topics": len({p.topic for p in self.partitions}),
@@ -112,7 +109,6 @@ class FlowReport:
             "records_per_second": round(self.counts.source_records / self.seconds) if self.seconds > 0 else 0,
             "peak_task_memory_mib": self.peak_memory_bytes >> 20,
         }
-        return answer
 
     def _taken_over(self) -> list[dict[str, Any]]:
         return [

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 import time
 
-from drkit.clock import wall_ms
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.counted import counted
 from drkit.errors import ConfigError, DrkitError, Failed
 from drkit.flow_state.records import VerifiedRecord
+from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster, refuse_same_cluster
 from drkit.spark.conf import secrets_of
 from drkit.spark.jobs import SparkJobs
@@ -20,7 +21,7 @@ from drkit.spark.watched import run_watched
 from drkit.verify import snapshot as verify_snapshot
 from drkit.verify.ranges import Range, cut
 from drkit.verify.report import FlowReport, PartitionResult, join
-from drkit.verify.snapshot import Snapshot, remember
+from drkit.verify.snapshot import Snapshot
 from drkit.verify.task import RangeResult, compare_range
 
 Progress = Callable[[str], None]
@@ -99,7 +100,7 @@ def _compare(
         seconds=time.monotonic() - started,
         peak_memory_bytes=max((r.peak_memory_bytes for r in results), default=0),
     )
-    _remember(settings.sides(flow)[1], flow, snapshot, partitions, progress)
+    remember_equal(settings.sides(flow)[1], flow, snapshot, partitions, progress)
     return report
 
 
@@ -127,21 +128,19 @@ def _run(
     return [RangeResult.from_json(answer) for answer in answers]
 
 
-def _remember(
+def remember_equal(
     target: ClusterSettings,
     flow: FlowSettings,
     snapshot: Snapshot,
     partitions: Iterable[PartitionResult],
     progress: Progress,
 ) -> None:
+    """Store which partitions are equal, for ``--from-checked``; a failure is reported as progress."""
     equal = {(p.topic, p.partition) for p in partitions if not p.counts.differences and not p.undecided}
-    checked = {
-        v.source: VerifiedRecord(*snapshot.ids[v.source.topic], v.frontier, v.target_end, wall_ms())
-        for v in snapshot.views
-        if v.source in equal
-    }
+    checked = {tp: record for tp, record in snapshot.ends.items() if tp in equal}
     try:
         if checked:
-            remember(target, flow.source, checked)
+            with closing(StateTopic(target, flow.source)) as state:
+                state.put_all((VerifiedRecord.name_of(tp), record) for tp, record in checked.items())
     except Failed as error:
         progress(f"what was verified cannot be remembered: {error.in_short}")

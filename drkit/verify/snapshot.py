@@ -6,19 +6,20 @@ each record before those ends was written to the map before it was appended, so 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from drkit.clock import wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.counted import counted
 from drkit.errors import Failed
-from drkit.flow_state.copied_topics import began_of, crossings_of, cuts_of, emptied_of
+from drkit.flow_state.copied_topics import known_of
 from drkit.flow_state.left_out import tail_end_of
 from drkit.flow_state.names import offset_map_topic, state_topic
-from drkit.flow_state.records import ProducerIdsRecord, TakeoverRecord, VerifiedRecord
+from drkit.flow_state.records import ReturnRecord, TakeoverRecord, VerifiedRecord
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
@@ -33,16 +34,9 @@ from drkit.offset_map.reading import read_on
 from drkit.offset_map.settling import Wanted, settle_one
 from drkit.offset_map.topic import bucket_of
 from drkit.offsets import MapKey, PartitionMap, SegmentMap
-from drkit.offsets.crossing import Crossing
 from drkit.offsets.resolution import Resolution
 from drkit.topology.topic_configs import is_compacted
 from drkit.verify.ranges import PartitionView, TakenOver, closed, from_checked
-
-
-def remember(target: ClusterSettings, source: str, equal: Mapping[TopicPartition, VerifiedRecord]) -> None:
-    """Store which source partitions are equal. Raises Failed if the state topic does not accept them."""
-    with closing(StateTopic(target, source)) as state:
-        state.put_all((VerifiedRecord.name_of(tp), record) for tp, record in equal.items())
 
 
 class Unknown(Exception):
@@ -66,12 +60,14 @@ class TargetMap:
         self._topics: dict[str, TopicMetadata] = {}
         self._buckets: list[MapBucket] = []
         self._state = FlowState()
+        self.known = known_of(self._state)
+        """The copied topics, with their turns."""
         self._missing = ""
         self._loop.run(self._read, topics)
         if self._topics[self._state_name].leaders:
             with closing(StateTopic(target, source)) as state:
                 state.load()
-                self._state = state.records
+                self._state, self.known = state.records, known_of(state.records)
 
     async def _read(self, topics: list[str]) -> None:
         await self._cluster.connected()
@@ -106,10 +102,10 @@ class TargetMap:
                 sequence=0,
                 leader_epoch=-1,
             )
-        ids = self._state.get(ProducerIdsRecord)
-        own = frozenset(ids.ids if ids is not None else ())
-        began_at, tail_end = began_of(self._state).get(at), tail_end_of(self.crossings(at))
-        wanted = Wanted(to, state, own, began_at=began_at, emptied=self.emptied(at), tail_end=tail_end)
+        known, own = self.known, self.known.producers.own
+        began_at, emptied = known.rebuilt.get(at, known.cuts.get(at)), known.emptied.get(at, 0)
+        tail_end = tail_end_of(known.crossings.get(at, ()))
+        wanted = Wanted(to, state, own, began_at=began_at, emptied=emptied, tail_end=tail_end)
         leader = self._topics[to.topic].leaders.get(to.partition)
         look = Look(0, end, start, leader.epoch if leader is not None else -1)
         settled = self._loop.run(settle_one, self._cluster, self._topics, wanted, look)
@@ -118,18 +114,6 @@ class TargetMap:
         if settled.answer is None:
             raise Unknown(f"the target's log cannot be read: Kafka error code {settled.error}")
         raise Unknown(settled.answer.reason)
-
-    def emptied(self, at: TopicPartition) -> int:
-        """Return the target offset before which the copy of a source partition was emptied, or 0."""
-        return emptied_of(self._state).get(at, 0)
-
-    def crossings(self, at: TopicPartition) -> tuple[Crossing, ...]:
-        """Return the ranges of a source partition whose records both sides have in different orders."""
-        return crossings_of(self._state).get(at, ())
-
-    def has_turned(self, at: TopicPartition) -> bool:
-        """Return whether copying a source partition began with the map of the other direction."""
-        return at in cuts_of(self._state)
 
     def reaches(self, partition: TopicPartition, offset: int) -> bool:
         """Return whether the target's log now reaches this offset."""
@@ -140,10 +124,15 @@ class TargetMap:
 
         return bool(self._loop.run(ask)[partition].offset >= offset)
 
-    def checked(self, ids: tuple[UUID, UUID], partition: TopicPartition) -> tuple[int, int] | None:
+    def turn(self, topic: str) -> str | None:
+        """Return the failback run since which the flow copies a source topic, or None without one."""
+        record = self._state.get(ReturnRecord, topic)
+        return None if record is None else record.run_id
+
+    def checked(self, partition: TopicPartition, now: VerifiedRecord) -> tuple[int, int] | None:
         """Return source and target offset up to which an earlier verification found these topics equal."""
         record = self._state.get(VerifiedRecord, VerifiedRecord.name_of(partition))
-        if record is None or (record.source_id, record.target_id) != ids:
+        if record is None or not record.is_of(now):
             return None
         return record.source_offset, record.target_offset
 
@@ -185,8 +174,8 @@ class Snapshot:
     absent: dict[str, int] = field(default_factory=dict)
     """Source topics without a topic on the target yet, and the offsets they hold."""
     notes: list[str] = field(default_factory=list)
-    ids: dict[str, tuple[UUID, UUID]] = field(default_factory=dict)
-    """Source topic → ids of the topic on both sides."""
+    ends: dict[TopicPartition, VerifiedRecord] = field(default_factory=dict)
+    """Source partition → the record to keep if it is found equal."""
 
 
 class _Pair(NamedTuple):
@@ -225,7 +214,6 @@ def take(
             out.absent[name] = _held(source, name, topic.leaders)
         else:
             pairs.append(_Pair(topic, copy))
-            out.ids[name] = (topic.topic_id, copy.topic_id)
     if pairs:
         look = _Look(flow, source, target, pairs, out)
         try:
@@ -264,8 +252,10 @@ class _Look:
                 except (Unknown, Failed) as error:
                     self._out.unclear.append(Unclear(*at, str(error)))
                     continue
-                ids = (pair.source.topic_id, pair.target.topic_id)
-                self._out.views.append(from_checked(view, self._map.checked(ids, at) if only_new else None))
+                ids, turn = (pair.source.topic_id, pair.target.topic_id), self._map.turn(at.topic)
+                ends = VerifiedRecord(*ids, view.frontier, view.target_end, wall_ms(), turn)
+                self._out.ends[at] = ends
+                self._out.views.append(from_checked(view, self._map.checked(at, ends) if only_new else None))
 
     def close(self) -> None:
         """Close the connections."""
@@ -274,7 +264,7 @@ class _Look:
     def _view(self, pair: _Pair, at: TopicPartition, to: TopicPartition) -> PartitionView:
         if to not in self._target.ends:
             raise Unknown(f"the target topic has only {counted(len(pair.target.leaders), 'partition')}")
-        end, emptied = self._target.ends[to], self._map.emptied(at)
+        end, emptied = self._target.ends[to], self._map.known.emptied.get(at, 0)
         start = max(self._target.starts[to], emptied)
         if self._target.starts[to] < emptied:
             self._out.notes.append(
@@ -289,13 +279,14 @@ class _Look:
                 f"{to}: the target once reached offset {lost_from} and ends at {end} now;"
                 " what it lost counts as not yet copied"
             )
-        taken = self._map.taken_over((pair.source.topic_id, pair.target.topic_id), at)
+        ids = pair.source.topic_id, pair.target.topic_id
+        taken = None if emptied else self._map.taken_over(ids, at)
         begin, known = resolution.segments.known_from(), closed(resolution.segments, end)
         if begin is None and not known:
             # The map covers no record of MirrorMaker 2's part, and nothing was copied since.
             begin = taken and taken.place
         before = begin is not None and not emptied
-        if begin is None and known and self._map.has_turned(at):
+        if begin is None and known and at in self._map.known.cuts:
             # The target may have more in front of it: the other direction has given that up on this source.
             begin = self._source.starts[at], known[0].downstream
         return PartitionView(
@@ -318,9 +309,8 @@ class _Look:
     def _apart(
         self, at: TopicPartition, to: TopicPartition, resolution: Resolution
     ) -> tuple[tuple[int, int, int, int], ...]:
-        """Return the ranges in which a return has kept a tail, at different offsets on each side."""
         out = []
-        for c in self._map.crossings(at):
+        for c in self._map.known.crossings.get(at, ()):
             end = c.exact_end(resolution.segments, resolution.copied_end)
             out.append((c.source_first, c.source_end, c.target_first, end))
             self._out.notes.append(

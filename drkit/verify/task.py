@@ -19,13 +19,14 @@ from typing import Final, NamedTuple
 from drkit.config import ClusterSettings
 from drkit.flow_state.codec.record import TaskData
 from drkit.kafka.clients import TIMESTAMP_LOG_APPEND_TIME, Message
+from drkit.kafka.reading.range_reader import LogStart, RangeReader
 from drkit.living_keys import LivingKeys
+from drkit.model import ConsumedRecord
 from drkit.offsets.alignment import Fingerprints
 from drkit.takeover.mm2_takeover import content
 from drkit.verify.before import Trimmed, compare_before
 from drkit.verify.compare import (
     FINDINGS,
-    ConsumedRecord,
     Counts,
     Difference,
     DifferenceKind,
@@ -35,7 +36,6 @@ from drkit.verify.compare import (
     preview,
 )
 from drkit.verify.ranges import Range
-from drkit.verify.reading import LogStart, RangeReader
 
 Read = Callable[[int, int], Iterable[ConsumedRecord]]
 """Reads the records of a range of offsets."""
@@ -223,9 +223,8 @@ def compare_old_range(piece: Range, source: ClusterSettings, target: ClusterSett
     begin = max(piece.target_from, piece.target_to - MOST)
     partial = begin > piece.target_from
     # Markers and aborted records take offsets too: twice as many of the source hold the same records.
-    source_range = piece.source, max(piece.source_from, piece.source_to - 2 * MOST), piece.source_to
-    if not partial:
-        source_range = piece.source, piece.source_from, piece.source_to
+    first = max(piece.source_from, piece.source_to - 2 * MOST) if partial else piece.source_from
+    source_range = piece.source, first, piece.source_to
     copied, times = _with_times(_reader(target).messages(piece.target, begin, piece.target_to))
     trimmed = Trimmed(
         piece.source_from > 0, piece.target_from > 0, piece.source_compacted, piece.target_compacted, partial
@@ -244,7 +243,6 @@ def compare_old_range(piece: Range, source: ClusterSettings, target: ClusterSett
 
 
 def _with_times(messages: Iterator[Message]) -> tuple[Fingerprints, bool]:
-    """Return the target's records, and whether their times are the source's, not the target brokers' own."""
     first = next(messages, None)
     if first is None:
         return Fingerprints(), True

@@ -22,12 +22,11 @@ from drkit.atomic_file import replace_file
 from drkit.clock import Millis, Seconds, boottime, monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.config.tables.watch import FenceAgentSettings
-from drkit.detect.agents import AgentNote
+from drkit.detect.agents import AgentNote, Hold, Lease
 from drkit.detect.awake import AwakeClock, Ticker
-from drkit.detect.lease import Hold, Lease
 from drkit.detect.note_kinds import KnownBrokers
+from drkit.detect.notes import Speakers
 from drkit.detect.noticeboard import Noticeboard
-from drkit.detect.speakers import Speakers
 from drkit.detect.votes import Vote
 from drkit.errors import Failed
 from drkit.kafka.probe import ProbeFinding, ProbeKind, probe

@@ -1,4 +1,4 @@
-"""Start a failover without a person: mode auto, its claim among observers, and what people set by hand."""
+"""Act without a person: mode auto, its claim among observers, what people set by hand, pending fences."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from drkit.detect.note_kinds import Automatic, Pause
 from drkit.detect.notes import Notes
 from drkit.detect.noticeboard import ensure_board, put_note, read_notes, topic_name
 from drkit.detect.verdict import VerdictKind
+from drkit.detect.votes import MEANS, Says
 from drkit.errors import DrkitError, Refused
+from drkit.failover import pending_fences
 from drkit.failover.core.context import StepProgress
 from drkit.failover.core.request import RunRequest
 from drkit.failover.interpreter import UNEXPECTED, unexpected
@@ -23,7 +25,6 @@ from drkit.failover.service import FailoverService
 from drkit.flow_state.names import automatic_transactional_id
 from drkit.kafka.admin import Cluster
 from drkit.kafka.clients import QUIET, KafkaError, KafkaException, Producer, confluent_config
-from drkit.kafka.raw import RawError
 from drkit.kafka.reading.signed_log import SignedLog
 from drkit.watch.observer import Moment
 from drkit.wire import Record
@@ -201,7 +202,7 @@ class AutoFailover:
             self._ended("automatic_failover_ended", "warning", outcome)
         except DrkitError as error:
             self._stopped(error)
-        except (*UNEXPECTED, RawError) as error:
+        except UNEXPECTED as error:
             # Else the thread would end, and its claim would silently block all observers.
             self._stopped(unexpected(error, f"the automatic failover of {self._flow.name}"))
 
@@ -223,19 +224,19 @@ def pause(
     :raises DrkitError: the target does not accept the record
     """
     note = Pause(by, reason, wall()).to_json()
-    put_note(Cluster.connect(_target(settings, flow)), flow, Pause.KEY, note)
+    put_note(Cluster.connect(settings.sides(flow)[1]), flow, Pause.KEY, note)
     return {"flow": flow.name, "paused": True, **note}
 
 
 def resume(settings: Settings, flow: FlowSettings) -> dict[str, Any]:
     """End a pause. Raises DrkitError when the target does not accept the record."""
-    put_note(Cluster.connect(_target(settings, flow)), flow, Pause.KEY, None)
+    put_note(Cluster.connect(settings.sides(flow)[1]), flow, Pause.KEY, None)
     return {"flow": flow.name, "paused": False}
 
 
 def acknowledged(settings: Settings, flow: FlowSettings, by: str, wall: Millis = wall_ms) -> Automatic:
     """Acknowledge the last automatic failover. Raises Refused if there was none."""
-    note = acknowledge(_target(settings, flow), flow, by, wall())
+    note = acknowledge(settings.sides(flow)[1], flow, by, wall())
     if note is None:
         raise Refused(
             "nothing_to_acknowledge", where=f"flow {flow.name}", evidence="no observer ever began one"
@@ -243,5 +244,72 @@ def acknowledged(settings: Settings, flow: FlowSettings, by: str, wall: Millis =
     return note
 
 
-def _target(settings: Settings, flow: FlowSettings) -> ClusterSettings:
-    return settings.sides(flow)[1]
+AGAIN_SECONDS: Final = 5.0
+"""Pause after a failed attempt; doubles after each further failure, up to `PAID_SECONDS`."""
+PAID_SECONDS: Final = 60.0
+"""Between looks while nothing is pending and the old primary answers."""
+Pay = Callable[[], bool]
+"""Applies what is pending; returns whether anything was pending. Raises DrkitError."""
+
+
+def paying_by_service(settings: Settings, flow: FlowSettings) -> Pay:
+    """Applies pending fences by the orchestrator."""
+
+    def pay() -> bool:
+        with FailoverService(settings, flow) as service:
+            return pending_fences.apply_pending(service) is not None
+
+    return pay
+
+
+class PendingFences:
+    """Looks at the first contact with an old primary, and then periodically, in its own thread.
+
+    Several observers may do so at once: applying an existing fence again has no effect.
+    """
+
+    def __init__(self, flow: FlowSettings, pay: Pay) -> None:
+        self._flow, self._pay = flow, pay
+        self._next = float("-inf")
+        self._pause = AGAIN_SECONDS
+        self._thread: threading.Thread | None = None
+        self.paid = 0
+        """How often something was pending and has been applied."""
+
+    def see(self, moment: Moment, now: float, *, owed: bool) -> None:
+        """Apply what is pending, if it is time.
+
+        :param now: of a steady clock, in seconds
+        :param owed: a fence, or its lift, may be pending
+        """
+        if not owed or MEANS[moment.vote.sight] is not Says.ALIVE:
+            self._next, self._pause = float("-inf"), AGAIN_SECONDS
+            return
+        if now < self._next or (self._thread is not None and self._thread.is_alive()):
+            return
+        self._next = now + self._pause
+        self._thread = threading.Thread(target=self._run, args=(now,), name="pending fence", daemon=True)
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Wait until an attempt in progress has ended."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self, now: float) -> None:
+        try:
+            self.paid += self._pay()
+        except DrkitError as error:
+            self._refused(error)
+        except UNEXPECTED as error:
+            self._refused(unexpected(error, f"the fence of {self._flow.source}"))
+        else:
+            self._next, self._pause = now + PAID_SECONDS, AGAIN_SECONDS
+
+    def _refused(self, error: DrkitError) -> None:
+        # A person has to look: an error in the log every few seconds does not help them.
+        self._pause = min(2 * self._pause, PAID_SECONDS)
+        observe.event(
+            "fence_not_paid", level="error", flow=self._flow.name, reason=error.what,
+            evidence=error.evidence, hint=error.hint,
+        )  # fmt: skip

@@ -13,11 +13,9 @@ from drkit.detect import votes
 from drkit.detect.agents import AgentNote, Agents, why_stale
 from drkit.detect.awake import AwakeClock
 from drkit.detect.note_kinds import LOOK, Automatic, KnownBrokers
-from drkit.detect.notes import Note
+from drkit.detect.notes import Note, Speakers
 from drkit.detect.noticeboard import Noticeboard
-from drkit.detect.picture import AutoFacts, Picture
-from drkit.detect.speakers import Speakers
-from drkit.detect.verdict import Verdict, judge
+from drkit.detect.verdict import AutoFacts, Picture, Verdict, judge
 from drkit.detect.votes import Heard, Says, Tally, Vote, VoteRules, tally
 from drkit.model import FlowAliases
 from drkit.watch.identity import ObserverIdentity
@@ -129,7 +127,7 @@ class Observer:
         """Judge this moment, and publish a vote."""
         sensed = self.senses.sensed()
         self._hear_agents()
-        vote = self._vote(sensed)
+        vote = self._vote(sensed.picture)
         heard = list(self._heard())
         counted = tally(
             vote, heard, self._clock.now(), self._rules, votes=self.identity.votes, dropped=self._dropped()
@@ -169,9 +167,9 @@ class Observer:
 
     # -- votes ----------------------------------------------------------------------------------------
 
-    def _vote(self, sensed: Sensed) -> Vote:
-        now, says = self._clock.now(), votes.MEANS[sensed.seen.sight]
-        if sensed.seen.since is None and says is not Says.UNSURE:
+    def _vote(self, seen: Picture) -> Vote:
+        now, says = self._clock.now(), votes.MEANS[seen.seen.sight]
+        if seen.seen.since is None and says is not Says.UNSURE:
             self._alive_ms = self._wall()
         renews = {} if says is Says.GONE else self._agents.renewals(now)
         if says is not Says.GONE:
@@ -182,10 +180,10 @@ class Observer:
             run=self.identity.run,
             sequence=self._sequence,
             at_ms=self._wall(),
-            sight=sensed.seen.sight,
-            evidence=sensed.seen.evidence,
-            phi=sensed.phi,
-            quiet_seconds=sensed.moved_ago,
+            sight=seen.seen.sight,
+            evidence=seen.seen.evidence,
+            phi=seen.phi,
+            quiet_seconds=seen.moved_ago,
             abstained_seconds=now - self._renewed,
             alive_ms=self._alive_ms,
             renews=renews,
@@ -235,33 +233,21 @@ class Observer:
         silent = self.target_board.silent_seconds()
         allowed = max(settings.watch.vote_ttl_seconds, 3 * settings.watch.vote_interval_seconds)
         young = silent is None and self._clock.now() - self._began < _START_SECONDS
-        found = Picture(
-            seen=sensed.seen,
-            gone_for=sensed.gone_for,
-            phi=sensed.phi,
+        found = replace(
+            sensed.picture,
             threshold=settings.detection.phi_threshold,
-            beat_silence=sensed.beat_silence,
-            moved_ago=sensed.moved_ago,
-            moved_what=sensed.moved_what,
-            watched_for=sensed.watched_for,
             still_seconds=settings.detection.confirm_seconds,
-            promoted=sensed.promoted,
-            since_promoted=sensed.since_promoted,
-            fence_owed=sensed.fence_owed,
             target_answers=young or (silent is not None and silent <= allowed),
             target_error=self.target_board.why,
             tally=counted,
             paused=self.target_board.pause,
-            blockers=tuple(f"{f.code}: {f.text}" for f in sensed.findings if f.blocks),
-            unprotected=sensed.unprotected,
-            beat_ahead=sensed.beat_ahead,
             rpo_seconds=settings.failover.rpo_seconds,
-            auto=self._auto(sensed, automatic) if settings.failover.mode == "auto" else None,
+            auto=self._auto(sensed.picture.gone_for, automatic) if settings.failover.mode == "auto" else None,
         )
         return replace(found, risk=sensed.loss.risk(found.dead_for))
 
-    def _auto(self, sensed: Sensed, automatic: Automatic | None) -> AutoFacts:
-        lost_at = self._clock.now() - sensed.gone_for
+    def _auto(self, gone_for: float, automatic: Automatic | None) -> AutoFacts:
+        lost_at = self._clock.now() - gone_for
         agent, watch = self._settings.fence_agent, self._settings.watch
         return AutoFacts(
             last_seconds=(self._wall() - automatic.at_ms) / 1000 if automatic else None,

@@ -17,12 +17,10 @@ from drkit.monitoring.metrics import DrillSamples
 from drkit.monitoring.page.server import Listen, answering
 from drkit.next_command import Given, with_given_options
 from drkit.watch.alerts import Announcer, Teller, failover_command, in_words
-from drkit.watch.automatic import AutoFailover, by_service
+from drkit.watch.automatic import AutoFailover, PendingFences, by_service, paying_by_service
 from drkit.watch.board import WatchBoard
 from drkit.watch.identity import ObserverIdentity
 from drkit.watch.observer import Moment, Observer
-from drkit.watch.pending_fences import PendingFences
-from drkit.watch.pending_fences import by_service as applied_by_service
 
 TICK_SECONDS: Final = 0.25
 _SETTLING_SECONDS: Final = 15.0
@@ -71,7 +69,7 @@ class _FlowWatcher:
     ) -> None:
         self.observer = Observer(settings, flow, options.identity, clock)
         self.automat = AutoFailover(settings, flow, by_service(settings, flow))
-        self.payer = PendingFences(flow, applied_by_service(settings, flow))
+        self.payer = PendingFences(flow, paying_by_service(settings, flow))
         self.newest: Moment | None = None
         self._options = options
         self.confirm_seconds = settings.detection.confirm_seconds

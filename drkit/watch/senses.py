@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 import threading
 from typing import Final, NamedTuple
 
 from drkit import observe
+from drkit.background import Background
 from drkit.clock import Seconds, boottime, monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.config.tables.detection import DetectionSettings
@@ -15,22 +17,108 @@ from drkit.detect.probes import OWN, Probes
 from drkit.detect.readiness import ReadinessFinding, readiness
 from drkit.detect.risk import Risk, Sighting, of_answering_source, of_silent_source, unknown
 from drkit.detect.seen import SourceView
+from drkit.detect.verdict import Picture
 from drkit.errors import DrkitError
-from drkit.flow_state.names import state_topic
+from drkit.flow_state.names import journal_topic, state_topic
 from drkit.flow_state.pending_fence import paid_with
 from drkit.flow_state.records import ClustersRecord
 from drkit.flow_state.state import FlowState
+from drkit.journal.machine import FAILOVER
 from drkit.kafka.admin import Cluster
+from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.reading.compacted import newest_values
+from drkit.kafka.requests import LATEST, by_leader, list_offsets, metadata, partitions_of
+from drkit.model import TopicPartition
 from drkit.monitoring.board import FlowWatch
 from drkit.offsets.mm2_records import Heartbeat
-from drkit.status.copy_growth import Growth
 from drkit.status.heartbeat_tail import HeartbeatTail
 from drkit.status.lag.source import NOTHING_HELD, HeldBack, held_total
 from drkit.status.model import FlowStatus
 from drkit.status.progress import Progress
 from drkit.status.protection import not_noted, not_protected, since_promoted
 from drkit.status.readiness_look import ReadinessLook
+
+_CONNECT_MS: Final = 3000
+_REQUESTS_SHARE: Final = 10
+"""Requests may take a tenth of the time."""
+_RUN_SECONDS: Final = 10.0
+"""A run is under way for this long after an entry of its journal; it writes one at least every 4 s."""
+
+
+class Growth(Background):
+    """Requests the end offsets of copies from its own thread, until :meth:`stop`.
+
+    Producers do not write to a passive copy, so a new record comes from replication, and the replicator still
+    reads the source; or from a failover, whose canaries and transaction markers say nothing of the source. A
+    failover writes to its journal before each change: growth beside a journal that grows does not count.
+
+    :param source: the flow's source, by which its journal is named
+    :param topics: the current copies
+    :param grown: called with a line of evidence when one of them has grown
+    """
+
+    def __init__(
+        self,
+        target: ClusterSettings,
+        source: str,
+        topics: Callable[[], Iterable[str]],
+        grown: Callable[[str], None],
+        seconds: float = 1.0,
+    ) -> None:
+        super().__init__(f"growth {target.alias}")
+        self._target, self._journal = target, TopicPartition(journal_topic(source), 0)
+        self._run_until = float("-inf")
+        self._topics = topics
+        self._grown = grown
+        self._seconds = seconds
+        self._ends: dict[TopicPartition, int] = {}
+        self.began: float | None = None
+        """When end offsets were first known, on the clock of `monotonic`; None: never."""
+        self._raw: RawCluster | None = None
+
+    def _run(self) -> None:
+        loop = EventLoop()
+        try:
+            while not self._ended.is_set():
+                began = monotonic()
+                try:
+                    loop.run(self._look, loop)
+                except DrkitError:  # others report that the target does not answer
+                    self._drop()
+                self._ended.wait(max(self._seconds, _REQUESTS_SHARE * (monotonic() - began)))
+        finally:
+            self._drop()
+            loop.close()
+
+    async def _look(self, loop: EventLoop) -> None:
+        names = {*self._topics()}
+        if not names:
+            return
+        if self._raw is None:
+            self._raw = RawCluster(loop, self._target, "growth")
+            await self._raw.connect(_CONNECT_MS)
+        topics = await metadata(self._raw, sorted({*names, self._journal.topic}))
+        ends: dict[TopicPartition, int] = {}
+        for node, partitions in by_leader(topics, partitions_of(topics)).items():
+            found = await list_offsets(self._raw, node, dict.fromkeys(partitions, LATEST), committed=False)
+            ends |= {at: each.offset for at, each in found.items() if not each.error}
+        self._compare(ends)
+
+    def _compare(self, ends: dict[TopicPartition, int]) -> None:
+        now, entries = monotonic(), ends.get(self._journal, 0)
+        if self.began is not None and entries > self._ends.get(self._journal, 0):
+            self._run_until = now + _RUN_SECONDS
+        grown = [(at, end - self._ends[at]) for at, end in ends.items() if end > self._ends.get(at, end)]
+        self._ends |= ends
+        self.began = now if self.began is None else self.began
+        if grown and now >= self._run_until:
+            at, by = max(grown, key=lambda g: g[1])
+            self._grown(f"{at} grew by {by}, and {len(grown) - 1} other partitions")
+
+    def _drop(self) -> None:
+        raw, self._raw = self._raw, None
+        if raw is not None:
+            raw.close()
 
 
 class Arrivals(NamedTuple):
@@ -177,27 +265,12 @@ class Watched:
 
 
 class Sensed(NamedTuple):
-    """The current inputs, as plain values. Times in seconds."""
+    """The current inputs."""
 
-    seen: SourceView
-    gone_for: float
-    phi: float | None
-    beat_silence: float | None
-    moved_ago: float | None
-    moved_what: str
-    promoted: bool
+    picture: Picture
+    """Without what others say, people set, and the settings decide."""
     loss: LossKnown
     findings: tuple[ReadinessFinding, ...]
-    fence_owed: str = ""
-    """The reason for a pending fence of the old primary and its remedy, or "" if none is pending."""
-    beat_ahead: float = 0.0
-    """How far the newest heartbeat is ahead of our clock, if too far to count; else 0."""
-    unprotected: tuple[str, ...] = ()
-    """Topics that the target has not wholly, by the last look at both clusters."""
-    watched_for: float | None = None
-    """Since the copies' end offsets were first known; 0 while a new watch awaits them, or None if unknown."""
-    since_promoted: tuple[str, ...] = ()
-    """Of a promoted flow: the alarms of its pair, and that clients are back on its source."""
 
 
 class Senses:
@@ -215,10 +288,12 @@ class Senses:
         listeners |= {x.name: x.reached(source) for x in detection.listeners if x.cluster == flow.source}
         self.probes = Probes(listeners, detection, clock)
         self.beats = HeartbeatListener(self._target, flow, detection, clock, round(self._margin * 1000))
-        self._growth = Growth(self._target, self._copies, self._grown)
+        self._growth = Growth(self._target, flow.source, self._copies, self._grown)
         self.watch = FlowWatch(settings, Watched(flow), seconds=_LOOK_SECONDS, share=_LOOK_SHARE)
         self._ready = ReadinessLook(settings, flow)
-        self._findings = tuple(readiness_of_nobody())
+        self._findings: tuple[ReadinessFinding, ...] = (
+            ReadinessFinding("not_looked", blocks=True, text="no look at the target yet", next="wait"),
+        )
         self.has_checked_target = False
         """Whether the findings about the target include what a look at the flow found."""
         self._grew: tuple[float, str] | None = None
@@ -262,22 +337,26 @@ class Senses:
         grew = self._grew
         grown_ago = max(0.0, now - grew[0]) if grew is not None else None  # it may have grown just now
         moves = [m for m in (beats.silence, grown_ago) if m is not None]
-        return Sensed(
+        run = None if status is None else status.run
+        told = "" if run is None else run.with_commands(self._flow.name)
+        picture = Picture(
             seen=seen,
             gone_for=gone_for,
             phi=beats.phi,
             beat_silence=beats.silence,
+            beat_ahead=beats.ahead,
             moved_ago=min(moves, default=None),
             moved_what=grew[1] if grew else "",
-            promoted=status is not None and status.role == "promoted",
-            loss=self._loss(beats, seen),
-            findings=self._findings,
-            fence_owed=_owed(status),
-            unprotected=self._not_whole(status),
-            beat_ahead=beats.ahead,
             watched_for=self._watched_for(),
+            run_held=told if run is not None and run.held else "",
+            failing_over=told if run is not None and run.table == FAILOVER.name else "",
+            promoted=status is not None and status.role == "promoted",
             since_promoted=() if status is None else since_promoted(status),
+            fence_owed=_owed(status),
+            blockers=tuple(f"{f.code}: {f.text}" for f in self._findings if f.blocks),
+            unprotected=self._not_whole(status),
         )
+        return Sensed(picture, self._loss(beats, seen), self._findings)
 
     def _watched_for(self) -> float | None:
         """Seconds since the copies' end offsets were first known; 0 while a new watch awaits them."""
@@ -302,10 +381,10 @@ class Senses:
 
         A later look replaces an earlier one: a copy may be emptied and filled again, and then has less.
         """
-        if self.watch.newest is None:
+        if (figures := self.watch.figures) is None:
             return
         # It has not seen what is written while it goes on, as where its last requests wait for a dead link.
-        status, began = self.watch.newest
+        status, began = figures.status, figures.looked_at
         if status.source_answers and status.target_answers:
             self._unprotected = not_protected(status, self._rpo_seconds)
             if status.copied_ms is not None and status.loss.seconds is not None:
@@ -358,8 +437,3 @@ def _owed(status: FlowStatus | None) -> str:
     return (
         f"{pending.owed_by}; {paid_with(status.flow)}" if status is not None and pending is not None else ""
     )
-
-
-def readiness_of_nobody() -> list[ReadinessFinding]:
-    """The finding before the first look: an unknown target is not ready."""
-    return [ReadinessFinding("not_looked", blocks=True, text="no look at the target yet", next="wait")]

@@ -16,17 +16,17 @@ from uuid import UUID
 from confluent_kafka import Producer
 
 from drkit.config import ClusterSettings
+from drkit.flow_state.names import offset_map_topic
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.offset_map.bucket import parts
 from drkit.offset_map.reading import load
-from drkit.offset_map.topic import topic_name as map_topic_name
 from drkit.offsets import History, MapKey, MapRecord, Mark, SegmentMap
 from drkit.offsets.map_codec import encode_map_record
 from drkit.offsets.translation import Exact, PartitionPosition
 from tests.bench.latency import percentile
 
 SEGMENTS: Final = 1_000_000
-TOPIC: Final = map_topic_name("bench")
+TOPIC: Final = offset_map_topic("bench")
 LOOKUPS: Final = 200_000
 _SAMPLE: Final = 1_000
 """Lookups per timing: a clock costs as much as a lookup."""

@@ -16,7 +16,7 @@ from uuid import UUID
 from drkit.copy_task.core.assignment import PartitionAssignment, TaskAssignment
 from drkit.copy_task.core.partition import PartitionCopy
 from drkit.copy_task.report import PartitionReport, TaskReport
-from drkit.flow_state.records import ConfigsRecord, GenerationRecord, NotedEnds, SourceSeenRecord
+from drkit.flow_state.records import ConfigsRecord, Ends, GenerationRecord, SourceSeenRecord
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import MapBucket, batch_of, pairs
 from drkit.offset_map.topic import bucket_of
@@ -75,9 +75,7 @@ def measure(partitions: int) -> ModelRun:
         "end of an epoch",
         lambda: epochs.epoch_ended([json.loads(text) for text in told], last=False),
     )
-    seen = SourceSeenRecord(
-        _AT, {p: NotedEnds(10**9 + i, 10**9 + 10**6, 10**9 + 10**6) for i, p in enumerate(at)}
-    )
+    seen = SourceSeenRecord(_AT, {p: Ends(10**9 + i, 10**9 + 10**6, 10**9 + 10**6) for i, p in enumerate(at)})
     noted = timed("note of the source's ends", seen.encode)
     claims: Records = [(_key(p.lease), _CLAIM) for p in placed]
     marks: Records = [(_key(p.lease), _MARK) for p in placed]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 import os
 from pathlib import Path
 import re
@@ -23,8 +23,7 @@ from urllib.request import urlopen
 
 from drkit.config import ClusterSettings
 from drkit.flow_state.names import offset_map_topic, state_topic
-from drkit.kafka.clients import Message
-from drkit.kafka.reading.log_reader import read_partitions
+from drkit.kafka.reading.range_reader import RangeReader
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.ports import PortReservation
 from drkit.local.spec import ClusterSpec
@@ -225,14 +224,14 @@ def _of_target(target: ClusterSettings) -> dict[str, float]:
 def _living(target: ClusterSettings, topic: str, partitions: int) -> dict[bytes, bytes]:
     newest: dict[bytes, bytes] = {}
 
-    def take(message: Message) -> None:
-        key, value = message.key() or b"", message.value()
-        if value:
-            newest[key] = value
-        else:
-            newest.pop(key, None)
-
-    read_partitions(target, {TopicPartition(topic, number): 0 for number in range(partitions)}, take)
+    with closing(RangeReader(target)) as reader:
+        for at in (TopicPartition(topic, number) for number in range(partitions)):
+            for message in reader.messages(at, 0, reader.log_end(at)):
+                key, value = message.key() or b"", message.value()
+                if value:
+                    newest[key] = value
+                else:
+                    newest.pop(key, None)
     return newest
 
 

@@ -17,10 +17,10 @@ from drkit.config.mm2.properties import MalformedEscape, parse
 from drkit.detect.notes import read_note
 from drkit.endpoint import Endpoint, parse_endpoint
 from drkit.errors import ConfigError, DrkitError
-from drkit.failover.core.machine import StepName
-from drkit.failover.journal.entries import Assembly, EntryKind, JournalEntry, JournalHistory, parts_of
 from drkit.flow_state.codec.fields import Malformed
 from drkit.flow_state.records import decoded, kind_of
+from drkit.journal.entries import Assembly, EntryKind, JournalEntry, JournalHistory, parts_of
+from drkit.journal.machine import StepName
 from drkit.kafka import probe
 from drkit.kafka.security.keystores import StoreError, read_store
 from drkit.kafka.security.oauth import read_answer

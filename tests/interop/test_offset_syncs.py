@@ -128,6 +128,7 @@ def test_another_topic_of_the_same_name(flow: Flow, java: KafkaJava, topic_name:
         assert judged(flow, java, topic_name) > 250
 
 
+@pytest.mark.wide
 def test_a_topic_that_comes_back_under_its_name_meanwhile(
     flow: Flow, java: KafkaJava, topic_name: str
 ) -> None:
@@ -160,6 +161,7 @@ def test_a_topic_that_comes_back_under_its_name_meanwhile(
     assert judged(flow, java, topic_name) > 250
 
 
+@pytest.mark.wide
 def test_a_deleted_topic_is_reported_and_filled_again(flow: Flow, topic_name: str) -> None:
     """While drkit runs, and between two runs."""
     flow.create_both(topic_name)
@@ -184,6 +186,7 @@ def test_a_deleted_topic_is_reported_and_filled_again(flow: Flow, topic_name: st
         assert stored(flow, syncs) == all_of_it
 
 
+@pytest.mark.wide
 def test_a_corrupt_record_is_reported_and_hides_nothing(flow: Flow, topic_name: str) -> None:
     flow.create_both(topic_name)
     remember(flow, topic_name)
@@ -212,6 +215,7 @@ def test_a_corrupt_record_is_reported_and_hides_nothing(flow: Flow, topic_name: 
     assert newest.upstream == newest.downstream == 54
 
 
+@pytest.mark.wide
 def test_a_topic_is_compacted_and_a_missing_right_is_reported(flow_factory, source, target, topic_name: str):
     flow: Flow = flow_factory(source, target, offset_syncs_topic_replication_factor=-1)
     flow.create_both(topic_name)
@@ -230,6 +234,7 @@ def test_a_topic_is_compacted_and_a_missing_right_is_reported(flow_factory, sour
         assert other.topic(other.target, syncs.topic).error == 3
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("names", [("orders", "g1"), ("ü.é-_", "große Gruppe"), ("t" * 249, "g" * 3000)])
 @pytest.mark.parametrize("offsets", [(100, 42), (0, 0), (1 << 40, (1 << 62) - 1), (-1, -1)])
 def test_our_bytes_are_those_of_kafkas_classes(

@@ -6,8 +6,8 @@ from typing import Final
 from unittest.mock import patch
 
 from drkit.chaos.checks import JOURNAL
-from drkit.failover.core.machine import StepName
 from drkit.failover.interpreter import Interpreter
+from drkit.journal.machine import StepName
 
 BROKEN: Final = "a resumed run does not repeat the step during which its orchestrator was killed"
 SCENARIO: Final = "orchestrator-killed-everywhere"

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 from drkit.chaos.checks import POSITIONS
 from drkit.failover.core.step import StepResult
-from drkit.failover.groups.offsets import Writes, write
+from drkit.failover.groups.offsets import Positions, write
 from drkit.failover.steps import group_offsets as commit_offsets
 from drkit.failover.steps.group_offsets import CommitOffsetsStep
 from drkit.kafka.raw import RawCluster
@@ -24,7 +24,7 @@ CAUGHT_BY: Final = POSITIONS
 def apply() -> None:
     """Break this process."""
 
-    async def write_blindly(cluster: RawCluster, writes: Writes) -> dict[str, dict[TopicPartition, str]]:
+    async def write_blindly(cluster: RawCluster, writes: Positions) -> dict[str, dict[TopicPartition, str]]:
         await write(cluster, writes)
         return {}
 

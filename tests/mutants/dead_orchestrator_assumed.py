@@ -6,7 +6,7 @@ from typing import Final
 from unittest.mock import patch
 
 from drkit.chaos.checks import COMMANDS
-from drkit.failover.journal import journal
+from drkit.journal import journal
 
 BROKEN: Final = "a resumed run takes the process that works at it for dead"
 SCENARIO: Final = "two-orchestrators"

@@ -7,9 +7,9 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from drkit.chaos.checks import JOURNAL
-from drkit.failover.core.machine import StepName
-from drkit.failover.journal.entries import EntryKind
-from drkit.failover.journal.journal import Journal
+from drkit.journal.entries import EntryKind
+from drkit.journal.journal import Journal
+from drkit.journal.machine import StepName
 
 BROKEN: Final = "the intent of OPEN is written after its first effect"
 SCENARIO: Final = "orchestrator-killed-at-open"

@@ -10,8 +10,8 @@ from typing import Final
 from unittest.mock import patch
 
 from drkit.chaos.checks import COMMANDS
-from drkit.failover.core.machine import StepName
 from drkit.failover.interpreter import Interpreter
+from drkit.journal.machine import StepName
 
 BROKEN: Final = "a resumed failover does not repeat TRANSLATE"
 SCENARIO: Final = "live-member"

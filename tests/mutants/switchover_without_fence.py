@@ -10,10 +10,10 @@ from unittest.mock import patch
 
 from drkit.chaos.checks import ONE_SIDE
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import RETURN
 from drkit.failover.core.step import StepResult
 from drkit.failover.loss.count import evidence_of
 from drkit.failover.steps.drain import DrainStep
+from drkit.journal.machine import RETURN
 from tests.mutants import fence_without_effect
 
 BROKEN: Final = "FENCE changes nothing, and DRAIN says that everything is copied"

@@ -15,7 +15,7 @@ from typing import Final
 
 from drkit.detect.reasons import ROWS, runbook
 from drkit.failover.checks.preconditions import GATES
-from drkit.failover.core.machine import FAILOVER, GROUNDS, RETURN, RunState, StepName, Table
+from drkit.journal.machine import FAILOVER, GROUNDS, RETURN, RunState, StepName, Table
 
 _PLACE: Final = "<!-- generated: {name} -->\n{text}\n<!-- end -->"
 

@@ -197,12 +197,12 @@ reason. An unknown key is an error that names the closest one.
 1. `drkit config check --config mm2.properties`: every note is something that MirrorMaker 2 did and drkit
    does otherwise, or not yet. `drkit config show` prints what each flow got, and from which line; `drkit
    config check --connect` also asks both clusters, and names permissions that are missing.
-2. `drkit config show --plan --config mm2.properties` lists every change that drkit would make to topics of
-   the targets: with the same file it should list none, or only what "What differs" below explains.
+2. `drkit config show --plan --config mm2.properties --set 'flows.A->B.takeover_from_mm2=true'` lists each
+   change that drkit would make to topics of the targets: only what "What differs" below explains.
 3. Stop MirrorMaker 2, all of its processes: drkit refuses to copy into topics that it still writes.
 4. `drkit replicate --takeover-from-mm2 --config mm2.properties` continues after the last record that
    MirrorMaker 2 copied, proven by content ([Taking over](../how-to/takeover-from-mm2.md)). Then
-   `drkit verify`.
+   `drkit verify --config mm2.properties`.
 
 MirrorMaker 2's own topics (`mm2-…`, `….checkpoints.internal`) may stay: drkit does not copy them.
 
@@ -219,8 +219,8 @@ MirrorMaker 2's own topics (`mm2-…`, `….checkpoints.internal`) may stay: drk
   flows that end there with `--flow 'A->B'`, once for each.
 - **One process runs a flow.** More `tasks.max`, or Spark workers with `--master`, make it faster; a second
   process for the same flow is refused, and told who runs it.
-- **Batches travel as they are**: codec, timestamps and headers of the source's producers stay;
-  `compression.type`, `linger.ms` and `batch.size` have nothing to do.
+- **Batches travel as they are**: codec, timestamps and headers stay, so `compression.type`, `linger.ms` and
+  `batch.size` do nothing, and copies get the `message.timestamp.…` settings that accept each timestamp.
 - **A comment after a value** is a part of the value in this format. Kafka's documentation has such lines;
   drkit leaves the comment out of lists and switches, and notes it.
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from drkit.failover.journal import journal
+from drkit.journal import journal
 from drkit.local.cluster import LocalCluster
 from tests.support.runbooks.scene import Scene
 

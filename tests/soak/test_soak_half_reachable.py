@@ -10,9 +10,9 @@ import pytest
 
 from drkit.config import ClusterSettings
 from drkit.errors import DrkitError
-from drkit.failover.core.machine import RunState, StepName
 from drkit.failover.core.request import RunRequest
-from drkit.failover.journal.lost import violations
+from drkit.journal.lost import violations
+from drkit.journal.machine import RunState, StepName
 from drkit.local.cluster import LocalCluster
 from tests.support.failback.flapping import Flapping
 from tests.support.failback.tail import Case, DeadPrimary, dead_primary

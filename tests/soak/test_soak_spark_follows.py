@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
+from drkit.journal.machine import StepName
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec

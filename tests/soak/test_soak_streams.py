@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from drkit.failover.core.request import RunRequest
-from drkit.failover.journal.entries import RunLog
 from drkit.failover.report import report_of
+from drkit.journal.entries import RunLog
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.jars import BROKER, KAFKA_VERSION, Module, classpath

@@ -14,8 +14,8 @@ import pytest
 from drkit.config import ClusterSettings
 from drkit.errors import DrkitError
 from drkit.failover.core.context import StepProgress
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
+from drkit.journal.machine import StepName
 from drkit.local.cluster import LocalCluster
 from drkit.replay import tail as tails
 from drkit.replay.compare import HEADER

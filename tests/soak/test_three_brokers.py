@@ -12,9 +12,9 @@ import pytest
 
 from drkit.errors import DrkitError
 from drkit.failover.core.context import StepProgress
-from drkit.failover.core.machine import ORDER, StepName
 from drkit.failover.core.request import RunRequest
-from drkit.failover.journal import journal
+from drkit.journal import journal
+from drkit.journal.machine import ORDER, StepName
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
 from tests.support.failover import lost_primary as lost

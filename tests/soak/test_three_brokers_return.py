@@ -9,10 +9,10 @@ import pytest
 
 from drkit.errors import DrkitError, Refused
 from drkit.failover.core.context import StepProgress
-from drkit.failover.core.machine import RunState, StepName
 from drkit.failover.core.request import RunRequest
-from drkit.failover.journal.lost import violations
 from drkit.failover.returning.deciding import Undecided
+from drkit.journal.lost import violations
+from drkit.journal.machine import RunState, StepName
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import describe_topics
 from drkit.local.cluster import LocalCluster

@@ -11,8 +11,7 @@ from uuid import UUID
 
 from drkit.checkpoints.shard import Shard, ShardReport
 from drkit.copy_task.core.assignment import PartitionAssignment, TaskAssignment
-from drkit.detect.agents import AgentNote
-from drkit.detect.lease import Hold
+from drkit.detect.agents import AgentNote, Hold
 from drkit.detect.note_kinds import LOOK, Automatic, KnownBrokers, Pause
 from drkit.detect.notes import read_note
 from drkit.detect.seen import Address, Sight
@@ -29,9 +28,7 @@ from drkit.export.manifest import (
 )
 from drkit.export.record import HoleKind
 from drkit.failover.core.context import Scope
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
-from drkit.failover.journal.entries import EntryKind, JournalEntry
 from drkit.flow_state.copied_topics import CopiedTopics, Producers
 from drkit.flow_state.left_out import KeptTail
 from drkit.flow_state.records import (
@@ -40,13 +37,13 @@ from drkit.flow_state.records import (
     ControlRecord,
     CutRecord,
     DelayedSetting,
+    Ends,
     EventRecord,
     GenerationRecord,
     GuardAclsRecord,
+    HeldBack,
     HeldSettingsRecord,
     LeaseRecord,
-    NotedEnds,
-    NotedHeld,
     NotSynchronised,
     Process,
     ReturnRecord,
@@ -63,6 +60,8 @@ from drkit.flow_state.records import (
     WrittenRecord,
 )
 from drkit.flow_state.source_fence.entries import FenceEntry, FenceMark
+from drkit.journal.entries import EntryKind, JournalEntry
+from drkit.journal.machine import StepName
 from drkit.model import TopicPartition
 from drkit.offsets.crossing import Crossing
 from drkit.replay.compare import Same
@@ -170,10 +169,10 @@ STATE: Final[tuple[tuple[str, StateRecord], ...]] = (
         SourceSeenRecord(
             _MS,
             {
-                _AT: NotedEnds(0, 5),
-                TopicPartition("orders", 10): NotedEnds(0, 5, 6),
-                _COPY: NotedEnds(0, 5, 6, NotedHeld(1, 1, None, None)),
-                TopicPartition("orders", 2): NotedEnds(0, 5, 6, NotedHeld(1, 1, -1, 9)),
+                _AT: Ends(0, 5),
+                TopicPartition("orders", 10): Ends(0, 5, 6),
+                _COPY: Ends(0, 5, 6, HeldBack(1, 1, None, None)),
+                TopicPartition("orders", 2): Ends(0, 5, 6, HeldBack(1, 1, -1, 9)),
             },
             _MS,
             {"r": 1},
@@ -182,6 +181,8 @@ STATE: Final[tuple[tuple[str, StateRecord], ...]] = (
         ),
     ),
     ("source-seen", SourceSeenRecord(_MS, {}, None, {}, {}, None)),
+    ("verified/orders/0", VerifiedRecord(_A, _B, 1, 2, 0, "r")),
+    ("lease", LeaseRecord("r", _PROCESS, _MS, 15_000, files={"topics": "0123456789abcdef"})),
 )
 """Records of a flow's state, with the keys under which they are; `old_bytes` has one of each other kind."""
 

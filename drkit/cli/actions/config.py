@@ -52,13 +52,13 @@ def show(*, plan: bool, everything: bool) -> None:
     if not plan:
         settings = settings_rows(loaded)
         text = to_type(settings_text(settings, everything=everything))
-        emit([row.to_json() for row in settings] if session().as_json else text)
+        emit([row.to_json() for row in settings], shown=[text])
         return
     flows = loaded.settings.flows
     rows = topic_plan(loaded.settings, flows) + acl_plan(loaded.settings, flows)
     rows += group_plan(loaded.settings, flows)
     nothing = "nothing to change: the targets' topics and ACLs are as they should be"
-    emit(rows if rows or session().as_json else nothing)
+    emit(rows, shown=[rows or nothing])
 
 
 def schema() -> None:

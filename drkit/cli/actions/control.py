@@ -62,8 +62,7 @@ def adopt(names: tuple[str, ...], *, dry_run: bool, again: bool, discard: bool, 
             continue
         if not yes:
             _show(found)
-        question = f"Sign the records of {flow.name} with the key {found.keys.current.fingerprint}?"
-        if not yes:
+            question = f"Sign the records of {flow.name} with the key {found.keys.current.fingerprint}?"
             ask(question, command="drkit control adopt")
         signed = adopting.sign_all(found, unsigned=unsigned, discard=discard)
         emit(answer | {"signed": signed, "next": to_type(_next(found, unsigned=unsigned or discard))})

@@ -16,14 +16,11 @@ def demo(file: Path, *, keep: bool, rate: int, until: str, drill: bool, report: 
     """Run ``drkit demo``. Raises Usage for `keep` with `drill`, which leaves no clusters."""
     if keep and drill:
         raise Usage("keep_and_drill", where="drkit demo")
-    as_json = session().as_json
-    screen = RichScreen(quiet=as_json)
     measured = tell(
-        screen,
+        RichScreen(quiet=session().as_json),
         keep=file if keep else None,
         rate=rate,
         until=Ending(until),
         drill=report if drill else None,
     )
-    if as_json:
-        emit(measured)
+    emit(measured, shown=())

@@ -15,7 +15,7 @@ from uuid import uuid4
 from drkit.cli.configuration import configuration
 from drkit.cli.layout import with_times
 from drkit.cli.render import emit
-from drkit.cli.session import session, to_type
+from drkit.cli.session import to_type
 from drkit.cli.talk import say
 from drkit.cli.waiting_flow import flow_that_waits
 from drkit.counted import first_of
@@ -39,7 +39,7 @@ def diverged(flow: str | None, records: Path | None) -> int:
     settings = configuration().settings
     with FailoverService(settings, flow_that_waits(settings, flow)) as service, _written(records) as take:
         found = divergence(service.context_outside_run(), take)
-    emit(found.to_json() if session().as_json else _shown(found, records))
+    emit(found.to_json(), shown=[_shown(found, records)])
     if not found.is_known:
         return Refused.exit_code
     return 0 if found.is_clean else Failed.exit_code
@@ -88,7 +88,7 @@ def verify_export(
 def _emit_export(answer: dict[str, Any]) -> None:
     """Print what is known of an export; for people without empty rows, and with readable times."""
     filled = {name: value for name, value in answer.items() if value not in ({}, None)}
-    emit(answer if session().as_json else with_times(filled))
+    emit(answer, shown=[with_times(filled)])
 
 
 def _answer(done: Exported, found: Divergence) -> dict[str, Any]:

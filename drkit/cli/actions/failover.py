@@ -11,18 +11,18 @@ from drkit.cli.configuration import configuration
 from drkit.cli.questions import ask
 from drkit.cli.render import emit
 from drkit.cli.screens.failover import Progressing, notes_of, rows_of, show_proposal, shown, verdict_of
-from drkit.cli.session import session, to_type
+from drkit.cli.session import to_type
 from drkit.cli.signals import stopping_run
 from drkit.cli.talk import say
 from drkit.config import FlowSettings, Settings
 from drkit.errors import ClusterUnreachable, DrkitError, Usage
 from drkit.failover.core.request import RunRequest
-from drkit.failover.journal.file import folder_of
-from drkit.failover.journal.journal import NoRun
-from drkit.failover.journal.lost import explained
 from drkit.failover.proposal import Confirm, Proposal, Rehearsal
 from drkit.failover.service import FailoverService
 from drkit.failover.source_abort import SourceAbortPlan, abort_at_source
+from drkit.journal.file import folder_of
+from drkit.journal.journal import NoRun
+from drkit.journal.lost import explained
 
 _PLACE = "drkit failover"
 
@@ -64,10 +64,7 @@ def _at_source(
 
     report = abort_at_source(settings, flow, error, statement=target_lost, confirm=confirm)
     report = report | {"next": [to_type(line) for line in report["next"]]}
-    if session().as_json:
-        emit(report)
-        return
-    emit({k: v for k, v in report.items() if v})
+    emit(report, shown=[{k: v for k, v in report.items() if v}])
 
 
 def check_lost(target_lost: str, *, abort: bool) -> None:
@@ -98,6 +95,7 @@ def failover(
     target_lost: str,
     *,
     term: int,
+    give_up_history: tuple[str, ...] = (),
     whole: bool,
     planned: bool,
     dry_run: bool,
@@ -121,7 +119,7 @@ def failover(
         planned=planned, accept_data_loss=accept_data_loss, evict_members=evict_members,
         keep_positions=keep_positions, leave_behind=leave_behind, repoint_others=repoint_others,
         despite_signs_of_life=despite_signs_of_life, without_quorum=without_quorum, clients_cut=clients_cut,
-        acls_only_home=acls_only_home or "", term=term,
+        acls_only_home=acls_only_home or "", give_up_history=give_up_history, term=term,
     )  # fmt: skip
     chosen = settings.one_flow(flow)
     with connected(settings, chosen, target_lost, aborts=abort and not dry_run, yes=yes) as service:
@@ -176,18 +174,14 @@ def reported(service: FailoverService, work: Callable[[], dict[str, Any]], *, ve
 
 def _print(report: dict[str, Any], *, verbose: bool) -> None:
     report = report | {"next": [to_type(line) for line in report["next"]]}
-    if session().as_json:
-        emit(report)
-        return
-    for part in shown(report, verbose=verbose):
-        emit(part)
+    emit(report, shown=shown(report, verbose=verbose))
 
 
 def _say_verdict(found: Rehearsal) -> NoReturn:
     """Print a dry run in one line and exit with the code that the failover would have."""
     verdict = verdict_of(found)
     refused = [gate for gate, _ in found.refusals]
-    emit({"verdict": verdict, "refused": refused} if session().as_json else verdict)
+    emit({"verdict": verdict, "refused": refused}, shown=[verdict])
     raise SystemExit(found.refusals[0][1].exit_code if found.refusals else 0)
 
 
@@ -209,9 +203,7 @@ def show_rehearsal(flow: str, found: Rehearsal, *, quiet: bool = False) -> None:
     verdict = verdict_of(found)
     answer: dict[str, Any] = {"verdict": verdict, "steps": rows, "refused": refused, "notes": notes}
     answer["flow_back"] = found.flow_back
-    emit(answer if session().as_json else rows)
-    if not session().as_json:
-        emit(verdict)
+    emit(answer, shown=[rows, verdict])
     for _, error in found.refusals:
         raise error
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from drkit.cli.configuration import configuration
 from drkit.cli.questions import ask
 from drkit.cli.render import emit
-from drkit.cli.session import session, to_type
+from drkit.cli.session import to_type
 from drkit.cli.waiting_flow import flow_that_owes, owing_flow
 from drkit.counted import first_of
 from drkit.failover import pending_fences
@@ -17,14 +17,13 @@ from drkit.failover.pending_fences import TAKEN_AWAY, DueFences, Fences
 from drkit.failover.service import FailoverService
 from drkit.flow_state.pending_fence import paid_with
 
+_NOTHING: Final = {"owed": "nothing"}
+
 
 def show(flow: str | None) -> None:
     """Run ``drkit fence show``."""
     with _service(flow, owes=True) as service:
         found = pending_fences.shown(service)
-    if session().as_json:
-        emit(found.to_json())
-        return
     told: dict[str, Any] = {"cluster": found.cluster}
     if found.unanswered:
         told["does not answer"] = found.unanswered
@@ -35,7 +34,7 @@ def show(flow: str | None) -> None:
     if next_ := next_of(found):
         told["next"] = to_type(next_)
     told["topics"] = [t._asdict() for t in found.topics] or "no fence is known"
-    emit(told)
+    emit(found.to_json(), shown=[told])
 
 
 def next_of(found: Fences) -> str:
@@ -58,10 +57,8 @@ def pay(flow: str | None, *, dry_run: bool, yes: bool) -> None:
         return
     with FailoverService(settings, chosen) as service:
         if dry_run:
-            if effects := pending_fences.planned(service):
-                emit([e._asdict() for e in effects])
-            else:
-                _nothing(dry_run=True)
+            effects = [e._asdict() for e in pending_fences.planned(service)]
+            emit(effects, shown=[effects or _NOTHING])
             return
         agreed = pending_fences.due(service)
         if (question := _question(agreed, service.flow.source)) and not yes:
@@ -72,15 +69,12 @@ def pay(flow: str | None, *, dry_run: bool, yes: bool) -> None:
         return
     next_ = "drkit divergence" if done.is_paid else f"{paid_with(service.flow.name)} --dry-run"
     told = {"paid": done.is_paid, **done.evidence, "notes": list(done.notes), "next": to_type(next_)}
-    emit(told if session().as_json else _filled(told))
+    emit(told, shown=[_filled(told)])
 
 
 def _nothing(*, dry_run: bool) -> None:
     """Say that no fence is missing and none is to be lifted; as JSON a dry run is a list in any case."""
-    if dry_run:
-        emit([] if session().as_json else {"owed": "nothing"})
-        return
-    emit({"paid": False, "owed": "nothing"})
+    emit([] if dry_run else {"paid": False, **_NOTHING}, shown=[_NOTHING])
 
 
 def _question(agreed: DueFences, source: str) -> str:

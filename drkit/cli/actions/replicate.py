@@ -59,10 +59,7 @@ def replicate(
         flows = [f.model_copy(update={"takeover_from_mm2": True}) for f in flows]
     if dry_run:
         rows = _plan(settings, flows)
-        if rows or session().as_json:
-            emit(rows)
-        if not session().as_json:
-            emit(empty_flow_lines(flows, {row["flow"] for row in rows}))
+        emit(rows, shown=[rows or None, empty_flow_lines(flows, {row["flow"] for row in rows})])
         return
     config = ConfigFile(loaded.path, lambda: configuration().settings)
     terminal = sys.stderr.isatty()

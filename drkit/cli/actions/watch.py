@@ -61,7 +61,7 @@ def pause(names: tuple[str, ...], reason: str) -> None:
     """Run ``drkit watch pause``."""
     settings = configuration().settings
     rows = [automatic.pause(settings, f, getpass.getuser(), reason) for f in _chosen(settings, names)]
-    emit(rows if session().as_json else list(map(with_times, rows)))
+    emit(rows, shown=[list(map(with_times, rows))])
 
 
 def resume(names: tuple[str, ...]) -> None:
@@ -74,7 +74,7 @@ def acknowledge(names: tuple[str, ...]) -> None:
     """Run ``drkit watch acknowledge``."""
     settings = configuration().settings
     notes = [automatic.acknowledged(settings, f, getpass.getuser()) for f in _chosen(settings, names)]
-    emit(notes if session().as_json else [with_times(asdict(each)) for each in notes])
+    emit(notes, shown=[[with_times(asdict(each)) for each in notes]])
 
 
 def _chosen(settings: Settings, names: tuple[str, ...]) -> list[FlowSettings]:

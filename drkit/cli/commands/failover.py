@@ -84,7 +84,7 @@ from drkit.cli.options import OptionGroup, option
     metavar="REASON",
     default="",
     group=OptionGroup.ACCEPT,
-    help="Proceed although another observer still sees the primary; the reason is recorded.",
+    help="Proceed although an observer sees the primary, or another flow has promoted the topics. Recorded.",
 )
 @option(
     "--without-quorum",
@@ -124,7 +124,14 @@ from drkit.cli.options import OptionGroup, option
     metavar="TOPIC",
     multiple=True,
     group=OptionGroup.ACCEPT,
-    help="Leave this topic on the primary; it has no copy on the standby.",
+    help="Leave this topic or group on the primary.",
+)
+@option(
+    "--give-up-history",
+    metavar="TOPIC",
+    multiple=True,
+    group=OptionGroup.ACCEPT,
+    help="Lose the earliest records of this topic, which the standby has removed; * for every topic.",
 )
 @options.verbose()
 @option(

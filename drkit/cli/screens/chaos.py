@@ -12,7 +12,7 @@ from drkit.chaos.scenario import Scenario, observed_coverage
 from drkit.cli.talk import say
 from drkit.clock import monotonic
 from drkit.counted import counted
-from drkit.failover.core.machine import TABLES
+from drkit.journal.machine import TABLES
 
 _WIDTH: Final = 80
 _STEP: Final = 26

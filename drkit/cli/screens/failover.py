@@ -11,8 +11,8 @@ from drkit.cli.session import to_type
 from drkit.cli.talk import say
 from drkit.counted import counted, first_of
 from drkit.failover.core.context import StepProgress
-from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.proposal import Planned, Proposal, Rehearsal
+from drkit.journal.machine import RETURN, StepName
 from drkit.status.lag.source import held_text
 from drkit.visible import visible
 
@@ -63,9 +63,8 @@ def show_proposal(proposal: Proposal) -> None:
     if not seen.reach:
         lines.append("clients   no way of [failover] repoint reaches them: move them by other means")
     risk = seen.risk
-    records = "unknown records" if risk.records is None else counted(risk.records, "record")
     seconds = "unknown" if risk.seconds is None else f"{risk.seconds:.1f} s"
-    lines.append(f"at risk   {records}, {seconds} ({risk.basis})")
+    lines.append(f"at risk   {risk.records_in_words}, {seconds} ({risk.basis})")
     if held := held_text(risk.held_back, risk.acknowledged):
         lines.append(f"          of them {held}")
     if seen.source_error:
@@ -95,12 +94,11 @@ def verdict_of(found: Rehearsal) -> str:
     if found.refusals:
         gates = first_of(gate for gate, _ in found.refusals)
         return f"would be refused: {gates}"
-    records = "an unknown number of records" if risk.records is None else counted(risk.records, "record")
-    seconds = "" if risk.seconds is None else f" (at most {risk.seconds:,.1f} s)"
+    seconds = "" if risk.seconds is None else f", at most {risk.seconds:,.1f} s"
     scope = found.chosen.scope
     moves = f"{counted(len(scope.topics), 'topic')} and {counted(len(scope.groups), 'group')} move"
     others = f", {len(found.chosen.others):,} of them not asked for" if found.chosen.others else ""
-    return f"would begin: {records} at risk{seconds}; {moves}{others}"
+    return f"would begin: at risk {risk.records_in_words}{seconds}; {moves}{others}"
 
 
 def rows_of(lines: Iterable[Planned]) -> list[dict[str, str]]:

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from drkit.cli.render import emit
-from drkit.cli.session import session, to_type
+from drkit.cli.session import to_type
 from drkit.cli.talk import say
 from drkit.config import FlowSettings
 from drkit.counted import counted, first_of
-from drkit.failover.core.machine import RETURN
 from drkit.failover.new_primary.hold import HeldTopic
+from drkit.journal.machine import RETURN
 from drkit.visible import visible
 
 
@@ -27,26 +27,17 @@ def show_held(topics: Sequence[HeldTopic], flow: FlowSettings, *, done: bool, as
             say(visible(f"{row['topic']}: {row['setting']} = {row['now']}, was {row['before']}"))
         return
     next_ = [to_type(line) for line in next_of(topics, flow, done=done)]
-    if session().as_json:
-        emit({"flow": flow.name, "held": done, "topics": [t._asdict() for t in topics], "next": next_})
-        return
-    emit(rows_of(topics))
-    for line in (*notes_of(topics), *(f"{n}. {line}" for n, line in enumerate(next_, start=1))):
-        emit(line)
+    answer = {"flow": flow.name, "held": done, "topics": [t._asdict() for t in topics], "next": next_}
+    steps = (f"{n}. {line}" for n, line in enumerate(next_, start=1))
+    emit(answer, shown=[rows_of(topics), *notes_of(topics), *steps])
 
 
 def show_put_back(topics: Sequence[HeldTopic], flow: FlowSettings) -> None:
     """Print what was put back."""
-    if session().as_json:
-        emit({"flow": flow.name, "held": False, "topics": [t._asdict() for t in topics], "next": []})
-        return
-    if not topics:
-        emit(f"nothing is held on {flow.target}")
-        return
-    emit(rows_of(topics))
-    for line in notes_of(topics):
-        emit(line)
-    emit(f"{flow.target} removes by its own settings again, also what clients wrote since the failover")
+    answer = {"flow": flow.name, "held": False, "topics": [t._asdict() for t in topics], "next": []}
+    end = f"{flow.target} removes by its own settings again, also what clients wrote since the failover"
+    shown = [rows_of(topics), *notes_of(topics), end] if topics else [f"nothing is held on {flow.target}"]
+    emit(answer, shown=shown)
 
 
 def rows_of(topics: Sequence[HeldTopic]) -> list[dict[str, Any]]:

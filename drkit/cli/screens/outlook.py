@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from drkit.cli.render import emit
-from drkit.cli.session import session, to_type
+from drkit.cli.session import to_type
 from drkit.config import FlowSettings
 from drkit.counted import counted, first_of, size_text, utc
 from drkit.failover.core.commands import NOTHING, UNTIL_EXPORT, open_choices, return_command
-from drkit.failover.core.machine import RETURN, RunState
 from drkit.failover.core.request import Method, RunRequest
-from drkit.failover.journal.entries import EntryKind, RunLog
 from drkit.failover.new_primary.costs import CopyRate, MethodCost
 from drkit.failover.returning.return_plan import Missing, Outlook, TopicOutlook
+from drkit.journal.entries import RunLog
+from drkit.journal.machine import RETURN, RunState
 from drkit.next_command import HOW, PLACE, WHY
 from drkit.status.pair.model import DeltaBound
 
@@ -23,7 +23,7 @@ _DEAD: Final = "it continues by itself while its process lives"
 
 def under_way(run: RunLog) -> dict[str, Any]:
     """The run, its step, and why it is held, as plain data; not held: without a reason."""
-    error = run.held.get("error", {}) if is_held(run) else {}
+    error = run.held.get("error", {}) if run.is_left else {}
     step = (run.held.get("step") if error else None) or run.last_step
     return {
         "run": run.run_id,
@@ -33,11 +33,6 @@ def under_way(run: RunLog) -> dict[str, Any]:
         "evidence": error.get("evidence", ""),
         "hint": error.get("hint", ""),
     }
-
-
-def is_held(run: RunLog) -> bool:
-    """Return whether a person has to continue the run, by its newest entry."""
-    return run.entries[-1].kind is EntryKind.HELD
 
 
 def lines_of(run: RunLog) -> Iterator[str]:
@@ -89,18 +84,16 @@ def show_outlook(
         next_ = commands_of(run, flow, request.plus(missing_of(outlook.missing)))
     next_ = [to_type(line) for line in next_]
     asked = [to_type(line) for line in asked_of(outlook, "begin" if run is None else "go on")]
-    if session().as_json:
-        rate = outlook.rate.to_json() if found else None
-        body = {"flow": flow.name, "topics": [t.to_json() for t in found], "rate": rate}
-        emit(body | {"run": None if run is None else under_way(run), "asked": asked, "next": next_})
-        return
-    if found:
-        emit([row_of(t) for t in found])
+    rate = outlook.rate.to_json() if found else None
+    body = {"flow": flow.name, "topics": [t.to_json() for t in found], "rate": rate}
     began = () if run is None else map(to_type, lines_of(run))
     ends = (*whole_until(found), rate_note(outlook.rate)) if found else ()
     notes = (*began, *map(to_type, notes_of(found, flow)), *asked, *ends)
-    for line in (*notes, *(f"{n}. {line}" for n, line in enumerate(next_, start=1))):
-        emit(line)
+    steps = (f"{n}. {line}" for n, line in enumerate(next_, start=1))
+    emit(
+        body | {"run": None if run is None else under_way(run), "asked": asked, "next": next_},
+        shown=[[row_of(t) for t in found] or None, *notes, *steps],
+    )
 
 
 def row_of(t: TopicOutlook) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from drkit.cli.session import to_type
 from drkit.cli.talk import say
 from drkit.counted import counted, first_of
 from drkit.errors import Refused
-from drkit.failover.core.machine import RETURN, RunState, StepName
 from drkit.failover.proposal import ReturnProposal
+from drkit.journal.machine import RETURN, RunState, StepName
 from drkit.visible import visible
 
 _SHOWN: Final = 10

@@ -11,7 +11,7 @@ from drkit.cli.session import session
 from drkit.cli.talk import clear_screen
 from drkit.counted import counted, size_text
 from drkit.status.groups import GroupPartition, GroupsSeen, GroupStatus, worst_first
-from drkit.status.lag.hanging import OpenTransaction, held_by
+from drkit.status.lag.held_back import OpenTransaction, held_by
 from drkit.status.model import FlowStatus, HeartbeatStatus, Loss, PartitionStatus, Runner, TopicStatus
 from drkit.status.pair.text import PairLine, pair_lines
 from drkit.status.runners import StandbyStatus
@@ -171,15 +171,16 @@ def short(status: FlowStatus) -> str:
 
 def _loss(status: FlowStatus) -> str | None:
     """The loss if the primary dies now; None once a failover has taken its role."""
-    if status.loss_now is None:
+    if (loss := status.loss_now) is None:
         return None
-    return loss_text(status.loss, status.open_transactions) if status.target_answers else UNKNOWN
+    return loss_text(loss, status.open_transactions) if status.target_answers else UNKNOWN
 
 
 def loss_text(loss: Loss, transactions: Sequence[OpenTransaction] = ()) -> str:
     """The loss in one sentence."""
     if loss.records is None:
-        return UNKNOWN
+        seen = loss.source_seen_seconds
+        return f"{UNKNOWN} (last counted {seen:.0f} s ago)" if seen else UNKNOWN
     some = "" if loss.exact else "up to " if loss.held_back else "about "
     text = f"{some}{counted(loss.records, 'record')}"
     if loss.bytes is not None and loss.records:

@@ -88,7 +88,7 @@ def panel(said: FlowMoment) -> Panel:
     phi = "no heartbeat yet" if picture.phi is None else f"phi {picture.phi:.1f} of {picture.threshold:g}"
     silence = "" if picture.beat_silence is None else f", the last {picture.beat_silence:.1f} s ago"
     rows.add_row("heartbeats", Text(phi + silence))
-    rows.add_row("primary", Text(moment.sensed.seen.sight.value))
+    rows.add_row("primary", Text(moment.picture.seen.sight.value))
     for line in verdict.evidence[:_LINES]:
         rows.add_row("", Text(visible(line), style="dim"))
     if picture.fence_owed:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
 from itertools import combinations, islice
+import json
 from typing import Final, Literal
 
 from pydantic import Field, PositiveFloat, ValidationInfo, field_validator
@@ -163,6 +165,18 @@ class Settings(Strict):
         """Source and target of a flow, with the connections of tasks that read or write its records."""
         source, target = self.cluster(flow.source), self.cluster(flow.target)
         return source.with_client(flow.source_consumer), target.with_client(flow.target_producer)
+
+    def fingerprints(self, flow: FlowSettings) -> dict[str, str]:
+        """Return a hash of each part of the configuration that must be the same on all machines of a flow."""
+        ways = [(w.kind, w.path, w.command, w.url, w.name, w.groups, w.topics) for w in self.failover.repoint]
+        parts = {
+            "topics": (flow.topics, flow.topics_exclude, flow.naming, flow.separator),
+            "groups": (flow.groups, flow.groups_exclude),
+            "flows": sorted(f.name for f in self.flows if flow.source in f.aliases),
+            "failover.fence": self.failover.fence.means,
+            "failover.repoint": ways,
+        }
+        return {part: sha256(json.dumps(value).encode()).hexdigest()[:16] for part, value in parts.items()}
 
     def disagreements(self) -> list[tuple[str, str, str]]:
         """Conflicts between tables: (where, what, hint); empty without a conflict."""

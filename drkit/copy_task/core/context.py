@@ -352,8 +352,3 @@ class TaskContext:
     def send_deadline(self) -> float:
         """Monotonic time after which a queued request is given up."""
         return time.monotonic() + (self.links.produce.request_timeout_ms or _APPEND_MS) / 1000
-
-
-def reason_of(error: BaseException) -> str:
-    """One line for evidence."""
-    return f"{type(error).__name__}: {error}"

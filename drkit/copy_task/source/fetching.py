@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from drkit.clock import boottime, wall_ms
-from drkit.copy_task.core.context import QUEUE_LIMIT_BYTES, TaskContext, reason_of
+from drkit.copy_task.core.context import QUEUE_LIMIT_BYTES, TaskContext
 from drkit.copy_task.core.partition import CopyState, PartitionCopy
 from drkit.copy_task.source import leaders as source_errors
 from drkit.copy_task.source.leaders import LeaderWatch
@@ -166,7 +166,7 @@ class Fetcher:
             return await links.fetch.send(self._request(wanted), self._node, timeout_ms=patience)
         except RawError as error:
             self._reset()
-            self._failed(wanted, f"broker {self._node}: {reason_of(error)}")
+            self._failed(wanted, f"broker {self._node}: {error}")
             return None
         finally:
             self._health.fetch_ends(self._node)
@@ -279,7 +279,7 @@ class Fetcher:
             if self._counts(p, asked) and not self._task.ending:
                 reason = await source_errors.source_trouble(self._task, p, data)
         except RawError as error:
-            reason = reason_of(error)
+            reason = str(error)
         self._health.settled(p, reason)
 
     async def _records(self, p: PartitionCopy, data: Any) -> None:

@@ -17,7 +17,7 @@ from drkit.copy_task.target.live import refused
 from drkit.errors import Failed
 from drkit.flow_state.records import BulkProducerRecord
 from drkit.kafka import codes
-from drkit.kafka.raw import Future, RawError
+from drkit.kafka.raw import Future
 from drkit.kafka.requests import Append, metadata, produce_request
 from drkit.kafka.transactions import TransactionFailed, Transactions
 from drkit.model import TopicPartition
@@ -201,7 +201,7 @@ class BulkAppender:
                 if error.kafka_code in codes.FENCED:
                     task.finish("fenced")
                 self._abandon(error)
-            except (BulkRefused, RawError, Failed) as error:
+            except (BulkRefused, Failed) as error:
                 self._abandon(error)
             finally:
                 self.busy = False

@@ -8,7 +8,7 @@ from uuid import UUID
 from drkit.copy_task.core.context import TaskContext
 from drkit.errors import Failed
 from drkit.kafka.codes import UNKNOWN_TOPIC_ID
-from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import MetadataRequest
 
 _TOMBSTONES = 4096
@@ -24,7 +24,7 @@ async def forget_deleted(task: TaskContext) -> None:
             pairs = bucket.tombstones(deleted)
             for i in range(0, len(pairs), _TOMBSTONES):
                 await task.write_map_pairs(number, pairs[i : i + _TOMBSTONES])
-    except (Failed, RawError):
+    except Failed:
         return
 
 

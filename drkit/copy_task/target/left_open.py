@@ -10,6 +10,7 @@ InitProducerId the coordinator decides nothing more about older epochs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from drkit.catalogue import ERRORS
@@ -18,13 +19,13 @@ from drkit.copy_task.core.partition import PartitionCopy
 from drkit.errors import Failed
 from drkit.kafka.codes import CLUSTER_AUTHORIZATION_FAILED
 from drkit.kafka.raw import RawError
-from drkit.kafka.requests import ProducerState, TopicMetadata, fetch_one, metadata
+from drkit.kafka.reading.log_tail import LARGE_BYTES, LogTail, NoAnswerYet
+from drkit.kafka.requests import ProducerState, TopicMetadata, metadata
 from drkit.kafka.transactions import Marker, open_in, owners, write_markers
 from drkit.model import TopicPartition
 from drkit.offset_map.scan import scan
 from drkit.offsets import Intent, MapKey, PartitionMap, decode_record
 from drkit.offsets.map_record import Mode
-from drkit.wire import records_in, visible
 
 _DECIDED: Final = {"CompleteCommit": True, "CompleteAbort": False}
 """The coordinator's state of a transaction that has ended → whether it was committed."""
@@ -153,27 +154,26 @@ async def _bulk_records(
     task: TaskContext, topic: TopicMetadata, left: LeftOpen
 ) -> list[tuple[MapKey, Intent]]:
     """The map's records of the open transaction."""
-    found, at, before = [], left.state.open_since, -1
-    signatures = task.links.target.signatures(left.at.topic)
-    while at > before:
-        before = at
-        answer = await fetch_one(
-            task.links.target, left.node, (left.at.topic, topic.topic_id), left.at.partition, at,
-            committed=False,
-        )  # fmt: skip
-        if answer.error_code:
-            raise RawError(f"{left.at}: {error_name(answer.error_code)}")
-        out = visible(answer.records or b"", at)
-        for record in (r for chunk in out.chunks for r in records_in(chunk)):
-            if not signatures.may_count(record.key, record.value, record.headers):
-                continue
-            try:
-                decoded = decode_record(record.key, record.value)
-            except ValueError:
-                continue
+    target, found = task.links.target, []
+    signatures = target.signatures(left.at.topic)
+    tail = LogTail(
+        target,
+        left.at,
+        lambda _record: None,
+        may_count=lambda record: signatures.may_count(record.key, record.value, record.headers),
+        unpacked_bytes=LARGE_BYTES,
+        topic=topic,
+    )
+    tail.next_offset = left.state.open_since
+    try:
+        await tail.to_end(target)
+    except NoAnswerYet as error:
+        raise RawError(f"{left.at}: {error}") from error
+    for record in tail.undecided:
+        with suppress(ValueError):
+            decoded = decode_record(record.key, record.value)
             if isinstance(decoded.record, Intent) and decoded.record.mode is Mode.BULK:
                 found.append((decoded.where, decoded.record))
-        at = max(at, out.next_source)
     return found
 
 

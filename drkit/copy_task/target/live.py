@@ -11,7 +11,7 @@ from collections import deque
 from typing import Any
 
 from drkit.clock import wall_ms
-from drkit.copy_task.core.context import TaskContext, error_name, reason_of
+from drkit.copy_task.core.context import TaskContext, error_name
 from drkit.copy_task.core.partition import CopyState, PartitionCopy
 from drkit.copy_task.core.staged import Staged
 from drkit.kafka import codes
@@ -125,7 +125,7 @@ class LiveAppender:
     def _lost(self, round_: list[tuple[PartitionCopy, Staged]], error: BaseException) -> None:
         for p, _ in round_:
             p.in_flight -= 1
-            p.reason = reason_of(error)
+            p.reason = str(error)
             p.unanswered()
             self._task.trouble(p)
         self._finished()

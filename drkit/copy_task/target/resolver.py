@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 import time
 
-from drkit.copy_task.core.context import TaskContext, error_name, reason_of
+from drkit.copy_task.core.context import TaskContext, error_name
 from drkit.copy_task.core.partition import CopyState, PartitionCopy
 from drkit.copy_task.target import foreign
 from drkit.copy_task.target.left_open import end_on_targets
@@ -111,7 +111,7 @@ class PartitionResolver:
                 continue
             try:
                 await self.resolve(to_resolve)
-            except (RawError, Failed) as error:
+            except Failed as error:
                 self._again(to_resolve, error)
 
     async def begin(self) -> None:
@@ -128,7 +128,7 @@ class PartitionResolver:
 
     def _again(self, to_resolve: Sequence[PartitionCopy], error: BaseException) -> None:
         for p in to_resolve:
-            p.reason = reason_of(error)
+            p.reason = str(error)
             self._task.trouble(p, pause=_PAUSE_SECONDS)
 
     async def resolve(self, to_resolve: Sequence[PartitionCopy]) -> None:

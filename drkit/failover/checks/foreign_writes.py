@@ -11,27 +11,22 @@ from drkit.failover.core.context import Context
 from drkit.failover.loss.positions import ScopePositions
 from drkit.flow_state.copied_topics import written_of
 from drkit.flow_state.producer_ids import on_record
-from drkit.flow_state.records import CutRecord, GenerationRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
 from drkit.offsets.resolution import Foreign
 from drkit.offsets.translation import PartitionPosition
-from drkit.status.facts import copied_of
 from drkit.status.lag.source import ends_of
 from drkit.status.lag.target import CopyPosition
 
 
 def places_of(context: Context) -> dict[TopicPartition, CopyPosition]:
     """Return the copied positions of the scope, by source partition. Raises RawError or Failed."""
-    known, cuts = context.known, context.state.all(CutRecord)
-    copied = [
-        copied_of(name, entry, cuts.get(name))
-        for name, entry in context.state.all(GenerationRecord).items()
-        if name in context.scope.topics
-    ]
-    side = context.kept.side_of(context.target, context.flow.source)
-    positions: dict[TopicPartition, CopyPosition] = context.run(side.places, copied, known.producers.own)
+    known, side = context.known, context.kept.side_of(context.target, context.flow.source)
+    names = [name for name in known.topics if name in context.scope.topics]
+    positions: dict[TopicPartition, CopyPosition] = context.run(
+        side.places, known, names, known.producers.own
+    )
     return positions
 
 

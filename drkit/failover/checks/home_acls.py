@@ -107,7 +107,6 @@ def _not_compared(context: Context) -> Iterator[str]:
 
 
 def _groups(context: Context, home: Collection[Acl]) -> frozenset[str]:
-    """Return the groups that return, also those that have not committed but have ACLs."""
     if not context.scope.whole_flow:
         return frozenset(context.scope.groups)
     accepts = context.flow.group_filter.accepts
@@ -122,7 +121,6 @@ def _named(acls: Collection[Acl]) -> set[str]:
 
 
 def _own(context: Context) -> set[str | None]:
-    """Return the principals of all of drkit's clients at home; with None where one is not known."""
     cluster, alias = context.settings.cluster(context.flow.target), context.flow.target
     clients = [context.flow.target_admin]
     for flow in context.settings.flows:

@@ -7,8 +7,8 @@ from typing import Any, TypedDict
 from drkit.failover.checks.out_of_scope import look_outside
 from drkit.failover.checks.survey import positions_of
 from drkit.failover.core.context import Context, asked_now
-from drkit.failover.core.machine import StepName
 from drkit.failover.groups.offsets import Positions, committed_on_source, partition_of
+from drkit.journal.machine import StepName
 from drkit.kafka.raw import RawCluster
 from drkit.model import TopicPartition
 

@@ -7,7 +7,7 @@ sends clients of other topics to copies that are still passive.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
@@ -16,11 +16,12 @@ from drkit.config import FlowSettings, RepointSettings
 from drkit.counted import first_of
 from drkit.failover.core.context import Context, Scope
 from drkit.failover.groups.offsets import Positions, partition_of
-from drkit.flow_state.records import CheckpointsRecord, EventRecord, GenerationRecord
+from drkit.flow_state.records import CheckpointsRecord, EventRecord, GenerationRecord, LeaseRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.groups.requests import Groups
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import TopicMetadata, all_topics
+from drkit.model import TopicPartition
 from drkit.offsets.group_guard import GuardVerdict
 from drkit.pair.promotions import promoted_of
 from drkit.repoint import name_of
@@ -28,6 +29,8 @@ from drkit.repoint import name_of
 _LEFT_OUT: Final = "topic_left_out"
 """The event of the topic sync for a topic that it does not copy."""
 _SHARE: Final = "share"
+_FILTERED: Final = "groups or groups_exclude of the flow leave it out"
+_UNSELECTED: Final = "topics or topics_exclude of this configuration leave it out, and the flow has copied it"
 
 
 class SourceReader(NamedTuple):
@@ -49,7 +52,7 @@ class OutOfScope:
     """Topics and groups that do not move, with the reasons."""
 
     not_copied: Mapping[str, str] = field(default_factory=dict)
-    """Topic that the flow should copy → why it has no copy."""
+    """Topic that the flow should copy, or has copied → why it does not move."""
     groups: Mapping[str, str] = field(default_factory=dict)
     """Group that reads a topic of the scope → why it does not move."""
     late: tuple[str, ...] = ()
@@ -66,11 +69,16 @@ class OutOfScope:
     """Groups that do not move and read remaining topics of the flow."""
     staying_topics: tuple[str, ...] = ()
     """Topics of the flow that remain on the source, with or without a copy."""
+    differs: tuple[str, ...] = ()
+    """Parts of the configuration that the replicator has otherwise."""
+    by_file: tuple[str, ...] = ()
+    """Topics and groups that are replicated and that only this configuration leaves out."""
 
     def notes(self) -> list[str]:
         """Return sentences for the proposal and the report."""
         remains = "reads topics that move, and remains"
         notes = [f"topic {topic} remains: {why}" for topic, why in sorted(self.not_copied.items())]
+        notes += [f"the replicator has another configuration of {part}" for part in self.differs]
         notes += [f"group {group} {remains}: {why}" for group, why in sorted(self.groups.items())]
         notes += [f"group {g} committed after the scope was chosen; TRANSLATE looks again" for g in self.late]
         notes += [
@@ -104,8 +112,42 @@ def look_outside(context: Context, source: RawCluster | None, positions: Positio
     if source is not None:
         listed = context.run(all_topics, source)
         readers = context.run(readers_of, source)
-    result = outside(flow, context.scope, readers, not_copied(flow, listed, state), state)
+    else:
+        checkpoints = context.kept.checkpoints_of(context.target_settings, flow)
+        readers = {**left_groups(flow, checkpoints.of(None), context.known.upstream), **readers}
+    left, differs = unselected(flow, listed, state), differences(context.settings.fingerprints(flow), state)
+    result = outside(flow, context.scope, readers, not_copied(flow, listed, state) | left, state)
+    groups = [g for g, why in result.groups.items() if why == _FILTERED and "groups" in differs]
+    result = replace(result, differs=differs, by_file=(*left, *groups))
     return result if source is not None else by_the_last_round(result, context.scope, state)
+
+
+def differences(own: Mapping[str, str], state: FlowState) -> tuple[str, ...]:
+    """Return the parts of a configuration that the flow's last replicator has otherwise. Pure."""
+    lease = state.readable(LeaseRecord).get("")
+    theirs = (lease.files if lease is not None else None) or {}
+    return tuple(part for part, value in own.items() if theirs.get(part, value) != value)
+
+
+def unselected(flow: FlowSettings, listed: Container[str] | None, state: FlowState) -> dict[str, str]:
+    """Return copied topics that are not promoted and that this configuration leaves out. Pure.
+
+    :param listed: the source's topics, or None if it is silent
+    """
+    copied = sorted(state.all(GenerationRecord).keys() - promoted_of(state))
+    left = (t for t in copied if not (flow.topic_filter.accepts(t) or flow.is_heartbeats(t)))
+    return dict.fromkeys((t for t in left if listed is None or t in listed), _UNSELECTED)
+
+
+def left_groups(
+    flow: FlowSettings, checkpoints: Mapping[str, Iterable[TopicPartition]], upstream: Mapping[str, str]
+) -> dict[str, SourceReader]:
+    """Return groups with checkpoints that this configuration leaves out, and what they read. Pure."""
+    return {
+        group: SourceReader("", frozenset(upstream[tp.topic] for tp in places if tp.topic in upstream))
+        for group, places in checkpoints.items()
+        if not flow.group_filter.accepts(group)
+    }
 
 
 def by_the_last_round(found: OutOfScope, scope: Scope, state: FlowState) -> OutOfScope:
@@ -125,7 +167,7 @@ def by_the_last_round(found: OutOfScope, scope: Scope, state: FlowState) -> OutO
 
 
 async def readers_of(source: RawCluster) -> dict[str, SourceReader]:
-    """Return all visible groups with the topics of their committed offsets. Raises DrkitError or RawError."""
+    """Return all visible groups with the topics of their committed offsets. Raises DrkitError."""
     asked = Groups(source)
     listed = await asked.listed()
     answers = await asked.committed(sorted(listed))
@@ -201,7 +243,7 @@ def _reason(flow: FlowSettings, group: str, reader: SourceReader) -> str:
     if reader.kind not in CONSUMERS:
         return OtherGroup(group, reader.kind).reason
     if not flow.group_filter.accepts(group):
-        return "groups or groups_exclude of the flow leave it out"
+        return _FILTERED
     return ""
 
 

@@ -18,9 +18,9 @@ from drkit.failover.checks.survey import Survey
 from drkit.failover.core.context import Scope
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.reverse import not_replayed
-from drkit.failover.groups.offsets import TargetGroup
-from drkit.model import TopicPartition
-from drkit.next_command import typed
+from drkit.failover.groups.offsets import FROM_THE_START
+from drkit.failover.loss.count import begins_later
+from drkit.next_command import translate_group, typed
 from drkit.pair.promotions import to_reprotect
 from drkit.status.lag.source import held_text
 
@@ -93,9 +93,11 @@ def _refusal(q: PreconditionInput, row: ReasonRow) -> Refused:
 
 def _missing(q: PreconditionInput) -> str:
     risk = q.survey.risk
-    known = "an unknown number of" if risk.records is None else f"{risk.records:,}"
     held = held_text(risk.held_back, risk.acknowledged)
-    return f"{known} records known to be missing{', of them ' if held else ''}{held}; {risk.basis}"
+    known = f"missing on the target: {risk.records_in_words}"
+    if risk.records:
+        known = f"{risk.records:,} records known to be missing"
+    return f"{known}{', of them ' if held else ''}{held}; {risk.basis}"
 
 
 class Precondition(NamedTuple):
@@ -116,7 +118,9 @@ def _wrong_cluster(q: PreconditionInput) -> Iterator[Refused]:
     source, target = q.survey.source, q.survey.target
     if source.id is not None and source.id == target.id:
         same = f"both have the cluster id {target.id}"
-        yield Refused("same_cluster", where=q.flow, evidence=same, source=source.alias, target=target.alias)
+        yield Refused(
+            "clusters_identical", where=q.flow, evidence=same, source=source.alias, target=target.alias
+        )
         return
     for cluster in (source, target):
         if None not in {cluster.id, cluster.expected} and cluster.id != cluster.expected:
@@ -134,6 +138,9 @@ def _promoted(q: PreconditionInput) -> Iterator[Refused]:
         source, target = q.survey.source.alias, q.survey.target.alias
         to_return, away = to_reprotect(target, source), first_of(q.survey.away)
         yield Refused("not_returned", where=q.flow, evidence=away, source=source, to_reprotect=to_return)
+    if elsewhere := {} if q.request.despite_signs_of_life else q.survey.promoted_elsewhere:
+        evidence = first_of(f"{topic}: {flow}" for topic, flow in sorted(elsewhere.items()))
+        yield Refused("promoted_elsewhere", where=q.flow, evidence=evidence)
 
 
 def _members(q: PreconditionInput) -> Iterator[Refused]:
@@ -143,56 +150,31 @@ def _members(q: PreconditionInput) -> Iterator[Refused]:
                 "members_on_target",
                 where=f"group {group} on {q.survey.target.alias}, state {found.state}",
                 evidence=first_of(found.members),
-                hint="stop these consumers (a static one stays a member until its session ends), or remove "
-                "them: --evict-members",
                 group=group,
+                **FROM_THE_START,
             )
 
 
-def _own_positions(q: PreconditionInput) -> Iterator[Refused]:
-    hint = (
-        "delete these offsets (kafka-consumer-groups.sh --delete-offsets) to have it moved to where it is on"
-        " the source, or leave it where it is: --keep-positions"
-    )
-    for group, found, own in _worked_on_target(q):
-        if not q.request.keep_positions and not _is_in_return(q, group):
-            yield Refused(
-                "group_worked_on_target",
-                where=f"group {group} on {q.survey.target.alias}",
-                evidence=first_of(f"{tp} at {found.stored[tp].offset}" for tp in own),
-                hint=hint,
-                group=group,
-            )
+def _own_positions(code: str, *, in_return: bool) -> Callable[[PreconditionInput], Iterator[Refused]]:
+    """Return a check for positions that groups have committed on the target; none is kept in a return."""
 
+    def check(q: PreconditionInput) -> Iterator[Refused]:
+        topics, alias = set(q.scope.topics.values()), q.survey.target.alias
+        for group, found in sorted(q.survey.target_groups.items()):
+            own = found.own_work(q.survey.source.alias, topics)
+            may_keep = q.request.keep_positions and not in_return
+            if own and _is_in_return(q, group) is in_return and not may_keep:
+                places = first_of(f"{tp} at {found.stored[tp].offset}" for tp in own)
+                where = f"group {group} on {alias}"
+                yield Refused(code, where=where, evidence=places, group=group, **FROM_THE_START)
 
-def _worked_on_target(q: PreconditionInput) -> Iterator[tuple[str, TargetGroup, list[TopicPartition]]]:
-    """Yield the groups that committed on the target by themselves, and the partitions."""
-    topics = set(q.scope.topics.values())
-    for group, found in sorted(q.survey.target_groups.items()):
-        if own := found.own_work(q.survey.source.alias, topics):
-            yield group, found, own
+    return check
 
 
 def _is_in_return(q: PreconditionInput, group: str) -> bool:
     topics = {tp.topic for tp in q.survey.target_groups[group].stored}
     topics |= {q.scope.topics.get(tp.topic, "") for tp in q.survey.positions.get(group, {})}
     return not topics.isdisjoint(q.survey.begun_by_turn)
-
-
-def _positions_in_return(q: PreconditionInput) -> Iterator[Refused]:
-    hint = (
-        "stop that consumer and delete these offsets (kafka-consumer-groups.sh --delete-offsets) to have the"
-        " group moved to its exact place; left where it is, it would repeat or skip records"
-    )
-    for group, found, own in _worked_on_target(q):
-        if _is_in_return(q, group):
-            yield Refused(
-                "group_on_old_side",
-                where=f"group {group} on {q.survey.target.alias}",
-                evidence=first_of(f"{tp} at {found.stored[tp].offset}" for tp in own),
-                hint=hint,
-                group=group,
-            )
 
 
 def _planned(q: PreconditionInput) -> Iterator[Refused]:
@@ -206,19 +188,34 @@ def _planned(q: PreconditionInput) -> Iterator[Refused]:
         yield Refused("no_replicator", where=q.flow, evidence=evidence, flow=q.flow)
 
 
-def _not_copied(q: PreconditionInput) -> Iterator[Refused]:
-    if not (q.request.planned and q.scope.whole_flow):
-        return  # named in the proposal and the report
-    missing = q.survey.outside.not_copied
-    uncopied = sorted(missing.keys() - set(q.request.leave_behind))
-    if uncopied:
+def _never_placed(q: PreconditionInput) -> Iterator[Refused]:
+    if q.survey.never_placed and not q.request.accept_data_loss:
+        group, why = next(iter(sorted(q.survey.never_placed.items())))
         yield Refused(
-            "not_copied",
-            where=f"{q.flow}: {first_of(uncopied)}",
-            evidence=f"{uncopied[0]}: {missing[uncopied[0]]}",
-            topics=counted(len(uncopied), "topic"),
-            leave_behind=typed(*RunRequest(leave_behind=tuple(uncopied)).options()),
+            "no_exact_position",
+            where=f"{q.flow}: {first_of(sorted(q.survey.never_placed))}",
+            evidence=f"group {group}, {why}",
+            groups=counted(len(q.survey.never_placed), "group"),
+            translate_group=translate_group(group),
+            **FROM_THE_START,
         )
+
+
+def _not_copied(q: PreconditionInput) -> Iterator[Refused]:
+    outside = q.survey.outside
+    reasons = {**outside.groups, **outside.not_copied}
+    # Without --planned, topics without a copy are only named: nothing can move them.
+    uncopied = outside.not_copied.keys() - set(outside.by_file) if q.request.planned else ()
+    for code, names in (("not_copied", uncopied), ("left_by_configuration", outside.by_file)):
+        left = sorted(set(names) - set(q.request.leave_behind))
+        if left and q.scope.whole_flow:
+            yield Refused(
+                code,
+                where=f"{q.flow}: {first_of(left)}",
+                evidence=f"{left[0]}: {reasons[left[0]]}",
+                topics=counted(len(left), "topic"),
+                leave_behind=typed(*RunRequest(leave_behind=tuple(left)).options()),
+            )
 
 
 def _hanging(q: PreconditionInput) -> Iterator[Refused]:
@@ -238,6 +235,14 @@ def _written(q: PreconditionInput) -> Iterator[Refused]:
         yield refusal(q.flow, q.survey.target.alias, q.survey.written)
 
 
+def _begins_later(q: PreconditionInput) -> Iterator[Refused]:
+    found = {t: f"{t} is compacted on the standby alone" for t in q.survey.compacted_alone}
+    found |= {p.topic: f"{p.topic}-{p.partition}: {p.missing:,}" for p in q.survey.partitions if p.missing}
+    lost = {topic: why for topic, why in found.items() if not q.request.gives_up(topic)}
+    if q.request.planned and lost:
+        yield begins_later(f"{q.flow}: {q.survey.target.alias}", lost)
+
+
 def _unreplayed(q: PreconditionInput) -> Iterator[Refused]:
     if q.request.planned and q.survey.unreplayed:
         yield not_replayed(q.flow, q.survey.unreplayed)
@@ -248,7 +253,8 @@ def _acls_only_home(q: PreconditionInput) -> Iterator[Refused]:
 
 
 def _repoint_others(q: PreconditionInput) -> Iterator[Refused]:
-    if q.scope.whole_flow or q.request.repoint_others:
+    is_whole = q.scope.whole_flow and not q.survey.outside.by_file
+    if is_whole or q.request.repoint_others:
         return
     for way in q.survey.reach:
         if way.others:
@@ -280,11 +286,13 @@ GATES: Final = (
     ),
     Precondition("failover-live-members", _members, "a group has members on the standby, live or static"),
     Precondition(
-        "failover-own-positions", _own_positions, "a group has committed its own offsets on the standby"
+        "failover-own-positions",
+        _own_positions("group_worked_on_target", in_return=False),
+        "a group has committed its own offsets on the standby",
     ),
     Precondition(
         "failover-positions-in-return",
-        _positions_in_return,
+        _own_positions("group_on_old_side", in_return=True),
         "a group has committed on a standby that a switchover made passive; no option overrules it",
     ),
     Precondition(
@@ -307,7 +315,10 @@ GATES: Final = (
         "failover-planned-not-possible", _planned, "`--planned` needs both clusters and a running replicator"
     ),
     Precondition(
-        "failover-topics-not-copied", _not_copied, "`--all --planned`, and topics of the flow have no copy"
+        "failover-topics-not-copied", _not_copied, "`--all`, and topics or groups of the flow would remain"
+    ),
+    Precondition(
+        "failover-no-exact-position", _never_placed, "`--planned`, and a group has no exact position to come"
     ),
     Precondition(
         "failover-hanging-transactions",
@@ -318,6 +329,11 @@ GATES: Final = (
         "failover-written-standby",
         _written,
         "`--planned`, and another client wrote to the standby since a switchover; no option overrules it",
+    ),
+    Precondition(
+        "failover-standby-begins-later",
+        _begins_later,
+        "`--planned`, and the standby has removed copied records that the source keeps",
     ),
     Precondition(
         "failover-acls-only-home",

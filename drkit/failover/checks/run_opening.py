@@ -8,12 +8,12 @@ from pathlib import Path
 import socket
 from typing import Any, Final
 
+from drkit.detect.notes import Speakers
 from drkit.detect.noticeboard import read_notes
-from drkit.detect.speakers import Speakers
 from drkit.detect.votes import Vote
 from drkit.failover.core.context import Context
 from drkit.failover.core.reverse import opposite_flow, opposite_journal
-from drkit.failover.journal.entries import JournalEntry
+from drkit.journal.entries import JournalEntry
 from drkit.pair.promotions import term_of
 from drkit.repoint import adapters, ask_all
 

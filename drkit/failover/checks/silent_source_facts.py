@@ -11,16 +11,15 @@ import socket
 from typing import Final
 
 from drkit.detect.agents import AgentNote
-from drkit.detect.notes import Notes
+from drkit.detect.notes import Notes, Speakers
 from drkit.detect.noticeboard import read_notes
 from drkit.detect.reasons import FailoverFacts
 from drkit.detect.risk import Risk
 from drkit.detect.seen import Sight
-from drkit.detect.speakers import Speakers
 from drkit.detect.votes import Heard, Tally, Vote, VoteRules, tally
 from drkit.errors import DrkitError
 from drkit.failover.core.context import Context, StepProgress
-from drkit.failover.core.machine import StepName
+from drkit.journal.machine import StepName
 from drkit.kafka.admin import Cluster, reach
 from drkit.status.heartbeat_tail import HeartbeatTail
 

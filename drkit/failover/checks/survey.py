@@ -6,16 +6,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, NamedTuple
 
+from drkit.counted import total
+from drkit.detect.notes import Speakers
 from drkit.detect.noticeboard import read_notes
 from drkit.detect.reasons import FailoverFacts
 from drkit.detect.risk import Risk, of_answering_source
-from drkit.detect.speakers import Speakers
 from drkit.failover.checks.foreign_writes import places_of, written
 from drkit.failover.checks.home_acls import NOT_COMPARED, HomeAcls, look_home_acls
 from drkit.failover.checks.out_of_scope import OutOfScope, Reach, look_outside, look_reach
 from drkit.failover.checks.silent_source_facts import facts_of
 from drkit.failover.core.context import Context, asked
-from drkit.failover.core.reverse import pair_roles, unreplayed_on_source
+from drkit.failover.core.reverse import pair_roles, promoted_elsewhere, unreplayed_on_source
 from drkit.failover.groups.offsets import (
     FROM_CHECKPOINTS,
     FROM_SOURCE,
@@ -27,17 +28,19 @@ from drkit.failover.groups.offsets import (
     marked,
     on_target,
 )
+from drkit.failover.loss.positions import NO_PARTITION, ScopePositions, scope_positions
 from drkit.failover.loss.silent import noted_partitions, silent_risk, unprotected
 from drkit.flow_state.lease.watch import LeaseHolder, replicator_of
 from drkit.flow_state.records import ClustersRecord
 from drkit.flow_state.unreplayed import Unreplayed
-from drkit.kafka.raw import RawCluster, unanswered_as
+from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import TopicMetadata, describe_cluster, metadata
 from drkit.kafka.topics import ConfigValue, describe_topics, topic_configs
 from drkit.kafka.transactions import hanging
 from drkit.model import TopicPartition
+from drkit.offsets import Unavailable
 from drkit.pair.promotions import begun_by_turn
-from drkit.status.facts import noted_ends, status_of
+from drkit.status.facts import compacted_alone, noted_ends, status_of
 from drkit.status.lag.held_back import held_back, with_held
 from drkit.status.lag.source import Ends, UncopiedRecords, ends_of, held_total, waiting
 from drkit.status.lag.target import CopyPosition
@@ -81,9 +84,6 @@ def _reasons(
             yield f"{status.target_topic} has no partition {status.partition} on the target, the source has"
 
 
-_NO_PARTITION: Final = "the target has no such partition"
-
-
 class ClusterIdentity(NamedTuple):
     """The cluster to which an alias leads."""
 
@@ -117,6 +117,8 @@ class Survey:
     """Topics of the scope that an earlier failover opened."""
     outside: OutOfScope
     reach: tuple[Reach, ...]
+    promoted_elsewhere: Mapping[str, str] = field(default_factory=dict)
+    """Topics of the scope that another flow of the same source has promoted → that flow."""
     begun_by_turn: frozenset[str] = frozenset()
     """Topics of the target whose copying began with a failback: positions there continue the earlier ones."""
     hanging: Mapping[str, int] = field(default_factory=dict)
@@ -125,6 +127,10 @@ class Survey:
     """Partitions of the target to which another client wrote since a failback → offset and producer."""
     home_acls: HomeAcls = NOT_COMPARED
     """ACLs of the side to which clients return that the side where they are now does not have."""
+    never_placed: Mapping[str, str] = field(default_factory=dict)
+    """Groups that get no exact position → why; asked for a switchover only."""
+    compacted_alone: tuple[str, ...] = ()
+    """Topics of the scope whose copy is compacted, and that are not on the source."""
     unreplayed: tuple[Unreplayed, ...] = ()
     """Records that a failback still has to append to the source; read for a switchover only."""
     away: tuple[str, ...] = ()
@@ -152,6 +158,7 @@ class Survey:
             "facts": self.facts.to_json(),
             "outside": self.outside.to_json(),
             "reach": [r.in_words() for r in self.reach],
+            "never_placed": dict(self.never_placed),
             "acls_only_home": [str(a) for a in self.home_acls.only_home],
         }
 
@@ -159,9 +166,8 @@ class Survey:
 def survey(context: Context) -> Survey:
     """Return the survey of a run's scope. Raises DrkitError: target silent, or its state unreadable."""
     context.state.load()
-    with unanswered_as("target_unreachable", context.flow.target):
-        # If the source goes away meanwhile, the survey is repeated with the target alone.
-        return asked(context, lambda source: _look(context, source))
+    # If the source goes away meanwhile, the survey is repeated with the target alone.
+    return asked(context, lambda source: _look(context, source))
 
 
 def _look(context: Context, source: RawCluster | None) -> Survey:
@@ -203,10 +209,13 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
         away=away,
         outside=outside,
         reach=look_reach(context, outside),
+        promoted_elsewhere=promoted_elsewhere(context),
         begun_by_turn=(turned := begun_by_turn(state.records) & set(scope.topics.values())),
         hanging=context.run(hanging, context.target, turned, now) if turned else {},
         written=written(context, places),
         home_acls=look_home_acls(context, turned, answers=source is not None),
+        never_placed=never_placed(in_scope, scope_positions(context, source)) if planned else {},
+        compacted_alone=tuple(t for t in compacted_alone(state.records) if t in scope.topics),
         # Only a side that was promoted before, and copied back since, can have some.
         unreplayed=tuple(unreplayed_on_source(context)) if turned and planned else (),
     )
@@ -227,14 +236,28 @@ def positions_of(
     return {group: p for group, p in positions.items() if group not in log.gone}, FROM_CHECKPOINTS
 
 
+def never_placed(positions: Positions, places: ScopePositions) -> dict[str, str]:
+    """Return groups that get no exact position on the target → the first partition, and why. Pure."""
+    reasons: dict[str, str] = {}
+    for group, offsets in positions.items():
+        for tp, stored in offsets.items():
+            place = places.get(tp, NO_PARTITION)
+            why = place.reason if isinstance(place, Unavailable) else place.why_never(stored.offset)
+            if why:
+                reasons.setdefault(group, f"{tp}: {why}")
+    return reasons
+
+
 def _partitions(
     context: Context, places: Mapping[TopicPartition, CopyPosition], source: RawCluster | None, now: int
 ) -> list[PartitionStatus]:
     names = {t: known[0] for t, known in context.known.topics.items() if t in context.scope.topics}
     ends, records = _waiting(context, set(names), places, source)
+    side = context.kept.side_of(context.target, context.flow.source)
+    places = context.run(side.compared, places, context.known, source, ends)
     gone = {tp.topic: p for tp, p in places.items() if tp.partition < 0}
     known = {tp for tp in places if tp.partition >= 0} | {tp for tp in ends if tp.topic in names}
-    nowhere = CopyPosition(None, None, reason=_NO_PARTITION)
+    nowhere = CopyPosition(None, None, reason=NO_PARTITION.reason)
     return [
         status_of(
             now, tp, names[tp.topic], gone.get(tp.topic) or places.get(tp) or nowhere,
@@ -250,7 +273,6 @@ def _waiting(
     places: Mapping[TopicPartition, CopyPosition],
     source: RawCluster | None,
 ) -> tuple[dict[TopicPartition, Ends], dict[TopicPartition, UncopiedRecords]]:
-    """Return the source's current or last recorded ends, and the records that are not copied."""
     if source is None:
         noted = {tp: e for tp, e in noted_ends(context.state.records).items() if tp.topic in names}
         missing = {g.at: g.end - g.start for g in gaps_of(places, noted)}
@@ -267,8 +289,7 @@ def _waiting(
 
 
 def _risk(context: Context, partitions: list[PartitionStatus], source: RawCluster | None) -> Risk:
-    known = [p.records for p in partitions if p.records is not None]
-    records = sum(known) if len(known) == len(partitions) else None
+    records = total(p.records for p in partitions)
     held = held_total(p.held_back for p in partitions)
     if source is None:
         return silent_risk(context, records, held)

@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.request import EVERY_TOPIC, Disposition, RunRequest
+from drkit.journal.machine import RETURN, StepName
 from drkit.next_command import WHY, NextCommand
 
 _CHOICES: Final = "|".join(Disposition)

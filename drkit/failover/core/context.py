@@ -11,12 +11,12 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from drkit.clock import Millis, Seconds, monotonic, steady
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import DrkitError, NotAuthenticated
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.read_cache import ReadCache
 from drkit.failover.core.request import RunRequest
 from drkit.flow_state.copied_topics import CopiedTopics, known_of
 from drkit.flow_state.lease.watch import LeaseHolder, replicator_of
 from drkit.flow_state.topic import StateTopic
+from drkit.journal.machine import StepName
 from drkit.kafka.admin import Cluster, reach
 from drkit.kafka.raw import EventLoop, Impatient, RawCluster, RawError
 from drkit.kafka.requests import metadata
@@ -223,7 +223,7 @@ class Context:
         if self.clock() < self._partly_since + _ONE_BROKER_SECONDS and self.source(0.0) is not None:
             self.loop.run(self.loop.sleep, _AGAIN_SECONDS)
             return
-        self.source_error, self.source_refuses = f"it stopped answering ({type(error).__name__})", False
+        self.source_error, self.source_refuses = f"it stopped answering ({error})", False
         self._asked = self.clock()
 
     def target_admin(self) -> Cluster:

@@ -52,8 +52,8 @@ class RunRequest(NamedTuple):
     evict_readers: bool = False
     """Remove members from groups on the old primary instead of refusing."""
     give_up_history: tuple[str, ...] = ()
-    """Topics whose earliest records the old primary alone still has, and may lose; or of which the new
-    primary has removed what clients wrote there first."""
+    """Topics whose earliest records one side alone still has, and may lose: the old primary in a failback,
+    the source in a switchover; or of which the new primary has removed what clients wrote there first."""
     copy_limit: int = 0
     """Bytes of emptied topics that only the new primary may have before the next is emptied, or 0 for any."""
     acls_only_home: str = ""
@@ -91,6 +91,10 @@ class RunRequest(NamedTuple):
         given = self.given()
         names = sorted(given, key=lambda name: _DECISIONS.index(name) if name in _DECISIONS else -1)
         return tuple(word for name in names for word in _words(name, given[name]))
+
+    def gives_up(self, topic: str) -> bool:
+        """Return whether the earliest records of a topic may be lost."""
+        return not {topic, EVERY_TOPIC}.isdisjoint(self.give_up_history)
 
     def without_decisions(self) -> RunRequest:
         """Return what a failback needs whatever is decided about records and methods."""

@@ -1,4 +1,4 @@
-"""The flow in the other direction: its settings and state, what both directions know, what each is told.
+"""The other flows of a run's clusters: the one in the other direction, and those to further clusters.
 
 The target's state is at hand. The opposite flow's state is on the source, and is read where that answers;
 where it does not, the target's record of the opposite flow's fences, and its topics' settings, show whether a
@@ -8,30 +8,33 @@ role is still true.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from drkit import observe
+from drkit.clock import wall_ms
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.counted import counted, first_of
-from drkit.errors import ConfigError, DrkitError, Refused
+from drkit.errors import ClusterUnreachable, ConfigError, DrkitError, NotAuthorized, Refused
 from drkit.failover.core.context import Context
 from drkit.flow_state.creation import ensure_state_topic
-from drkit.flow_state.names import journal_topic, state_topic
+from drkit.flow_state.names import state_topic
 from drkit.flow_state.records import GenerationRecord, RoleRecord
 from drkit.flow_state.source_fence.topic import FenceTopic
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.flow_state.unreplayed import Unreplayed, unreplayed
+from drkit.journal.machine import FAILOVER
+from drkit.journal.topic import JournalReader
 from drkit.kafka.admin import Cluster
-from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.raw import RawCluster
 from drkit.kafka.reading.compacted import NewestValues, newest_values
 from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.kafka.topics import describe_topics
 from drkit.pair.promotions import are_opposite, away_from, promoted_of
 from drkit.pair.view import Observation, PairRoles, observation_of, pair_view, promotions_in, roles_in, untold
-from drkit.status.pair.journal import FAILOVER, JournalRuns
-from drkit.status.pair.reading import JournalTail, refusing_topics
+from drkit.status.pair.journal import JournalRuns
+from drkit.status.pair.reading import refusing_topics
 
 
 class Reverse(NamedTuple):
@@ -131,16 +134,14 @@ def opposite_of(flow: FlowSettings) -> FlowSettings:
 
 def opposite_journal(context: Context) -> JournalRuns | None:
     """Return the runs of the opposite flow's journal, which is on the source, or None if it was not read."""
-    source, alias = context.source(), context.flow.target
+    source = context.source()
     if source is None:
         return None
     try:
-        if _topic_of(context, source, journal_topic(alias)).error:
-            return JournalRuns()
-        with closing(JournalTail(context.source_settings, alias)) as tail:
-            return tail.read()
-    except (DrkitError, RawError):
+        history = context.run(JournalReader(source, context.flow.target, tolerant=True).read_existing)
+    except DrkitError:
         return None
+    return JournalRuns.of(history, wall_ms())
 
 
 def _topic_of(context: Context, cluster: RawCluster, name: str) -> TopicMetadata:
@@ -176,16 +177,16 @@ def _opposite(context: Context) -> Observation:
             is_another = runs.names_another(_topic_of(context, source, state_topic(flow.source)).topic_id)
             aliases = flow.source, flow.target
             found = observation_of(aliases, state, runs.opened, is_another=is_another)
-    except (DrkitError, RawError) as error:
-        unread = error.in_short if isinstance(error, DrkitError) else repr(error)
+    except DrkitError as error:
+        unread = error.in_short
     if found is None or runs is None:
         with suppress(DrkitError), FenceTopic(context.target_settings, flow) as topic:
             recorded = promotions_in(topic.read())
         return Observation(flow.source, flow.target, unread=unread, recorded=recorded)
     if found.is_younger:
         raise state_younger(flow, found.unread)
-    run = runs.under_way
-    if run is not None and run.table == FAILOVER:
+    run = runs.current
+    if run is not None and run.table == FAILOVER.name:
         where = f"run {run.run_id} of {flow.name}"
         raise Refused("opposite_run", where=where, evidence=run.in_words, flow=flow.name)
     return found
@@ -226,8 +227,30 @@ def share_promotions(context: Context) -> tuple[str, ...]:
         back_seen = observation_of((flow.target, flow.source), back.records)
         for ended, record in filter(None, map(untold, pair_view(own, back_seen))):
             (context.state if ended.flow is own else back).put(record, ended.name)
-    except (DrkitError, RawError) as error:
-        reason = error.in_short if isinstance(error, DrkitError) else repr(error)
+    except DrkitError as error:
+        reason = error.in_short
         observe.event("promotions_not_shared", level="warning", flow=flow.name, evidence=reason)
         return (f"{flow.source} was not told of these promotions: {reason}",)
     return ()
+
+
+def states_elsewhere(context: Context) -> Iterator[tuple[str, FlowState]]:
+    """Yield the flows from the old primary to other clusters of the configuration, with their states.
+
+    A cluster that does not answer, or shows no state to drkit, is left out.
+    """
+    source, name = context.flow.source, state_topic(context.flow.source)
+    for alias in sorted(context.settings.clusters.keys() - {source, context.flow.target}):
+        with suppress(ClusterUnreachable, NotAuthorized):
+            cluster = Cluster.connect(context.settings.cluster(alias))
+            yield f"{source}->{alias}", FlowState.of(newest_values(cluster, [name]).get(name) or {})
+
+
+def promoted_elsewhere(context: Context) -> dict[str, str]:
+    """Return topics of the scope that another flow of the same source has promoted, and that flow."""
+    return {
+        topic: flow
+        for flow, state in states_elsewhere(context)
+        for topic, role in state.readable(RoleRecord).items()
+        if role.is_promoted and topic in context.scope.topics
+    }

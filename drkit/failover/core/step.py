@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NotRequired, Protocol, TypedDict, runtime_checkable
 
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import StepName
+from drkit.journal.machine import StepName
 
 
 class StepEffect(NamedTuple):

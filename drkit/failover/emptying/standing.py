@@ -13,10 +13,9 @@ from typing import Final, NamedTuple
 from drkit.counted import counted, first_of
 from drkit.errors import DrkitError, Failed
 from drkit.failover.core.context import Context, StepProgress
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import StepEffect
 from drkit.failover.emptying.empty import allow_deletion, compact_only, empty, not_empty, put_back
-from drkit.flow_state.records import ReturnRecord
+from drkit.journal.machine import StepName
 from drkit.kafka.topics import broker_config
 from drkit.model import TopicPartition
 
@@ -88,8 +87,6 @@ _DEFAULT_SECONDS: Final = 60.0
 _WRITES_SHARE: Final = 0.1
 """Share of the interval for the writing itself: brokers count the next one from its end."""
 _WRITES_SECONDS: Final = 1.0
-_CLOCKS_APART_SECONDS: Final = 600.0
-"""The most by which the clocks of two hosts may differ."""
 _TELL_SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 0.5
 
@@ -99,7 +96,7 @@ class Wait(NamedTuple):
 
     partitions: int
     seconds: float
-    """From now on; 0.0 once all brokers have it on disk."""
+    """From now on; 0.0 without such partitions."""
 
     def in_words(self, where: str) -> str:
         """Describe the wait."""
@@ -108,16 +105,14 @@ class Wait(NamedTuple):
 
 
 def wait_now(context: Context) -> Wait:
-    """Return what a planned switchover would wait for now. Raises DrkitError without an answer."""
+    """Return what a planned switchover would wait for now. Raises DrkitError without an answer.
+
+    The record of the return has another host's time, so how long ago the emptying was is unknown.
+    """
     emptied = emptied_in(context)
     if not emptied or not context.request.planned:
         return Wait(0, 0.0)
-    records = (context.state.get(ReturnRecord, topic) for topic in {tp.topic for tp in context.known.emptied})
-    at_ms = max((r.at_ms for r in records if r is not None), default=0)
-    # Another host's clock may have written the time: only one that is long ago by any clock is certain.
-    seconds = _seconds(context)
-    is_long_ago = (context.wall() - at_ms) / 1_000 > seconds + _CLOCKS_APART_SECONDS
-    return Wait(len(emptied), 0.0 if is_long_ago else seconds)
+    return Wait(len(emptied), _seconds(context))
 
 
 def planned_wait(context: Context) -> list[StepEffect]:
@@ -128,8 +123,6 @@ def planned_wait(context: Context) -> list[StepEffect]:
         StepEffect(f"empty {tp} again", target, f"brokers have brought back what is from {start} on")
         for tp, start in risen.items()
     ]
-    if risen:
-        wait = wait._replace(seconds=_seconds(context))
     if wait.seconds:
         reason = "a broker killed before it brings back deleted records"
         effects.append(StepEffect(wait.in_words(target), target, reason))
@@ -147,12 +140,7 @@ def settle_emptied(context: Context, step: StepName) -> tuple[str, ...]:
     """
     if not context.request.planned or context.effects(step).keys() - {EMPTIED}:
         return ()
-    notes = list(empty_again(context, step))
-    wait = wait_now(context)
-    if EMPTIED in context.effects(step):
-        # By this process or by one that ended in its wait: how long ago is unknown.
-        wait = wait._replace(seconds=_seconds(context))
-    reported = float("-inf")
+    notes, wait, reported = list(empty_again(context, step)), wait_now(context), float("-inf")
     until = context.clock() + wait.seconds
     while (remaining := until - context.clock()) > 0:
         if context.clock() >= reported + _TELL_SECONDS:

@@ -88,7 +88,7 @@ async def _round(cluster: RawCluster, writers: Writers, progress: FenceProgress,
     try:
         topics = await metadata(cluster, sorted({tp.topic for tp in missing}))
     except RawError as error:
-        progress.waiting = dict.fromkeys(missing, f"no answer ({type(error).__name__})")
+        progress.waiting = dict.fromkeys(missing, f"no answer ({error})")
         return
     answers = await ask_leaders(
         cluster,
@@ -117,7 +117,7 @@ async def _node(
         fenced = {tp: w for tp, w in writers.items() if tp not in reasons}
         reasons |= await _send_canaries(cluster, node, topics, fenced)
     except RawError as error:
-        return dict.fromkeys(writers, f"broker {node} does not answer ({type(error).__name__})")
+        return dict.fromkeys(writers, f"broker {node} does not answer ({error})")
     return reasons
 
 

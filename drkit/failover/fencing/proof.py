@@ -230,7 +230,7 @@ def _prove_once(cluster: RawCluster, topics: Collection[str], refusals: Collecti
         silent = [tp for tp, code in codes.items() if code == _NO_ANSWER]
         known = loop.run(metadata, cluster, sorted({tp.topic for tp in silent})) if silent else {}
     except RawError as error:
-        whole = {TopicPartition(t, -1): type(error).__name__ for t in topics}
+        whole = {TopicPartition(t, -1): str(error) for t in topics}
         return Proof({}, (), whole, frozenset(whole))
     alone = tuple(
         sorted(tp for tp in silent if tp.topic in known and known[tp.topic].leaders[tp.partition].node < 0)

@@ -14,7 +14,6 @@ from typing import Any, Final
 from drkit.counted import first_of
 from drkit.errors import DrkitError, NotAuthorized, Refused
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.reverse import opposite_of
 from drkit.failover.core.step import StepEffect
 from drkit.failover.fencing.methods import (
@@ -27,6 +26,7 @@ from drkit.failover.fencing.methods import (
 from drkit.flow_state.records import ConfigsRecord, FenceAclsRecord, FenceSizesRecord, RoleRecord
 from drkit.flow_state.source_fence.entries import ANY_RUN, FenceMark, FenceRecord
 from drkit.flow_state.source_fence.topic import FenceTopic
+from drkit.journal.machine import StepName
 from drkit.kafka.access.acls import NoAuthorizer, create_acls, list_acls
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import alter_topic_configs, topic_configs

@@ -3,26 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from drkit.checkpoints.other_groups import is_consumer
 from drkit.config import FlowSettings
 from drkit.errors import Failed
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import FAILOVER, StepName
 from drkit.flow_state.copied_topics import CopiedTopics
 from drkit.flow_state.records import CheckpointsRecord
 from drkit.flow_state.state import FlowState
-from drkit.kafka.groups.requests import Committed, Groups, Offsets, failure, leave_groups
+from drkit.journal.machine import FAILOVER, StepName
+from drkit.kafka.groups.requests import Committed, Groups, failure, leave_groups
 from drkit.kafka.raw import RawCluster
 from drkit.mm2_topics.checkpoint_topic import Checkpoints
 from drkit.model import TopicPartition
-from drkit.offsets.group_guard import OffsetMark, StoredOffset
+from drkit.offsets.group_guard import OffsetMark, StoredOffset, positions_in
 
 FROM_SOURCE: Final = "source"
 FROM_CHECKPOINTS: Final = "checkpoints"
+FROM_THE_START: Final = MappingProxyType(
+    {
+        "then": "",
+        "evict": ": --evict-members",
+        "keep": ": --keep-positions",
+        "accept": ': --accept-data-loss "REASON"',
+    }
+)
+RESUMED: Final = MappingProxyType(
+    {
+        "then": ", then: drkit failover --resume",
+        "evict": ": drkit failover --resume --evict-members",
+        "keep": ": drkit failover --resume --keep-positions",
+        "accept": ': drkit failover --resume --accept-data-loss "REASON"; or drkit failover --abort',
+    }
+)
+"""How the hint of a refusal about a group goes on, before a run has begun and while one is held."""
 Positions = dict[str, dict[TopicPartition, StoredOffset]]
-"""Group → source partition → committed offset."""
+"""Group → partition → offset, committed or to be written."""
 
 
 class TargetGroup(NamedTuple):
@@ -36,11 +54,7 @@ class TargetGroup(NamedTuple):
 
     def own_work(self, source: str, topics: Collection[str]) -> list[TopicPartition]:
         """Return the partitions of these target topics in which the group committed by itself."""
-        return sorted(
-            tp
-            for tp, s in self.stored.items()
-            if tp.topic in topics and (s.mark is None or s.mark.source != source)
-        )
+        return sorted(tp for tp, s in self.stored.items() if tp.topic in topics and not s.is_from(source))
 
 
 async def committed_on_source(
@@ -53,7 +67,7 @@ async def committed_on_source(
 async def committed_in(
     cluster: RawCluster, flow: FlowSettings, topics: Container[str], groups: Collection[str] | None = None
 ) -> Positions:
-    """Return the committed offsets in some topics of a cluster, of the groups that a flow translates.
+    """Return the committed positions in some topics of a cluster, of the groups that a flow translates.
 
     :param groups: the only groups to ask about, all of them consumer groups, or None for all groups
     :raises DrkitError: the cluster refuses the offsets of some group
@@ -67,8 +81,7 @@ async def committed_in(
     for group, answer in (await client.committed(names)).items():
         if answer.value is None:
             raise failure(answer.error, f"read the offsets of the group {group}", cluster.alias)
-        offsets = {tp: StoredOffset(*c) for tp, c in answer.value.items() if tp.topic in topics}
-        if offsets:
+        if offsets := positions_in(answer.value, topics):
             out[group] = offsets
     return out
 
@@ -85,21 +98,26 @@ def checkpoints_age(state: FlowState, now_ms: int) -> float | None:
 def checkpointed(
     checkpoints: Checkpoints, flow: FlowSettings, known: CopiedTopics, marks: Positions
 ) -> Positions:
-    """Return the groups' committed offsets as recorded on the target: checkpoints, else drkit's marks."""
+    """Return the groups' committed offsets as recorded on the target: checkpoints, else drkit's marks.
+
+    A void mark is no position, and a checkpoint that is older is one of an earlier log.
+    """
     names, accepted = known.upstream, flow.group_filter.accepts
-    out: Positions = {g: dict(p) for g, p in marks.items() if accepted(g)}
+    found: Positions = {g: dict(p) for g, p in marks.items() if accepted(g)}
     for group in filter(accepted, checkpoints):
         for tp, checkpoint in checkpoints[group].items():
-            if tp.topic in names:
-                source_tp = TopicPartition(names[tp.topic], tp.partition)
-                out.setdefault(group, {})[source_tp] = StoredOffset(checkpoint.upstream)
-    return out
+            source_tp = TopicPartition(names.get(tp.topic, ""), tp.partition)
+            void = found.get(group, {}).get(source_tp, StoredOffset(0)).void
+            if tp.topic in names and (void is None or void.written_ms <= checkpoint.at_ms):
+                found.setdefault(group, {})[source_tp] = StoredOffset(checkpoint.upstream)
+    positions = {g: {tp: s for tp, s in p.items() if s.void is None} for g, p in found.items()}
+    return {g: p for g, p in positions.items() if p}
 
 
 async def marked(
     target: RawCluster, flow: FlowSettings, known: CopiedTopics, groups: Collection[str] | None = None
 ) -> Positions:
-    """Return source offsets by the marks in the committed offsets of groups (None: all) on the target."""
+    """Return source offsets by the marks of groups (None: all) on the target; with a void mark, as stored."""
     client, names = Groups(target), known.upstream
     if groups is None:
         groups = await client.listed()
@@ -107,10 +125,15 @@ async def marked(
     out: Positions = {}
     for group, answer in (await client.committed(accepted)).items():
         for tp, offset in (answer.value or {}).items():
-            mark = OffsetMark.of(offset.metadata)
-            if mark is not None and mark.source == flow.source and tp.topic in names:
-                source_tp = TopicPartition(names[tp.topic], tp.partition)
-                out.setdefault(group, {})[source_tp] = StoredOffset(mark.upstream)
+            position, mark = StoredOffset(*offset), OffsetMark.of(offset.metadata)
+            if mark is None or mark.source != flow.source or tp.topic not in names:
+                continue
+            if mark.upstream is not None:
+                position = StoredOffset(mark.upstream)
+            elif position.void is None:
+                continue  # the group has committed since
+            source_tp = TopicPartition(names[tp.topic], tp.partition)
+            out.setdefault(group, {})[source_tp] = position
     return out
 
 
@@ -129,13 +152,9 @@ async def on_target(target: RawCluster, groups: Iterable[str]) -> dict[str, Targ
             f"{'static member ' + m.instance if m.instance is not None else m.client or m.id} on {m.host}"
             for m in state.value.members
         )
-        out[group] = TargetGroup(state.value.state, members, stored_of(offsets.value))
+        stored = {tp: StoredOffset(*c) for tp, c in offsets.value.items()}
+        out[group] = TargetGroup(state.value.state, members, stored)
     return out
-
-
-def stored_of(offsets: Offsets) -> dict[TopicPartition, StoredOffset]:
-    """Return offsets in the form that the guard uses."""
-    return {tp: StoredOffset(*c) for tp, c in offsets.items()}
 
 
 def positions_to_json(positions: Mapping[str, Mapping[TopicPartition, StoredOffset]]) -> dict[str, Any]:
@@ -154,25 +173,10 @@ def partition_of(text: str) -> TopicPartition:
     return TopicPartition(topic, int(number))
 
 
-Writes = dict[str, dict[TopicPartition, StoredOffset]]
-"""Group → partition → the offset to write."""
-
-
-async def write(cluster: RawCluster, writes: Writes) -> dict[str, dict[TopicPartition, str]]:
+async def write(cluster: RawCluster, writes: Positions) -> dict[str, dict[TopicPartition, str]]:
     """Write and read back; return the offsets that were not stored, with the reason."""
-    groups = Groups(cluster)
     commits = {g: {tp: Committed(*s) for tp, s in p.items()} for g, p in writes.items()}
-    answers = await groups.alter(commits)
-    stored = await groups.committed(commits)
-    failed: dict[str, dict[TopicPartition, str]] = {}
-    for group, offsets in commits.items():
-        codes, read_back = answers[group].value or {}, stored[group].value or {}
-        for tp, offset in offsets.items():
-            if code := codes.get(tp, answers[group].error):
-                failed.setdefault(group, {})[tp] = f"Kafka error code {code}"
-            elif read_back.get(tp) != offset:
-                failed.setdefault(group, {})[tp] = f"read back: {read_back.get(tp)}"
-    return failed
+    return await Groups(cluster).store(commits)
 
 
 async def restore(
@@ -188,8 +192,7 @@ async def restore(
         for text, value in partitions.items():
             tp = partition_of(text)
             now = (committed[group].value or {}).get(tp)
-            mark = StoredOffset(*now).mark if now is not None else None
-            if mark is None or mark.source != source:
+            if now is None or not StoredOffset(*now).is_from(source):
                 continue  # the group has committed since
             if value is None:
                 gone.append(tp)

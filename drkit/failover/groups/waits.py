@@ -15,9 +15,9 @@ from drkit.clock import Seconds
 from drkit.counted import counted, first_of
 from drkit.errors import Refused
 from drkit.failover.core.context import Context, StepProgress
-from drkit.failover.core.machine import StepName
 from drkit.failover.groups.offsets import Positions, committed_on_source
 from drkit.failover.loss.positions import scope_positions
+from drkit.journal.machine import StepName
 from drkit.kafka.codes import UNSTABLE_OFFSET_COMMIT
 from drkit.kafka.groups.asking import Answered
 from drkit.kafka.groups.requests import GroupDescription, Groups

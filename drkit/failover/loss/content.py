@@ -247,7 +247,6 @@ class ContentCheck:
         return ContentResult(found.equal, first, compared_from=min(begin.new, copies.copy_from(first)))
 
     async def _first_difference(self, known: int) -> int:
-        """Return the first offset of the old primary that differs, at most `known`, which does."""
         copies = self._copies
         lowest = copies.before(copies.new_end, ALL)
         low, high = lowest.old if lowest is not None else known, known
@@ -282,7 +281,6 @@ class ContentCheck:
         answers: Answers | None = None,
         limited: bool = False,
     ) -> PairingResult:
-        """Compare from a record and its copy on, up to `most` equal records or, if limited, some bytes."""
         copies, first = self._copies, answers or {}
         cursors = {
             Side.OLD: PieceCursor(

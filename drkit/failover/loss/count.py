@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from drkit.counted import counted
+from drkit.counted import counted, first_of, total
 from drkit.detect.risk import Risk
+from drkit.errors import Refused
 from drkit.failover.core.context import Context
+from drkit.failover.core.request import RunRequest
 from drkit.failover.core.step import LossEvidence
 from drkit.failover.loss.positions import ScopePositions
 from drkit.flow_state.left_out import LeftOut
@@ -17,6 +19,7 @@ from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.reading.record_cursor import RecordCursor, Unreadable, leader_fetch
 from drkit.kafka.requests import TopicMetadata, metadata, metadata_of_all
 from drkit.model import TopicPartition
+from drkit.next_command import typed
 from drkit.offsets import Unavailable
 from drkit.offsets.translation import PartitionPosition
 from drkit.status.facts import noted_ends
@@ -97,6 +100,10 @@ class Lost(NamedTuple):
     """Upper bound on those of `held_back` not known to belong to an undecided transaction."""
     held_oldest_ms: int | None = None
     """Timestamp of the oldest record of `held_acknowledged`, in milliseconds."""
+    missing_from: int | None = None
+    """First source offset that was copied, and that the target has removed before its time; None: none."""
+    missing: int = 0
+    """Upper bound on such records, not in `records`."""
 
     def held(self, ends: Ends | None, frontier: int | None) -> Lost:
         """Return a copy with the records that open transactions hold back."""
@@ -108,12 +115,19 @@ class Lost(NamedTuple):
             held_acknowledged=back.acknowledged, held_oldest_ms=back.oldest_ms,
         )  # fmt: skip
 
+    def removed(self, place: PartitionPosition | Unavailable | None) -> Lost:
+        """Return a copy with the records that were copied and that the target has removed."""
+        if not isinstance(place, PartitionPosition) or place.missing is None:
+            return self
+        first, end = place.missing
+        return self._replace(missing_from=first, missing=end - first)
+
 
 def lost_partitions(context: Context, places: ScopePositions, source: RawCluster | None) -> list[Lost]:
     """Return the loss of each partition of the scope. Raises RawError if the source stopped answering."""
     noted = noted_ends(context.state.records)
     if source is None:
-        return [_of_silent(tp, p, noted.get(tp)) for tp, p in sorted(places.items())]
+        return [_of_silent(tp, p, noted.get(tp)).removed(p) for tp, p in sorted(places.items())]
     skip = context.known.left_out
     ends: dict[TopicPartition, Ends] = context.run(_ends, source, {tp.topic for tp in places}, skip)
     places = {tp: reaching(p, ends.get(tp)) for tp, p in places.items()}
@@ -126,7 +140,7 @@ def lost_partitions(context: Context, places: ScopePositions, source: RawCluster
     lost = [
         _of_deleted(tp, p, noted.get(tp), planned=planned)
         if tp.topic in deleted and isinstance(p, PartitionPosition)
-        else of_answering(tp, p, counts.get(tp), ends.get(tp))
+        else of_answering(tp, p, counts.get(tp), ends.get(tp)).removed(p)
         for tp, p in sorted(places.items())
     ]
     # A topic may have grown since the scope was compared, and the standby does not have that partition yet.
@@ -203,21 +217,10 @@ def of_answering(
         return Lost(*tp, reason="the source does not tell its end")
     end, start = place.source_end, _from(place)
     written = ends.high_watermark if ends is not None else None
+    records, size, oldest, read_up_to = counted or Counted(0, 0, None, end)
+    found = Lost(*tp, start, end, records, size, oldest, exact=read_up_to >= end)
     is_open = written is None or written > end
-    if counted is None:
-        none = Lost(*tp, start, end, records=0, bytes=0, open_transaction=is_open, exact=True)
-        return none.held(ends, place.frontier)
-    found = Lost(
-        *tp,
-        start,
-        end,
-        records=counted.records,
-        bytes=counted.bytes,
-        oldest_ms=counted.oldest_ms,
-        open_transaction=is_open,
-        exact=counted.next_offset >= end,
-    )
-    return found.held(ends, place.frontier)
+    return found._replace(open_transaction=is_open).held(ends, place.frontier)
 
 
 def _of_deleted(tp: TopicPartition, place: PartitionPosition, noted: Ends | None, *, planned: bool) -> Lost:
@@ -251,8 +254,7 @@ def is_drained(lost: Sequence[Lost]) -> bool:
 
 def known_records(lost: Sequence[Lost]) -> int | None:
     """Return the number of records known to be missing, or None if unknown for some partition."""
-    known = [p.records for p in lost if p.records is not None]
-    return sum(known) if len(known) == len(lost) else None
+    return total(p.records for p in lost)
 
 
 def held_of(lost: Sequence[Lost]) -> HeldBack:
@@ -266,7 +268,7 @@ def evidence_of(context: Context, lost: Sequence[Lost], silent: Risk | None, *, 
     :param silent: the bound for a silent source, or None if the source answers
     :param fenced: no client can write to the source, so ends do not move
     """
-    known, held = known_records(lost), held_of(lost)
+    known, held, missing = known_records(lost), held_of(lost), sum(p.missing for p in lost)
     total = None if known is None else known + held.records
     oldest = [p.oldest_ms for p in lost if p.oldest_ms is not None]
     oldest += [] if held.oldest_ms is None else [held.oldest_ms]
@@ -277,8 +279,8 @@ def evidence_of(context: Context, lost: Sequence[Lost], silent: Risk | None, *, 
         seconds = None
     return {
         "drained": silent is None and is_drained(lost),
-        "exact": fenced and silent is None and not held.records and all(p.exact for p in lost),
-        "records": total,
+        "exact": fenced and silent is None and not held.records + missing and all(p.exact for p in lost),
+        "records": None if total is None else total + missing,
         "held_back": held.records,
         "held_acknowledged": held.acknowledged,
         "seconds": seconds,
@@ -291,10 +293,13 @@ def _statement(
     lost: Sequence[Lost], total: int | None, seconds: float | None, silent: Risk | None, *, fenced: bool
 ) -> str:
     if silent is None and is_drained(lost):
+        some = counted(len(lost), "partition")
+        if removed := _removed(lost):
+            return f"{removed}; every other record up to the ends of {some} is copied"
         if fenced:
-            some = counted(len(lost), "partition")
             return f"nothing is lost: every record up to the fenced ends of {some} is copied"
         return "nothing is lost so far, but the source is not fenced: what it takes from now on stays there"
+    removed = f"{_removed(lost)}; " if any(p.missing for p in lost) else ""
     places = _places([p for p in lost if p.records != 0 or not p.exact or p.held_back])
     count = "an unknown number of records" if total is None else counted(total, "record")
     held = held_of(lost)
@@ -302,14 +307,33 @@ def _statement(
         count = f"{count if total is None else 'up to ' + count}, among them {held_by}"
     span = "" if seconds is None else f"at most {seconds:.1f} s"
     if silent is not None:
-        bound = ": ".join(filter(None, (span, silent.basis)))
-        return f"known lost: {count}; unknown: anything the primary accepted at or after {places}" + (
-            f" ({bound})" if bound else ""
-        )
+        since = silent.counted_seconds
+        when = "never counted" if since is None else f"last counted {since:,.0f} s ago"
+        bound = "; ".join(filter(None, (when, ": ".join(filter(None, (span, silent.basis))))))
+        known = f"known lost: {count}; " if total else ""
+        return f"{removed}{known}unknown: anything the primary accepted at or after {places} ({bound})"
     hanging = sum(p.open_transaction for p in lost)
     opened = f"; {counted(hanging, 'partition', 'has')} an open transaction" if hanging else ""
     unfenced = "" if fenced else "; the source is not fenced, so there may be more"
-    return f"lost: {count}{', ' if span else ''}{span}: {places}{opened}{unfenced}"
+    return f"{removed}lost: {count}{', ' if span else ''}{span}: {places}{opened}{unfenced}"
+
+
+def _removed(lost: Sequence[Lost]) -> str:
+    missing = [(f"{p.topic}-{p.partition}@{p.missing_from}", p.missing) for p in lost if p.missing]
+    if not missing:
+        return ""
+    number = counted(sum(number for _, number in missing), "record")
+    return f"lost: up to {number} that the standby has removed: {first_of((at for at, _ in missing), _SHOWN)}"
+
+
+def begins_later(where: str, lost: Mapping[str, str]) -> Refused:
+    """Return the refusal of a switchover to a standby that has lost the beginning of copies.
+
+    :param lost: topic → the evidence
+    """
+    give_up = typed(*RunRequest(give_up_history=tuple(sorted(lost))).options())
+    evidence = first_of(why for _, why in sorted(lost.items()))
+    return Refused("standby_begins_later", where=where, evidence=evidence, give_up=give_up)
 
 
 def _places(missing: Sequence[Lost]) -> str:
@@ -318,10 +342,3 @@ def _places(missing: Sequence[Lost]) -> str:
         for p in missing[:_SHOWN]
     )
     return shown + (f" and {len(missing) - _SHOWN} more partitions" if len(missing) > _SHOWN else "")
-
-
-def frontiers_of(places: Mapping[TopicPartition, PartitionPosition | Unavailable]) -> dict[str, Any]:
-    """Return the first missing source offsets, for the journal."""
-    return {
-        str(tp): p.frontier if isinstance(p, PartitionPosition) else None for tp, p in sorted(places.items())
-    }

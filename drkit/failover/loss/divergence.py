@@ -18,10 +18,7 @@ from drkit.errors import ConfigError, DrkitError, Refused
 from drkit.export.manifest import TailRange
 from drkit.export.request import CopiedBack
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.reverse import reverse_state, share_promotions
-from drkit.failover.journal.entries import JournalHistory
-from drkit.failover.journal.topic import JournalTopic
 from drkit.failover.loss.content import DEPTH, Answers, MayLack, Side
 from drkit.failover.loss.findings import (
     CommitKind,
@@ -45,6 +42,9 @@ from drkit.failover.loss.partition_check import OldPrimary, PartitionCheck, Take
 from drkit.flow_state.left_out import kept_ids
 from drkit.flow_state.producer_ids import on_record
 from drkit.flow_state.records import PendingFence, RoleRecord
+from drkit.journal.entries import JournalHistory
+from drkit.journal.machine import StepName
+from drkit.journal.topic import JournalReader
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.requests import Groups, failure
 from drkit.kafka.raw import RawCluster, RawError
@@ -69,7 +69,7 @@ _LEAST_BYTES: Final = 32 << 10
 
 
 async def commits_in(source: RawCluster, topics: Collection[str]) -> Commits:
-    """Return the committed offsets of consumer groups in topics. Raises DrkitError or RawError."""
+    """Return the committed offsets of consumer groups in topics. Raises DrkitError."""
     client = Groups(source)
     names = sorted(g for g, listed in (await client.listed()).items() if is_consumer(listed))
     offsets: Commits = {}
@@ -82,8 +82,7 @@ async def commits_in(source: RawCluster, topics: Collection[str]) -> Commits:
 
 def translated_by(context: Context, runs: Mapping[str, str]) -> Commits:
     """Return the source offsets that failovers translated; `runs`: topic → its run. Raises DrkitError."""
-    journal = JournalTopic(context.target, context.flow.source, context.flow.target)
-    history: JournalHistory = context.run(journal.read_existing)
+    history: JournalHistory = context.run(JournalReader(context.target, context.flow.source).read_existing)
     offsets: Commits = {}
     for run_id in sorted(set(runs.values())):
         run = history.runs.get(run_id)
@@ -174,7 +173,7 @@ def divergence(
         found = comparison.run(depth, take, others=commits and not topics)
     except RawError as error:
         context.lose_source(error)
-        return Divergence(context.flow.name, (), f"it stopped answering ({type(error).__name__})", owed)
+        return Divergence(context.flow.name, (), f"it stopped answering ({error})", owed)
     return replace(found, owed=owed, returned=tuple(sorted(back.returned & roles.keys())))
 
 
@@ -230,7 +229,6 @@ class _Comparison:
         )
 
     def _uncopied(self, topics: Mapping[str, TopicMetadata]) -> list[str]:
-        """Return the topics that the flow selects and did not copy; none while the flow copies others."""
         context = self.context
         known = context.known.topics
         if not is_over(context.state.records):
@@ -259,8 +257,8 @@ class _Comparison:
         try:
             runs = {topic: role.run_id for topic, role in self.roles.items()}
             return counter.judged(translated_by(self.context, runs), tails), unknown
-        except (DrkitError, RawError) as error:
-            return (), unknown or (error.in_short if isinstance(error, DrkitError) else repr(error))
+        except DrkitError as error:
+            return (), unknown or error.in_short
 
 
 def _rules(context: Context, topics: Collection[str]) -> dict[str, MayLack]:
@@ -278,7 +276,6 @@ def _rules(context: Context, topics: Collection[str]) -> dict[str, MayLack]:
 
 
 async def _compared(checks: Sequence[PartitionCheck], depth: int, take: Take) -> list[PartitionDivergence]:
-    """Compare partitions, some at a time. Raises RawError: the old primary stopped answering."""
     results: list[PartitionDivergence] = []
     for first in range(0, len(checks), _AT_ONCE):
         some = checks[first : first + _AT_ONCE]
@@ -349,9 +346,7 @@ def _ranges(
     try:
         topics = context.run(metadata, source, names) if names else {}
     except RawError as error:
-        raise Refused(
-            "old_primary_stopped_answering", where=flow, evidence=str(error) or type(error).__name__
-        ) from error
+        raise Refused("old_primary_stopped_answering", where=flow, evidence=error.evidence) from error
     for tail in tails:
         if tail.end is not None and tail.end > tail.lost_from:
             topic_id = topics[tail.topic].topic_id

@@ -41,7 +41,7 @@ class LogSide(NamedTuple):
             except RawError as error:
                 if self.is_old:
                     raise
-                evidence = f"it stopped answering ({type(error).__name__})"
+                evidence = f"it stopped answering ({error})"
                 raise Unreadable(self.where(tp), evidence) from error
 
         return fetch

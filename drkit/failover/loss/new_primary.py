@@ -11,7 +11,7 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.reverse import reverse_state
 from drkit.failover.loss.findings import UNKNOWN_END, CopyFate, Emptied
 from drkit.failover.loss.log_cursor import LogSide
-from drkit.flow_state.copied_topics import CopiedPartition, emptied_of, written_of
+from drkit.flow_state.copied_topics import CopiedPartition, known_of, written_of
 from drkit.flow_state.producer_ids import on_record
 from drkit.flow_state.records import (
     CutRecord,
@@ -167,7 +167,6 @@ def _cuts(roles: Mapping[str, RoleRecord], topics: Iterable[str]) -> dict[TopicP
 def _strangers(
     context: Context, wanted: Iterable[TopicPartition], cuts: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int | None]:
-    """Return the copies to which another client wrote while they were passive, by recorded events."""
     promoted = set(wanted)
     # Before the flow's own return, the copy was a primary that clients wrote to.
     since = {topic: known.at_ms for topic, known in context.state.all(ReturnRecord).items()}
@@ -204,7 +203,7 @@ def emptied_before(context: Context, ids: Mapping[str, UUID]) -> dict[TopicParti
     copies = state.all(GenerationRecord)
     emptied = emptied_in_vain(context)
     offsets = {tp: e.up_to for tp, e in emptied.items() if tp.topic in ids}
-    for tp, offset in emptied_of(state).items():
+    for tp, offset in known_of(state).emptied.items():
         copy = TopicPartition(copies[tp.topic].target, tp.partition)
         if ids.get(copy.topic) == copies[tp.topic].target_id:
             offsets[copy] = max(offsets.get(copy, 0), offset)

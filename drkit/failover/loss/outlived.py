@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 
 from drkit.counted import counted
 from drkit.failover.core.context import Context, StepProgress
-from drkit.failover.core.machine import StepName
 from drkit.failover.loss.findings import CopyFate, DivergenceState, PartitionDivergence
 from drkit.failover.loss.log_cursor import LogSide
 from drkit.failover.loss.partition_check import PartitionCheck, origin_of
+from drkit.journal.machine import StepName
 from drkit.kafka.reading.record_cursor import Unreadable
 from drkit.model import TopicPartition
 from drkit.wire import CorruptBatch, Record, is_whole
@@ -61,7 +61,6 @@ class _Spans(NamedTuple):
 
 
 def _spans(check: PartitionCheck, tail: PartitionDivergence) -> _Spans | None:
-    """Return the ranges to read, or None if the partition's records may not stay, or it is not compacted."""
     mapped, cut = check.mapped, check.new.cuts.get(check.at)
     may_stay = tail.found is DivergenceState.CLEAN and tail.copy is CopyFate.KEPT
     if mapped is None or cut is None or not may_stay:

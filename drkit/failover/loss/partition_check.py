@@ -128,7 +128,6 @@ class PartitionCheck:
         return self.old.ends.get(self.at)
 
     def _judged(self, content: ContentResult, doubt: str) -> PartitionDivergence:
-        """Return the state before the tail is read; `doubt`: why it could not be compared, or empty."""
         log, is_same, mapped = self._log, self.old.is_same(self.at.topic), self.mapped
         epoch = NO_WORD
         if mapped is not None and log is not None:
@@ -241,7 +240,6 @@ class PartitionCheck:
 
 
 def _gaps(segments: SegmentMap, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the target offsets in a range that no segment covers, between the first one and the last."""
     after: int | None = None
     for _, down, length in segments.triples():
         if after is not None and max(after, start) < min(down, end):

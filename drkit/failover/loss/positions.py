@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from typing import Final
 
 from drkit.failover.core.context import Context
 from drkit.flow_state.copied_topics import CopiedPartition
@@ -12,9 +13,11 @@ from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
 from drkit.offsets import Unavailable
 from drkit.offsets.translation import PartitionPosition
+from drkit.status.facts import noted_ends
 
 ScopePositions = dict[TopicPartition, PartitionPosition | Unavailable]
 """By source partition."""
+NO_PARTITION: Final = Unavailable("the target has no such partition")
 
 
 def pairs_of(context: Context) -> list[CopiedPartition]:
@@ -54,5 +57,7 @@ def positions_of(
     if not pairs:
         return {}
     reader = context.kept.places_of(context.target, context.flow.source)
-    found: ScopePositions = context.run(reader.look, pairs, context.known.producers, source)
+    noted = {} if source is not None else noted_ends(context.state.records)
+    starts = {tp: ends.start for tp, ends in noted.items()}
+    found: ScopePositions = context.run(reader.look, pairs, context.known.producers, source, starts)
     return found

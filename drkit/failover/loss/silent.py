@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from drkit.detect.risk import Risk, Sighting, of_silent_source
 from drkit.failover.core.context import Context, Scope
-from drkit.failover.core.machine import StepName
 from drkit.flow_state.records import RoleRecord, SourceSeenRecord
+from drkit.journal.machine import StepName
 from drkit.pair.promotions import returned_topics
 from drkit.status.facts import is_whole_note
 from drkit.status.lag.source import HeldBack

@@ -14,7 +14,6 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.request import Method
 from drkit.failover.core.reverse import records_of, reverse_flow
 from drkit.flow_state.records import SpeedRecord
-from drkit.kafka.raw import RawError
 
 ESTIMATE_BYTES_PER_SECOND: Final = 10 * 1024 * 1024
 """The rate where nothing was measured; it is always marked as an estimate."""
@@ -58,7 +57,7 @@ def rate_of(context: Context) -> CopyRate:
     """Return the rate of the reverse flow, else of the flow over the same link, else an estimate."""
     try:
         reverse_speed = records_of(context.settings, reverse_flow(context)).readable(SpeedRecord).get("")
-    except (DrkitError, RawError):
+    except DrkitError:
         reverse_speed = None  # the old primary is away, and its state with it
     flow_speed = context.state.records.readable(SpeedRecord).get("")
     name = f"{context.flow.target}->{context.flow.source}"

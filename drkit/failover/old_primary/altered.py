@@ -14,12 +14,12 @@ from drkit.errors import ExportAltered
 from drkit.export.check import PUT_BACK
 from drkit.failover.core.commands import begin_command, retry_command, return_command
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.request import Disposition, RunRequest
 from drkit.failover.old_primary.emptied import is_emptied
 from drkit.flow_state.records import IncompleteRecord, TailRecord
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.unreplayed import to_give_up, unreplayed
+from drkit.journal.machine import RETURN, StepName
 from drkit.next_command import PLACE, WHY, quoted
 
 

@@ -15,18 +15,17 @@ from drkit.config import FlowSettings
 from drkit.counted import first_of, size_text
 from drkit.errors import Failed, Refused
 from drkit.failover.core.context import Context, StepProgress
-from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.emptying.empty import allow_deletion, compact_only, empty, not_empty, put_back
 from drkit.flow_state.records import IncompleteRecord
+from drkit.journal.machine import RETURN, StepName
 from drkit.kafka.admin import Cluster
-from drkit.kafka.requests import TopicMetadata, metadata
+from drkit.kafka.requests import TopicMetadata, metadata, volumes
 from drkit.kafka.topics import TopicPlan, create_partitions, create_topics, describe_topics
 from drkit.model import TopicPartition
 from drkit.next_command import typed
 from drkit.status.lag.source import Ends, ends_of
 from drkit.status.look import StatusCollector
 from drkit.status.model import PartitionStatus
-from drkit.status.pair.reading import volumes
 from drkit.topology.topic_configs import PASSIVE
 
 

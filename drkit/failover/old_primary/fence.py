@@ -12,7 +12,6 @@ from drkit.counted import first_of
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, NotAuthorized, Refused
 from drkit.failover.core.commands import retry_command
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.reverse import Reverse, reverse, reverse_state
 from drkit.failover.core.step import StepResult
@@ -39,6 +38,7 @@ from drkit.flow_state.records import (
     ReturnRecord,
     RoleRecord,
 )
+from drkit.journal.machine import StepName
 from drkit.kafka.access.acls import NoAuthorizer, create_acls, delete_acls, is_open, list_acls, own_principals
 from drkit.kafka.access.permissions import CLUSTER_NAME, Need, Resource, missing
 from drkit.kafka.admin import Cluster

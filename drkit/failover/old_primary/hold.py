@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from drkit.counted import counted, first_of
 from drkit.errors import Failed
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import StepName
+from drkit.journal.machine import StepName
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import alter_topic_configs, topic_configs
 from drkit.topology.topic_configs import KEEPING_ALL, keeping_all, own_value

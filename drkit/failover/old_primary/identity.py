@@ -13,7 +13,6 @@ from typing import Any, Final
 from drkit.errors import Refused
 from drkit.failover.core.commands import retry_command
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.step import StepEffect
 from drkit.flow_state.codec.record import StateRecord
@@ -26,6 +25,7 @@ from drkit.flow_state.records import (
     PendingFence,
     SkipsRecord,
 )
+from drkit.journal.machine import StepName
 from drkit.kafka.admin import Cluster
 
 ANOTHER: Final = "another cluster"

@@ -13,11 +13,11 @@ from drkit.counted import counted, first_of
 from drkit.export.manifest import Manifest
 from drkit.export.record import HoleKind
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import Disposition, RunRequest
 from drkit.failover.loss.findings import DivergenceState, PartitionDivergence
 from drkit.flow_state.records import RoleRecord, SavedTailRecord, UnreplayedRecord
 from drkit.flow_state.unreplayed import Unreplayed, UnreplayedEnd, unreplayed
+from drkit.journal.machine import StepName
 
 Spans = Sequence[tuple[int, int]]
 _OTHERS: Final = frozenset({DivergenceState.REGROWN, DivergenceState.RECREATED})
@@ -126,7 +126,6 @@ def _lacking(each: Saved, topic_id: str, now: Mapping[int, PartitionDivergence])
 
 
 def _count_present(tail: PartitionDivergence, span: tuple[int, ...], records: int) -> int:
-    """Count the records of an export that the old primary still has, at least."""
     present, end = _present(tail), tail.end
     if tail.found in _OTHERS and ((present, end), tail.records) != (tuple(span), records):
         return 0
@@ -141,7 +140,6 @@ def _present(tail: PartitionDivergence) -> int:
 
 
 def _lost(tail: PartitionDivergence, saved: Iterable[SavedTailRecord]) -> list[tuple[int, int]]:
-    """Return offsets of a partition that retention has removed, and that no export has."""
     end = _present(tail)
     spans = (record.spans[tail.partition] for record in saved if tail.partition in record.spans)
     return list(uncovered((end - tail.removed, end), spans))

@@ -11,29 +11,24 @@ out what it wrote itself; a flow to a third cluster does not, and its copy would
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from collections.abc import Set as AbstractSet
 from contextlib import closing, suppress
 from typing import Final, NamedTuple
 
 from drkit.checkpoints.other_groups import is_consumer
 from drkit.clock import wall_ms
 from drkit.counted import counted, first_of
-from drkit.errors import ClusterUnreachable, DrkitError, NotAuthorized, Refused
+from drkit.errors import DrkitError, Refused
 from drkit.failover.core.commands import retry_command
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
-from drkit.failover.core.reverse import reverse_flow
+from drkit.failover.core.reverse import reverse_flow, states_elsewhere
 from drkit.failover.core.step import StepEffect
 from drkit.failover.groups.offsets import evict_members
-from drkit.flow_state.names import state_topic
 from drkit.flow_state.records import GenerationRecord, LeaseRecord
-from drkit.flow_state.state import FlowState
-from drkit.kafka.admin import Cluster
+from drkit.journal.machine import StepName
 from drkit.kafka.codes import GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED
 from drkit.kafka.groups.requests import DEAD, EMPTY, SHARE, Groups, failure
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.reading.compacted import newest_values
 from drkit.kafka.reading.log_tail import LogTail
 from drkit.mm2_topics.heartbeats import TOPIC
 from drkit.model import TopicPartition
@@ -130,7 +125,6 @@ def _settled(context: Context, source: RawCluster, topics: Collection[str]) -> R
 
 
 def _rejoined(context: Context, source: RawCluster, topics: Collection[str]) -> Readers:
-    """Return the readers once one has joined again, or after the time that this takes."""
     until = context.clock() + _REJOINS_SECONDS
     while True:
         readers: Readers = context.run(_readers, context, source, topics)
@@ -185,28 +179,21 @@ _SECONDS: Final = 5.0
 def refuse_other_flows(context: Context, topics: Collection[str]) -> None:
     """Refuse to empty topics that another flow copies to another cluster.
 
-    :raises Refused: one is configured here, or runs by its state on a cluster of this configuration
+    :raises Refused: one is configured here, or has a lease on a cluster of this configuration
     :raises DrkitError: such a cluster answers, and its state cannot be read
     """
     source, pair, emptied = context.flow.source, {context.flow.source, context.flow.target}, set(topics)
     others = [f for f in context.settings.flows if f.source == source and f.target not in pair]
-    copied = [(f.name, sorted(t for t in emptied if f.copies(t))) for f in others]
-    for alias in sorted(set(context.settings.clusters) - pair - {f.target for f in others}):
-        with suppress(ClusterUnreachable, NotAuthorized):
-            copied.append((f"{source}->{alias}", sorted(_copied_to(context, alias) & emptied)))
-    readers = [f"{flow} copies {first_of(names)}" for flow, names in copied if names]
+    copied = {f.name: sorted(t for t in emptied if f.copies(t)) for f in others}
+    for flow, state in states_elsewhere(context):
+        # The age of a lease is not asked: its holder's clock may be behind.
+        if flow not in copied and state.readable(LeaseRecord):
+            copied[flow] = sorted(state.readable(GenerationRecord).keys() & emptied)
+    readers = [f"{flow} copies {first_of(names)}" for flow, names in copied.items() if names]
     flows = [f"{context.flow.source}->{alias}" for alias in ([] if readers else _beating(context))]
     readers += [f"{flow} runs: its heartbeats are new" for flow in flows]
     if readers:
         raise Refused("other_flow_reads", where=context.flow.source, evidence="; ".join(sorted(set(readers))))
-
-
-def _copied_to(context: Context, alias: str) -> AbstractSet[str]:
-    """Return the topics that a flow copies from the old primary to a cluster; none if it does not run."""
-    cluster, name = Cluster.connect(context.settings.cluster(alias)), state_topic(context.flow.source)
-    state = FlowState.of(newest_values(cluster, [name]).get(name) or {})
-    lease = state.readable(LeaseRecord).get("")
-    return state.readable(GenerationRecord).keys() if lease and lease.is_fresh(wall_ms()) else frozenset()
 
 
 def _beating(context: Context) -> Collection[str]:

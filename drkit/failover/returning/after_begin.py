@@ -13,7 +13,6 @@ from drkit.config import FlowSettings
 from drkit.counted import counted, first_of
 from drkit.failover.checks.run_opening import person
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.request import Disposition
 from drkit.failover.core.reverse import reverse
 from drkit.failover.core.step import Step, StepEffect, StepResult
@@ -25,6 +24,7 @@ from drkit.failover.returning.scope import promoted
 from drkit.flow_state.lease.watch import replicator_of
 from drkit.flow_state.records import ReturnRecord
 from drkit.flow_state.unreplayed import UnreplayedEnd
+from drkit.journal.machine import RETURN, StepName
 from drkit.kafka.transactions import hanging
 from drkit.pair.promotions import still_away
 from drkit.replay.run import note_replayed

@@ -15,7 +15,6 @@ from typing import Any, Final
 from drkit.counted import counted, first_of
 from drkit.errors import Failed
 from drkit.failover.core.context import Context, StepProgress
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import Method
 from drkit.failover.core.reverse import Reverse, reverse
 from drkit.failover.core.step import Step, StepEffect, StepResult
@@ -45,6 +44,7 @@ from drkit.failover.returning.seeds import (
 )
 from drkit.flow_state.creation import ensure_offset_map
 from drkit.flow_state.records import ClustersRecord, IncompleteRecord, ReturnRecord, RoleRecord
+from drkit.journal.machine import StepName
 from drkit.kafka.admin import Cluster
 from drkit.model import TopicPartition
 from drkit.status.lag.source import Ends

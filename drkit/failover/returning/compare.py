@@ -9,7 +9,6 @@ from drkit.counted import counted, first_of
 from drkit.errors import Failed, Refused
 from drkit.failover.core.commands import retry_command
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.request import Method, choice_for
 from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.loss.content import DEPTH
@@ -19,6 +18,7 @@ from drkit.failover.loss.log_cursor import first_record
 from drkit.failover.loss.new_primary import topic_fate
 from drkit.failover.returning.scope import unplanned
 from drkit.flow_state.records import HeldSettingsRecord, IncompleteRecord, RoleRecord
+from drkit.journal.machine import RETURN, StepName
 from drkit.kafka import codes
 from drkit.kafka.requests import all_topics, metadata
 from drkit.kafka.topics import topic_configs

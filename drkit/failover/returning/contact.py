@@ -15,7 +15,6 @@ from drkit.counted import counted, first_of
 from drkit.errors import Refused
 from drkit.failover.core.commands import UNTIL_EXPORT, begin_command, is_held, retry_command, return_command
 from drkit.failover.core.context import Context, Scope
-from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.reverse import reverse_flow, share_promotions
 from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.fencing.lift import fenced
@@ -28,6 +27,7 @@ from drkit.failover.returning.compare import of_json
 from drkit.failover.returning.scope import not_returned, promoted, unplanned
 from drkit.flow_state.pending_fence import paid_with
 from drkit.flow_state.records import IncompleteRecord
+from drkit.journal.machine import RETURN, StepName
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import all_topics
 from drkit.model import TopicPartition

@@ -14,7 +14,6 @@ from drkit.errors import Refused
 from drkit.failover.checks.run_opening import person
 from drkit.failover.core.commands import begin_command, decision_commands, is_held
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.request import Disposition, Method, choice_for, choices_among, refuse_unknown
 from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.old_primary.lost_tail import (
@@ -37,6 +36,7 @@ from drkit.failover.returning.replays import is_left, left_notes, refuse_disposi
 from drkit.failover.returning.scope import not_returned, pairs
 from drkit.failover.returning.seeds import refuse_removed
 from drkit.flow_state.records import TailRecord
+from drkit.journal.machine import RETURN, StepName
 from drkit.model import TopicPartition
 
 DECISION: Final = "decision"

@@ -4,7 +4,9 @@ It runs under the proven fence, with no member in any group: no consumer commits
 that the groups committed there would count as their own work, and drkit would not move them. So each position
 is written again unchanged, with drkit's mark. Before that it is journalled. In a partition that is about to
 be emptied, or whose tail is appended to the new primary, every position is marked: also that of a group which
-had processed records that only the old primary has, such as each that was running when its primary died.
+had processed records that only the old primary has, such as each that was running when its primary died. Its
+mark has what the group has committed on the new primary. It is void if that is nothing: it permits to
+overwrite the offset, and says nothing of the group's position.
 """
 
 from __future__ import annotations
@@ -14,12 +16,11 @@ from typing import Any, Final
 from drkit.counted import counted, first_of
 from drkit.errors import Failed
 from drkit.failover.core.context import Context, StepProgress
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import Method
 from drkit.failover.core.reverse import Reverse, reverse
 from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.groups.offsets import (
-    Writes,
+    Positions,
     committed_in,
     partition_of,
     positions_from_json,
@@ -28,17 +29,17 @@ from drkit.failover.groups.offsets import (
     write,
 )
 from drkit.failover.loss.positions import scope_positions
-from drkit.failover.returning.compare import cuts_of
 from drkit.failover.returning.contact import refuse_open
 from drkit.failover.returning.deciding import decided
 from drkit.failover.returning.scope import not_returned
 from drkit.flow_state.producer_ids import own_ids, renew_live_id
 from drkit.flow_state.records import ProducerIdsRecord, PromotionRecord, RoleRecord
+from drkit.journal.machine import StepName
 from drkit.kafka.raw import ask_once
 from drkit.kafka.transactions import new_producer_id
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import OffsetMark, StoredOffset
-from drkit.offsets.translation import Exact, PartitionPosition
+from drkit.offsets.translation import Exact, PartitionPosition, Translation
 
 ROLES: Final = "roles"
 GROUPS: Final = "groups"
@@ -64,14 +65,16 @@ class DemoteStep(Step):
             self._adopt(context, back)
             self._demote(context, back)
             fresh = self._renew(context, back)
-        marked = context.effects(self.name)[GROUPS]["intent"].get("positions", {})
-        notes = [f"{counted(len(marked), 'group', 'has')} drkit's mark on {context.flow.source} now"]
-        if left := context.effects(self.name)[GROUPS]["intent"].get("left", []):
-            notes.append(
-                f"positions without a place on {context.flow.target} keep their own: {first_of(left)}"
-            )
-        kept = context.effects(self.name)[GROUPS]["intent"].get("kept", {})
-        return StepResult({"groups": sorted(marked), "producer_id": fresh, "kept": kept}, tuple(notes))
+        source, target = context.flow.source, context.flow.target
+        known = context.effects(self.name)[GROUPS]["intent"]
+        marked = known.get("positions", {})
+        notes = [f"{counted(len(marked), 'group', 'has')} drkit's mark on {source} now"]
+        if left := known.get("left", []):
+            notes.append(f"positions without a place on {target} keep their own: {first_of(left)}")
+        if void := known.get("void", []):
+            notes.append(f"positions are void, with no place and no commit on {target}: {first_of(void)}")
+        evidence = {"groups": sorted(marked), "producer_id": fresh, "kept": known.get("kept", {})}
+        return StepResult(evidence, tuple(notes))
 
     def prove(self, context: Context) -> StepResult:
         with reverse(context) as back:
@@ -156,37 +159,56 @@ class DemoteStep(Step):
 
     def _positions(self, context: Context, back: Reverse) -> dict[str, Any]:
         positions = scope_positions(context, context.source())
-        void, cuts, now = _without_places(context), cuts_of(context), context.wall()
+        voided, now = _without_places(context), context.wall()
         # All groups, or an error: a position without a mark would be taken for a new commit.
         committed = ask_once(
             back.target, "return", lambda c: committed_in(c, back.flow, context.scope.topics),
             what="read positions",
         )  # fmt: skip
-        marked: Writes = {}
-        before: Writes = {}
+        copies = context.scope.topics
+        there: Positions = context.run(committed_in, context.target, back.flow, set(copies.values()))
+        marked: Positions = {}
+        before: Positions = {}
         kept: dict[str, dict[str, int]] = {}
-        left = []
+        left, void = [], []
         for group, offsets in committed.items():
             for tp, offset in offsets.items():
-                mark, position = offset.mark, positions.get(tp)
-                if mark is not None and mark.source == back.flow.source:
-                    continue
-                there = position.forward(offset.offset) if isinstance(position, PartitionPosition) else None
-                if isinstance(there, Exact):
-                    upstream = there.offset
-                elif tp in void:
-                    upstream = _of_void(position, offset.offset, cuts.get(tp, 0))
-                else:
-                    left.append(f"{group} {tp} at {offset.offset}")
+                position, text = positions.get(tp), f"{group} {tp} at {offset.offset}"
+                place = position.forward(offset.offset) if isinstance(position, PartitionPosition) else None
+                stored = there.get(group, {}).get(TopicPartition(copies[tp.topic], tp.partition))
+                bare = OffsetMark(back.flow.source, None, offset.offset, now)
+                is_marked = offset.is_from(back.flow.source)
+                mark = mark_of(bare, place, stored, voided=is_marked or tp in voided)
+                if mark is None:
+                    left.append(text)
                     kept.setdefault(group, {})[str(tp)] = offset.offset
                     continue
-                text = OffsetMark(back.flow.source, upstream, offset.offset, now).text()
-                marked.setdefault(group, {})[tp] = StoredOffset(offset.offset, text)
-                before.setdefault(group, {})[tp] = offset
+                if mark.upstream is None:
+                    void.append(text)
+                if offset.mark is None or offset.mark[:2] != mark[:2]:
+                    marked.setdefault(group, {})[tp] = StoredOffset(offset.offset, mark.text())
+                    before.setdefault(group, {})[tp] = offset
         return {
             "positions": positions_to_json(marked), "before": positions_to_json(before), "left": left,
-            "kept": kept,
+            "kept": kept, "void": void,
         }  # fmt: skip
+
+
+def mark_of(
+    void: OffsetMark, place: Translation | None, there: StoredOffset | None, *, voided: bool
+) -> OffsetMark | None:
+    """Return the mark for an offset on the old primary, or None if it stays the group's own. Pure.
+
+    :param void: its void mark
+    :param place: its counterpart on the new primary, or None if that is unknown
+    :param there: what the group has committed on the new primary
+    :param voided: the partition is emptied, its tail appended to the new primary, or the offset drkit's
+    """
+    if isinstance(place, Exact):
+        return void._replace(upstream=place.offset)
+    if not voided:
+        return None
+    return void._replace(upstream=there.offset) if there is not None else void
 
 
 def intent_of(context: Context, step: StepName, name: str) -> dict[str, Any] | None:
@@ -203,10 +225,3 @@ def _without_places(context: Context) -> set[TopicPartition]:
         for p, method in decision.methods.items()
         if method.empties or method is Method.KEEP
     }
-
-
-def _of_void(position: object, offset: int, cut: int) -> int:
-    """Return the new primary's offset for a position that has no counterpart there."""
-    if not isinstance(position, PartitionPosition) or position.frontier is None:
-        return 0
-    return cut if offset >= position.frontier else 0

@@ -18,15 +18,15 @@ from drkit.export.manifest import ExportFormat, TailRange
 from drkit.export.run import Exported, ExportRequest, export_tails
 from drkit.failover.core.commands import retry_command
 from drkit.failover.core.context import Context, StepProgress
-from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.step import Step, StepEffect, StepResult
-from drkit.failover.journal.journal import RunLocked
 from drkit.failover.loss.divergence import copied_back, terms_of
 from drkit.failover.old_primary.altered import of_new, way_out
 from drkit.failover.old_primary.lost_tail import note_saved
 from drkit.failover.returning.compare import NeedsMethod, of_json
 from drkit.flow_state.records import TailRecord
+from drkit.journal.journal import RunLocked
+from drkit.journal.machine import RETURN, StepName
 from drkit.kafka.requests import all_topics
 from drkit.next_command import PLACE
 

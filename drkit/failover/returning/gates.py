@@ -15,7 +15,6 @@ from drkit.export.check import check_files
 from drkit.export.record import HoleKind
 from drkit.failover.core.commands import NOTHING, begin_command, retry_command
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.request import EVERY_TOPIC, Disposition, Method, RunRequest, choice_for
 from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.groups.offsets import Positions, committed_in
@@ -28,6 +27,7 @@ from drkit.failover.old_primary.readers import refuse_other_flows
 from drkit.failover.returning.compare import NeedsMethod, cuts_of
 from drkit.failover.returning.scope import pairs
 from drkit.flow_state.records import IncompleteRecord
+from drkit.journal.machine import RETURN, StepName
 from drkit.kafka.admin import Cluster
 from drkit.kafka.requests import EARLIEST, listed, metadata
 from drkit.kafka.topics import describe_topics, topic_configs

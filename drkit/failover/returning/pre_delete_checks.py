@@ -13,7 +13,6 @@ from drkit.export.check import hash_topic, listed_manifest
 from drkit.export.manifest import Manifest
 from drkit.failover.core.commands import begin_command, retry_command
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.request import Disposition, Method, RunRequest
 from drkit.failover.core.reverse import reverse_flow
 from drkit.failover.groups.offsets import Positions, committed_in
@@ -26,6 +25,7 @@ from drkit.failover.returning.exporting import tails_of
 from drkit.failover.returning.gates import refuse_lagging_replicas, refuse_lost_history
 from drkit.failover.returning.scope import pairs
 from drkit.flow_state.records import TailRecord
+from drkit.journal.machine import RETURN, StepName
 from drkit.model import TopicPartition
 from drkit.status.lag.source import Ends
 
@@ -213,8 +213,7 @@ def _refuse_commits(context: Context, topic: str) -> None:
         f"{group} committed {stored.offset} of {tp}"
         for group, offsets in committed.items()
         for tp, stored in sorted(offsets.items())
-        if (stored.mark is None or stored.mark.source != context.flow.target)
-        and kept.get(group, {}).get(str(tp)) != stored.offset
+        if not stored.is_from(context.flow.target) and kept.get(group, {}).get(str(tp)) != stored.offset
     ]
     if commits:
         raise Refused(

@@ -11,7 +11,6 @@ from drkit.counted import counted, first_of, utc
 from drkit.errors import Refused
 from drkit.failover.core.commands import begin_command, is_held, retry_command
 from drkit.failover.core.context import Context, StepProgress
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import Disposition, Method, RunRequest, choice_for
 from drkit.failover.loss.findings import DivergenceState
 from drkit.failover.old_primary.altered import of_earlier, of_own, way_out
@@ -22,6 +21,7 @@ from drkit.failover.returning.exporting import EXPORT, tails_of
 from drkit.failover.returning.gates import refuse_copied_back, with_rebuild
 from drkit.flow_state.records import IncompleteRecord, TailRecord, UnreplayedRecord
 from drkit.flow_state.unreplayed import Unreplayed, replay_command
+from drkit.journal.machine import StepName
 from drkit.next_command import typed
 from drkit.replay.compare import Same
 from drkit.replay.plan import NotKept, ReplayPlan

@@ -28,13 +28,12 @@ from drkit.failover.returning.deciding import allowed, methods_of, undecided, un
 from drkit.failover.returning.gates import Methods, early_groups, late_groups, refuse_lagging_replicas
 from drkit.failover.returning.replays import left_notes
 from drkit.flow_state.records import HeldSettingsRecord, RoleRecord
-from drkit.kafka.raw import RawError
-from drkit.kafka.requests import metadata
+from drkit.kafka.requests import metadata, volumes
 from drkit.model import TopicPartition
 from drkit.status.lag.source import Ends
 from drkit.status.pair.delta import PartitionDelta, bound_of
 from drkit.status.pair.model import DeltaBound
-from drkit.status.pair.reading import DeltaLook, retention_of, volumes
+from drkit.status.pair.reading import DeltaLook, retention_of
 
 
 @dataclass(frozen=True)
@@ -151,16 +150,16 @@ def _find_missing(
     refused: list[str] = []
     by_size: list[str] = []
     cut = ""
-    with _collected(context, refused):
+    with _collected(refused):
         by_size = fenced_by_size(context)
     try:
         clients_cut(context, by_size)
     except Refused as error:
         cut = f"{error.what}: {error.evidence}"
-    with _collected(context, refused):
+    with _collected(refused):
         allowed(context, wrong)
     saves = not refused
-    with _collected(context, refused):
+    with _collected(refused):
         refuse_lagging_replicas(context, {tp.topic for tp, m in methods.items() if m.empties})
     request, open_ = context.request, undecided(context, wrong, methods)
     missing = Missing(
@@ -175,14 +174,12 @@ def _find_missing(
 
 
 @contextmanager
-def _collected(context: Context, refused: list[str]) -> Iterator[None]:
+def _collected(refused: list[str]) -> Iterator[None]:
     """Collect the error of a check in a list: the plan shows what it can."""
     try:
         yield
-    except RawError as error:
-        refused.append(f"{context.flow.source} stopped answering: {error!r}")
     except DrkitError as error:
-        refused.append("; ".join(filter(None, (f"{error.what}: {error.evidence}", error.hint))))
+        refused.append("; ".join(filter(None, (error.in_full, error.hint))))
 
 
 def _sizes(context: Context, ends: Mapping[TopicPartition, Ends]) -> dict[TopicPartition, PartitionSize]:
@@ -198,7 +195,6 @@ def _sizes(context: Context, ends: Mapping[TopicPartition, Ends]) -> dict[TopicP
 
 
 def _bounds(context: Context) -> dict[str, DeltaBound]:
-    """Return until when the new primary keeps the delta, by old topic; `drkit status` shows the same."""
     roles, held = context.state.all(RoleRecord), context.state.all(HeldSettingsRecord)
     by_target = {target: roles[name] for name, target in context.scope.topics.items()}
     settings = retention_of(context.target_settings, by_target)
@@ -217,10 +213,8 @@ def _compare(context: Context) -> tuple[list[NeedsMethod] | None, str]:
     try:
         CompareStep().plan(context)
         return unsound_of(context), ""
-    except RawError as error:
-        return None, f"{context.flow.source} stopped answering: {error!r}"
     except DrkitError as error:
-        return None, f"{error.what}: {error.evidence}"
+        return None, error.in_full
 
 
 def _of(

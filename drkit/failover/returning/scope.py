@@ -85,7 +85,6 @@ def choose(context: Context, topics: Collection[str] = (), *, while_away: bool =
 
 
 def _stopped(context: Context, topics: Collection[str]) -> dict[TopicPartition, str]:
-    """Return partitions that the reverse flow no longer copies: another client wrote to their copies."""
     state = records_of(context.settings, reverse_flow(context))
     names = {context.known.topics[t][0] for t in topics if t in context.known.topics}
     return stopped(state, names) if bool(names) == bool(topics) else {}

@@ -16,7 +16,6 @@ from drkit.counted import first_of
 from drkit.errors import Failed, Refused
 from drkit.failover.core.commands import retry_command
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.request import EVERY_TOPIC, Disposition, Method, RunRequest
 from drkit.failover.core.reverse import Reverse
 from drkit.failover.loss.log_cursor import first_record
@@ -29,6 +28,7 @@ from drkit.failover.returning.scope import pairs, turned, unplanned
 from drkit.flow_state.copied_topics import CopiedPartition
 from drkit.flow_state.left_out import KeptTail
 from drkit.flow_state.records import GenerationRecord
+from drkit.journal.machine import RETURN, StepName
 from drkit.kafka import codes
 from drkit.kafka.requests import EARLIEST, TopicMetadata, listed, metadata, metadata_of_all
 from drkit.model import TopicPartition
@@ -251,7 +251,6 @@ def _ids(context: Context, topics: Collection[str]) -> dict[str, UUID]:
 
 
 def _unknown_in(answers: Mapping[str, list[TopicMetadata]]) -> list[str]:
-    """Return the topics that a broker does not know; a new one gets there within moments."""
     return [f"{name}: {codes.error_name(t.error)}" for name, each in answers.items() for t in each if t.error]
 
 

@@ -17,12 +17,12 @@ from drkit.endpoint import Endpoint
 from drkit.errors import Failed, Refused
 from drkit.failover.checks.late_groups import repeated, too_late
 from drkit.failover.core.context import Context, StepProgress
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.reverse import opposite_flow, share_promotions
 from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.fencing.methods import SIZE
 from drkit.failover.fencing.proof import WRITABLE, code_name, write_codes
 from drkit.failover.groups.offsets import TargetGroup, on_target, partition_of
+from drkit.journal.machine import StepName
 from drkit.kafka.codes import TOPIC_AUTHORIZATION_FAILED
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import describe_cluster, metadata
@@ -89,7 +89,6 @@ def _no_way(context: Context) -> str:
 
 
 def _endpoint(context: Context) -> Endpoint:
-    """Return the endpoint with every copied topic: clients that moved earlier may read the same file."""
     flow = context.flow
     context.state.load()
     known = {t: target for t, (target, *_) in context.known.topics.items() if not flow.is_heartbeats(t)}
@@ -239,7 +238,6 @@ def _partitions(context: Context) -> list[str]:
 
 
 async def _write_canaries(target: RawCluster) -> dict[int, str]:
-    """Return broker → the reason why its canary failed, or an empty text if it did not."""
     topic = (await metadata(target, [TOPIC]))[TOPIC]
     leaders = {p: leader.node for p, leader in topic.leaders.items()}
     reasons: dict[int, str] = {}
@@ -250,7 +248,7 @@ async def _write_canaries(target: RawCluster) -> dict[int, str]:
         try:
             canary = await probe_write(target, broker, partition, uuid.uuid4().bytes, _CANARY_MS)
         except RawError as error:
-            reasons[broker] = f"no answer ({type(error).__name__})"
+            reasons[broker] = f"no answer ({error})"
             continue
         is_written = canary.outcome is ProbeOutcome.WORKS
         reasons[broker] = "" if is_written else canary.evidence or canary.outcome.value

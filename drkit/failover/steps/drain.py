@@ -9,7 +9,6 @@ from drkit.counted import counted, first_of
 from drkit.errors import Refused
 from drkit.failover.checks.foreign_writes import refuse_written
 from drkit.failover.core.context import Context, StepProgress
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import LossEvidence, Step, StepEffect, StepResult
 from drkit.failover.groups.waits import wait_for_groups
 from drkit.failover.loss.count import (
@@ -24,6 +23,7 @@ from drkit.failover.loss.count import (
 from drkit.failover.loss.positions import ScopePositions, scope_positions
 from drkit.failover.loss.silent import silent_risk
 from drkit.flow_state.records import RoleRecord
+from drkit.journal.machine import StepName
 from drkit.kafka.raw import RawError
 from drkit.offset_map.places import RECREATED
 from drkit.status.lag.source import held_text
@@ -104,7 +104,6 @@ class DrainStep(Step):
 
 
 def _is_stuck(context: Context, lost: Sequence[Lost]) -> bool:
-    """Return whether only recreated topics are missing, which the flow does not copy."""
     others = [p for p in lost if p.reason != RECREATED]
     return len(others) < len(lost) and context.flow.on_source_recreated == "stop" and is_drained(others)
 

@@ -12,7 +12,6 @@ from typing import Any, Final
 from drkit.counted import counted
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
 from drkit.failover.core.context import Context, StepProgress
-from drkit.failover.core.machine import FAILOVER, StepName
 from drkit.failover.core.reverse import opposite_state
 from drkit.failover.core.step import FenceEvidence, Step, StepEffect, StepResult
 from drkit.failover.emptying.standing import planned_wait, put_back_interrupted, settle_emptied
@@ -25,6 +24,7 @@ from drkit.failover.fencing.source_record import keep_earlier, planned_record, w
 from drkit.failover.fencing.stop import has_stop, still_there, stop_site
 from drkit.flow_state.pending_fence import owe, paid_with, settle
 from drkit.flow_state.records import PendingFence, PendingLift
+from drkit.journal.machine import FAILOVER, StepName
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.next_command import REASON
 
@@ -194,7 +194,6 @@ class FenceStep(Step):
         )
 
     def _unproven(self, context: Context, proof: Proof) -> StepResult:
-        """Record the fence as pending, if the request accepts data loss."""
         if context.request.planned or not context.request.accept_data_loss:
             raise unproven(proof, context.flow.source, _UNFENCED)
         reason = f"it {proof.in_words}: {proof.places}"

@@ -11,7 +11,6 @@ from typing import Any, Final
 from drkit.counted import counted
 from drkit.errors import Failed
 from drkit.failover.core.context import Context, StepProgress
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.reverse import opposite_state
 from drkit.failover.core.step import FreezeEvidence, Step, StepEffect, StepResult
 from drkit.failover.fencing.own_writers import FenceProgress, Writer, Writers, fence
@@ -29,6 +28,7 @@ from drkit.flow_state.records import (
     RoleRecord,
 )
 from drkit.flow_state.state import FlowState
+from drkit.journal.machine import StepName
 from drkit.kafka.transactions import ProducerIdentity, new_producer_id
 from drkit.model import TopicPartition
 from drkit.offset_map.topic import bucket_of
@@ -223,13 +223,11 @@ class FreezeStep(Step):
         return result
 
     def _renew(self, context: Context, intent: dict[str, Any]) -> int:
-        """Return a new live id for the flow, the same one when repeated; the old id remains fenced."""
         fenced = {ProducerIdentity(*i).id for i in intent.get("live", ())}
         return renew_live_id(context.state, fenced, lambda: context.run(new_producer_id, context.target)).id
 
 
 def _copied_ms(context: Context) -> int | None:
-    """Return the time up to which these topics were copied, or None if the old primary answers."""
     if context.source() is not None:
         return None
     roles = [context.state.get(RoleRecord, topic) for topic in context.scope.topics]

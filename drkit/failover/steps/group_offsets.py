@@ -8,7 +8,7 @@ log, and are read back.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from drkit.counted import counted, first_of, verb
@@ -16,11 +16,11 @@ from drkit.errors import Failed, Refused
 from drkit.failover.checks.late_groups import late_notes, look_late
 from drkit.failover.checks.survey import positions_of
 from drkit.failover.core.context import Context, StepProgress, asked
-from drkit.failover.core.machine import StepName
-from drkit.failover.core.step import Step, StepEffect, StepResult
+from drkit.failover.core.step import LossEvidence, Step, StepEffect, StepResult
 from drkit.failover.groups.offsets import (
+    RESUMED,
+    Positions,
     TargetGroup,
-    Writes,
     evict_members,
     on_target,
     partition_of,
@@ -28,9 +28,16 @@ from drkit.failover.groups.offsets import (
     write,
 )
 from drkit.failover.groups.waits import settle
-from drkit.failover.loss.count import evidence_of, frontiers_of, held_of, known_records, lost_partitions
-from drkit.failover.loss.positions import ScopePositions, scope_positions
+from drkit.failover.loss.count import (
+    begins_later,
+    evidence_of,
+    held_of,
+    known_records,
+    lost_partitions,
+)
+from drkit.failover.loss.positions import NO_PARTITION, ScopePositions, scope_positions
 from drkit.failover.loss.silent import silent_risk
+from drkit.journal.machine import StepName
 from drkit.kafka.raw import RawCluster
 from drkit.model import TopicPartition
 from drkit.next_command import translate_group
@@ -40,7 +47,6 @@ from drkit.offsets.translation import Exact, PartitionPosition
 from drkit.pair.promotions import begun_by_turn
 
 _SHOWN: Final = 5
-_NO_PARTITION: Final = Unavailable("the target has no such partition")
 
 
 class TranslateStep(Step):
@@ -62,13 +68,15 @@ class TranslateStep(Step):
         ]
         unavailable = [
             StepEffect(f"group {group}: no exact position in {partition}", where, reason)
-            for group, partitions in sorted(translated["unavailable"].items())
+            for found in (translated["unavailable"], translated["skipping"])
+            for group, partitions in sorted(found.items())
             for partition, reason in sorted(partitions.items())
         ]
         return exact + unavailable
 
     def run(self, context: Context) -> StepResult:
         translated = asked(context, lambda source: self._translate(context, source, act=True))
+        _refuse_missing(context, translated["loss"])
         if translated["unavailable"] and not context.request.accept_data_loss:
             first, reasons = next(iter(translated["unavailable"].items()))
             raise Refused(
@@ -77,10 +85,13 @@ class TranslateStep(Step):
                 evidence=f"group {first}, {': '.join(next(iter(reasons.items())))}",
                 groups=counted(len(translated["unavailable"]), "group"),
                 translate_group=translate_group(first),
+                **RESUMED,
             )
-        number = sum(map(len, translated["positions"].values()))
+        skipping = [(g, tp, why) for g, found in translated["skipping"].items() for tp, why in found.items()]
+        number = sum(map(len, translated["positions"].values())) - len(skipping)
         groups = counted(len(translated["positions"]), "group")
         notes = [f"{counted(number, 'position')} of {groups} {verb(number, 'is')} exact"]
+        notes += [f"group {g} skips records of {tp}: {why}" for g, tp, why in sorted(skipping)]
         notes += [*translated["settled"], *late_notes(translated["late"]), translated["loss"]["statement"]]
         return StepResult(translated, tuple(notes))
 
@@ -94,28 +105,37 @@ class TranslateStep(Step):
         names = context.scope.topics
         positions: dict[str, dict[str, list[Any]]] = {}
         unavailable: dict[str, dict[str, str]] = {}
+        skipping: dict[str, dict[str, str]] = {}
         for group in groups:
             for tp, stored in sorted(committed.get(group, {}).items()):
                 if tp.topic not in names:
                     continue
                 target = str(TopicPartition(names[tp.topic], tp.partition))
-                position = known.get(tp, _NO_PARTITION)
+                position = known.get(tp, NO_PARTITION)
                 answer = position if isinstance(position, Unavailable) else position.forward(stored.offset)
                 if isinstance(answer, Unavailable):
-                    unavailable.setdefault(group, {})[target] = answer.reason
-                else:
-                    mark = [stored.metadata] if stored.mark is not None else []
-                    positions.setdefault(group, {})[target] = [stored.offset, answer.offset, *mark]
+                    may_skip = context.request.accept_data_loss or context.request.gives_up(tp.topic)
+                    found = unavailable if answer.nearest is None or not may_skip else skipping
+                    found.setdefault(group, {})[target] = answer.reason
+                    if found is unavailable or answer.nearest is None:
+                        continue
+                    answer = Exact(answer.nearest)
+                mark = [stored.metadata] if stored.mark is not None else []
+                positions.setdefault(group, {})[target] = [stored.offset, answer.offset, *mark]
         lost = lost_partitions(context, known, source)
         risk = silent_risk(context, known_records(lost), held_of(lost)) if source is None else None
         fenced = bool(context.result(StepName.FENCE).get("proven"))
         return {
             "positions": positions,
             "unavailable": unavailable,
+            "skipping": skipping,
             "positions_from": origin,
             "late": late,
             "settled": settled,
-            "frontiers": frontiers_of(known),
+            "frontiers": {
+                str(tp): p.frontier if isinstance(p, PartitionPosition) else None
+                for tp, p in sorted(known.items())
+            },
             **_bounds(context, known),
             "loss": evidence_of(context, lost, risk, fenced=fenced),
         }
@@ -130,10 +150,20 @@ class TranslateStep(Step):
             for target, (upstream, downstream, *_) in partitions.items():
                 tp = partition_of(target)
                 source = TopicPartition(source_of.get(tp.topic, ""), tp.partition)
-                position = known.get(source, _NO_PARTITION)
+                position = known.get(source, NO_PARTITION)
                 _prove(position, upstream, downstream, f"group {group}, {target}")
                 proven += 1
         return StepResult({"proven": proven})
+
+
+def _refuse_missing(context: Context, loss: LossEvidence) -> None:
+    lost = {
+        p["topic"]: f"{p['topic']}-{p['partition']}: {p['missing']:,}"
+        for p in loss["partitions"]
+        if p["missing"] and not context.request.gives_up(p["topic"])
+    }
+    if context.request.planned and lost:
+        raise begins_later(f"{context.flow.name}: {context.flow.target}", lost)
 
 
 def _bounds(context: Context, positions: ScopePositions) -> dict[str, dict[str, int]]:
@@ -231,27 +261,25 @@ class CommitOffsetsStep(Step):
         return StepResult({"groups": moved, "kept": kept, "verdicts": dict(by_verdict)}, tuple(notes))
 
     def prove(self, context: Context) -> StepResult:
-        """Check that the target stores the translated offsets."""
+        """Check by the same table that the target has every position, whoever committed it there."""
         positions = context.result(StepName.TRANSLATE)["positions"]
         target_groups: dict[str, TargetGroup] = context.run(on_target, context.target, sorted(positions))
-        topics = set(context.scope.topics.values())
-        read_back, wrong = 0, []
-        for group, partitions in positions.items():
-            state = target_groups[group]
-            if _own_work(context, state, partitions, topics):
-                continue  # the group committed by itself, so its offsets were not written
-            for target, (upstream, downstream, *mark) in partitions.items():
-                stored = state.stored.get(partition_of(target))
-                came_from = StoredOffset(upstream, mark[0]).mark if mark else None
-                least = came_from.upstream if came_from is not None else downstream
-                if stored is not None and (stored.offset == downstream or (mark and stored.offset >= least)):
-                    read_back += 1
-                else:
-                    is_there = stored.offset if stored is not None else None
-                    wrong.append(f"group {group}, {target}: {is_there}, not {downstream}")
+        read_back, nowhere, wrong = 0, [], []
+        for group, tp, case, may_keep in _judged(context, target_groups):
+            stored = case.on_target.offset if case.on_target is not None else None
+            # A member that has joined since may have read on from the position.
+            verdict = judge(case._replace(state=""))
+            has_moved = verdict is GuardVerdict.MOVED
+            is_there = stored is not None and (may_keep or stored >= case.offset)
+            if verdict in _FINE or (has_moved and is_there):
+                read_back += 1
+            elif has_moved and may_keep:
+                nowhere.append(f"{group} has worked on the target, and has no position in {tp}")
+            else:
+                wrong.append(f"group {group}, {tp}: {stored}, not {case.offset}")
         if wrong:
             raise Failed("positions_differ", where=context.flow.target, evidence="; ".join(wrong[:_SHOWN]))
-        return StepResult({"read_back": read_back})
+        return StepResult({"read_back": read_back}, tuple(nowhere))
 
     def undo(self, context: Context) -> StepResult:
         """Restore earlier offsets of groups that have not committed since."""
@@ -267,21 +295,16 @@ class CommitOffsetsStep(Step):
 
 def _decided(
     context: Context, target_groups: Mapping[str, TargetGroup]
-) -> tuple[dict[str, dict[TopicPartition, GuardVerdict]], Writes]:
-    topics = set(context.scope.topics.values())
+) -> tuple[dict[str, dict[TopicPartition, GuardVerdict]], Positions]:
     verdicts: dict[str, dict[TopicPartition, GuardVerdict]] = {}
-    writes: Writes = {}
-    for group, state in target_groups.items():
-        positions = context.result(StepName.TRANSLATE)["positions"][group]
-        worked = bool(_own_work(context, state, positions, topics))
-        may_keep = context.request.keep_positions and not _is_in_return(context, group)
-        for tp, case in _cases(context, group, state, worked=worked):
-            verdict = judge(case)
-            verdicts.setdefault(group, {})[tp] = verdict
-            if verdict.is_write:
-                writes.setdefault(group, {})[tp] = to_write(case)
-            elif not (verdict in _FINE or (verdict is GuardVerdict.MOVED and may_keep)):
-                raise _refusal(context, group, tp, verdict, state)
+    writes: Positions = {}
+    for group, tp, case, may_keep in _judged(context, target_groups):
+        verdict = judge(case)
+        verdicts.setdefault(group, {})[tp] = verdict
+        if verdict.is_write:
+            writes.setdefault(group, {})[tp] = to_write(case)
+        elif not (verdict in _FINE or (verdict is GuardVerdict.MOVED and may_keep)):
+            raise _refusal(context, group, tp, verdict, target_groups[group])
     return verdicts, writes
 
 
@@ -290,12 +313,18 @@ def _before(group: TargetGroup, partitions: Iterable[TopicPartition]) -> dict[st
     return {str(tp): None if s is None else [s.offset, s.metadata] for tp, s in stored.items()}
 
 
-def _own_work(
-    context: Context, state: TargetGroup, positions: Mapping[str, Any], topics: Collection[str]
-) -> list[TopicPartition]:
-    """Return partitions in which the group committed on the target after it had left for the source."""
-    echoes = {partition_of(target) for target, (_, _, *mark) in positions.items() if mark}
-    return [tp for tp in state.own_work(context.flow.source, topics) if tp not in echoes]
+def _judged(
+    context: Context, target_groups: Mapping[str, TargetGroup]
+) -> Iterator[tuple[str, TopicPartition, Case, bool]]:
+    """Yield each group, partition and case, and whether what the group committed on the target may stay."""
+    topics, translated = set(context.scope.topics.values()), context.result(StepName.TRANSLATE)["positions"]
+    for group, state in target_groups.items():
+        # Where the position on the source came from the target, the group had committed on the target before.
+        echoes = {partition_of(target) for target, (_, _, *mark) in translated[group].items() if mark}
+        worked = not echoes.issuperset(state.own_work(context.flow.source, topics))
+        may_keep = context.request.keep_positions and not _is_in_return(context, group)
+        for tp, case in _cases(context, group, state, worked=worked):
+            yield group, tp, case, may_keep
 
 
 def _cases(
@@ -338,22 +367,12 @@ def _refusal(
             "members_on_target",
             where=where,
             evidence=", ".join(state.members[:_SHOWN]) or f"state {state.state}",
-            hint="stop these consumers, then: drkit failover --resume; or remove them: drkit"
-            " failover --resume --evict-members",
             group=group,
+            **RESUMED,
         )
-    if verdict is GuardVerdict.MOVED and _is_in_return(context, group):
-        hint = (
-            "stop that consumer, delete these offsets on the target, then: drkit failover --resume; left"
-            " where it is, the group would repeat or skip records"
-        )
-        return Refused("group_on_old_side", where=where, evidence=stored, hint=hint, group=group)
     if verdict is GuardVerdict.MOVED:
-        hint = (
-            "delete these offsets on the target, then: drkit failover --resume; or leave the group where it"
-            " is: drkit failover --resume --keep-positions"
-        )
-        return Refused("group_worked_on_target", where=where, evidence=stored, hint=hint, group=group)
+        code = "group_on_old_side" if _is_in_return(context, group) else "group_worked_on_target"
+        return Refused(code, where=where, evidence=stored, group=group, **RESUMED)
     return Failed(
         "position_not_written",
         where=where,

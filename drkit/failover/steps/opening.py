@@ -16,7 +16,6 @@ from drkit.counted import counted, first_of
 from drkit.errors import ClusterUnreachable, DrkitError, Failed
 from drkit.failover.checks.home_acls import REMOVE, HomeAcls, look_home_acls
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import Announced, Step, StepEffect, StepResult
 from drkit.failover.emptying.standing import came_back, empty_again, prove_empty
 from drkit.failover.fencing.lift import guards, lift_guard
@@ -35,6 +34,7 @@ from drkit.flow_state.records import (
     RoleRecord,
     StateRecord,
 )
+from drkit.journal.machine import StepName
 from drkit.kafka.access.acls import NoAuthorizer, create_acls, delete_acls, list_acls, own_principals
 from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.kafka.topics import alter_topic_configs, topic_configs
@@ -210,7 +210,6 @@ class OpenStep(Step, Announced):
 
 
 def _promote(context: Context) -> None:
-    """Write the roles; roles that this run already wrote are kept."""
     translated, state = context.result(StepName.TRANSLATE), context.state
     topics: dict[str, TopicMetadata] = context.run(
         metadata, context.target, sorted(context.scope.topics.values())
@@ -237,9 +236,16 @@ def _promote(context: Context) -> None:
                 # The copy's own settings count from now on.
                 changes.append((name, replace(configs, delayed=None)))
     promotion = state.get(PromotionRecord)
-    if context.scope.whole_flow and (promotion is None or promotion.run_id != context.run_id):
+    if _is_whole(context) and (promotion is None or promotion.run_id != context.run_id):
         changes.append(("", PromotionRecord(context.term, context.run_id, context.wall())))
     state.put_all(changes)
+
+
+def _is_whole(context: Context) -> bool:
+    """Return whether everything that was ever copied moves; else the flow continues with what remains."""
+    left = context.result(StepName.SNAPSHOT).get("outside", {}).get("by_file", ())
+    copied = context.state.all(GenerationRecord).keys() - context.scope.topics.keys()
+    return context.scope.whole_flow and copied.isdisjoint(left)
 
 
 def _of_topic(values: Mapping[str, int | None], topic: str) -> dict[int, int | None]:
@@ -248,7 +254,6 @@ def _of_topic(values: Mapping[str, int | None], topic: str) -> dict[int, int | N
 
 
 def _configs(context: Context) -> dict[str, dict[str, str | None]]:
-    """Return the settings for each target topic: the source's own values where copies needed others."""
     wanted: dict[str, dict[str, str | None]] = {}
     for name, target in context.scope.topics.items():
         known = context.state.get(ConfigsRecord, name)
@@ -271,7 +276,6 @@ def _other_settings(context: Context) -> list[str]:
 
 
 def _missing_acls(context: Context) -> frozenset[Acl] | None:
-    """Return the grants that the target does not list, or None if it has no authorizer."""
     grant = _promotion(context)[0].grant
     try:
         return grant - list_acls(context.target_settings).acls if grant else grant
@@ -287,7 +291,6 @@ def _wait_until_heard(context: Context) -> None:
 
 
 def _promotion(context: Context) -> tuple[Promotion, frozenset[Acl]]:
-    """Return the ACLs to grant and lift, and the recorded ACLs to skip: the flow cannot have created them."""
     record = context.state.get(AclsRecord)
     if not context.flow.sync_topic_acls or record is None:
         return Promotion(frozenset(), frozenset()), frozenset()
@@ -297,7 +300,7 @@ def _promotion(context: Context) -> tuple[Promotion, frozenset[Acl]]:
         context.flow.acl_scope({*context.scope.topics, *copied}),
         own_principals(context.target_settings, writer),
     )
-    opened = None if context.scope.whole_flow else set(context.scope.topics.values())
+    opened = None if _is_whole(context) else set(context.scope.topics.values())
     return bounded_promotion(record.plan, bounds, opened)
 
 

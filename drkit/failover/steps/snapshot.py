@@ -8,8 +8,8 @@ from drkit.failover.checks.preconditions import PreconditionInput, refusals
 from drkit.failover.checks.run_opening import refused_later
 from drkit.failover.checks.survey import Survey, survey
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.step import Step, StepEffect, StepResult
+from drkit.journal.machine import StepName
 from drkit.kafka.admin import Cluster
 from drkit.topic_sync.settings import follow_settings
 

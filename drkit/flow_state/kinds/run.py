@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 import re
 from typing import Annotated, Any, ClassVar, Final, NamedTuple, Self
 
@@ -85,6 +85,8 @@ class LeaseRecord(StateRecord):
     """The lease expires after this time without a renewal."""
     spark_session: Omitted[Count] = None
     """The session of Spark's processes on the holder's machine: its workers outlive it for a moment."""
+    files: Omitted[Map[Name, Name]] = None
+    """Fingerprints of the holder's configuration by part, or None from a release without them."""
 
     @classmethod
     def of(cls, raw: Any) -> Self:
@@ -288,45 +290,69 @@ class CheckpointsRecord(StateRecord):
         return Body.to_json(replace(self, unread=self.unread or {}))
 
 
-class NotedHeld(NamedTuple):
-    """Records between the last stable offset and the high watermark."""
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """Records between the last stable offset and the high watermark: not copied until a transaction ends."""
 
-    records: Count
-    acknowledged: Count
-    oldest_ms: Timestamp | None
-    """Timestamp of the oldest acknowledged one; None without one, or when it is not known."""
-    bytes: Count | None
-    """None: not known."""
+    records: int
+    """Upper bound."""
+    acknowledged: int = 0
+    """Of `records`: those not known to belong to an undecided transaction; their producers got an
+    acknowledgement."""
+    oldest_ms: int | None = None
+    """Timestamp of the oldest acknowledged record; None without one, or when unknown."""
+    bytes: int | None = 0
+    """Size of the batches; None: unknown."""
 
 
-class NotedEnds(NamedTuple):
-    """A partition's first and end offsets."""
+NOTHING_HELD: Final = HeldBack(0)
+_HELD: Final = Annotated[tuple[Count, Count, Timestamp | None, Count | None], listed(4)]
+
+
+class Ends(NamedTuple):
+    """Begin and end of a partition."""
 
     start: Count
     end: Count
     """Last stable offset."""
     high_watermark: Annotated[int | None, whole()] = None
-    """None: not known, or written by a release that did not note it."""
-    held: Annotated[NotedHeld | None, listed(4)] = None
-    """None: it was not checked."""
+    """At least `end`; None: not known, or noted by a release that did not ask."""
+    held: Annotated[HeldBack | None, row(_HELD, HeldBack)] = None
+    """Records between the two; None: not read."""
 
     def to_json(self) -> list[Any]:
         """Return the values up to the last one that is known."""
-        if self.high_watermark is None:
-            return [self.start, self.end]
-        held = [] if self.held is None else [list(self.held)]
-        return [self.start, self.end, self.high_watermark, *held]
+        known = self[: 2 if self.high_watermark is None else 3 if self.held is None else 4]
+        return [list(astuple(value)) if isinstance(value, HeldBack) else value for value in known]
+
+    @property
+    def held_offsets(self) -> int:
+        """Offsets between the last stable offset and the high watermark."""
+        return max(0, (self.high_watermark or 0) - self.end)
+
+    def held_from(self, frontier: int | None) -> HeldBack:
+        """What an open transaction holds back and the target does not have.
+
+        :param frontier: first offset that is not copied; None: unknown
+        """
+        left = self.held_offsets
+        if frontier is not None and frontier > self.end:  # what was held back then has been copied since
+            left = max(0, (self.high_watermark or 0) - frontier)
+        if not left:
+            return NOTHING_HELD
+        held = self.held or HeldBack(left, left, None, None)
+        return replace(held, records=min(held.records, left), acknowledged=min(held.acknowledged, left))
 
 
-_topics: Final = TypeAdapter[Any](Map[TopicName, Map[Digits, Annotated[NotedEnds, listed(2, 4)]]])
+_topics: Final = TypeAdapter[Any](Map[TopicName, Map[Digits, Annotated[Ends, listed(2, 4)]]])
 
 
-def _read(value: Any) -> dict[TopicPartition, NotedEnds]:
+def _read(value: Any) -> dict[TopicPartition, Ends]:
     topics = _topics.validate_python(value)
     return {TopicPartition(t, p): ends for t, partitions in topics.items() for p, ends in partitions.items()}
 
 
-def _write(ends: Mapping[TopicPartition, NotedEnds]) -> dict[str, dict[str, list[Any]]]:
+def _write(ends: Mapping[TopicPartition, Ends]) -> dict[str, dict[str, list[Any]]]:
     topics: dict[str, dict[str, list[Any]]] = {}
     for at, each in ends.items():
         topics.setdefault(at.topic, {})[str(at.partition)] = each.to_json()
@@ -342,7 +368,7 @@ class SourceSeenRecord(StateRecord):
 
     at_ms: Count
     ends: Annotated[
-        Mapping[TopicPartition, NotedEnds],
+        Mapping[TopicPartition, Ends],
         checked(_read),
         PlainSerializer(_write),
         Field(alias="topics"),

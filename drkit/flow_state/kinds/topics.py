@@ -21,14 +21,18 @@ from drkit.flow_state.codec.fields import (
     Prose,
     TopicId,
     TopicName,
+    listed,
+    row,
     whole,
 )
 from drkit.flow_state.codec.record import Body, PartitionRecord, StateRecord, TopicRecord
+from drkit.topology.topic_configs import Retention
 
 _WRITTEN: Final = ("source_cluster", "source_id", "target", "target_id", "generation")
 """The fields of a generation, in their order in its record."""
 _OF_EVENTS: Final = frozenset({"kind", "topic", "partition", "at_ms"})
 _ByPartition = Map[Digits, Count | None]
+_LIMITS: Final = Annotated[tuple[Count | None, Count | None], listed(2)]
 
 
 class Role(StrEnum):
@@ -126,6 +130,10 @@ class ConfigsRecord(TopicRecord):
     settings: Annotated[Map[Name, Prose], Field(alias="set")]
     delayed: Omitted[Map[Name, DelayedSetting]] = None
     """Changes that the copy does not follow yet."""
+    retention: Omitted[Annotated[Retention, row(_LIMITS, Retention)]] = None
+    """What the source topic keeps by its settings, set or inherited."""
+    is_compacted_alone: Omitted[Flag] = None
+    """The copy was compacted, and the source topic was not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +175,13 @@ class VerifiedRecord(PartitionRecord):
     source_offset: Count
     target_offset: Count
     at_ms: Count = 0
+    turn: Omitted[Name] = None
+    """The failback since which the flow copies the topic, or None: a later one may have emptied a side."""
+
+    def is_of(self, found: VerifiedRecord) -> bool:
+        """Return whether both were found for the same topics since the same turn."""
+        ids = self.source_id, self.target_id, self.turn
+        return ids == (found.source_id, found.target_id, found.turn)
 
 
 @dataclass(frozen=True, slots=True)

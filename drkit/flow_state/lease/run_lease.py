@@ -7,7 +7,7 @@ work against each other, and so that the second one says why it does not start.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 import threading
 from typing import ClassVar, Final
@@ -45,26 +45,6 @@ def held_by_another(flow: str, holder: LeaseRecord) -> Refused:
     )
 
 
-def not_renewed(flow: str, place: str, cause: KafkaError) -> LeaseLost:
-    """The error when the target did not accept a renewal.
-
-    :param place: the state topic and its cluster
-    """
-    return LeaseLost("lease_not_renewed", where=place, evidence=f"{cause.name()}: {cause.str()}", flow=flow)
-
-
-def hidden(flow: str, place: str) -> LeaseLost:
-    """An open transaction hides who holds the lease."""
-    return LeaseLost(
-        "lease_unknown", where=place, evidence="an open transaction hides the end of the topic", flow=flow
-    )
-
-
-def taken(flow: str, place: str, evidence: str) -> LeaseTaken:
-    """A newer run has taken the lease."""
-    return LeaseTaken("lease_taken", where=place, evidence=evidence, flow=flow)
-
-
 _WATCH_SECONDS: Final = 0.25
 _CALL_SECONDS: Final = 10.0
 _AGAIN_SECONDS: Final = 0.1
@@ -81,6 +61,7 @@ class FlowLease:
     :param run_id: this run; a lease of the same run is taken back at once
     :param ttl_seconds: seconds without a renewal after which the lease is free; None: as the flow says
     :param workers: the session of Spark's processes on this machine, once there is one
+    :param files: fingerprints of this run's configuration
     """
 
     def __init__(
@@ -91,6 +72,8 @@ class FlowLease:
         run_id: str,
         ttl_seconds: float | None = None,
         workers: Callable[[], int | None] = lambda: None,
+        *,
+        files: Mapping[str, str] | None = None,
     ) -> None:
         self._target = target
         self._flow = flow
@@ -98,7 +81,7 @@ class FlowLease:
         self.run_id: Final = run_id
         self.seconds: Final = ttl_seconds or flow.lease_seconds
         """The lease time."""
-        self._workers = workers
+        self._workers, self._files = workers, files
         self._turn = LeaseTurn(run_id)
         self._right = LeaseRight(self.seconds)
         self._strict = True
@@ -144,7 +127,7 @@ class FlowLease:
             if holder is not None and (self._turn.changed or lives_here(holder.holder)):
                 raise held_by_another(self._flow.name, holder)
             if self.is_hidden:
-                raise hidden(self._flow.name, self._place)
+                raise self._hidden()
             if cancelled() or self._ended.wait(_WATCH_SECONDS):
                 raise LeaseLost("lease_wait_cancelled", where=self._flow.name)
         self.take(turn)
@@ -217,7 +200,8 @@ class FlowLease:
         self._producer = None
 
     def _record(self) -> LeaseRecord:
-        return LeaseRecord(self.run_id, this_process(), wall_ms(), int(self.seconds * 1000), self._workers())
+        ttl_ms, process = int(self.seconds * 1000), this_process()
+        return LeaseRecord(self.run_id, process, wall_ms(), ttl_ms, self._workers(), self._files)
 
     def _renew(self) -> None:
         pause = self.seconds / 3
@@ -262,7 +246,11 @@ class FlowLease:
             producer.commit_transaction(_CALL_SECONDS)
         except KafkaException as error:
             self._producer = None
-            raise not_renewed(self._flow.name, self._place, error.args[0]) from error
+            cause: KafkaError = error.args[0]
+            evidence = f"{cause.name()}: {cause.str()}"
+            raise LeaseLost(
+                "lease_not_renewed", where=self._place, evidence=evidence, flow=self._flow.name
+            ) from error
         self._right.extend(began)
 
     def _confirm(self, *, strict: bool) -> None:
@@ -271,11 +259,15 @@ class FlowLease:
         :raises LeaseLost: another run holds it, or its holder cannot be read
         """
         if not self._state.load_decided() and strict:
-            raise hidden(self._flow.name, self._place)
+            raise self._hidden()
         holder = self._state.get(LeaseRecord)
         if not self._turn.is_as_judged(holder):
             evidence = f"held by run {holder.run_id} on {holder.holder.host}" if holder else ""
-            raise taken(self._flow.name, self._place, evidence)
+            raise LeaseTaken("lease_taken", where=self._place, evidence=evidence, flow=self._flow.name)
+
+    def _hidden(self) -> LeaseLost:
+        evidence = "an open transaction hides the end of the topic"
+        return LeaseLost("lease_unknown", where=self._place, evidence=evidence, flow=self._flow.name)
 
     def _new_producer(self) -> Producer:
         return Producer(

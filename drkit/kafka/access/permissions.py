@@ -304,7 +304,6 @@ async def may_delete(cluster: RawCluster, groups: Iterable[str]) -> list[str]:
 async def _each(
     cluster: RawCluster, groups: Iterable[str], ask: Callable[[str], Awaitable[bool]]
 ) -> list[str]:
-    """Return the groups for which the answer is yes."""
     names = list(groups)
     answers = await cluster.loop.some_at_once(ask, names, _REQUESTS_AT_ONCE)
     return [name for name, is_allowed in zip(names, answers, strict=True) if is_allowed]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from kafka.errors import IncompatibleBrokerVersion
 from kafka.protocol.admin import ListGroupsRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
@@ -101,8 +100,6 @@ class Coordinators:
         for names in batches:
             try:
                 out.update(await ask(node, names))
-            except IncompatibleBrokerVersion:
-                raise
             except RawError:
                 out |= {g: Answered(NO_ANSWER) for g in names}
         return out
@@ -118,8 +115,6 @@ class Coordinators:
             request = FindCoordinatorRequest(key_type=_GROUP, coordinator_keys=keys, min_version=4)
             try:
                 answer = await self._cluster.send(request, timeout_ms=CALL_MS)
-            except IncompatibleBrokerVersion:
-                raise
             except RawError:
                 failed |= dict.fromkeys(keys, NO_ANSWER)
                 continue
@@ -161,8 +156,6 @@ async def _list_at(cluster: RawCluster, node: int, patience: float) -> tuple[lis
                 ListGroupsRequest(states_filter=[], types_filter=[]), node, timeout_ms=CALL_MS
             )
             error = answer.error_code
-        except IncompatibleBrokerVersion:
-            raise
         except RawError:
             error = NO_ANSWER
         if not error:

@@ -12,7 +12,6 @@ from functools import partial
 import math
 from typing import Any, Final, NamedTuple
 
-from kafka.errors import IncompatibleBrokerVersion, for_code
 from kafka.protocol.admin import DeleteGroupsRequest, DescribeGroupsRequest
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.consumer import (
@@ -32,6 +31,7 @@ from drkit.kafka.codes import (
     TOPIC_AUTHORIZATION_FAILED,
     UNKNOWN_MEMBER_ID,
     UNSUPPORTED_VERSION,
+    error_name,
 )
 from drkit.kafka.groups.asking import (
     CALL_MS,
@@ -43,7 +43,7 @@ from drkit.kafka.groups.asking import (
     list_everywhere,
 )
 from drkit.kafka.groups.member import Member, classic_member, consumer_member, share_member
-from drkit.kafka.raw import RawCluster, ask_once
+from drkit.kafka.raw import RawCluster, RequestUnsupported, ask_once
 from drkit.kafka.requests import by_partition, grouped
 from drkit.model import TopicPartition
 
@@ -158,32 +158,32 @@ class Groups:
         names = list(groups)
         out = await self._describe(names, CLASSIC)
         others = [g for g, a in out.items() if a.value is not None and a.value.state == DEAD]
-        with suppress(IncompatibleBrokerVersion):  # a cluster without KIP-848
+        with suppress(RequestUnsupported):  # a cluster without KIP-848
             out |= await self._describe(others, CONSUMER)
         return out
 
     async def describe_share(self, groups: Iterable[str]) -> dict[str, Answered[GroupDescription]]:
         """Return state and members of share groups (KIP-932); empty if the brokers have no such request."""
-        with suppress(IncompatibleBrokerVersion):
+        with suppress(RequestUnsupported):
             return await self._describe(groups, SHARE)
         return {}
 
     async def knows_consumer_groups(self) -> bool:
         """Return whether the cluster has the consumer group protocol (KIP-848)."""
-        with suppress(IncompatibleBrokerVersion):
+        with suppress(RequestUnsupported):
             await self._describe(["drkit"], CONSUMER)
             return True
         return False
 
     async def _describe(self, groups: Iterable[str], kind: str) -> dict[str, Answered[GroupDescription]]:
-        """Describe groups. Raises IncompatibleBrokerVersion if the brokers have no groups of this kind."""
+        """Describe groups. Raises RequestUnsupported if the brokers have no groups of this kind."""
         request, member = _DESCRIBING[kind]
 
         async def ask(node: int, names: list[str]) -> dict[str, Answered[GroupDescription]]:
             answer = await self._cluster.send(request(names), node, timeout_ms=CALL_MS)
             # Brokers of 3.x list the request of KIP-848 and refuse it where the protocol is switched off.
             if any(g.error_code == UNSUPPORTED_VERSION for g in answer.groups):
-                raise IncompatibleBrokerVersion(f"{self._cluster.alias} has no groups of type {kind}")
+                raise RequestUnsupported("request_unsupported", where=self._cluster.alias, evidence=kind)
             return {g.group_id: _described(g, kind, member) for g in answer.groups}
 
         return await self._coordinators.ask(groups, ask, per_request=DESCRIBED)
@@ -248,6 +248,26 @@ class Groups:
         codes = by_partition(answer, lambda p: int(p.error_code))
         return {groups[0]: Answered(_common(codes.values()), codes)}
 
+    async def store(
+        self, offsets: Mapping[str, Mapping[TopicPartition, Committed]], until: float = math.inf
+    ) -> dict[str, dict[TopicPartition, str]]:
+        """Commit offsets and read them back; return those that are not there, with the reason, by group.
+
+        :param until: as for :meth:`alter`
+        """
+        answers, stored = await self.alter(offsets, until), await self.committed(offsets)
+        failed: dict[str, dict[TopicPartition, str]] = {}
+        for group, wanted in offsets.items():
+            codes, read_back = answers[group].value or {}, stored[group].value or {}
+            for tp, offset in wanted.items():
+                if code := codes.get(tp, answers[group].error):
+                    late = "not sent: the look at the group is too old"
+                    reason = late if code == TOO_LATE else f"Kafka error code {code}"
+                    failed.setdefault(group, {})[tp] = reason
+                elif read_back.get(tp) != offset:
+                    failed.setdefault(group, {})[tp] = f"read back: {read_back.get(tp)}"
+        return failed
+
     async def delete(self, groups: Iterable[str], until: float = math.inf) -> dict[str, int]:
         """Delete groups with their offsets; error codes, 0 also for a group that was gone before.
 
@@ -289,7 +309,7 @@ def failure(code: int, what: str, where: str) -> Failed:
     return (NotAuthorized if code in _GRANTS else Failed)(
         "cluster_request_failed",
         where=where,
-        evidence=f"{for_code(code).__name__} ({code})",
+        evidence=error_name(code),
         hint=_GRANTS.get(code, ""),
         what=what,
     )
@@ -352,7 +372,7 @@ async def leave_groups(cluster: RawCluster, groups: Iterable[str]) -> dict[str, 
         return {group[0]: Answered(next((c for c in codes if c not in {NONE, UNKNOWN_MEMBER_ID}), 0))}
 
     answers = await Coordinators(cluster).ask(full, leave, per_request=1)
-    refused = {g: f"{for_code(a.error).__name__} ({a.error})" for g, a in answers.items() if a.error}
+    refused = {g: error_name(a.error) for g, a in answers.items() if a.error}
     return unknown | refused
 
 

@@ -109,7 +109,6 @@ class GroupTail:
         return None
 
     def _take(self, partition: Any, found: set[str]) -> bool:
-        """Take a partition's part of an answer; False when it was not read."""
         if partition.error_code:
             self._refused |= partition.error_code == codes.TOPIC_AUTHORIZATION_FAILED
             if partition.error_code == codes.OFFSET_OUT_OF_RANGE:

@@ -23,11 +23,12 @@ from drkit.config import ClusterSettings
 from drkit.counted import counted
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, NotAuthorized
 from drkit.kafka import codes
-from drkit.kafka.raw import EventLoop, Future, RawCluster, RawError
+from drkit.kafka.raw import EventLoop, Future, RawCluster
 from drkit.kafka.requests import (
     EARLIEST,
     LATEST,
     PartitionLeader,
+    TopicMetadata,
     aborted_in,
     fetch_one,
     list_offsets,
@@ -55,8 +56,10 @@ _LEADER_MS: Final = 2000
 _PAUSE_SECONDS: Final = 0.05
 
 
-_FETCH_BYTES: Final = 1 << 20
-_CALL_MS: Final = 5000
+_FETCH: Final = (1 << 20, 5000)
+"""Most bytes of an answer, and the milliseconds that it may take."""
+_WIDE_FETCH: Final = (8 << 20, 30_000)
+"""For the offset map: many megabytes, maybe at the end of a long link."""
 SMALL_BYTES: Final = 2 << 20
 """Limit of an unpacked batch in topics with records of at most a megabyte."""
 LARGE_BYTES: Final = 32 << 20
@@ -89,6 +92,8 @@ class LogTail:
     :param may_count: which records of open transactions are kept until these are decided; any client may
         leave any number of them
     :param unpacked_bytes: a batch that unpacks to more is passed over
+    :param in_order: read no further than the first open transaction, and not past records that were removed
+    :param topic: its id and leaders, where they are known
     """
 
     def __init__(
@@ -100,12 +105,17 @@ class LogTail:
         *,
         may_count: Callable[[Record], bool] = lambda _record: True,
         unpacked_bytes: int = SMALL_BYTES,
+        in_order: bool = False,
+        topic: TopicMetadata | None = None,
     ) -> None:
-        self._on, self._at = on, at
+        self._on, self._at, self._in_order = on, at, in_order
+        self._most_bytes, self._call_ms = _WIDE_FETCH if in_order else _FETCH
         self._own: RawCluster | None = None
         """The connections of this reader, if it was given settings; made with the first question."""
-        self.topic_id = UUID(int=0)
+        self.topic_id = UUID(int=0) if topic is None else topic.topic_id
         """Id of the topic, or zero before the first answer."""
+        self.high_watermark: int | None = None
+        """End of the log in the newest answer, or None before the first."""
         self._replicas: tuple[int, ...] = ()
         self._few_since: float | None = None
         """Since when most replicas do not answer."""
@@ -119,7 +129,8 @@ class LogTail:
         """Producer → records of its open transaction before the log's end."""
         self._early: set[int] = set()
         """Offsets of records whose transaction was committed while an earlier one is still open."""
-        self._node: int | None = None
+        leader = topic.leaders.get(at.partition) if topic is not None else None
+        self._node = leader.node if leader is not None and leader.node >= 0 else None
         self._answered = ""
 
     @property
@@ -211,8 +222,11 @@ class LogTail:
         if answer is None:
             return False
         self._take_committed(answer)
+        self.high_watermark = answer.high_watermark
         if self.next_offset < answer.last_stable_offset:
             return False
+        if self._in_order:
+            return True
         self._ahead = max(self._ahead, self.next_offset)
         while self._ahead < answer.high_watermark:
             more = await self._fetch(cluster, node, self._ahead, committed=False)
@@ -231,9 +245,9 @@ class LogTail:
             self._at.partition,
             offset,
             committed=committed,
-            max_bytes=_FETCH_BYTES,
+            max_bytes=self._most_bytes,
             max_wait_ms=wait_ms,
-            timeout_ms=_CALL_MS + wait_ms,
+            timeout_ms=self._call_ms + wait_ms,
         )
         if answer.error_code == codes.OFFSET_OUT_OF_RANGE:
             await self._find_start(cluster, node)
@@ -252,8 +266,10 @@ class LogTail:
             if listed.error:
                 raise NoAnswerYet(codes.error_name(listed.error))
             bounds.append(listed.offset)
-        if self.next_offset > bounds[1]:
-            raise self._restarted(f"it ends at {bounds[1]}, but was read up to {self.next_offset}")
+        is_cut = self._in_order and 0 < self.next_offset < bounds[0]
+        if self.next_offset > bounds[1] or is_cut:
+            evidence = f"it has the offsets {bounds[0]} to {bounds[1]}, but was read up to {self.next_offset}"
+            raise self._restarted(evidence)
         self.next_offset = max(self.next_offset, bounds[0])
 
     def _take_committed(self, answer: Any) -> None:
@@ -334,7 +350,7 @@ class LogTail:
             try:
                 await cluster.connected(max(1, round(1000 * (deadline - monotonic()))))
                 return await ask(cluster)
-            except (RawError, ClusterUnreachable, NoAnswerYet) as error:
+            except (ClusterUnreachable, NoAnswerYet) as error:
                 if monotonic() > deadline:
                     raise self._unknown(error) from error
             await cluster.loop.sleep(_PAUSE_SECONDS)
@@ -389,7 +405,7 @@ class LogTail:
         async def ask(node: int) -> None:
             try:
                 views.append(await self._view(cluster, node))
-            except (RawError, DrkitError, NoAnswerYet):  # the others may answer
+            except (DrkitError, NoAnswerYet):  # the others may answer
                 return
             finally:
                 missing.discard(node)

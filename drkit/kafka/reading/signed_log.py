@@ -18,7 +18,7 @@ from drkit.config import ClusterSettings
 from drkit.control_key import REPLAYED, WHO_WRITES, Signatures
 from drkit.counted import is_reported
 from drkit.errors import DrkitError, Failed, NotAuthorized
-from drkit.kafka.clients import QUIET, KafkaError, Message, Producer, confluent_config
+from drkit.kafka.clients import QUIET, Producer, WrittenRecord, confluent_config, deliver
 from drkit.kafka.reading.log_tail import LARGE_BYTES, LogRestarted, LogTail
 from drkit.kafka.transport import may_send
 from drkit.model import TopicPartition
@@ -31,8 +31,6 @@ _OPEN_SECONDS: Final = 30.0
 _PAUSE_SECONDS: Final = 0.05
 _TRIES: Final = 3
 _LARGEST_BYTES: Final = 16 << 20
-Signed = tuple[bytes, bytes | None, dict[str, str | bytes | None] | None]
-"""Key, value and headers of a record to write."""
 Take = Callable[[Record, str], None]
 """Takes a record, and why it does not count; empty when it does. A batch that is passed over has no key.
 
@@ -184,8 +182,8 @@ class SignedLog:
         with self.lock:
             if self._settings.control is not None:
                 self.read()  # now no record has a higher order than these get
-            signed = [(key, value, self.signatures.text_headers(key, value)) for key, value in records]
-            macs = {mac for _, _, headers in signed for mac in (headers or {}).values()}
+            signed = [(0, key, value, self.signatures.text_headers(key, value)) for key, value in records]
+            macs = {mac for _, _, _, headers in signed for mac in (headers or {}).values()}
             self._awaited |= macs
         try:
             self._produce(signed)
@@ -195,22 +193,10 @@ class SignedLog:
         finally:
             self._awaited -= macs
 
-    def _produce(self, records: Sequence[Signed]) -> None:
-        reported: list[KafkaError | None] = []
-
-        def report(error: KafkaError | None, _message: Message) -> None:
-            reported.append(error)
-
+    def _produce(self, records: Sequence[WrittenRecord]) -> None:
         may_send()
-        self._producer = producer = self._producer or log_producer(self._settings)
-        for key, value, headers in records:
-            producer.produce(self.name, value, key, partition=0, headers=headers, on_delivery=report)
-        producer.flush(_WRITE_SECONDS)
-        failed = next((error for error in reported if error is not None), None)
-        if failed is not None or len(reported) < len(records):
-            evidence = (
-                f"{failed.name()}: {failed.str()}" if failed else f"no answer in {_WRITE_SECONDS:.0f} s"
-            )
+        self._producer = self._producer or log_producer(self._settings)
+        if evidence := deliver(self._producer, self.name, records, _WRITE_SECONDS).evidence:
             raise Failed("own_topic_unwritable", where=self.where, evidence=evidence)
 
     def close(self) -> None:

@@ -9,6 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from drkit.counted import counted
+from drkit.flow_state.kinds.run import NOTHING_HELD as NOTHING_HELD
+from drkit.flow_state.kinds.run import Ends as Ends
+from drkit.flow_state.kinds.run import HeldBack as HeldBack
 from drkit.flow_state.left_out import LeftOut
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import (
@@ -32,54 +35,6 @@ _MOST_SEGMENTS: Final = 8
 _AT_ONCE: Final = 16
 MOST_SAMPLES: Final = 256
 """Maximum number of partitions whose waiting records are read; the others are estimated."""
-
-
-@dataclass(frozen=True, slots=True)
-class HeldBack:
-    """Records between the last stable offset and the high watermark: not copied until a transaction ends."""
-
-    records: int
-    """Upper bound."""
-    acknowledged: int = 0
-    """Of `records`: those not known to belong to an undecided transaction; their producers got an
-    acknowledgement."""
-    oldest_ms: int | None = None
-    """Timestamp of the oldest acknowledged record; None without one, or when unknown."""
-    bytes: int | None = 0
-    """Size of the batches; None: unknown."""
-
-
-NOTHING_HELD: Final = HeldBack(0)
-
-
-class Ends(NamedTuple):
-    """Begin and end of a partition."""
-
-    start: int
-    end: int
-    """Last stable offset."""
-    high_watermark: int | None = None
-    """At least `end`; None: unknown."""
-    held: HeldBack | None = None
-    """Records between the two; None: not read."""
-
-    @property
-    def held_offsets(self) -> int:
-        """Offsets between the last stable offset and the high watermark."""
-        return max(0, (self.high_watermark or 0) - self.end)
-
-    def held_from(self, frontier: int | None) -> HeldBack:
-        """What an open transaction holds back and the target does not have.
-
-        :param frontier: first offset that is not copied; None: unknown
-        """
-        left = self.held_offsets
-        if frontier is not None and frontier > self.end:  # what was held back then has been copied since
-            left = max(0, (self.high_watermark or 0) - frontier)
-        if not left:
-            return NOTHING_HELD
-        held = self.held or HeldBack(left, left, None, None)
-        return replace(held, records=min(held.records, left), acknowledged=min(held.acknowledged, left))
 
 
 class UncopiedRange(NamedTuple):
@@ -266,7 +221,6 @@ class EarlierEnds:
         return out
 
     def _before(self, gap: UncopiedRange, now_ms: int) -> int | None:
-        """Return the time of the newest look whose records are all copied, or None if there is none."""
         beyond = gap.start + 1
         copied = (at_ms for at_ms, ends in self._looks if ends.get(gap.at, beyond) <= gap.start)
         return max((at_ms for at_ms in copied if 0 <= now_ms - at_ms <= _MOST_MS), default=None)

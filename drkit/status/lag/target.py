@@ -2,39 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
-from uuid import UUID
 
-from drkit.flow_state.copied_topics import CopiedPartition
-from drkit.flow_state.records import CutRecord
+from drkit.flow_state.copied_topics import CopiedPartition, CopiedTopics
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.requests import metadata
+from drkit.kafka.requests import EARLIEST, listed, metadata
 from drkit.model import TopicPartition
 from drkit.offset_map.locate import Located, PartitionLocator
+from drkit.offset_map.removed import Removed, RemovedLook
 from drkit.offsets.resolution import Foreign, Resolution
-
-
-class Copied(NamedTuple):
-    """A topic that the flow's state says is copied."""
-
-    topic: str
-    source_id: UUID
-    target_topic: str
-    target_id: UUID
-    cut: CutRecord | None = None
-    """Where copying began after a turn."""
-
-    def pair(self, number: int) -> CopiedPartition:
-        """One of its partitions."""
-        at, to = TopicPartition(self.topic, number), TopicPartition(self.target_topic, number)
-        found = CopiedPartition(at, to, self.source_id, self.target_id)
-        if self.cut is None:
-            return found
-        cut, rebuilt = self.cut.skip_from.get(number), self.cut.rebuilt.get(number)
-        return found._replace(skip_from=cut, rebuilt=rebuilt, emptied=self.cut.emptied.get(number, 0),
-                              crossings=self.cut.crossings_of(number))  # fmt: skip
+from drkit.status.lag.source import Ends
 
 
 class CopyPosition(NamedTuple):
@@ -48,6 +27,10 @@ class CopyPosition(NamedTuple):
     reason: str = ""
     foreign: tuple[Foreign, ...] = ()
     """Records in the log that the flow did not write, after all that the map leads around."""
+    removed: Removed | None = None
+    """Copied records that the target has removed; None: it has no such topic."""
+    missing: int = 0
+    """Number of source offsets of those that the source is to keep: :meth:`CopyLocator.compared`."""
 
 
 @dataclass(slots=True)
@@ -60,34 +43,65 @@ class CopyLocator:
     cluster: RawCluster
     map_topic: str
     scan_up_to: int = 0
+    removed: RemovedLook = field(default_factory=RemovedLook)
     _locator: PartitionLocator | None = field(default=None, init=False)
 
     async def places(
-        self, copied: Iterable[Copied], own_ids: frozenset[int]
+        self, known: CopiedTopics, names: Iterable[str], own_ids: frozenset[int]
     ) -> dict[TopicPartition, CopyPosition]:
         """Every partition of these topics, by its name on the source.
 
         :raises RawError: the target does not answer
         :raises Failed: the map cannot be read
         """
-        copied = list(copied)
+        copied = {name: known.topics[name] for name in names}
         locator = self._locator = self._locator or PartitionLocator(self.cluster, self.map_topic)
-        topics = await metadata(self.cluster, sorted({c.target_topic for c in copied}))
+        topics = await metadata(self.cluster, sorted({target for target, _, _ in copied.values()}))
         out: dict[TopicPartition, CopyPosition] = {}
         wanted: list[CopiedPartition] = []
-        for c in copied:
-            found = topics[c.target_topic]
-            if found.error or found.topic_id != c.target_id:
-                out[TopicPartition(c.topic, -1)] = CopyPosition(
+        for name, (target, _, target_id) in copied.items():
+            found = topics[target]
+            if found.error or found.topic_id != target_id:
+                out[TopicPartition(name, -1)] = CopyPosition(
                     None, None, reason="the target topic was deleted"
                 )
                 continue
-            wanted += [c.pair(number) for number in found.leaders]
+            wanted += [known.pair(name, number)._replace(until=None) for number in found.leaders]
         located = await locator.locate(wanted, own_ids, scan_up_to=self.scan_up_to, is_copying=False)
-        return out | {at: _place(found) for at, found in located.items()}
+        starts = await listed(self.cluster, topics, [w.target for w in wanted], EARLIEST)
+        return out | {w.source: _place(located[w.source], w, starts.get(w.target, 0)) for w in wanted}
+
+    async def compared(
+        self,
+        places: Mapping[TopicPartition, CopyPosition],
+        known: CopiedTopics,
+        source: RawCluster | None,
+        ends: Mapping[TopicPartition, Ends],
+    ) -> dict[TopicPartition, CopyPosition]:
+        """Return the positions with the number of records that are missing at the beginning of each copy.
+
+        :param source: None: it does not answer
+        :param ends: of the source, by this look; of a silent one as they were noted last
+        :raises RawError: a cluster stopped answering
+        """
+        removed = {
+            known.pair(*tp): place.removed
+            for tp, place in places.items()
+            if tp in ends and tp.topic in known.topics and place.removed is not None
+        }
+        starts = {tp: e.start for tp, e in ends.items()}
+        clusters = source, self.cluster
+        found = await self.removed.missing(clusters, removed, starts, known.producers.left_out)
+        spans = {tp: end - first for tp, (first, end) in found.items()}
+        return {tp: place._replace(missing=spans.get(tp, 0)) for tp, place in places.items()}
 
 
-def _place(found: Located) -> CopyPosition:
+def _place(found: Located, w: CopiedPartition, start: int) -> CopyPosition:
+    place = _position(found)
+    return place._replace(removed=Removed.of(found, start, w.emptied, place.frontier))
+
+
+def _position(found: Located) -> CopyPosition:
     state, end = found.state, found.end
     tail, size = state.tail, len(state.segments)
     foreign = tuple(found.answer.foreign) if isinstance(found.answer, Resolution) else ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Final, NamedTuple, Self
 
@@ -38,6 +38,8 @@ class TopicLag(NamedTuple):
     bytes: int | None = None
     ages: tuple[float | None, ...] = ()
     """Of each partition: the age of its oldest record that is not copied, in seconds; None: unknown."""
+    copy: str = ""
+    """The name of the copy, whether or not it exists yet."""
 
     def in_step(self, rpo_seconds: float) -> int:
         """Number of partitions whose oldest missing record is not older than that."""
@@ -81,6 +83,12 @@ class DirectionFacts(Observation):
     """Source topics with partitions whose ends were not noted since they are copied."""
     unreplayed: Mapping[str, tuple[Unreplayed, ...]] = field(default_factory=dict)
     """Source topic → what a return was to append to its copy, and has not."""
+
+    def not_begun(self) -> Iterator[tuple[str, str]]:
+        """Yield the source topics that a running flow is to copy and has no copy of, with the copy's name."""
+        for topic, lag in (self.lags or {}).items() if self.running else ():
+            if lag.copy and topic not in self.copies and topic not in self.promoted and self.selects(topic):
+                yield topic, lag.copy
 
     @classmethod
     def of(
@@ -135,7 +143,6 @@ class DirectionFacts(Observation):
 
 
 def _fences(state: FlowState, gone: frozenset[str]) -> dict[str, FenceSeen]:
-    """The fence of each source topic that has one on record or pending."""
     pending = state.get(PendingFence)
     fences = dict.fromkeys(fenced_topics(state), FenceSeen.STANDS) | dict.fromkeys(gone, FenceSeen.GONE)
     return fences | dict.fromkeys(pending.topics if pending is not None else (), FenceSeen.PENDING)

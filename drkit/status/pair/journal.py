@@ -1,30 +1,23 @@
-"""The run that is under way, from a journal's records. Pure.
+"""The run that is under way, from the history of a journal. Pure.
 
-`drkit status` only shows the journal. So it reads every table and every step, also of a later drkit, and
-passes over what it does not understand; :mod:`drkit.failover.journal` refuses that.
+`drkit status` only shows the journal, so its reader is tolerant: what a later drkit wrote may be in here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-import json
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, Self
 
-from drkit.flow_state.codec.parts import Parts
-from drkit.flow_state.records import Role, RoleRecord
-from drkit.next_command import typed
+from drkit.flow_state.processes import holder_of, lives_here
+from drkit.flow_state.records import Process, RoleRecord
+from drkit.journal.entries import EntryKind, JournalHistory, RunLog
+from drkit.journal.machine import TABLES, RunState, StepName
 
-FAILOVER: Final = "failover"
-RETURN: Final = "return"
-"""The table of a run that makes the old primary passive."""
-_OVER: Final = frozenset({"aborted", "refused", "done"})
-_OPEN: Final = "OPEN"
-_HOLDS: Final = frozenset({"run", "hold"})
 _SILENT_SECONDS: Final = 15.0
 """A process that waits in a step writes an entry every 4 s."""
 _SILENT_ELSEWHERE_SECONDS: Final = 60.0
 """For a process on another machine, whose clock may differ."""
-_COMMANDS: Final = {FAILOVER: "failover", RETURN: "reprotect"}
 
 
 class RunUnderWay(NamedTuple):
@@ -42,6 +35,24 @@ class RunUnderWay(NamedTuple):
     has_opened: bool = False
     """Whether its step OPEN has begun: it is not aborted any more."""
 
+    @classmethod
+    def of(cls, run: RunLog) -> Self:
+        """Return what is shown of a run."""
+        topics = _part(run.opening, "scope").get("topics")
+        names = [*topics, *topics.values()] if isinstance(topics, dict) else topics
+        begun = (e.step for e in reversed(run.entries) if e.kind is EntryKind.INTENT and not e.effect)
+        error = run.held.get("error", {}) if run.is_left else None
+        text = error.get("error") if isinstance(error, dict) else error
+        return cls(
+            run.run_id,
+            run.table_name,
+            frozenset(map(str, names if isinstance(names, list) else ())),
+            step=str(next(begun, "")),
+            held=str(text or "it was refused") if run.is_left else "",
+            aborting=run.state is RunState.ABORTING,
+            has_opened=StepName.OPEN in run.begun,
+        )
+
     def covers(self, *names: str) -> bool:
         """Whether a topic with one of these names may be in its scope."""
         return not self.topics or not self.topics.isdisjoint(names)
@@ -52,118 +63,74 @@ class RunUnderWay(NamedTuple):
         doing = f"rolling back, last {self.step or 'LOCK'}" if self.aborting else self.step or "LOCK"
         return f"{doing}, held: {self.held}" if self.held else doing
 
+    def with_commands(self, flow: str) -> str:
+        """The run, its step, and, while it is held, its commands.
+
+        :param flow: the name of the flow that its journal is of
+        """
+        then = f"; when that is cleared: {command}" if (command := self.leads_on(flow)) else ""
+        return f"run {self.run_id} at {self.in_words}{then}"
+
     def leads_on(self, flow: str) -> str:
         """What continues the run, and what rolls it back, as it is typed; empty: no person has to.
 
         :param flow: the name of the flow that its journal is of
         """
-        verb = _COMMANDS.get(self.table)
-        if not self.held or verb is None:
+        table = TABLES.get(self.table)
+        if not self.held or table is None:
             return ""
-        command = typed("drkit", verb, "--flow", flow)
+        command = table.typed("--flow", flow)
         if self.aborting:
             return f"{command} --abort"
         rolls_back = f"; to roll it back: {command} --abort"
         return f"{command} --resume" + ("" if self.has_opened else rolls_back)
 
 
-class JournalRuns:
-    """Follows a journal, record by record."""
+class JournalRuns(NamedTuple):
+    """What a journal says of the runs of its flow."""
 
-    def __init__(self) -> None:
-        self.under_way: RunUnderWay | None = None
-        """As the journal has it."""
-        self.current: RunUnderWay | None = None
-        """As seen last, see :meth:`see`."""
-        self.fences: dict[str, str] = {}
-        """Run → how its step FENCE ended."""
-        self.opened: dict[str, RoleRecord] = {}
-        """Source topic → the newest promotion, by the evidence of OPEN."""
-        self.term = 0
-        """The newest term; 0: no run ever began."""
-        self.state_id = ""
-        """Id of the state topic at the newest run's beginning; empty: it is not on record."""
-        self.holder: Mapping[str, Any] = {}
-        """Host, process and token of the process that works at the run, or has."""
-        self.written_ms = 0
-        """When its newest entry was written, by the clock of its host."""
-        self._seen: set[str] = set()
-        self._is_planned: bool | None = None
-        self._parts = Parts()
+    current: RunUnderWay | None = None
+    """The one that is under way; held as well if its process is gone, or has written nothing for too long."""
+    fences: Mapping[str, str] = MappingProxyType({})
+    """Run → how its step FENCE ended."""
+    opened: Mapping[str, RoleRecord] = MappingProxyType({})
+    """Source topic → the newest promotion, by the evidence of OPEN."""
+    term: int = 0
+    """The newest term; 0: no run ever began."""
+    state_id: str = ""
+    """Id of the state topic at the newest run's beginning; empty: it is not on record."""
 
-    def take(self, value: bytes) -> None:
-        """Take the next record; one that is no entry is passed over."""
-        try:
-            entry = self._whole(json.loads(value))
-            if entry is not None:
-                self._entry(entry)
-                self.current = self.under_way
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            return
+    @classmethod
+    def of(
+        cls, history: JournalHistory, now_ms: int, lives: Callable[[Process], bool | None] = lives_here
+    ) -> Self:
+        """Return what a history says.
 
-    def _whole(self, raw: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """The entry that a record completes; large entries take several."""
-        if "part_of" not in raw:
-            return raw
-        text = self._parts.take(raw)
-        whole: Mapping[str, Any] | None = None if text is None else json.loads(text)
-        return whole
-
-    def _entry(self, entry: Mapping[str, Any]) -> None:
-        kind, run_id, body = entry["kind"], entry["run_id"], entry["body"]
-        if kind == "run" and self.under_way is None and run_id not in self._seen:
-            self._seen.add(run_id)
-            self.state_id = str(body.get("state_id", ""))
-            self._is_planned = bool(body.get("request", {}).get("planned")) or None
-            topics = body.get("scope", {}).get("topics", {})
-            names = frozenset(topics) | frozenset(topics.values() if isinstance(topics, dict) else ())
-            self.under_way = RunUnderWay(run_id, str(body.get("table") or FAILOVER), names)
-        run = self.under_way
-        if run is None or run.run_id != run_id:
-            return
-        if kind in _HOLDS:
-            self.holder, self.under_way = dict(body["holder"]), run._replace(held="")
-        elif entry["by"] != self.holder.get("token"):
-            return  # an overtaken process does not count
-        else:
-            self._step(run, kind, entry)
-        self.term = max(self.term, int(entry["term"]))
-        self.written_ms = int(entry["at_ms"])
+        :param lives: whether a process lives; None: unknown, as of one on another machine
+        """
+        ended = {i: _part(run.results.get(StepName.FENCE, {}), "evidence") for i, run in history.runs.items()}
+        fences = {i: str(evidence.get("how", "")) for i, evidence in ended.items() if evidence}
+        current = _seen(history.open, now_ms, lives) if history.open is not None else None
+        return cls(current, fences, history.opened, history.term, history.state_id)
 
     def names_another(self, state_id: object) -> bool:
         """Return whether the newest run began with another state topic than the one of this id."""
         return self.state_id not in {"", str(state_id)}
 
-    def see(self, now_ms: int, *, alive: bool | None) -> None:
-        """Judge the run that is under way: it is held when its process is gone, or has been silent too long.
 
-        :param alive: whether its process lives, or None if that is on another machine
-        """
-        run, silent = self.under_way, (now_ms - self.written_ms) / 1000
-        if run is not None and not run.held:
-            host = self.holder.get("host", "")
-            if alive is False:
-                run = run._replace(held=f"its process {self.holder.get('pid')} on {host} is gone")
-            elif silent > (_SILENT_SECONDS if alive else _SILENT_ELSEWHERE_SECONDS):
-                run = run._replace(held=f"its process on {host} has written nothing for {silent:.0f} s")
-        self.current = run
+def _seen(run: RunLog, now_ms: int, lives: Callable[[Process], bool | None]) -> RunUnderWay:
+    shown, alive, host = RunUnderWay.of(run), lives(holder_of(run.holder)), run.holder.get("host", "")
+    silent = (now_ms - run.entries[-1].at_ms) / 1000
+    if shown.held:
+        return shown
+    if alive is False:
+        return shown._replace(held=f"its process {run.holder.get('pid')} on {host} is gone")
+    if silent > (_SILENT_SECONDS if alive else _SILENT_ELSEWHERE_SECONDS):
+        return shown._replace(held=f"its process on {host} has written nothing for {silent:.0f} s")
+    return shown
 
-    def _step(self, run: RunUnderWay, kind: str, entry: Mapping[str, Any]) -> None:
-        step, body = str(entry["step"] or ""), entry["body"]
-        if kind == "intent" and not entry["effect"]:
-            self.under_way = run._replace(step=step, held="", has_opened=run.has_opened or step == _OPEN)
-        elif kind == "result" and not entry["effect"] and step == "FENCE":
-            self.fences[run.run_id] = str(body.get("evidence", {}).get("how", ""))
-        elif kind == "result" and not entry["effect"] and step == _OPEN:
-            role = RoleRecord(
-                Role.PROMOTED, int(entry["term"]), run.run_id, int(entry["at_ms"]), planned=self._is_planned
-            )
-            self.opened |= dict.fromkeys(body.get("evidence", {}).get("topics", {}), role)
-        elif kind == "held":
-            error = body.get("error", {})
-            text = error.get("error", "") if isinstance(error, dict) else str(error)
-            self.under_way = run._replace(held=text or "it was refused")
-        elif kind == "abort":
-            self.under_way = run._replace(aborting=True, held="")
-        elif kind == "end" and body.get("state") in _OVER:
-            self.under_way = None
+
+def _part(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return an object in a body, or an empty one: a later drkit may have put something else there."""
+    part = body.get(name)
+    return part if isinstance(part, dict) else {}

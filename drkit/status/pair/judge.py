@@ -13,10 +13,11 @@ from typing import Final, NamedTuple
 from drkit.counted import counted
 from drkit.flow_state.records import HeldSettingsRecord, RoleRecord
 from drkit.flow_state.unreplayed import Unreplayed
+from drkit.journal.machine import RETURN
 from drkit.next_command import REASON, typed
 from drkit.pair.view import FenceSeen, OneWay, TopicView, pair_view
 from drkit.status.pair.facts import FENCED_HERE, DirectionFacts, TopicLag
-from drkit.status.pair.journal import RETURN, RunUnderWay
+from drkit.status.pair.journal import RunUnderWay
 from drkit.status.pair.model import EXPOSED, AlarmReason, PairAlarm, PairState, PairStatus, PairTopic
 
 Way = OneWay[DirectionFacts]
@@ -52,7 +53,6 @@ def alarms_of(sides: TopicSides, promoted: Way | None) -> Iterator[tuple[PairAla
 
 
 def _not_replayed(side: Way, each: Unreplayed) -> str:
-    """Return the records that only an export has, and the command to replay them."""
     return (
         f"{each.in_words}, not carried out, and {side.flow.target} lacks them: {each.command}; or give them"
         f" up by name: {each.to_give_up}"
@@ -60,7 +60,6 @@ def _not_replayed(side: Way, each: Unreplayed) -> str:
 
 
 def _both_closed(sides: TopicSides, promoted: Way | None) -> str:
-    """Return the fence that keeps clients away while no side accepts writes, or an empty text if unknown."""
     if promoted is not None and sides.refuses(promoted.flow.target) and promoted.flow.silent:
         return f"{promoted.flow.target} refuses every record, and {promoted.flow.source} does not answer"
     closing = sides.other(promoted) if promoted is not None else sides.original
@@ -73,7 +72,6 @@ def _both_closed(sides: TopicSides, promoted: Way | None) -> str:
 
 
 def _incomplete(sides: TopicSides, promoted: Way) -> str:
-    """Return the rolled back return that emptied the old primary, or an empty text if another began since."""
     role, emptied = promoted.role, promoted.flow.incomplete.get(promoted.name)
     if emptied is None or role is None or sides.other(promoted).answers(role):
         return ""
@@ -86,10 +84,9 @@ def _incomplete(sides: TopicSides, promoted: Way) -> str:
 
 
 def _still_open(sides: TopicSides, promoted: Way) -> str:
-    """Return the reason why clients may write on the old primary, or an empty text."""
     role, other, flow = promoted.role, sides.other(promoted), promoted.flow
     assert role is not None  # noqa: S101  the newest promotion is one
-    run = next((run for _, run in runs_of(sides) if run.table == RETURN), None)
+    run = next((run for _, run in runs_of(sides) if run.table == RETURN.name), None)
     then = "" if run is None else _after(promoted, run)
     if promoted.fence is FenceSeen.PENDING and not flow.silent:
         return f"{flow.source} answers, and is not fenced since the failover{then}"
@@ -112,7 +109,6 @@ def _lost_fence(promoted: Way, run: RunUnderWay) -> bool:
 
 
 def _after(promoted: Way, run: RunUnderWay) -> str:
-    """Return the commands that fence the old primary while its return is held, or an empty text."""
     if not run.held:
         return ""
     command = typed("drkit", "reprotect", "--flow", promoted.flow.name)
@@ -184,7 +180,7 @@ def _before_a_promotion(sides: TopicSides, rpo_seconds: float) -> PairTopic:
     if unread is not None:
         why = f"whether {unread.target} was promoted is unknown: {unread.unread}"
         return PairTopic(*sides.names, PairState.UNKNOWN, why=why)
-    copying = [s for s in sides if s.copies]
+    copying = [s for s in sides if s.copies] or [s for s in sides if s.name in (s.flow.lags or ())]
     judged = [_copying(s, rpo_seconds) for s in copying]
     state, why = min(judged, key=lambda x: _RANK[x[0]])
     direction = f"{first.flow.source}<->{first.flow.target}" if len(copying) > 1 else copying[0].flow.name
@@ -224,7 +220,6 @@ def _promoted(sides: TopicSides, promoted: Way, rpo_seconds: float) -> PairTopic
 
 
 def _returning(promoted: Way, back: Way, role: RoleRecord, rpo_seconds: float) -> tuple[PairState, str]:
-    """Return the protection of a promoted topic by the opposite flow, and the reason if there is none."""
     flow = back.flow
     if not flow.configured:
         return PairState.UNPROTECTED, f"no flow {flow.name} is configured"
@@ -260,7 +255,6 @@ def _not_begun(promoted: Way, back: Way, role: RoleRecord) -> str:
 
 
 def _undecided(promoted: Way) -> str:
-    """Return what to do if the old primary has divergent records, or had some."""
     flow = promoted.flow
     old, command = flow.source, typed("drkit", "reprotect", "--flow", flow.name)
     if (emptied := flow.incomplete.get(promoted.name)) is not None:
@@ -305,7 +299,6 @@ def _copying(side: Way, rpo_seconds: float, *, is_return: bool = False) -> tuple
 
 
 def _not_copying(side: Way) -> str:
-    """Return the reason why a flow does not copy a topic now, or an empty text."""
     flow = side.flow
     if why := _not_selected(side):
         return why
@@ -315,7 +308,6 @@ def _not_copying(side: Way) -> str:
 
 
 def _not_selected(side: Way) -> str:
-    """Return the setting that leaves a topic out, or an empty text."""
     flow = side.flow
     return "" if flow.selects(side.name) else f"topics or topics_exclude of {flow.name} leave it out"
 
@@ -334,16 +326,14 @@ _RANK: Final = {PairState.UNPROTECTED: 0, PairState.UNKNOWN: 1, PairState.PROTEC
 
 
 def _under_way(sides: TopicSides, promoted: Way | None, found: PairTopic) -> PairTopic:
-    """Return the topic with the run in progress for it, if there is one."""
     running = next(runs_of(sides), None)
     if running is None:
         return found
     side, run = running
     # A return keeps the journal of the failover that it answers, on the side that is active now.
-    is_back = run.table == RETURN or side.name in side.flow.returns
+    is_back = run.table == RETURN.name or side.name in side.flow.returns
     is_back = is_back or (promoted is not None and side is not promoted)
-    moving = sides.other(side) if run.table == RETURN else side
+    moving = sides.other(side) if run.table == RETURN.name else side
     state = PairState.FAILING_BACK if is_back else PairState.FAILING_OVER
-    then = f"; when that is cleared: {command}" if (command := run.leads_on(side.flow.name)) else ""
-    why = f"run {run.run_id} at {run.in_words}{then}"
+    why = run.with_commands(side.flow.name)
     return replace(found, state=state, direction=moving.flow.name, why=why, is_held=bool(run.held))

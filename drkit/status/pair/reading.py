@@ -1,29 +1,25 @@
-"""What the judgement of a pair needs besides flow states: journals, fences as they are, deltas."""
+"""What the judgement of a pair needs besides flow states and journals: fences as they are, deltas."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
-from drkit.clock import wall_ms
 from drkit.config import ClusterSettings
-from drkit.flow_state.names import ADOPTED, journal_topic
-from drkit.flow_state.processes import holder_of, lives_here
 from drkit.flow_state.records import FenceAclsRecord, RoleRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.access.acls import NoAuthorizer, list_acls
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.reading.signed_log import SignedLog
 from drkit.kafka.requests import (
     EARLIEST,
     LATEST,
-    DescribeLogDirsRequest,
     TopicMetadata,
     by_leader,
     fetch_one,
     list_offsets,
     metadata,
+    volumes,
 )
 from drkit.kafka.topics import topic_configs
 from drkit.model import TopicPartition
@@ -35,9 +31,8 @@ from drkit.status.pair.delta import (
     PartitionDelta,
 )
 from drkit.status.pair.facts import sizes_of
-from drkit.status.pair.journal import JournalRuns
 from drkit.topology.topic_configs import MAX_MESSAGE_BYTES
-from drkit.wire import CorruptBatch, Record, read_header, visible
+from drkit.wire import CorruptBatch, read_header, visible
 
 _NOTHING_PASSES: Final = "0"
 _ONE_BATCH: Final = 1
@@ -45,38 +40,6 @@ _ONE_BATCH: Final = 1
 _LAGS: Final = ("min.compaction.lag.ms", "max.compaction.lag.ms")
 """With both as large as can be, the cleaner rests."""
 _SETTINGS: Final = (CLEANUP_POLICY, RETENTION_MS, RETENTION_BYTES, DELETE_RETENTION_MS, *_LAGS)
-
-
-class JournalTail:
-    """Reads a flow's journal on, look by look.
-
-    :param source: alias in the journal's name
-    """
-
-    def __init__(self, settings: ClusterSettings, source: str) -> None:
-        self._log = SignedLog(settings, journal_topic(source), self._take, on_restart=self._begin)
-        self._begin()
-
-    def _begin(self) -> None:
-        self._runs = JournalRuns()
-
-    def read(self) -> JournalRuns:
-        """The runs up to the journal's end. A run whose process is gone or silent is held.
-
-        :raises DrkitError: it cannot be read
-        """
-        self._log.read()
-        runs = self._runs
-        runs.see(wall_ms(), alive=lives_here(holder_of(runs.holder)) if runs.holder else None)
-        return runs
-
-    def close(self) -> None:
-        """Let go of the connection."""
-        self._log.close()
-
-    def _take(self, record: Record, why: str) -> None:
-        if not why and record.key != ADOPTED and record.value is not None:
-            self._runs.take(record.value)
 
 
 def fences_gone(settings: ClusterSettings, state: FlowState, topics: Collection[str]) -> frozenset[str]:
@@ -160,7 +123,6 @@ class DeltaLook:
 async def _first_ms(
     cluster: RawCluster, leader: tuple[int, TopicMetadata], at: TopicPartition, between: tuple[int, int]
 ) -> int | None:
-    """Return the time of the first record between two offsets, or None if there is none it can read."""
     node, topic = leader
     answer = await fetch_one(
         cluster, node, (at.topic, topic.topic_id), at.partition, between[0], committed=False,
@@ -171,18 +133,3 @@ async def _first_ms(
     except CorruptBatch:
         return None
     return int(read_header(chunks[0].data).base_timestamp) if chunks else None
-
-
-async def volumes(cluster: RawCluster, topics: Mapping[str, TopicMetadata]) -> dict[TopicPartition, int]:
-    """Return the size of each partition's largest replica, without partitions that no broker reports."""
-    one = DescribeLogDirsRequest.DescribableLogDirTopic
-    requested = [one(topic=name, partitions=list(topic.leaders)) for name, topic in topics.items()]
-    answers, _ = await cluster.ask_each(
-        cluster.nodes(), lambda node: cluster.send(DescribeLogDirsRequest(topics=requested), node)
-    )
-    out: dict[TopicPartition, int] = {}
-    for topic in (t for a in answers.values() for d in a.results if not d.error_code for t in d.topics):
-        for p in topic.partitions:
-            tp = TopicPartition(topic.name, p.partition_index)
-            out[tp] = max(out.get(tp, 0), p.partition_size)
-    return out

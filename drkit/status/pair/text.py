@@ -70,7 +70,6 @@ def _returning(part: PairPart) -> Iterator[str]:
 
 
 def _delta(part: PairPart) -> str:
-    """Until when the delta of some topics is whole: the first that ends."""
     known = [(t, t.delta) for t in part.topics if t.delta is not None]
     if not known:
         return "delta whole until an unknown time"

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-import math
 from typing import Any
 
 from confluent_kafka import TopicPartition as ConsumerPartition
 import pytest
 
-from drkit.checkpoints import sync as checkpoints
 from drkit.checkpoints.group_ledger import RoundTotals
 from drkit.checkpoints.shard import Shard
 from drkit.clock import boottime
@@ -132,7 +130,7 @@ def test_a_member_that_comes_while_we_write_keeps_its_position(world: World) -> 
         member.subscribe([world.topic])
         eventually(lambda: member.consume(1, 0.2), what="the first record")
         offsets = {world.group: {world.at: Committed(7, "late")}}
-        failed = world.ask(world.flow.target, lambda g: checkpoints._write(g, offsets, math.inf))
+        failed = world.ask(world.flow.target, lambda g: g.store(offsets))
         assert failed == {world.group: {world.at: f"Kafka error code {UNKNOWN_MEMBER}"}}
         assert world.there() == there
 

@@ -89,6 +89,7 @@ def world(
     made.close()
 
 
+@pytest.mark.wide
 def test_only_what_moved_is_looked_at_in_the_very_next_round(world: Following) -> None:
     groups = [f"{world.group}-{x}" for x in "abc"]
     for group in groups:
@@ -159,6 +160,7 @@ def in_transaction(world: Following, offset: int) -> Producer:
     return out
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(("end", "upstream"), [("commit_transaction", 30), ("abort_transaction", 5)])
 def test_offsets_in_a_transaction_count_when_it_is_decided(world: Following, end: str, upstream: int) -> None:
     world.commit(world.flow.source, 5)
@@ -185,6 +187,7 @@ def test_a_transaction_that_was_open_before_the_first_look_counts_too(world: Fol
     assert world.upstream() == 30
 
 
+@pytest.mark.wide
 def test_deleted_offsets_and_groups_are_noticed(world: Following) -> None:
     stays, goes = (f"{world.group}-{x}" for x in ("stays", "goes"))
     for group in (stays, goes):
@@ -203,6 +206,7 @@ def test_deleted_offsets_and_groups_are_noticed(world: Following) -> None:
     assert world.work.ledger.groups == 1
 
 
+@pytest.mark.wide
 def test_a_group_that_began_to_work_on_the_target_is_not_moved(world: Following) -> None:
     """No round looked at it since it began, so its guard is asked when its position is written."""
     joined, assigned = (f"{world.group}-{x}" for x in ("joined", "assigned"))
@@ -243,6 +247,7 @@ def test_a_group_ahead_of_the_copy_gets_its_position_when_the_copy_has_come(worl
     world.settle(world.group)
 
 
+@pytest.mark.wide
 def test_the_slow_look_finds_what_no_log_record_reports(world: Following) -> None:
     """A position on the target is deleted by hand."""
     world.commit(world.flow.source, 5)

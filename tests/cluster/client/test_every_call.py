@@ -75,6 +75,7 @@ def path(tmp_path: Path, silent: str) -> Path:
     return file
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("library", "ours", "at_once", "known"),
     [
@@ -96,6 +97,7 @@ def test_no_method_of_the_library_is_forgotten(
     assert not public(library) - named, "not in the table of docs/how-to/clients.md"
 
 
+@pytest.mark.wide
 def test_what_is_not_known_is_not_passed_on(path: Path):
     with FailoverConsumer(CONSUMER, endpoint=path) as reader, FailoverProducer({}, endpoint=path) as out:
         for client in (reader, out):
@@ -104,6 +106,7 @@ def test_what_is_not_known_is_not_passed_on(path: Path):
         assert out, "as the plain producer, also while nothing is queued"
 
 
+@pytest.mark.wide
 def test_a_consumers_calls_end_when_the_endpoint_changes(world: World, silent: str):
     """They raise and nothing goes to the new cluster; `poll` reads on there."""
     world.fill(5)
@@ -138,6 +141,7 @@ def test_a_consumers_calls_end_when_the_endpoint_changes(world: World, silent: s
         reader.poll(0)
 
 
+@pytest.mark.wide
 def test_a_call_with_a_timeout_keeps_it(path: Path):
     """As confluent-kafka's own: the endpoint has not changed, and the cluster does not answer."""
     calls = InThreads()
@@ -149,6 +153,7 @@ def test_a_call_with_a_timeout_keeps_it(path: Path):
     assert not isinstance(calls.errors["committed"], EndpointMoved)
 
 
+@pytest.mark.wide
 def test_what_librdkafka_answers_by_itself_needs_no_cluster(path: Path):
     """Also while another thread waits for the cluster."""
     calls, waiting = InThreads(), InThreads()
@@ -192,6 +197,7 @@ def test_a_producers_calls_continue_at_the_new_cluster(world: World, silent: str
     assert world.values(world.standby) == ["v0"]
 
 
+@pytest.mark.wide
 def test_an_endpoint_for_which_no_client_can_be_made_is_not_followed(
     path: Path, silent: str, caplog: pytest.LogCaptureFixture
 ):

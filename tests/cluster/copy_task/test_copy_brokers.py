@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
-from kafka.errors import KafkaConnectionError
 import pytest
 
 from drkit.copy_task import copier
 from drkit.copy_task.target import resolver
+from drkit.kafka.raw import RawError
 from drkit.local.cluster import LocalCluster
 from drkit.offset_map.bucket import MapBucket
 from drkit.offset_map.reading import read_on
@@ -108,7 +108,7 @@ def test_a_broker_that_goes_away_while_a_task_begins(
     async def cut(cluster: Any, topic: Any, bucket: MapBucket) -> None:
         if not lost:
             lost.append(bucket)
-            raise KafkaConnectionError("reset by peer")
+            raise RawError("reset by peer")
         await read_on(cluster, topic, bucket)
 
     monkeypatch.setattr(reader, "read_on", cut)

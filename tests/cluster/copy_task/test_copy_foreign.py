@@ -57,6 +57,7 @@ def test_foreign_writer_while_copying(flow: Flow, topic_name: str, age_ms: int) 
     assert flow.events("foreign_writer")
 
 
+@pytest.mark.wide
 def test_a_target_that_was_not_empty(flow: Flow, topic_name: str) -> None:
     flow.create_both(topic_name)
     _intrude(flow, topic_name, 50)
@@ -68,6 +69,7 @@ def test_a_target_that_was_not_empty(flow: Flow, topic_name: str) -> None:
     assert flow.events("foreign_writer")
 
 
+@pytest.mark.wide
 def test_a_foreign_transaction_that_stays_open(flow: Flow, topic_name: str) -> None:
     """Live mode reads past it; what we append is there for readers once it ends."""
     flow.create_both(topic_name)
@@ -171,6 +173,7 @@ def test_an_oversized_record_stops_its_partition_alone(flow: Flow, topic_name: s
     check_copy(flow, topic_name, uncommitted=not age_ms)
 
 
+@pytest.mark.wide
 def test_batches_larger_than_the_target_takes_are_split(flow: Flow, topic_name: str) -> None:
     flow.create_both(topic_name, target_config={"max.message.bytes": "20000"})
     fill(flow.source, topic_name, 5000, size=300, compression_type="gzip", linger_ms=200)
@@ -178,6 +181,7 @@ def test_batches_larger_than_the_target_takes_are_split(flow: Flow, topic_name: 
     check_copy(flow, topic_name)
 
 
+@pytest.mark.wide
 def test_a_target_that_was_filled_and_trimmed_by_others(flow: Flow, topic_name: str) -> None:
     flow.create_both(topic_name)
     _intrude(flow, topic_name, 50)

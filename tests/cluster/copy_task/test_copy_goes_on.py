@@ -5,7 +5,6 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from kafka.errors import KafkaConnectionError
 import pytest
 
 from drkit.copy_task import copier
@@ -16,6 +15,7 @@ from drkit.copy_task.core.partition import PartitionCopy
 from drkit.copy_task.source import leaders as source_errors
 from drkit.errors import Failed
 from drkit.flow_state.topic import StateTopic
+from drkit.kafka.raw import RawError
 from drkit.local.cluster import LocalCluster
 from drkit.offset_map.reading import load
 from tests.support.flows.compare import check_copy
@@ -94,7 +94,7 @@ def test_a_source_that_dies_while_it_is_asked_what_is_wrong(
     async def dying(task: TaskContext, p: PartitionCopy, data: Any) -> str:
         if not died:
             died.append(data.error_code)
-            raise KafkaConnectionError("the broker was killed")
+            raise RawError("the broker was killed")
         return await ask(task, p, data)
 
     monkeypatch.setattr(source_errors, "source_trouble", dying)

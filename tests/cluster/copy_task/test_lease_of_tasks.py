@@ -101,6 +101,7 @@ def test_a_task_that_spark_starts_again_late_in_an_epoch_copies_when_it_has_seen
     check_copy(flow, topic)
 
 
+@pytest.mark.wide
 def test_connections_through_which_nothing_may_be_sent_are_not_kept(
     flow: Flow, state: StateTopic, topic: str
 ):
@@ -113,6 +114,7 @@ def test_connections_through_which_nothing_may_be_sent_are_not_kept(
     check_copy(flow, topic)
 
 
+@pytest.mark.wide
 def test_leases_from_before_a_task_say_nothing_however_long_the_state_takes_to_read(
     flow: Flow, state: StateTopic, topic: str
 ):
@@ -133,6 +135,7 @@ def test_leases_from_before_a_task_say_nothing_however_long_the_state_takes_to_r
     assert task.report()["ended"] == "stop"
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("seconds", [-1.0, 0.02])
 def test_a_task_whose_lease_ends_before_it_has_begun_ends_and_the_next_one_copies(
     flow: Flow, topic: str, seconds: float
@@ -149,6 +152,7 @@ def test_a_task_whose_lease_ends_before_it_has_begun_ends_and_the_next_one_copie
     check_copy(flow, topic)
 
 
+@pytest.mark.wide
 def test_a_task_writes_on_while_it_sees_renewals_and_ends_when_another_run_has_the_lease(
     flow: Flow, state: StateTopic, topic: str
 ):
@@ -166,6 +170,7 @@ def test_a_task_writes_on_while_it_sees_renewals_and_ends_when_another_run_has_t
     check_copy(flow, topic)
 
 
+@pytest.mark.wide
 def test_a_task_that_cannot_start_ends_with_the_others(flow: Flow, topic: str, state: StateTopic) -> None:
     """A stranger's open transaction hides the end of the map: the task would wait for a minute."""
     bucket = bucket_of(topic, 0, flow.settings.buckets)
@@ -181,3 +186,21 @@ def test_a_task_that_cannot_start_ends_with_the_others(flow: Flow, topic: str, s
     stranger.abort_transaction(30)
     flow.copy(lease=replace(flow.lease(topic), plan=lease.plan + 1))
     check_copy(flow, topic)
+
+
+@pytest.mark.wide
+def test_an_open_transaction_of_a_stranger_hides_no_command_from_a_task(
+    flow: Flow, state: StateTopic, topic: str
+):
+    """It hid all that followed it until its time was over, renewals of the lease, too."""
+    lease = flow.lease(topic, once=False)
+    stranger = producer(flow.target, transactional_id=topic)
+    stranger.init_transactions(30)
+    task = flow.start(lease=lease)
+    eventually(lambda: end_of(flow, topic) == 100 or not task.running, what="the first records")
+    stranger.begin_transaction()
+    stranger.produce(state.name, b"", b"no key of the state", 0)
+    assert stranger.flush(30) == 0
+    state.put(ControlRecord(lease.run_id, lease.plan, "stop"))
+    assert task.report(20)["ended"] == "stop"
+    stranger.abort_transaction(30)

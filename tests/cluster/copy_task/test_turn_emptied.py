@@ -12,7 +12,7 @@ import pytest
 
 from drkit.errors import Refused
 from drkit.failover.loss.count import count_gaps
-from drkit.flow_state.copied_topics import cuts_of, rebuilt_of
+from drkit.flow_state.copied_topics import known_of
 from drkit.flow_state.left_out import LeftOut
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster
@@ -125,7 +125,7 @@ def _counted(turning: Turning, seeds: list[SeededPartition]) -> tuple[int, int]:
     gaps = [
         UncopiedRange(s.partition.source, s.seed.upstream, ends[s.partition.source.partition]) for s in seeds
     ]
-    skip = LeftOut(frozenset(turning.other.ids), cuts_of(records), rebuilt_of(records).keys())
+    skip = LeftOut(frozenset(turning.other.ids), known_of(records).cuts, known_of(records).rebuilt.keys())
     topics = {turning.topic: flow.topic(flow.source, turning.topic)}
     lag = flow.ask(flow.source, waiting, topics, gaps, skip)
     lost = flow.ask(flow.source, count_gaps, gaps, skip)

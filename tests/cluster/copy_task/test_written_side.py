@@ -178,6 +178,7 @@ def test_while_it_is_copied(turning: Turning, age_ms: int) -> None:
     assert flow.offsets(flow.target, turning.topic)[HIT] == ends[HIT], "nothing was appended any more"
 
 
+@pytest.mark.wide
 @LIVE
 def test_an_open_transaction_is_waited_for(turning: Turning, age_ms: int) -> None:
     """Aborted it is no record at all; committed it stops the partition."""

@@ -80,6 +80,7 @@ def _next(state: PartitionMap) -> Intent:
     )  # fmt: skip
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("known", "committed"),
     [
@@ -103,6 +104,7 @@ def test_the_next_task_ends_them(flow: Flow, topic_name: str, known: set[str], c
     assert [e["committed"] for e in flow.events("transaction_ended")] == committed
 
 
+@pytest.mark.wide
 def test_what_a_later_transaction_copied_elsewhere_says_nothing_of_an_open_one() -> None:
     """The first one's abort marker is lost with all of the second one; the map knows the second one alone."""
     history = History(77, 0)

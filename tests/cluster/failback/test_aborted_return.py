@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from drkit.failover.core.machine import RETURN, RunState, StepName
-from drkit.failover.journal.entries import EntryKind
-from drkit.failover.journal.lost import violations
 from drkit.flow_state.records import FenceSizesRecord, PromotionRecord, ReturnRecord, RoleRecord
+from drkit.journal.entries import EntryKind
+from drkit.journal.lost import violations
+from drkit.journal.machine import RETURN, RunState, StepName
 from drkit.model import TopicPartition
 from tests.support.circles import in_soak
 from tests.support.failback.pair import CUT, Pair

@@ -12,9 +12,7 @@ import pytest
 
 from drkit.config import ClusterSettings
 from drkit.errors import Refused
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
-from drkit.failover.journal.entries import EntryKind
 from drkit.failover.returning.deciding import Undecided
 from drkit.flow_state.records import (
     ClustersRecord,
@@ -24,6 +22,8 @@ from drkit.flow_state.records import (
     PendingFence,
     SkipsRecord,
 )
+from drkit.journal.entries import EntryKind
+from drkit.journal.machine import StepName
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics, delete_topics, topic_names
 from drkit.local.cluster import LocalCluster

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from drkit.config import ClusterSettings
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
-from drkit.flow_state.records import NotedEnds, SourceSeenRecord
+from drkit.flow_state.records import Ends, SourceSeenRecord
 from drkit.flow_state.topic import StateTopic
+from drkit.journal.machine import StepName
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import alter_topic_configs, delete_topics, topic_configs, topic_names
 from drkit.model import TopicPartition
@@ -83,7 +83,7 @@ def test_what_a_deleted_topic_had_that_was_not_copied_is_lost(pair: Pair) -> Non
         state.load()
         seen = state.get(SourceSeenRecord)  # as a flow that lags has noted it
         assert seen is not None
-        noted = {TopicPartition(gone, p): NotedEnds(0, end) for p, end in ends.items()}
+        noted = {TopicPartition(gone, p): Ends(0, end) for p, end in ends.items()}
         state.put(replace(seen, ends={**seen.ends, **noted}))
     assert not delete_topics(Cluster.connect(there.source), [gone])
     eventually(lambda: gone not in topic_names(Cluster.connect(there.source)), 30, "the deletion")

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from drkit.errors import Refused
-from drkit.failover.core.machine import StepName
 from drkit.failover.loss.divergence import divergence
 from drkit.failover.returning.deciding import Undecided
 from drkit.flow_state.records import IncompleteRecord, TailRecord, UnreplayedRecord
 from drkit.flow_state.topic import StateTopic
+from drkit.journal.machine import StepName
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_configs
 from drkit.local.cluster import LocalCluster

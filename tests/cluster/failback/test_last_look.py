@@ -12,9 +12,9 @@ import pytest
 
 from drkit.errors import Failed, Refused
 from drkit.failover.core.context import StepProgress
-from drkit.failover.core.machine import RunState, StepName
 from drkit.failover.fencing.methods import SizeFence
 from drkit.failover.returning.deciding import Undecided
+from drkit.journal.machine import RunState, StepName
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import alter_topic_configs, topic_configs
 from drkit.local.cluster import LocalCluster

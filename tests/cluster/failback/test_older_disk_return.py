@@ -9,10 +9,10 @@ import shutil
 import pytest
 
 from drkit.export.check import exported_records
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
 from drkit.flow_state.records import SkipsRecord
 from drkit.flow_state.topic import StateTopic
+from drkit.journal.machine import StepName
 from drkit.local.cluster import LocalCluster
 from tests.support.failback.pair import CUT, Pair
 from tests.support.failback.tail import REASON

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from drkit.errors import Refused
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
-from drkit.failover.journal.entries import EntryKind
-from drkit.failover.journal.journal import Journal
 from drkit.failover.returning.deciding import Undecided
 from drkit.failover.runs import Runs
 from drkit.flow_state.records import ReturnRecord, RoleRecord
 from drkit.flow_state.topic import StateTopic
+from drkit.journal.entries import EntryKind
+from drkit.journal.journal import Journal
+from drkit.journal.machine import StepName
 from drkit.local.cluster import LocalCluster
 from tests.support.errors import coded
 from tests.support.failback.pair import CUT, Pair
@@ -88,6 +88,7 @@ def test_an_unplanned_failover(pair: Pair) -> None:
     _waits_for_a_person(pair, topic)
 
 
+@pytest.mark.wide
 def test_topics_that_would_not_come_back_are_not_emptied(pair: Pair) -> None:
     """The configuration may be changed between the failover and the return, and during the return."""
     topic = _promoted(pair)

@@ -51,3 +51,25 @@ def test_the_flow_that_waits_is_found_and_returned(pair: Pair, tmp_path: Path) -
     assert "a return begins with drkit reprotect" in over.err
     again = drkit(file, "reprotect", "--flow", name)
     assert (again.code, again.error) == (3, "nothing_to_protect"), again
+
+
+@pytest.mark.wide
+@pytest.mark.timeout(300)
+def test_after_two_switchovers_the_way_home_needs_no_name(pair: Pair, tmp_path: Path) -> None:
+    """Clients stood on the standby, and the command asked which flow was meant."""
+    side = pair.now
+    topic, home = side.name("home"), side.source.alias
+    side.create(side.source, topic, 1, {"retention.ms": "-1"})
+    fill(side.source, topic, 20)
+    file = written(side, tmp_path)
+    for _ in range(3):  # there, back, and there again
+        pair.now.replicate()
+        pair.now.copied([topic])
+        assert pair.switch(clients_cut=CUT)["state"] == "done"
+        assert pair.reprotect()["state"] == "done"
+        shown = drkit(file, "failback", "--dry-run", "--clients-cut", CUT)
+        if pair.now.target.alias == home:
+            assert shown.code in {0, 3}, shown.err
+            assert shown.error != "several_flows", shown.err
+        else:
+            assert (shown.code, shown.error) == (2, "several_flows"), "they are at home"

@@ -10,7 +10,6 @@ import pytest
 
 from drkit.errors import Refused
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.step import StepResult
 from drkit.failover.failback import refuse_stopped, ways_of
@@ -18,6 +17,7 @@ from drkit.failover.runs import all_steps
 from drkit.failover.steps.drain import DrainStep
 from drkit.flow_state.records import CutRecord, GenerationRecord, WrittenRecord
 from drkit.flow_state.topic import StateTopic
+from drkit.journal.machine import StepName
 from drkit.kafka.clients import confluent_config
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition

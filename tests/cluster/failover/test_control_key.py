@@ -13,17 +13,16 @@ from typing import Any
 from confluent_kafka import Producer
 import pytest
 
-from drkit.detect.agents import AgentNote
-from drkit.detect.lease import Hold
+from drkit.detect.agents import AgentNote, Hold
 from drkit.detect.noticeboard import ensure_board, read_notes, topic_name
 from drkit.detect.votes import Vote
 from drkit.errors import Refused
-from drkit.failover.journal.entries import EntryKind, JournalEntry, parts_of
-from drkit.failover.journal.topic import JournalTopic, ensure_topic
 from drkit.flow_state.names import journal_topic, offset_map_topic, state_topic
 from drkit.flow_state.records import ClustersRecord
 from drkit.flow_state.state import Damaged
 from drkit.flow_state.topic import StateTopic
+from drkit.journal.entries import EntryKind, JournalEntry, parts_of
+from drkit.journal.topic import JournalTopic, ensure_topic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.topics import topic_configs

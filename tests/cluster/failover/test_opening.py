@@ -15,12 +15,12 @@ import pytest
 from drkit.config import Settings
 from drkit.errors import Failed
 from drkit.failover.core.context import Context, Scope
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
-from drkit.failover.journal.journal import NoJournal
 from drkit.failover.steps import opening
 from drkit.failover.steps.opening import OpenStep
 from drkit.flow_state.records import AclsRecord, ConfigsRecord, PromotionRecord, RoleRecord
+from drkit.journal.journal import NoJournal
+from drkit.journal.machine import StepName
 from drkit.kafka.access.acls import list_acls
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.topics import topic_configs
@@ -85,6 +85,7 @@ def test_settings_of_the_source_return_and_the_old_direction_is_over(world: Worl
     assert f"{world.target.alias}->{world.source.alias}" not in error["hint"]
 
 
+@pytest.mark.wide
 def test_a_broker_that_applies_settings_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """The controller has accepted them: a hold after OPEN would leave clients on the old cluster."""
     wrong: list[list[str]] = [["late"], ["late"], []]
@@ -137,6 +138,7 @@ def at_open(world: AclWorld, topic: str) -> Iterator[Context]:
         loop.close()
 
 
+@pytest.mark.wide
 def test_producers_are_let_in_when_the_topic_is_opened(locked: AclWorld) -> None:
     """P13: what was held back while the copy was passive is given, only there."""
     orders, other = locked.topic("orders"), locked.topic("other")

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from drkit.failover.core.machine import ORDER
-from drkit.failover.journal.entries import EntryKind
 from drkit.failover.loss.divergence import divergence
 from drkit.failover.loss.findings import DivergenceState
+from drkit.journal.entries import EntryKind
+from drkit.journal.machine import ORDER
 from drkit.local.cluster import LocalCluster
 from tests.support.failover import lost_primary as checks
 from tests.support.failover.command import drkit

@@ -14,12 +14,12 @@ import pytest
 
 from drkit.config import Settings
 from drkit.errors import ConfigError, DrkitError, Refused
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.service import FailoverService
 from drkit.flow_state.names import journal_topic
 from drkit.flow_state.records import ClustersRecord, ReturnRecord
 from drkit.flow_state.topic import StateTopic
+from drkit.journal.machine import StepName
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.requests import Groups
 from drkit.kafka.topics import delete_topics
@@ -162,7 +162,7 @@ def test_another_cluster_behind_a_name(world: World) -> None:
     twice = world.plain()
     twice["clusters"][world.source.alias]["bootstrap_servers"] = world.target.bootstrap_servers
     error = refused(world, settings=Settings.model_validate(twice))
-    assert error.code == "same_cluster"
+    assert error.code == "clusters_identical"
     with StateTopic(world.target, world.source.alias) as state:
         state.load()
         right = stored(state)[ClustersRecord.KEY]
@@ -195,6 +195,26 @@ def test_a_group_that_has_worked_on_the_target(world: World) -> None:
         assert "--keep-positions" in error.hint
     finally:
         world.ask(world.target, lambda raw: _alter(raw, world.name("shop"), at, there))
+
+
+def test_a_group_without_an_exact_position_stops_a_switchover_before_the_fence(world: World) -> None:
+    """It has committed past the end of the log, so no copy will ever have its position."""
+    at, shop = TopicPartition(world.name("orders"), 0), world.name("shop")
+    before = world.committed(world.source, shop)[at]
+    world.commit(world.source, shop, {at: 1000})
+    try:
+        error = refused(world, planned=True)
+        assert error.code == "no_exact_position"
+        assert f"group {shop}, {at}: source offset 1000 is past the end" in error.evidence
+        assert error.hint.startswith("drkit translate --group ")
+        assert error.hint.endswith(': --accept-data-loss "REASON"'), "no run is there to resume"
+        request = RunRequest(planned=True, accept_data_loss="it is not used any more")
+        with world.desk() as desk:
+            found = desk.rehearse([shop], request)
+        assert list(found.survey.never_placed) == [shop]
+        assert not found.refusals
+    finally:
+        world.ask(world.source, lambda raw: _alter(raw, shop, at, before))
 
 
 @pytest.mark.wide

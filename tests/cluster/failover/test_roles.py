@@ -28,8 +28,7 @@ import pytest
 
 from drkit.cli import main as cli
 from drkit.config import ClusterSettings, read
-from drkit.detect.agents import AgentNote
-from drkit.detect.lease import Hold
+from drkit.detect.agents import AgentNote, Hold
 from drkit.detect.noticeboard import read_notes
 from drkit.detect.seen import Sight
 from drkit.detect.votes import Vote

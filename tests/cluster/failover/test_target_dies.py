@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from drkit.failover.core.machine import RunState
+from drkit.journal.machine import RunState
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from tests.support.failover.command import Said, drkit

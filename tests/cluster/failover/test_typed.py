@@ -16,9 +16,9 @@ import threading
 
 import pytest
 
-from drkit.failover.core.machine import RunState, StepName
-from drkit.failover.journal import journal
 from drkit.flow_state.records import PendingFence, PendingLift, RoleRecord
+from drkit.journal import journal
+from drkit.journal.machine import RunState, StepName
 from drkit.local.cluster import LocalCluster
 from drkit.local.ports import PortReservation
 from drkit.model import TopicPartition

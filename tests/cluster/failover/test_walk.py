@@ -6,18 +6,18 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from kafka.errors import KafkaConnectionError
 import pytest
 
 from drkit.errors import ClusterUnreachable, Refused
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import ORDER, RunState
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.step import StepResult
-from drkit.failover.journal.lost import violations
 from drkit.failover.runs import all_steps
 from drkit.failover.steps.group_offsets import CommitOffsetsStep, TranslateStep
 from drkit.flow_state.records import RoleRecord
+from drkit.journal.lost import violations
+from drkit.journal.machine import ORDER, RunState
+from drkit.kafka.raw import RawError
 from drkit.model import TopicPartition
 from tests.support.errors import coded, made
 from tests.support.failover.world import World
@@ -49,7 +49,7 @@ class Stumbling(TranslateStep):
     """Meets a broker that goes, twice."""
 
     def __init__(self) -> None:
-        self.met = [KafkaConnectionError("a broker went"), made(ClusterUnreachable, "no answer")]
+        self.met = [RawError("a broker went"), made(ClusterUnreachable, "no answer")]
 
     def run(self, context: Context) -> StepResult:
         done = super().run(context)

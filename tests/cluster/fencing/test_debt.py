@@ -15,15 +15,15 @@ import pytest
 from drkit.config.loader import load
 from drkit.errors import ClusterUnreachable, Refused, Usage
 from drkit.failover import pending_fences
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.fencing.methods import SIZE
-from drkit.failover.journal.entries import EntryKind
 from drkit.failover.pending_fences import DueFences
 from drkit.failover.service import FailoverService
 from drkit.flow_state.pending_fence import owe
 from drkit.flow_state.records import FenceSizesRecord, PendingFence
 from drkit.flow_state.topic import StateTopic
+from drkit.journal.entries import EntryKind
+from drkit.journal.machine import StepName
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_configs
 from drkit.local.cluster import LocalCluster
@@ -88,6 +88,7 @@ def owing(target: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Ite
         primary.stop()
 
 
+@pytest.mark.wide
 def test_while_it_is_dead_the_fence_stays_pending_and_cannot_be_applied(owing: Owing):
     debt = owing.debt()
     assert debt is not None
@@ -105,6 +106,7 @@ def test_while_it_is_dead_the_fence_stays_pending_and_cannot_be_applied(owing: O
     assert owing.debt() == debt
 
 
+@pytest.mark.wide
 def test_a_dry_run_applies_nothing(owing: Owing):
     owing.primary.restart()
     eventually(lambda: owing.world.offsets(owing.world.source, owing.topic), what="the primary's return")
@@ -129,6 +131,7 @@ def status(owing: Owing) -> tuple[str, Any]:
     return "".join(f["text"] for f in flow["faults"] if f["code"] == "fence_owed"), flow["pending_fence"]
 
 
+@pytest.mark.wide
 def test_another_cluster_of_that_name_is_not_fenced(owing: Owing, tmp_path: Path):
     """Its topics would be shut, and the pending fence of the old primary would be gone."""
     text, target = owing.file.read_text(encoding="utf-8"), owing.world.target
@@ -153,6 +156,7 @@ def test_another_cluster_of_that_name_is_not_fenced(owing: Owing, tmp_path: Path
 
 
 # P34
+@pytest.mark.wide
 def test_it_is_applied_and_proven(owing: Owing):
     done = drkit(owing.file, "fence", "pay")
     assert done.code == 0, done.err
@@ -174,6 +178,7 @@ def test_it_is_applied_and_proven(owing: Owing):
     assert again == {"paid": False, "owed": "nothing"}
 
 
+@pytest.mark.wide
 def test_a_fence_of_a_promoted_topic_is_not_lifted_without_a_reason(owing: Owing):
     done = drkit(owing.file, "fence", "lift", "--yes")
     assert done.code == 3
@@ -189,6 +194,7 @@ def test_a_fence_of_a_promoted_topic_is_not_lifted_without_a_reason(owing: Owing
     assert owing.write() is not None
 
 
+@pytest.mark.wide
 def test_it_is_lifted_without_residue(owing: Owing):
     done = drkit(owing.file, "fence", "lift", "--yes", "--accept-divergence", "test")
     assert done.code == 0, done.err
@@ -198,6 +204,7 @@ def test_it_is_lifted_without_residue(owing: Owing):
     eventually(lambda: owing.write() is None, what="writing again")
 
 
+@pytest.mark.wide
 def test_a_fence_off_its_record_is_offered_and_put_up_again_when_asked(owing: Owing):
     """`drkit fence pay` said that nothing is owed, while `drkit status` said BOTH OPEN."""
     what = f"close {owing.topic} again"
@@ -237,6 +244,7 @@ def said_by(process: subprocess.Popen[str], word: str) -> str:
 
 
 # P34
+@pytest.mark.wide
 def test_a_watch_applies_it_at_the_first_contact(owing: Owing):
     """It watches while the old primary is suspended, and fences it when it continues."""
     world = owing.world

@@ -77,6 +77,7 @@ def write(flow: Flow, topic: str, key: bytes, value: bytes | None, partition: in
 # -- the flow's state ---------------------------------------------------------------------------------
 
 
+@pytest.mark.wide
 def test_a_state_deleted_between_runs_is_refused(copied: Flow) -> None:
     """Without it the next run would copy everything once more after the records that are there."""
     target = Cluster.connect(copied.target)
@@ -93,6 +94,7 @@ def test_a_state_deleted_between_runs_is_refused(copied: Flow) -> None:
         assert OffsetMapRecord.KEY not in stored(state), "nothing was written over what is lost"
 
 
+@pytest.mark.wide
 def test_what_is_deleted_while_it_is_needed_is_named(flow_factory: FlowFactory, source, target) -> None:
     for lost, words in (("state_topic", "the flow's state"), ("map_topic", "the offset map")):
         flow = flow_factory(source, target)
@@ -112,6 +114,7 @@ def test_what_is_deleted_while_it_is_needed_is_named(flow_factory: FlowFactory, 
             assert f"it had the id {old}, now {new}" in refused.value.evidence
 
 
+@pytest.mark.wide
 def test_a_record_over_the_state_is_reported_and_the_former_one_restored(copied: Flow) -> None:
     with state_of(copied) as state:
         known = dict(stored(state))
@@ -133,6 +136,7 @@ def test_a_record_over_the_state_is_reported_and_the_former_one_restored(copied:
         assert ProducerIdsRecord.KEY not in state.records.unreadable
 
 
+@pytest.mark.wide
 def test_a_state_of_which_a_part_is_lost_is_refused(
     copied: Flow, topic_name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -152,6 +156,7 @@ def test_a_state_of_which_a_part_is_lost_is_refused(
 # -- the offset map -----------------------------------------------------------------------------------
 
 
+@pytest.mark.wide
 def test_a_damaged_record_of_the_map_stops_its_partition_and_no_other(copied: Flow, topic_name: str) -> None:
     ids = [copied.topic(side, topic_name).topic_id for side in (copied.source, copied.target)]
     at = MapKey(ids[0], ids[1], 0)
@@ -187,6 +192,7 @@ def test_a_damaged_record_of_the_map_stops_its_partition_and_no_other(copied: Fl
     check_copy(copied, topic_name)
 
 
+@pytest.mark.wide
 def test_a_map_created_again_copies_nothing_twice(copied: Flow, topic_name: str) -> None:
     """An empty map of the same name says that nothing was ever copied."""
     fill(copied.source, topic_name, 50, first=200)
@@ -201,6 +207,7 @@ def test_a_map_created_again_copies_nothing_twice(copied: Flow, topic_name: str)
     assert copied.offsets(copied.target, topic_name) == before
 
 
+@pytest.mark.wide
 def test_a_group_is_not_moved_by_a_map_that_is_gone(flow: Flow, topic_name: str) -> None:
     world = World(flow, topic_name)
     try:
@@ -226,6 +233,7 @@ def test_a_group_is_not_moved_by_a_map_that_is_gone(flow: Flow, topic_name: str)
 # -- MirrorMaker 2's topics ---------------------------------------------------------------------------
 
 
+@pytest.mark.wide
 def test_a_damaged_checkpoint_hides_no_earlier_one(
     copied: Flow, topic_name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -248,6 +256,7 @@ def test_a_damaged_checkpoint_hides_no_earlier_one(
     assert "2 of its records are none, the one at offset 1: 5 bytes end too early" in said.err
 
 
+@pytest.mark.wide
 def test_heartbeats_come_back_to_a_topic_that_was_deleted(flow: Flow) -> None:
     """Also on brokers that make topics by themselves it comes back compacted."""
     source = ClusterSettings(

@@ -8,11 +8,11 @@ import signal
 from confluent_kafka import KafkaError, Producer
 import pytest
 
-from drkit.failover.core.machine import ORDER, ROW, RunState, StepName
-from drkit.failover.journal.entries import EntryKind
-from drkit.failover.journal.journal import NoRun
-from drkit.failover.journal.lost import violations
 from drkit.flow_state.records import FenceSizesRecord, RoleRecord
+from drkit.journal.entries import EntryKind
+from drkit.journal.journal import NoRun
+from drkit.journal.lost import violations
+from drkit.journal.machine import ORDER, ROW, RunState, StepName
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_configs
 from drkit.local.cluster import LocalCluster

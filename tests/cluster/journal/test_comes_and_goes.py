@@ -13,18 +13,18 @@ from drkit.config import Settings
 from drkit.errors import Refused
 from drkit.failover import pending_fences
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import RunState, StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.step import StepResult
-from drkit.failover.journal import journal
-from drkit.failover.journal.entries import EntryKind
-from drkit.failover.journal.lost import violations
 from drkit.failover.runs import all_steps
 from drkit.failover.service import FailoverService
 from drkit.failover.steps.drain import DrainStep
 from drkit.failover.steps.freeze import FreezeStep
 from drkit.flow_state.kinds.run import LeaseRecord
 from drkit.flow_state.records import FenceSizesRecord, PendingLift, RoleRecord
+from drkit.journal import journal
+from drkit.journal.entries import EntryKind
+from drkit.journal.lost import violations
+from drkit.journal.machine import RunState, StepName
 from drkit.local.cluster import LocalCluster
 from drkit.local.ports import PortReservation
 from drkit.model import TopicPartition

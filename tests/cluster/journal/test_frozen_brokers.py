@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from drkit.failover.core.machine import RunState, StepName
-from drkit.failover.journal.entries import EntryKind
-from drkit.failover.journal.lost import violations
+from drkit.journal.entries import EntryKind
+from drkit.journal.lost import violations
+from drkit.journal.machine import RunState, StepName
 from drkit.model import TopicPartition
 from tests.support.failover.fixtures import WorldFactory
 from tests.support.failover.orchestrator import Kill, Orchestrators, Running

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from drkit.failover.core.machine import RunState, StepName
-from drkit.failover.journal.entries import EntryKind
-from drkit.failover.journal.lost import violations
 from drkit.flow_state.records import RoleRecord
+from drkit.journal.entries import EntryKind
+from drkit.journal.lost import violations
+from drkit.journal.machine import RunState, StepName
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from tests.support.failover.fixtures import WorldFactory

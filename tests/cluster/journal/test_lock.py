@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from drkit.failover.core.machine import RunState, StepName
-from drkit.failover.journal.entries import EntryKind
-from drkit.failover.journal.lost import violations
 from drkit.flow_state.records import RoleRecord
+from drkit.journal.entries import EntryKind
+from drkit.journal.lost import left_runs, violations
+from drkit.journal.machine import RunState, StepName
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from tests.support.circles import in_soak
@@ -72,6 +72,9 @@ def test_of_several_that_begin_at_once_one_ends_and_the_others_say_why(
     assert run.state is RunState.DONE
     assert not violations(run)
     assert world.state()[RoleRecord.key(world.name(f"t{number}"))]["run_id"] == run.run_id
+    assert not left_runs(world.folder, world.settings.flows[0].name, {run.run_id}), (
+        "a run that never began leaves no file: `--resume` would search for it"
+    )
 
 
 def entry_of(world: World, step: StepName, kind: EntryKind) -> int:

@@ -8,9 +8,9 @@ from contextlib import closing
 import pytest
 
 from drkit.failover import pending_fences
-from drkit.failover.core.machine import StepName
-from drkit.failover.journal.entries import EntryKind
 from drkit.failover.pending_fences import DueFences
+from drkit.journal.entries import EntryKind
+from drkit.journal.machine import StepName
 from drkit.local.cluster import LocalCluster
 from drkit.status.faults import ABORTED_AT_SOURCE
 from drkit.status.paired import PairedCollector

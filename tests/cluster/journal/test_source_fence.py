@@ -10,14 +10,14 @@ from collections.abc import Iterator
 import pytest
 
 from drkit.errors import Refused
-from drkit.failover.core.machine import RunState, StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.fencing.source_record import RECORD, AbortedAtSource
-from drkit.failover.journal.entries import EntryKind
 from drkit.failover.steps import fence
 from drkit.flow_state.records import RoleRecord
 from drkit.flow_state.source_fence.entries import FenceMark
 from drkit.flow_state.source_fence.topic import FenceTopic
+from drkit.journal.entries import EntryKind
+from drkit.journal.machine import RunState, StepName
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import alter_topic_configs
 from drkit.local.cluster import LocalCluster

@@ -13,7 +13,7 @@ import pytest
 from drkit.config import ClusterSettings
 from drkit.control_key import HEADER, NO_MAC, ControlKey, ControlKeys, Signatures
 from drkit.kafka.admin import Cluster
-from drkit.kafka.reading.log_reader import NOT_TEXT, all_headers, headers_of
+from drkit.kafka.reading.range_reader import NOT_TEXT, all_headers, headers_of
 from drkit.kafka.topics import TopicPlan, create_topics, delete_topics, topic_names
 from drkit.local.cluster import LocalCluster
 from drkit.takeover.mm2_takeover import content

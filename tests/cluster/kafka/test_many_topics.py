@@ -20,6 +20,7 @@ NUMBER = 10_500 // (2 + len(SETTINGS))
 """Topics of one partition whose creation takes more than 10,000 records of the metadata log."""
 
 
+@pytest.mark.wide
 def test_each_is_created_changed_and_deleted(
     module_cluster: ModuleClusters, monkeypatch: pytest.MonkeyPatch
 ) -> None:

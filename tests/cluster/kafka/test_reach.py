@@ -8,8 +8,8 @@ from drkit.clock import monotonic
 from drkit.config import ClusterSettings, Settings
 from drkit.failover.core.context import REMEMBERED_SECONDS, Context, Scope
 from drkit.failover.core.request import RunRequest
-from drkit.failover.journal.journal import NoJournal
 from drkit.flow_state.topic import StateTopic
+from drkit.journal.journal import NoJournal
 from drkit.kafka.admin import reach
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.local.cluster import LocalCluster

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 import resource
 import uuid
+from uuid import UUID
 import zlib
 
 from confluent_kafka import KafkaException, Producer
@@ -17,12 +18,13 @@ from drkit.config import ClusterSettings, FlowSettings
 from drkit.detect.awake import AwakeClock
 from drkit.detect.note_kinds import Automatic, Pause
 from drkit.detect.noticeboard import Noticeboard, ensure_board, put_note, read_notes, topic_name
-from drkit.failover.journal.entries import EntryKind, JournalEntry
-from drkit.failover.journal.topic import JournalTopic
+from drkit.errors import ClusterUnreachable, Failed
 from drkit.flow_state.creation import ensure_offset_map, ensure_state_topic
 from drkit.flow_state.names import journal_topic, offset_map_topic
 from drkit.flow_state.records import Role, RoleRecord
 from drkit.flow_state.topic import StateTopic
+from drkit.journal.entries import EntryKind, JournalEntry, JournalHistory
+from drkit.journal.topic import JournalReader, JournalTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.reading.log_tail import LogTail
@@ -30,11 +32,15 @@ from drkit.kafka.requests import Append, metadata, produce_request
 from drkit.kafka.topics import appeared
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
+from drkit.offset_map.bucket import batch_of, pairs
+from drkit.offset_map.reading import load
+from drkit.offsets import History, MapKey, Mark
 from drkit.watch.automatic import acknowledge, claim
-from drkit.wire import Record, batch_crc
+from drkit.wire import Record, batch_crc, stamp
 from drkit.wire.header import CRC_AT, CRC_START, HEADER_SIZE, LENGTH_END, MAGIC
 from drkit.wire.header import HEADER as FIELDS
 from drkit.wire.varint import varint
+from tests.support.errors import coded
 from tests.support.flow_state.keys import KEYS
 from tests.support.flows.produce import producer
 from tests.support.waiting import eventually
@@ -297,6 +303,82 @@ def test_neither_an_open_transaction_nor_a_large_record_stops_the_journal(
             assert journal.dropped.count == 1
             missing = JournalTopic(raw, f"no-{flow.source}", "b")
             assert [loop.run(each.exists) for each in (journal, missing)] == [True, False]
+    finally:
+        raw.close()
+        loop.close()
+
+
+def test_a_record_that_unpacks_to_much_more_ends_no_reader_of_an_offset_map(
+    settings: ClusterSettings, flow: FlowSettings
+):
+    """The map was created before its settings bounded what brokers take."""
+    name = offset_map_topic(flow.source)
+    create(settings, name)
+    loop = EventLoop()
+    raw = RawCluster(loop, settings, "test")
+    try:
+        loop.run(raw.connected)
+        for number in range(2):
+            key = MapKey(UUID(int=1), UUID(int=2), number)
+            signatures = raw.signatures(name)
+            batch, _ = batch_of(pairs([(key, Mark(1, History(7, 0), 5, 5, 5, 0, 0))]), wall_ms(), signatures)
+            stamp(batch, -1, -1, -1, transactional=False)
+            append(settings, name, batch)
+            append(settings, name, bomb(300))
+        before = peak_bytes()
+        [bucket] = load(loop, raw, name, [0]).values()
+        assert peak_bytes() - before < 128 * _MIB
+        assert {key.partition for key in bucket.marked} == {0, 1}
+        assert (bucket.refused, bucket.next_offset, bucket.doubtful) == (2, 4, {})
+    finally:
+        raw.close()
+        loop.close()
+
+
+def test_who_shows_a_journal_reads_on_where_a_failover_refuses(settings: ClusterSettings, flow: FlowSettings):
+    """It has entries of a later drkit and of a stranger, behind an open transaction, and is created again."""
+    name = journal_topic(flow.source)
+    create(settings, name)
+    loop = EventLoop()
+    raw = RawCluster(loop, settings, "test")
+    opening = {"scope": {"topics": {"orders": "orders"}}, "holder": {"token": "x"}}
+    entries = {run: JournalEntry(run, 0, "x", 1, EntryKind.RUN, None, "", 1, opening) for run in ("r1", "r2")}
+    acting, showing = JournalTopic(raw, flow.source, "b"), JournalReader(raw, flow.source, tolerant=True)
+
+    async def write(entry: JournalEntry) -> bool:
+        writer = JournalTopic(raw, flow.source, "b")
+        await raw.connected()
+        await writer.read_existing()
+        await writer.take_epoch()
+        return await writer.append(entry)
+
+    def runs(reader: JournalReader) -> list[str]:
+        history: JournalHistory = loop.run(reader.read_existing)
+        return list(history.runs)
+
+    try:
+        assert loop.run(write, entries["r1"])
+        later = entries["r1"].to_json().replace('"run"', '"paused"').replace('"number":0', '"number":1')
+        headers = raw.signatures(name).text_headers(b"r1", later.encode())
+        with open_transaction(settings, name) as stranger:
+            assert runs(acting) == runs(showing) == ["r1"]
+            out = producer(settings)
+            out.produce(name, entries["r2"].to_json(), b"r2", partition=0)
+            out.produce(name, later, b"r1", partition=0, headers=headers)
+            assert out.flush(30) == 0
+            assert runs(showing) == ["r1"]
+            with pytest.raises(Failed, check=coded("journal_not_understood")):
+                runs(acting)
+            stranger.abort_transaction(30)
+        admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
+        admin.delete_topics([name])[name].result(30)
+        eventually(lambda: not loop.run(showing.exists), what="the journal gone")
+        assert runs(showing) == ["r1"]
+        create(settings, name)
+        assert loop.run(write, entries["r2"])
+        assert runs(showing) == ["r2"]
+        with pytest.raises(ClusterUnreachable, check=coded("journal_unreachable")):
+            runs(acting)
     finally:
         raw.close()
         loop.close()

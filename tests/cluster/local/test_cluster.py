@@ -46,6 +46,7 @@ def _read(bootstrap, topic, count):
     return found
 
 
+@pytest.mark.wide
 def test_every_role_has_its_own_listener_and_all_lead_to_the_same_cluster(source, topic_name):
     ports = {role: source.bootstrap(role) for role in ("CLIENT", "REPLICATION", "PROBE")}
     assert len(set(ports.values())) == 3
@@ -54,12 +55,14 @@ def test_every_role_has_its_own_listener_and_all_lead_to_the_same_cluster(source
     assert _read(ports["PROBE"], topic_name, 1) == [b"one"]
 
 
+@pytest.mark.wide
 def test_source_and_target_are_two_clusters(source, target):
     assert source.cluster_id != target.cluster_id
     assert source.broker(0).view() is not None
     assert target.broker(0).view() is not None
 
 
+@pytest.mark.wide
 def test_an_unknown_role_is_named(source):
     with pytest.raises(ConfigError) as caught:
         source.bootstrap("ADMIN")
@@ -124,6 +127,7 @@ def test_two_of_three_brokers_go_on(module_cluster, topic_name):
     assert _read(cluster.bootstrap(), topic_name, 1) == [b"two are enough"]
 
 
+@pytest.mark.wide
 def test_a_broker_that_cannot_start_is_reported_with_its_logs(cluster_factory):
     with pytest.raises(Failed) as caught:
         cluster_factory(properties={"authorizer.class.name": "no.such.Authorizer"})
@@ -162,6 +166,7 @@ def test_no_broker_survives_the_process_that_started_it(how):
     shutil.rmtree(folder)
 
 
+@pytest.mark.wide
 def test_no_broker_survives_its_launcher(module_cluster):
     broker = module_cluster("own").broker(0)
     jvm = ProcessIdentity.of(broker.pid)

@@ -48,6 +48,7 @@ def at_the_same_moment(world: ReplayWorld, topic: str, freeze: int) -> bool:
     return halted
 
 
+@pytest.mark.wide
 def test_one_finds_what_the_other_began(world: ReplayWorld, topic_name: str) -> None:
     assert at_the_same_moment(world, f"{topic_name}-first", 0)
     assert at_the_same_moment(world, topic_name, BEFORE_IT_BEGINS)

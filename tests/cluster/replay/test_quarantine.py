@@ -23,6 +23,7 @@ def _sorted(records: Sequence[Record]) -> list[str]:
     return sorted(str(r.value) for r in records)
 
 
+@pytest.mark.wide
 def test_the_rest_of_a_tail_goes_into_the_same_quarantine(world: ReplayWorld, topic_name: str) -> None:
     """The old primary had lost a part, which an earlier export has: both are of one failover."""
     mine, at = world.promoted(topic_name), TopicPartition(topic_name, 0)
@@ -34,6 +35,7 @@ def test_the_rest_of_a_tail_goes_into_the_same_quarantine(world: ReplayWorld, to
     assert sorted(_values(world, mine)) == _sorted(whole)
 
 
+@pytest.mark.wide
 def test_what_two_exports_have_in_common_is_there_once(world: ReplayWorld, topic_name: str) -> None:
     """The old primary took more after the first one, or lost some of it."""
     mine, at = world.promoted(topic_name), TopicPartition(topic_name, 0)
@@ -47,6 +49,7 @@ def test_what_two_exports_have_in_common_is_there_once(world: ReplayWorld, topic
     assert sorted(_values(world, mine)) == _sorted(whole)
 
 
+@pytest.mark.wide
 def test_one_that_died_when_its_topic_was_created_finds_what_is_there_since(
     world: ReplayWorld, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -66,6 +69,7 @@ def test_one_that_died_when_its_topic_was_created_finds_what_is_there_since(
     assert sorted(_values(world, mine)) == _sorted(whole)
 
 
+@pytest.mark.wide
 def test_one_that_was_stopped_finds_what_is_there_since(world: ReplayWorld, topic_name: str) -> None:
     """What was decided when it began is on record, and not the last word."""
     mine, at = world.promoted(topic_name), TopicPartition(topic_name, 0)
@@ -80,6 +84,7 @@ def test_one_that_was_stopped_finds_what_is_there_since(world: ReplayWorld, topi
     assert sorted(_values(world, mine)) == _sorted(whole)
 
 
+@pytest.mark.wide
 def test_what_clients_have_got_by_a_replay_goes_there_too_and_is_named(
     world: ReplayWorld, topic_name: str
 ) -> None:

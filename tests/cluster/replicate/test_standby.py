@@ -144,6 +144,7 @@ def test_of_two_standbys_one_takes_over_from_a_killed_holder_and_the_other_from_
         assert not [key for key in read_on(state) if key.startswith((StandbyRecord.KEY, LeaseRecord.KEY))]
 
 
+@pytest.mark.wide
 def test_one_whose_spark_has_not_started_says_so_and_leaves_a_free_lease_alone(
     world: World, flow: FlowSettings, tmp_path: Path
 ):

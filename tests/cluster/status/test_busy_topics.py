@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 from confluent_kafka import Producer
 import pytest
@@ -15,7 +16,7 @@ from drkit.detect.seen import Sight
 from drkit.detect.votes import Vote
 from drkit.kafka.admin import Cluster
 from drkit.kafka.reading.compacted import newest_values
-from drkit.kafka.reading.log_reader import read_partitions
+from drkit.kafka.reading.range_reader import RangeReader
 from drkit.kafka.topics import TopicPlan, create_topics, list_offsets
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
@@ -134,8 +135,8 @@ def test_what_stood_there_before_has_not_arrived(b: ClusterSettings, cluster: Cl
 
 def test_logs_are_read_to_the_end_they_had(b: ClusterSettings, cluster: Cluster, beating: TopicPartition):
     before = list_offsets(cluster, [beating], "latest")[beating]
-    offsets: list[int] = []
-    read_partitions(b, {beating: 0}, lambda message: offsets.append(message.offset() or 0))
+    with closing(RangeReader(b)) as reader:
+        offsets = [message.offset() for message in reader.messages(beating, 0, reader.log_end(beating))]
     assert offsets[:before] == list(range(before))
     assert set(newest_values(cluster, [beating.topic])[beating.topic]) == {Heartbeat("busy", "b", 0).key}
     assert len(read(b, beating.topic)[0]) >= before

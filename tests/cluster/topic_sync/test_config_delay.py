@@ -102,6 +102,7 @@ def test_an_erasing_change_waits_and_is_named_at_once(standby: Standby):
         eventually(erased(standby, standby.sync()), 6, "erased")
 
 
+@pytest.mark.wide
 def test_a_restart_does_not_begin_the_delay_again_and_then_it_is_followed(standby: Standby):
     world, topic = standby.world, standby.topic
     sync = standby.sync(sync_topic_configs_delay_seconds=4.0)
@@ -122,6 +123,7 @@ def test_a_restart_does_not_begin_the_delay_again_and_then_it_is_followed(standb
     assert not [e for e in ("config_drift", "config_delay_ended") if _has(world, e, topic)]
 
 
+@pytest.mark.wide
 def test_a_change_that_is_taken_back_leaves_only_an_event(standby: Standby):
     world, topic = standby.world, standby.topic
     sync = standby.sync()
@@ -136,6 +138,7 @@ def test_a_change_that_is_taken_back_leaves_only_an_event(standby: Standby):
     assert world.event("config_delay_ended", topic)["settings"] == ["retention.ms"]
 
 
+@pytest.mark.wide
 def test_a_person_follows_it_at_once_by_setting_it_on_the_target(standby: Standby):
     world, topic = standby.world, standby.topic
     sync = standby.sync()
@@ -149,6 +152,7 @@ def test_a_person_follows_it_at_once_by_setting_it_on_the_target(standby: Standb
     assert standby.own() == {"retention.ms": "3600000"}
 
 
+@pytest.mark.wide
 def test_what_keeps_more_is_followed_at_once_beside_what_waits(standby: Standby):
     world, topic = standby.world, standby.topic
     world.set(world.source, topic, retention_ms="-1", retention_bytes="5")
@@ -163,6 +167,7 @@ def test_what_keeps_more_is_followed_at_once_beside_what_waits(standby: Standby)
     assert standby.delayed() == {"retention.bytes", "retention.ms"}, "the target's default is shorter"
 
 
+@pytest.mark.wide
 def test_a_promoted_topic_has_nothing_that_waits(standby: Standby):
     world, topic = standby.world, standby.topic
     world.set(world.source, topic, retention_ms="1")

@@ -49,6 +49,7 @@ def gone(world: World) -> tuple[TopicSync, str]:
     return sync, full
 
 
+@pytest.mark.wide
 def test_the_second_look_deletes_the_copy_and_a_later_topic_of_that_name_starts_again(world: World):
     sync, full = gone(world)
 
@@ -67,6 +68,7 @@ def test_the_second_look_deletes_the_copy_and_a_later_topic_of_that_name_starts_
     assert full in sync.look().copied
 
 
+@pytest.mark.wide
 def test_kept_by_default(world: World):
     _, full = gone(world)
     sync = world.sync()
@@ -75,6 +77,7 @@ def test_kept_by_default(world: World):
     assert full in topic_names(world.target)
 
 
+@pytest.mark.wide
 def test_a_dry_run_shows_the_deletion_and_does_nothing(world: World):
     _, full = gone(world)
     found = world.sync(on_source_deleted="mirror", effects=False).look()
@@ -82,6 +85,7 @@ def test_a_dry_run_shows_the_deletion_and_does_nothing(world: World):
     assert full in topic_names(world.target)
 
 
+@pytest.mark.wide
 def test_a_topic_that_reappears_between_two_looks_is_kept(world: World):
     sync, full = gone(world)
     sync.look()
@@ -92,6 +96,7 @@ def test_a_topic_that_reappears_between_two_looks_is_kept(world: World):
     assert full in topic_names(world.target)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     "change",
     [
@@ -114,6 +119,7 @@ def keys_of(world: World, full: str) -> set[str]:
     return {key.split("/")[0] for key in stored(world.state) if full in key}
 
 
+@pytest.mark.wide
 def test_what_is_recorded_of_a_topic_ends_when_neither_side_has_it(
     world: World, monkeypatch: pytest.MonkeyPatch
 ):
@@ -143,6 +149,7 @@ def test_what_is_recorded_of_a_topic_ends_when_neither_side_has_it(
     assert not world.sync().look().left_out
 
 
+@pytest.mark.wide
 def test_the_records_of_a_promoted_topic_stay(world: World, monkeypatch: pytest.MonkeyPatch):
     sync, full = gone(world)
     world.state.put(RoleRecord(Role.PROMOTED, 1, "run", 0), full)
@@ -154,6 +161,7 @@ def test_the_records_of_a_promoted_topic_stay(world: World, monkeypatch: pytest.
     assert keys_of(world, full) == before
 
 
+@pytest.mark.wide
 def test_never_after_a_promotion(world: World):
     sync, full = gone(world)
     world.state.put(RoleRecord(Role.PROMOTED, 1, "run", 0), full)

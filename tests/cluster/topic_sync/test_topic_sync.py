@@ -10,8 +10,8 @@ from drkit.catalogue import ERRORS, filled
 from drkit.errors import Failed, Refused
 from drkit.flow_state import creation
 from drkit.flow_state.creation import ensure_offset_map, ensure_state_topic
-from drkit.flow_state.names import state_topic
-from drkit.flow_state.records import NotedEnds, SourceSeenRecord
+from drkit.flow_state.names import offset_map_topic, state_topic
+from drkit.flow_state.records import Ends, SourceSeenRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.reading.signed_log import log_producer
 from drkit.kafka.topics import (
@@ -21,7 +21,6 @@ from drkit.kafka.topics import (
 )
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
-from drkit.offset_map.topic import topic_name as map_topic_name
 from drkit.topic_sync.rules import TopicSyncResult
 from drkit.topology.topic_configs import WIDEST
 from tests.support.errors import coded, sentence
@@ -47,7 +46,7 @@ def test_internal_topics_are_compacted_and_made_once(world: World):
     for _ in range(2):
         ensure_state_topic(world.target, world.flow())
         ensure_offset_map(world.target, world.flow(), world.state)
-    state, offset_map = state_topic(world.source.alias), map_topic_name(world.source.alias)
+    state, offset_map = state_topic(world.source.alias), offset_map_topic(world.source.alias)
     found = describe_topics(world.target, [state, offset_map])
     assert len(found[state].leaders) == 1
     assert len(found[offset_map].leaders) == 2
@@ -65,7 +64,7 @@ def test_a_service_that_refuses_small_segments_gets_the_topics_without_that_sett
     """No broker allows less than 14 bytes: the test uses such a value for what a service refuses."""
     monkeypatch.setattr(creation, "_MAP_SEGMENT", {"segment.bytes": "1"})
     ensure_offset_map(world.target, world.flow(), world.state)
-    settings = world.settings(map_topic_name(world.source.alias))
+    settings = world.settings(offset_map_topic(world.source.alias))
     assert settings["cleanup.policy"] == "compact"
     assert "segment.bytes" not in settings or settings["segment.bytes"] != "1"
 
@@ -73,9 +72,7 @@ def test_a_service_that_refuses_small_segments_gets_the_topics_without_that_sett
 def test_the_note_of_the_ends_of_20_000_partitions_is_taken(world: World):
     """More than a megabyte, the brokers' default limit."""
     ends = {
-        TopicPartition(f"orders.of.some.region.with.a.long.name-{n:05d}", 0): NotedEnds(
-            10**9 + n, 10**9 + 7 * n
-        )
+        TopicPartition(f"orders.of.some.region.with.a.long.name-{n:05d}", 0): Ends(10**9 + n, 10**9 + 7 * n)
         for n in range(20_000)
     }
     world.state.put(SourceSeenRecord(1, ends))
@@ -115,7 +112,7 @@ def test_another_number_of_buckets_is_refused_with_both_numbers(world: World):
 
 def test_a_deleted_offset_map_is_never_silently_created_again(world: World):
     ensure_offset_map(world.target, world.flow(), world.state)
-    name = map_topic_name(world.source.alias)
+    name = offset_map_topic(world.source.alias)
     world.delete(world.target, name)
 
     with pytest.raises(Refused, check=coded("map_deleted")) as refused:

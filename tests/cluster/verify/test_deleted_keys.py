@@ -7,9 +7,9 @@ from typing import Final
 
 import pytest
 
+from drkit.kafka.reading.range_reader import RangeReader
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
-from drkit.verify.reading import RangeReader
 from drkit.verify.report import VerifyVerdict
 from tests.support.exactness.cleaning import CLEANING, clean_often
 from tests.support.failback.pair import Pair
@@ -35,6 +35,7 @@ def compacting(module_cluster: ModuleClusters, target: LocalCluster, flow_factor
     return flow_factory(module_cluster("compacting", properties=CLEANING), target)
 
 
+@pytest.mark.wide
 def test_a_key_whose_tombstone_was_never_copied(compacting: Flow, topic_name: str) -> None:
     flow = compacting
     own(flow)
@@ -98,6 +99,7 @@ def test_after_a_turn(module_cluster: ModuleClusters, target: LocalCluster, tmp_
         pair.close()
 
 
+@pytest.mark.wide
 def test_the_end_that_a_reader_sees(compacting: Flow, topic_name: str) -> None:
     """What the cleaner works with: the last stable offset."""
     flow = compacting

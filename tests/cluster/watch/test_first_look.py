@@ -15,8 +15,7 @@ from drkit.clock import wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.config.tables.detection import DetectionSettings
 from drkit.detect.awake import AwakeClock
-from drkit.detect.picture import Picture
-from drkit.detect.verdict import VerdictKind, judge
+from drkit.detect.verdict import Picture, VerdictKind, judge
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics
 from drkit.local.cluster import LocalCluster

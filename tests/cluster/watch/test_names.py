@@ -9,9 +9,8 @@ import uuid
 import pytest
 
 from drkit.config import Settings
-from drkit.detect.agents import AgentNote
+from drkit.detect.agents import AgentNote, Hold
 from drkit.detect.awake import AwakeClock
-from drkit.detect.lease import Hold
 from drkit.detect.noticeboard import put_note
 from drkit.detect.seen import Sight
 from drkit.detect.votes import Vote

@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import termios
+from textwrap import dedent
 
 import pytest
 
@@ -92,12 +93,14 @@ def test_a_code_is_explained(asked: str, words: str, capsys: pytest.CaptureFixtu
     assert words in " ".join(capsys.readouterr().out.split())
 
 
-def test_code_to_copy_is_not_broken(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["explain", "docker"]) == 0
+@pytest.mark.parametrize("name", ["docker", "systemd"])
+def test_code_to_copy_is_not_broken(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also below the number of a step."""
+    assert cli.run(["explain", name]) == 0
     out = capsys.readouterr().out
-    (page,) = [entry.text for entry in entries() if entry.page == "docs/how-to/docker.md"]
-    blocks = re.findall(r"^```\w*\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
-    lines = [line.rstrip() for block in blocks for line in block.splitlines() if line.strip()]
+    (page,) = [entry.text for entry in entries() if entry.page == f"docs/how-to/{name}.md"]
+    blocks = re.findall(r"^ *```\w*\n(.*?)^ *```", page, re.DOTALL | re.MULTILINE)
+    lines = [line.rstrip() for block in blocks for line in dedent(block).splitlines() if line.strip()]
     assert lines
     assert [line for line in lines if f"  {line}" not in out] == []
 

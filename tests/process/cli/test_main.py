@@ -9,13 +9,13 @@ import tempfile
 from typing import Any
 
 import click
-from kafka.errors import KafkaConnectionError
 import pytest
 
 from drkit import __version__
 from drkit.cli import main as cli
 from drkit.config import read
 from drkit.errors import ClusterUnreachable, ConfigError, NotAuthorized, Refused
+from drkit.kafka.raw import RawError
 from tests.support.errors import made, sentence
 
 CONFIG = """
@@ -114,7 +114,7 @@ def test_a_surprise_leaves_its_traceback_in_a_file(failing: Any, capsys: pytest.
 
 
 def test_a_cluster_that_stops_answering_is_no_surprise(failing: Any, capsys: pytest.CaptureFixture[str]):
-    failing(KafkaConnectionError("socket disconnected"))
+    failing(RawError("socket disconnected"))
     assert cli.run(["boom"]) == 1
     err = capsys.readouterr().err
     assert err.startswith(f"failed: {sentence('cluster_stopped_answering')}\n")

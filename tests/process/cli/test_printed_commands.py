@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from drkit.cli.session import Session
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
-from drkit.failover.journal.entries import EntryKind, JournalEntry, RunLog
-from drkit.failover.journal.journal import taken
 from drkit.flow_state.pending_fence import paid_with
+from drkit.journal.entries import EntryKind, JournalEntry, RunLog
+from drkit.journal.journal import taken
+from drkit.journal.machine import StepName
 from drkit.next_command import Given, quoted, translate_group, typed, with_given_options
 from drkit.visible import visible
 from tests.support.cli.parsed import parsed

@@ -9,7 +9,7 @@ import pytest
 from drkit.drill.evidence import BUBBLE, BubbleEvidence, ClientOutage, DrillEvidence, VerdictLimits
 from drkit.drill.report import PlanReport, ScopeReport, build_report
 from drkit.drill.report_page import render_page
-from drkit.failover.core.machine import FAILOVER
+from drkit.journal.machine import FAILOVER
 from tests.support.status.browser import PROGRAM, Browser
 
 SCOPE = ScopeReport(flow="a->b", source="a", target="b", topics=3, partitions=0, groups=3)

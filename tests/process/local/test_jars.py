@@ -70,6 +70,7 @@ def test_jars_are_fetched_once(cache, repository, said):
     assert len(said) == told
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "missing"])
 def test_a_damaged_jar_is_fetched_again(fetched, said, damage):
     (jar,) = fetched.jars([MODULE])
@@ -82,6 +83,7 @@ def test_a_damaged_jar_is_fetched_again(fetched, said, damage):
     assert any("damaged in the cache" in line and jar.name in line for line in said)
 
 
+@pytest.mark.wide
 def test_a_jar_damaged_in_ivys_own_cache_too_is_downloaded_again(fetched):
     (jar,) = fetched.jars([MODULE])
     good = jar.read_bytes()
@@ -90,6 +92,7 @@ def test_a_jar_damaged_in_ivys_own_cache_too_is_downloaded_again(fetched):
     assert [found.read_bytes() for found in fetched.jars([MODULE])] == [good]
 
 
+@pytest.mark.wide
 def test_a_damaged_manifest_is_written_again(fetched):
     (jar,) = fetched.jars([MODULE])
     (jar.parent / "manifest.json").write_text("{")
@@ -104,6 +107,7 @@ def test_a_jar_that_does_not_match_its_checksum_is_refused(cache, repository):
     assert "sha1" in caught.value.evidence
 
 
+@pytest.mark.wide
 def test_another_content_under_the_same_version_is_refused(fetched, published):
     (jar,) = fetched.jars([MODULE])
     jar.unlink()
@@ -112,6 +116,7 @@ def test_another_content_under_the_same_version_is_refused(fetched, published):
         fetched.jars([MODULE])
 
 
+@pytest.mark.wide
 def test_fetching_is_tried_again(tmp_path, repository, said):
     good = repository.jar.read_bytes()
     repository.jar.unlink()
@@ -134,6 +139,7 @@ print("done", jars[0].stat().st_size)
 """
 
 
+@pytest.mark.wide
 def test_two_processes_at_once_fetch_once(tmp_path, repository):
     command = [sys.executable, "-c", _FETCH, str(tmp_path / "cache"), str(repository.settings)]
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
@@ -166,6 +172,7 @@ def test_an_old_java_is_reported(tmp_path, version, told):
     assert told in caught.value.evidence
 
 
+@pytest.mark.wide
 def test_a_folder_holds_these_jars_and_no_other_version(tmp_path, fetched):
     folder = tmp_path / "context" / "jars"
     folder.mkdir(parents=True)

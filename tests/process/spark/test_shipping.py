@@ -76,6 +76,7 @@ def test_the_code_that_was_sent_wins_over_a_workers_own(archive: Path, tmp_path:
     assert "No module named 'drkit.copy_task'" in error.evidence
 
 
+@pytest.mark.wide
 def test_another_drkit_that_could_run_is_refused_with_its_place(archive: Path, tmp_path: Path):
     (other := tmp_path / "drkit-0.0.1.zip").write_bytes(archive.read_bytes())
     error = permanent(run(worker_python(tmp_path / "worker"), archive, other, archive))
@@ -83,6 +84,7 @@ def test_another_drkit_that_could_run_is_refused_with_its_place(archive: Path, t
     assert str(other) in error.evidence
 
 
+@pytest.mark.wide
 def test_what_a_worker_lacks_is_named_at_once_with_the_worker(archive: Path, tmp_path: Path):
     python = worker_python(tmp_path / "worker", without=("pyarrow", "confluent_kafka"))
     error = permanent(run(python, archive, archive))
@@ -92,6 +94,7 @@ def test_what_a_worker_lacks_is_named_at_once_with_the_worker(archive: Path, tmp
     assert "spark.archives" in error.hint
 
 
+@pytest.mark.wide
 def test_another_major_version_of_a_library_is_named(archive: Path, tmp_path: Path):
     python = worker_python(tmp_path / "worker", without=("kafka_python-",))
     old = tmp_path / "worker/packages/kafka_python-2.0.2.dist-info"
@@ -128,6 +131,7 @@ def test_what_spark_says_of_a_worker_is_one_sentence(said: str, code: str, evide
     assert (error.where, error.evidence) == ("10.0.0.4 executor 2", evidence)
 
 
+@pytest.mark.wide
 def test_the_daemon_becomes_sparks_own_where_something_is_missing(archive: Path, tmp_path: Path):
     """It must start, or no task could say what is missing."""
     python = worker_python(tmp_path / "worker", without=("kafka",))

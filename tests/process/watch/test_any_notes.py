@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 import pytest
 
 from drkit.config import Settings
-from drkit.detect.agents import AgentNote
+from drkit.detect.agents import AgentNote, Hold
 from drkit.detect.awake import AwakeClock
-from drkit.detect.lease import Hold
 from drkit.detect.note_kinds import Automatic, KnownBrokers
 from drkit.detect.notes import Notes
 from drkit.detect.noticeboard import Noticeboard

@@ -58,6 +58,7 @@ def test_every_record_is_there_and_every_other_offset_is_named(topics: Topics, w
         assert not [at for at, hole in holes.items() if hole not in kinds_at(truth, at)]
 
 
+@pytest.mark.wide
 def test_what_the_holes_are(topics: Topics, whole: Exported):
     found = {
         kind: Counter(
@@ -109,6 +110,7 @@ def test_parts_of_a_partition_in_lines_of_json_from_an_offset_on(whole: Exported
         ]
 
 
+@pytest.mark.wide
 def test_what_drkit_copied_there_is_named_and_not_exported(topics: Topics, whole: Exported):
     name = topics.names["copied-back"]
     assert holes_of(whole.path, whole.manifest, name, 0) == dict.fromkeys(range(20), HoleKind.COPIED_BACK)
@@ -117,6 +119,7 @@ def test_what_drkit_copied_there_is_named_and_not_exported(topics: Topics, whole
     assert {record.producer_id for record in found}.isdisjoint({topics.copied_back, -1})
 
 
+@pytest.mark.wide
 def test_a_complete_one_is_kept_and_never_written_over(topics: Topics, whole: Exported):
     to, before = Path(whole.path).parent.parent, Path(whole.path).stat()
     said: list[str] = []
@@ -157,6 +160,7 @@ def hash_of(file: Path) -> str:
     return sha256(file.read_bytes()).hexdigest()
 
 
+@pytest.mark.wide
 def test_a_range_that_cannot_be_read_whole_is_refused(topics: Topics):
     (tail,) = topics.tails("old")
     reader = TailReader(topics.cluster)
@@ -168,6 +172,7 @@ def test_a_range_that_cannot_be_read_whole_is_refused(topics: Topics):
     reader.close()
 
 
+@pytest.mark.wide
 def test_a_local_folder_is_refused_where_executors_are_elsewhere(topics: Topics, tmp_path: Path):
     for to in (str(tmp_path), f"file://{tmp_path}"):
         with pytest.raises(Refused, check=coded("export_folder_not_shared")):
@@ -199,6 +204,7 @@ def test_a_full_disk_is_an_error_and_nothing_stays(topics: Topics, small_disk: P
     assert not [*small_disk.iterdir()]
 
 
+@pytest.mark.wide
 def test_another_folder_is_never_removed(topics: Topics, tmp_path: Path):
     (tmp_path / "run-9").mkdir()
     (tmp_path / "run-9/mine").write_text("")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+import json
 from pathlib import Path
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from drkit.local.cluster import LocalCluster
 from tests.support.circles import in_soak
 from tests.support.failback.pair import CUT, Pair, Side
 from tests.support.failover.command import drkit
+from tests.support.failover.settings_file import drkit as typed
 from tests.support.failover.settings_file import written
 from tests.support.failover.truth import values
 from tests.support.flows.produce import fill, fill_transactions
@@ -114,3 +116,24 @@ def test_clients_go_home_beside_it(
     theirs, ours = (side.records(c, topic) for c in (side.source, side.target))
     assert {p: values(r) for p, r in theirs.items()} == {p: values(r) for p, r in ours.items()}
     assert sum(map(len, ours.values())) == 60 + 50 * times
+
+
+@pytest.mark.wide
+def test_a_copy_with_an_end_copies_the_direction_that_copies(pair: Pair, tmp_path: Path) -> None:
+    """It refused for the promoted flow, and `drkit reprotect` refused for there was nothing to protect."""
+    side = pair.now
+    topic = side.name("orders")
+    side.create(side.source, topic, 2, {"retention.ms": "-1"})
+    fill(side.source, topic, 60)
+    side.replicate()
+    side.copied([topic])
+    assert pair.switch(clients_cut=CUT)["state"] == "done"
+    file = written(side, tmp_path)
+    assert pair.reprotect()["state"] == "done"
+    fill(side.target, topic, 40, first=1000)
+    done = typed(file, "replicate", "--once", "--json")
+    assert done.returncode == 0, done.stderr
+    ended = {flow["flow"]: flow["ended"] for flow in json.loads(done.stdout)["flows"]}
+    there, back = side.settings.flows
+    assert ended == {there.name: "promoted: waits", back.name: "complete"}
+    assert _is_copied(pair.now, topic)

@@ -96,6 +96,7 @@ def test_reading_follows_writing_waits_and_a_second_run_changes_nothing(worlds: 
     eventually(lambda: world.may_write("app", orders), what="the promoted topic's producer")
 
 
+@pytest.mark.wide
 def test_with_prefixed_names_patterns_are_prefixed_too(worlds: Worlds):
     world = worlds()
     source = world.source.alias
@@ -107,6 +108,7 @@ def test_with_prefixed_names_patterns_are_prefixed_too(worlds: Worlds):
     }  # fmt: skip
 
 
+@pytest.mark.wide
 def test_only_what_drkit_made_goes_with_the_sources(worlds: Worlds):
     world = worlds()
     orders = world.topic("orders")
@@ -121,6 +123,7 @@ def test_only_what_drkit_made_goes_with_the_sources(worlds: Worlds):
     assert world.has() == {theirs, both}
 
 
+@pytest.mark.wide
 def test_a_refused_listing_is_no_empty_one(worlds: Worlds, shared: Shared):
     """confluent-kafka answers `no ACLs` here: everything that drkit made would be deleted."""
     world = worlds()
@@ -134,6 +137,7 @@ def test_a_refused_listing_is_no_empty_one(worlds: Worlds, shared: Shared):
     assert "DESCRIBE on the cluster" in told["hint"]
 
 
+@pytest.mark.wide
 def test_a_cluster_without_an_authorizer_is_no_error(worlds: Worlds, source: LocalCluster):
     world = worlds()
     plain = Cluster.connect(ClusterSettings(alias=world.source.alias, bootstrap_servers=source.bootstrap()))
@@ -145,6 +149,7 @@ def test_a_cluster_without_an_authorizer_is_no_error(worlds: Worlds, source: Loc
     assert acl_plan_rows(world.flow(), plain, world.target) == []
 
 
+@pytest.mark.wide
 def test_who_may_write_to_drkits_topics_is_listed(
     worlds: Worlds, shared: Shared, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -178,6 +183,7 @@ def test_who_may_write_to_drkits_topics_is_listed(
     assert "only drkit" in said
 
 
+@pytest.mark.wide
 def test_fences_of_a_failover_stay_on_the_source(worlds: Worlds):
     world = worlds()
     orders = world.topic("orders")
@@ -188,6 +194,7 @@ def test_fences_of_a_failover_stay_on_the_source(worlds: Worlds):
     assert world.has() == {world.acl(orders)}
 
 
+@pytest.mark.wide
 def test_what_an_opposite_flow_made_does_not_come_back(worlds: Worlds):
     world = worlds()
     orders = world.topic("orders")
@@ -198,6 +205,7 @@ def test_what_an_opposite_flow_made_does_not_come_back(worlds: Worlds):
     assert world.has() == {own}
 
 
+@pytest.mark.wide
 def test_acls_of_a_topic_that_waits_for_its_return_stay_as_they_are(worlds: Worlds):
     world = worlds()
     orders, pay = world.topic("orders"), world.topic("pay")
@@ -209,6 +217,7 @@ def test_acls_of_a_topic_that_waits_for_its_return_stay_as_they_are(worlds: Worl
     assert world.has() == {world.acl(orders), world.acl(pay)}
 
 
+@pytest.mark.wide
 def test_a_copier_that_logs_in_as_another_is_let_in_too(worlds: Worlds, shared: Shared):
     world = worlds(shared.open)
     orders = world.topic("orders")
@@ -220,6 +229,7 @@ def test_a_copier_that_logs_in_as_another_is_let_in_too(worlds: Worlds, shared: 
     assert not world.may_write("app", orders)
 
 
+@pytest.mark.wide
 def test_a_deny_for_all_never_locks_drkit_out(worlds: Worlds, shared: Shared):
     world = worlds(shared.open, user="drkit")
     assert own_principal(world.target.settings) == "User:drkit", "no super user there"
@@ -237,6 +247,7 @@ def test_a_deny_for_all_never_locks_drkit_out(worlds: Worlds, shared: Shared):
     assert world.read("app", orders) == b"canary"
 
 
+@pytest.mark.wide
 def test_the_guard_refuses_foreign_producers_while_drkit_writes_and_all_read(worlds: Worlds, shared: Shared):
     world = worlds(shared.open, user="drkit", allow_everyone_if_no_acl_found=True)
     orders = world.topic("orders")
@@ -257,6 +268,7 @@ def test_the_guard_refuses_foreign_producers_while_drkit_writes_and_all_read(wor
     eventually(lambda: world.may_write("app", orders), what="the end of the guard")
 
 
+@pytest.mark.wide
 def test_whether_a_cluster_is_open_is_asked_before_it_is_guarded(worlds: Worlds, shared: Shared):
     assert is_open(worlds().target) is False
     world = worlds(shared.open, user="drkit")

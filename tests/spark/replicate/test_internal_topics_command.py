@@ -9,11 +9,10 @@ import uuid
 import pytest
 
 from drkit.config import ClusterSettings
-from drkit.flow_state.names import state_topic
+from drkit.flow_state.names import offset_map_topic, state_topic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics, delete_topics, topic_names
 from drkit.local.cluster import LocalCluster
-from drkit.offset_map.topic import topic_name as map_topic_name
 from tests.support.cli.forked import Forked
 from tests.support.flows.compare import read
 from tests.support.flows.produce import fill
@@ -83,7 +82,7 @@ def test_a_state_deleted_between_runs_ends_with_3_and_nothing_is_copied_again(sh
     error = answer["error"]
     assert isinstance(error, dict)
     assert error["code"] == "state_deleted"
-    assert map_topic_name(shop.source.alias) in error["evidence"]
+    assert offset_map_topic(shop.source.alias) in error["evidence"]
     assert shop.copies() == RECORDS
 
 
@@ -92,7 +91,7 @@ def test_a_map_deleted_while_it_runs_ends_the_flow_with_3(shop: Shop) -> None:
     process = shop.start()
     try:
         eventually(lambda: shop.copies() == RECORDS, 90, "the copy")
-        shop.delete(map_topic_name(shop.source.alias))
+        shop.delete(offset_map_topic(shop.source.alias))
         code, answer = shop.ended(process)
     finally:
         process.kill()

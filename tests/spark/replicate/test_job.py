@@ -14,9 +14,9 @@ import pytest
 from drkit import observe
 from drkit.copy_task.core.assignment import PartitionAssignment, TaskAssignment
 from drkit.errors import ConfigError, DrkitError, Failed, Refused
+from drkit.flow_state.names import offset_map_topic
 from drkit.kafka.topics import delete_topics
 from drkit.local.cluster import LocalCluster
-from drkit.offset_map.topic import topic_name as map_topic_name
 from drkit.replicate.epochs import EpochLoop, Epochs
 from drkit.replicate.planner import PlacedPartition, Rates
 from drkit.spark.master import choose_master
@@ -168,7 +168,7 @@ def test_a_flow_whose_offset_map_is_deleted_ends_with_the_cause(world: World):
     fill(world.clusters[0], topic, 100)
     job = world.start(world.job())
     world.arrives(topic, 100)
-    offset_map = map_topic_name(world.source.alias)
+    offset_map = offset_map_topic(world.source.alias)
     assert not delete_topics(world.target, [offset_map])
     world.topic("another")  # the plan changes, so new tasks look for the map
 

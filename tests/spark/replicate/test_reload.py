@@ -76,12 +76,14 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path / "drkit.toml")
 
 
+@pytest.mark.wide
 def test_a_file_that_stays_says_nothing(world: World):
     world.path.write_text(TEXT)
     os.utime(world.path, (1, 1))
     assert not world.looks()
 
 
+@pytest.mark.wide
 def test_topics_are_taken(world: World):
     world.path.write_text(TEXT.replace('["x"]', '["x", "y"]'))
     (event,) = world.looks()
@@ -93,6 +95,7 @@ def test_topics_are_taken(world: World):
     assert world.job.flow.copies("y")
 
 
+@pytest.mark.wide
 def test_a_file_in_the_making_is_waited_for(world: World):
     assert not world.looks(1)
     world.path.write_text(TEXT[:40])
@@ -102,6 +105,7 @@ def test_a_file_in_the_making_is_waited_for(world: World):
     assert [e["event"] for e in world.looks(1)] == ["config_changed"]
 
 
+@pytest.mark.wide
 def test_an_editor_may_replace_the_file(world: World):
     world.path.unlink()
     assert not world.looks()
@@ -110,6 +114,7 @@ def test_an_editor_may_replace_the_file(world: World):
     assert [e["changed"] for e in world.looks()] == [["topics: x → z"]]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
@@ -131,6 +136,7 @@ def test_what_cannot_be_is_refused_and_the_old_kept(world: World, old: str, new:
     assert [e["event"] for e in world.looks()] == ["config_changed"]
 
 
+@pytest.mark.wide
 def test_what_needs_a_restart_is_named(world: World):
     world.path.write_text(TEXT.replace('"b:1"', '"b:2"').replace('["x"]', '["y"]') + "tasks = 7\n")
     changed, waiting = world.looks()
@@ -142,6 +148,7 @@ def test_what_needs_a_restart_is_named(world: World):
     assert [e["changed"] for e in world.looks()] == [["topics: y → x"]]
 
 
+@pytest.mark.wide
 def test_live_changes_that_fit_only_with_a_restart_are_refused(world: World):
     """Two flows of the file write into one topic, unless the prefix comes, and that is not taken."""
     both = (
@@ -156,6 +163,7 @@ def test_live_changes_that_fit_only_with_a_restart_are_refused(world: World):
     assert [e["event"] for e in world.looks()] == ["config_refused"]
 
 
+@pytest.mark.wide
 def test_intervals_of_groups_and_heartbeats_are_taken(world: World):
     more = ("checkpoint", "sync_group_offsets", "heartbeats")
     world.path.write_text(TEXT + "".join(f"{name}_interval_seconds = 2\n" for name in more))
@@ -164,6 +172,7 @@ def test_intervals_of_groups_and_heartbeats_are_taken(world: World):
     assert world.job.flow.checkpoint_interval_seconds == 2
 
 
+@pytest.mark.wide
 def test_asked_it_reads_again_even_what_stays(world: World):
     world.file.ask()
     assert [e["event"] for e in world.looks()] == ["config_unchanged"]

@@ -44,6 +44,7 @@ def jobs(workshop: SharedSpark) -> SparkJobs:
     return SparkJobs(workshop, "tests", "checkpoint_job_died", "a->b")
 
 
+@pytest.mark.wide
 def test_workers_import_nothing_from_the_folder_of_the_caller(jobs: SparkJobs):
     def where(name: str) -> str:
         return str(__import__(name).__file__)
@@ -52,6 +53,7 @@ def test_workers_import_nothing_from_the_folder_of_the_caller(jobs: SparkJobs):
     assert [Path(f).name for f in found] == ["__init__.py", "secrets.py", "__init__.py"]
 
 
+@pytest.mark.wide
 def test_a_look_at_the_tasks_names_few_of_many_jobs(jobs: SparkJobs, workshop: SharedSpark):
     for _ in range(150):
         jobs.run(["a"], str)
@@ -60,6 +62,7 @@ def test_a_look_at_the_tasks_names_few_of_many_jobs(jobs: SparkJobs, workshop: S
     eventually(lambda: len(tracker.getJobIdsForGroup(jobs._group)) <= 100, what="earlier jobs dropped")
 
 
+@pytest.mark.wide
 def test_no_secret_of_a_task_is_written_to_disk_however_large_its_code_is(
     jobs: SparkJobs, workshop: SharedSpark
 ):
@@ -73,6 +76,7 @@ def test_no_secret_of_a_task_is_written_to_disk_however_large_its_code_is(
     assert not [f for f in files if SECRET.encode() in f.read_bytes()]
 
 
+@pytest.mark.wide
 def test_no_port_leads_to_pythons_workers(jobs: SparkJobs, workshop: SharedSpark):
     """A connection to the port of Spark's daemon is a process more, also without the secret."""
     jobs.run(["lease"], str)
@@ -105,6 +109,7 @@ def target(link: Path) -> str:
         return ""  # closed meanwhile
 
 
+@pytest.mark.wide
 def test_a_killed_worker_is_reported_as_killed(jobs: SparkJobs):
     def task(_: str) -> str:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -115,6 +120,7 @@ def test_a_killed_worker_is_reported_as_killed(jobs: SparkJobs):
     assert died.value.evidence.startswith("SparkException: Python worker exited unexpectedly (crashed)")
 
 
+@pytest.mark.wide
 def test_a_missing_permission_of_a_task_is_reported(jobs: SparkJobs):
     def task(_: str) -> str:
         raise made(NotAuthorized, "no READ on t", where="t")
@@ -147,6 +153,7 @@ def test_a_cut_task_counts_until_it_has_ended(jobs: SparkJobs, tmp_path: Path):
     assert beats.stat().st_size == then
 
 
+@pytest.mark.wide
 def test_a_job_whose_spark_is_killed_says_so(workshop: SharedSpark, jobs: SparkJobs):
     """The last test of this Spark."""
     (jvm,) = [p for p in tree(os.getpid()) if b"org.apache.spark." in Path(f"/proc/{p}/cmdline").read_bytes()]

@@ -38,6 +38,7 @@ def found(report: FlowReport) -> list[tuple[int, str, int | None, int | None]]:
     ]
 
 
+@pytest.mark.wide
 def test_equal_with_transactions_and_what_waits(flow: Flow, topic_name: str) -> None:
     own(flow)
     flow.create_both(topic_name, 3)
@@ -102,6 +103,7 @@ def _changed(**fields: Any) -> Callable[[list[Seen]], list[Seen]]:
     return lambda rs: [*rs[:7], rs[7]._replace(**fields), *rs[8:]]
 
 
+@pytest.mark.wide
 def test_every_seeded_defect_is_found_and_named(flow: Flow, topic_name: str) -> None:
     own(flow)
     damage: list[Callable[[list[Seen]], list[Seen]]] = [
@@ -144,6 +146,7 @@ def test_every_seeded_defect_is_found_and_named(flow: Flow, topic_name: str) -> 
     assert "once reached offset 40 and ends at 39 now" in report.notes[0]
 
 
+@pytest.mark.wide
 def test_a_lost_end_is_not_judged_by_records_of_others(flow: Flow, topic_name: str) -> None:
     """The map says 40 records, the target holds 39, and the last of them is of no producer of the flow."""
     own(flow)
@@ -160,6 +163,7 @@ def test_a_lost_end_is_not_judged_by_records_of_others(flow: Flow, topic_name: s
     assert [p.waiting for p in report.partitions] == [1]
 
 
+@pytest.mark.wide
 def test_foreign_records_after_and_between(flow: Flow, topic_name: str) -> None:
     own(flow)
     flow.create_both(topic_name)
@@ -174,6 +178,7 @@ def test_foreign_records_after_and_between(flow: Flow, topic_name: str) -> None:
     assert report.counts.equal == 150
 
 
+@pytest.mark.wide
 def test_what_the_source_has_deleted_since(flow: Flow, topic_name: str) -> None:
     own(flow)
     flow.create_both(topic_name)
@@ -185,6 +190,7 @@ def test_what_the_source_has_deleted_since(flow: Flow, topic_name: str) -> None:
     assert (report.counts.deleted_at_source, report.counts.equal) == (30, 70)
 
 
+@pytest.mark.wide
 def test_a_copy_the_map_knows_nothing_of(flow: Flow, topic_name: str) -> None:
     own(flow)
     flow.create_both(topic_name, 2)
@@ -194,6 +200,7 @@ def test_a_copy_the_map_knows_nothing_of(flow: Flow, topic_name: str) -> None:
     assert all("the offset map knows nothing" in reason for _, _, reason in report.unclear)
 
 
+@pytest.mark.wide
 def test_a_topic_that_is_not_on_the_target_yet(flow: Flow, topic_name: str) -> None:
     own(flow)
     flow.create(flow.source, topic_name, 2, {})

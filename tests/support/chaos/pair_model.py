@@ -27,7 +27,7 @@ from drkit.chaos.history import (
     ScenarioEnded,
     ScenarioHistory,
 )
-from drkit.failover.core.machine import FAILOVER, RETURN, StepName, Table
+from drkit.journal.machine import FAILOVER, RETURN, StepName, Table
 from drkit.model import TopicPartition
 from tests.support.chaos.minimal import failover, returned
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from drkit.cli import main as cli
 from drkit.cli.signals import ENDING
-from drkit.failover.core.machine import StepName
+from drkit.journal.machine import StepName
 from tests.support.cli.shell import shell
 
 ENDS = re.compile(r"; |, or |, then|, once|, which| when | says | fences | lifts |\n|$")

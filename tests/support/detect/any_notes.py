@@ -7,8 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from drkit.detect.agents import AgentNote
-from drkit.detect.lease import Hold
+from drkit.detect.agents import AgentNote, Hold
 from drkit.detect.note_kinds import LOOK, Automatic, KnownBrokers, Pause
 from drkit.detect.seen import Address, Sight
 from drkit.detect.votes import Vote

@@ -7,10 +7,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from drkit.detect.picture import AutoFacts, Picture
 from drkit.detect.reasons import Reason
 from drkit.detect.risk import Risk
 from drkit.detect.seen import Sight, SourceView
+from drkit.detect.verdict import AutoFacts, Picture
 from drkit.detect.votes import Tally
 
 NAMES = tuple("abcdefg")
@@ -43,6 +43,8 @@ CASES = [
     case(Reason.CONFIRMED),
     (Reason.WELL, FINE),
     (Reason.BEATS_LATE, replace(FINE, phi=9.0)),
+    case(Reason.RUN_HELD, run_held="run r1 at DRAIN, held", failing_over="run r1", moved_ago=1.0),
+    case(Reason.FAILING_OVER, failing_over="run r1 at FREEZE", moved_ago=1.0),
     case(Reason.PROMOTED, promoted=True),
     case(Reason.WRONG_CLUSTER, seen=seen(Sight.WRONG)),
     case(Reason.UNCONFIRMED, seen=seen(Sight.FADING)),

@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from drkit.errors import Refused
-from drkit.failover.core.machine import RETURN, RunState
 from drkit.failover.core.request import RunRequest
-from drkit.failover.journal.lost import violations
 from drkit.flow_state.records import (
     FenceSizesRecord,
     IncompleteRecord,
@@ -20,6 +18,8 @@ from drkit.flow_state.records import (
     UnreplayedRecord,
 )
 from drkit.flow_state.topic import StateTopic
+from drkit.journal.lost import violations
+from drkit.journal.machine import RETURN, RunState
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_configs
 from tests.support.errors import coded, longest_part

@@ -19,6 +19,7 @@ from drkit.offsets.translation import PartitionPosition
 from drkit.verify import snapshot
 from drkit.verify.ranges import cut
 from drkit.verify.report import FlowReport, join
+from drkit.verify.run import remember_equal
 from drkit.verify.task import compare_range
 from tests.support.failover.world import World
 from tests.support.flows.exactness import exact_both_ways
@@ -57,12 +58,14 @@ class Side(World):
                 checked += exact_both_ways(place, theirs[p], ours[p], starts[p], str(at))
         return checked
 
-    def verified(self, topics: list[str]) -> FlowReport:
-        """What ``drkit verify`` finds, without Spark between."""
+    def verified(self, topics: list[str], *, from_checked: bool = False) -> FlowReport:
+        """What ``drkit verify`` finds, without Spark between; what is equal is remembered as it does."""
         flow = self.settings.flows[0]
-        taken = snapshot.take(flow, Cluster.connect(self.source), Cluster.connect(self.target), topics)
+        clusters = Cluster.connect(self.source), Cluster.connect(self.target)
+        taken = snapshot.take(flow, *clusters, topics, only_new=from_checked)
         results = [compare_range(r, self.source, self.target) for r in cut(taken.views, 2)]
         found = join(taken.views, results)
+        remember_equal(self.target, flow, taken, found, lambda _: None)
         return FlowReport(flow.name, found, list(taken.unclear), taken.absent, taken.notes, 1.0)
 
     def topics_of_target(self) -> list[str]:

@@ -10,11 +10,11 @@ import random
 from typing import Any, NamedTuple
 
 from drkit.errors import Refused
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.loss.divergence import divergence
 from drkit.failover.loss.findings import CommitKind
 from drkit.failover.returning.deciding import Undecided
+from drkit.journal.machine import StepName
 from drkit.kafka.admin import Cluster
 from drkit.model import TopicPartition
 from drkit.repoint import endpoint_of

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from drkit.failover.core.machine import StepName
-from drkit.failover.journal.entries import EntryKind, JournalEntry
-from drkit.failover.journal.file import JournalFile
+from drkit.journal.entries import EntryKind, JournalEntry
+from drkit.journal.file import JournalFile
+from drkit.journal.machine import StepName
 
 NOON_MS = 1_763_812_800_000
 

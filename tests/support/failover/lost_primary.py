@@ -6,10 +6,10 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 
-from drkit.failover.core.machine import ORDER, RunState
-from drkit.failover.journal.lost import violations
 from drkit.failover.loss.divergence import divergence
 from drkit.failover.loss.findings import DivergenceState
+from drkit.journal.lost import violations
+from drkit.journal.machine import ORDER, RunState
 from drkit.model import TopicPartition
 from drkit.wire import Record
 from tests.support.failover.story import BEFORE, PARTITIONS, Story

@@ -16,7 +16,7 @@ from drkit.detect.noticeboard import put_note
 from drkit.detect.seen import Sight
 from drkit.detect.votes import Vote
 from drkit.failover.core.request import RunRequest
-from drkit.failover.journal.entries import RunLog
+from drkit.journal.entries import RunLog
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from drkit.errors import ClusterUnreachable
-from drkit.failover.core.machine import RunState, StepName
 from drkit.failover.fencing.source_record import AbortedAtSource
-from drkit.failover.journal.entries import EntryKind
 from drkit.failover.source_abort import abort_at_source
 from drkit.flow_state.records import RoleRecord
 from drkit.flow_state.source_fence.entries import FenceRecord
 from drkit.flow_state.source_fence.topic import FenceTopic
+from drkit.journal.entries import EntryKind
+from drkit.journal.machine import RunState, StepName
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_configs
 from drkit.local.cluster import LocalCluster
@@ -25,7 +25,7 @@ from tests.support.flows.produce import answers, fill
 
 SIZE: Final = "max.message.bytes"
 PLANNED: Final = {"planned": True}
-SILENT: Final = ClusterUnreachable("target_unreachable_in_step", where="b")
+SILENT: Final = ClusterUnreachable("cluster_stopped_answering", where="b")
 
 
 @contextmanager

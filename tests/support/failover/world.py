@@ -15,12 +15,12 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ConsumerPartition
 
 from drkit.config import ClusterSettings, Settings
-from drkit.failover.core.machine import StepName
-from drkit.failover.journal.entries import RunLog
-from drkit.failover.journal.topic import JournalTopic
 from drkit.failover.service import FailoverService
 from drkit.flow_state.records import SourceSeenRecord
 from drkit.flow_state.topic import StateTopic
+from drkit.journal.entries import RunLog
+from drkit.journal.machine import StepName
+from drkit.journal.topic import JournalTopic
 from drkit.kafka.groups.requests import Committed, Groups
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.local.cluster import LocalCluster
@@ -230,6 +230,11 @@ class World(Clusters):
         last = self._last_run()
         return set() if last is None else last.begun
 
+    def last_run_id(self) -> str:
+        """Return the id of the newest run; empty: there is none."""
+        last = self._last_run()
+        return "" if last is None else last.run_id
+
     def _last_run(self) -> RunLog | None:
         loop = EventLoop()
         raw = RawCluster(loop, self.target, "test")
@@ -237,7 +242,7 @@ class World(Clusters):
 
         async def ask() -> None:
             await raw.connected()
-            await topic.read()
+            await topic.read_existing()
 
         try:
             loop.run(ask)

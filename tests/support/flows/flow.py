@@ -11,13 +11,13 @@ from drkit.config import ClusterSettings, FlowSettings
 from drkit.copy_task import copier, worker_links
 from drkit.copy_task.core.assignment import PartitionAssignment, TaskAssignment
 from drkit.copy_task.report import TaskReport
+from drkit.flow_state.names import offset_map_topic
 from drkit.kafka.transactions import new_producer_id
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.offset_map.reading import load, read_on
 from drkit.offset_map.settling import Wanted, settle
 from drkit.offset_map.topic import bucket_of, find_map
-from drkit.offset_map.topic import topic_name as map_topic_name
 from drkit.offsets import SegmentMap
 from tests.support.flows.clusters import Clusters
 from tests.support.flows.compare import read
@@ -45,7 +45,7 @@ class Flow(Clusters):
             **{"source": source_settings.alias, "target": target_settings.alias, "buckets": 4, **settings}
         )
         super().__init__(source_settings, target_settings, min(3, len(target.brokers)))
-        self.map_topic = map_topic_name(self.source.alias)
+        self.map_topic = offset_map_topic(self.source.alias)
         self.state_topic = f"drkit-state.{self.source.alias}.internal"
         self.epoch = 0
         self.processes: list[CopyProcess] = []

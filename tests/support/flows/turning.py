@@ -15,10 +15,7 @@ from drkit.failover.emptying.empty import empty, not_empty
 from drkit.failover.fencing.own_writers import Writer, fence
 from drkit.flow_state.copied_topics import (
     CopiedPartition,
-    cuts_of,
-    emptied_of,
     known_of,
-    rebuilt_of,
     written_of,
 )
 from drkit.flow_state.lease.run_lease import FlowLease
@@ -84,7 +81,7 @@ class Direction:
         self.is_new = False
         self.state.load()
         lease, records = self.flow.lease(self.topic, **more), self.state.records
-        cuts, rebuilt, emptied = cuts_of(records), rebuilt_of(records), emptied_of(records)
+        cuts, rebuilt, emptied = known_of(records).cuts, known_of(records).rebuilt, known_of(records).emptied
         written = written_of(records)
         places = ((p, TopicPartition(p.source_topic, p.partition)) for p in lease.partitions)
         partitions = (
@@ -196,7 +193,7 @@ class Turning:
     def open(self) -> None:
         """Empty again what was emptied for the current direction, now or at an earlier turn, as OPEN does."""
         flow, records = self.now.flow, self.now.state.records
-        known = {TopicPartition(self.topic, at.partition): o for at, o in emptied_of(records).items()}
+        known = {TopicPartition(self.topic, at.partition): o for at, o in known_of(records).emptied.items()}
         flow.ask(flow.target, empty, known)
 
     def came_back(self, seeds: Iterable[SeededPartition]) -> dict[int, int]:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import json
 from typing import Any
 
-from drkit.failover.core.machine import RunState, StepName
-from drkit.failover.journal.entries import EntryKind
-from drkit.failover.journal.lost import violations
+from drkit.journal.entries import EntryKind
+from drkit.journal.lost import violations
+from drkit.journal.machine import RunState, StepName
 from tests.support.failover.client_logs import ClientLog
 from tests.support.failover.truth import values
 from tests.support.soak.failover_stage import PARTITIONS, Done

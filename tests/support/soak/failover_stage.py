@@ -14,10 +14,10 @@ import time
 from typing import Any
 
 from drkit.failover import pending_fences
-from drkit.failover.core.machine import RunState
 from drkit.failover.core.request import RunRequest
-from drkit.failover.journal.entries import RunLog
 from drkit.failover.report import report_of
+from drkit.journal.entries import RunLog
+from drkit.journal.machine import RunState
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster
 from drkit.repoint import endpoint_of

@@ -6,8 +6,8 @@ import os
 import signal
 from typing import Any
 
-from drkit.failover.journal.entries import RunLog
 from drkit.flow_state.names import journal_topic
+from drkit.journal.entries import RunLog
 from tests.support.failover.world import World
 
 

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError
-from drkit.flow_state.names import map_transactional_id, state_topic
+from drkit.flow_state.names import map_transactional_id, offset_map_topic, state_topic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.clients import confluent_config
 from drkit.kafka.raw import EventLoop, RawCluster
@@ -25,7 +25,6 @@ from drkit.model import TopicPartition
 from drkit.offset_map.bucket import MapBucket
 from drkit.offset_map.reading import read_on
 from drkit.offset_map.topic import find_map, new_nonce
-from drkit.offset_map.topic import topic_name as map_topic_name
 from drkit.offset_map.writer import MapWriter
 from drkit.replicate.job import FlowJob
 from drkit.spark.session import SharedSpark
@@ -110,7 +109,7 @@ class World:
 
     def take_bucket(self, bucket: int) -> None:
         """Take a bucket of the map from its task, as another task by mistake."""
-        loop, name = EventLoop(), map_topic_name(self.source.alias)
+        loop, name = EventLoop(), offset_map_topic(self.source.alias)
         cluster = RawCluster(loop, self.clusters[1], "another")
         held = MapBucket(bucket, name)
         transactions = Transactions(

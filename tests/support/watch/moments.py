@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from drkit.detect.picture import Picture
 from drkit.detect.readiness import ReadinessFinding
 from drkit.detect.risk import Risk, Sighting
 from drkit.detect.seen import Sight, SourceView
-from drkit.detect.verdict import judge
+from drkit.detect.verdict import Picture, judge
 from drkit.detect.votes import Tally, Vote
 from drkit.model import FlowAliases
 from drkit.watch.observer import Moment
@@ -25,6 +24,6 @@ def moment(sight: Sight, **picture: Any) -> Moment:
     tally = Tally(1, gone=("o1",) if sight is Sight.GONE else ())
     risk = Risk(2.5, 0, exact=False, basis="so", if_dead_seconds=1.5)
     found = Picture(seen=seen, tally=tally, risk=risk, **picture)
-    sensed = Sensed(seen, 9.0, found.phi, 9.0, 9.0, "", promoted=False, loss=KNOWN, findings=(FINDING,))
+    sensed = Sensed(found, KNOWN, (FINDING,))
     vote = Vote("o1", "r", 1, 1000, sight, alive_ms=900)
     return Moment(FlowAliases("a", "b"), 1000, judge(found), found, vote, sensed, (vote,), (), None)

@@ -14,7 +14,7 @@ from drkit.chaos.scenario import FOLDER, Scenario, load_scenario, scenarios
 from drkit.cli import main as cli
 from drkit.detect.verdict import VerdictKind
 from drkit.errors import ConfigError, Failed, Usage
-from drkit.failover.core.machine import TABLES
+from drkit.journal.machine import TABLES
 from tests.support.errors import coded, sentence
 
 STEPS = {step.value for table in TABLES.values() for step in table.order} | {k.name for k in VerdictKind}

@@ -16,8 +16,8 @@ from drkit.cli.render import emit
 from drkit.cli.screens.failover import Progressing, shown
 from drkit.cli.screens.status import Shown, show
 from drkit.failover.core.context import StepProgress
-from drkit.failover.core.machine import StepName
 from drkit.failover.loss.findings import DivergenceState, PartitionDivergence
+from drkit.journal.machine import StepName
 from drkit.status.model import FlowStatus, Loss
 from drkit.status.pair.judge import judge
 from tests.support.status.pair_facts import OVER, back

@@ -11,11 +11,11 @@ import pytest
 from drkit.cli.screens.outlook import commands_of, lines_of, show_outlook, under_way
 from drkit.cli.session import Session
 from drkit.config import FlowSettings
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
-from drkit.failover.journal.entries import EntryKind, JournalEntry, RunLog
 from drkit.failover.new_primary.costs import CopyRate
 from drkit.failover.returning.return_plan import Missing, Outlook, TopicOutlook
+from drkit.journal.entries import EntryKind, JournalEntry, RunLog
+from drkit.journal.machine import StepName
 
 FLOW = FlowSettings(source="p", target="s", topics=[".*"])
 COMMAND = "drkit reprotect --flow 'p->s'"

@@ -11,9 +11,9 @@ from drkit.cli.actions import replicate
 from drkit.model import TopicPartition
 from drkit.replicate.flow_thread import Glance
 from drkit.replicate.run import Stop
-from drkit.status.held_report import HeldPartition, held_partitions
-from drkit.status.lag.hanging import OpenTransaction
+from drkit.status.lag.held_back import OpenTransaction
 from drkit.status.lag.source import NOTHING_HELD, HeldBack
+from drkit.status.sums import HeldPartition, held_partitions
 
 NOW_MS = 1_800_000_000_000
 ORDERS, PAYMENTS, CALM = (TopicPartition(name, 0) for name in ("orders", "payments", "calm"))

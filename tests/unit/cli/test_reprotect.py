@@ -11,11 +11,11 @@ from drkit.cli.main import run
 from drkit.cli.render import emit
 from drkit.cli.screens.failover import rows_of, shown
 from drkit.cli.screens.reprotect import show_return, verdict_of_return
-from drkit.failover.core.machine import RETURN, StepName
 from drkit.failover.core.step import StepEffect
-from drkit.failover.journal.entries import EntryKind, JournalEntry, RunLog
 from drkit.failover.proposal import Planned, ReturnProposal
 from drkit.failover.report import report_of
+from drkit.journal.entries import EntryKind, JournalEntry, RunLog
+from drkit.journal.machine import RETURN, StepName
 from tests.support.errors import sentence
 
 FLOWS = """

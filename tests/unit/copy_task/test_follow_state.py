@@ -43,6 +43,7 @@ class Leading:
         offset = request.topics[0].partitions[0].fetch_offset
         part = SimpleNamespace(
             error_code=0, records=page(offset) if offset < end else b"", last_stable_offset=end,
+            high_watermark=end,
             aborted_transactions=None,
         )  # fmt: skip
         return SimpleNamespace(responses=[SimpleNamespace(partitions=[part])])
@@ -83,7 +84,8 @@ def test_a_look_back_is_read_to_its_end_before_the_first_pause():
     while not world.pauses:
         run(lambda: copier._look(world.task, reading))
     assert world.leader.fetches == PAGES
-    assert reading.position == PAGES * PER_PAGE
+    assert reading.tail is not None
+    assert reading.tail.next_offset == PAGES * PER_PAGE
     assert reading.complete_at is not None
 
 

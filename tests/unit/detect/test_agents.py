@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from drkit.detect.agents import AgentNote, Agents, why_stale
-from drkit.detect.lease import Hold
+from drkit.detect.agents import AgentNote, Agents, Hold, why_stale
 from drkit.detect.votes import MOST_AGENTS
 from drkit.flow_state.codec.fields import Malformed
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from drkit.detect.lease import Hold, Lease, answers_needed
+from drkit.detect.agents import Hold, Lease, answers_needed
 from drkit.detect.votes import quorum
 
 

@@ -52,6 +52,17 @@ def test_a_newer_look_at_both_clusters_says_more_than_a_heartbeat() -> None:
     assert of_silent_source(whole, 0).seconds == 22.0
 
 
+def test_none_is_no_number_of_a_source_that_died_since_it_was_counted() -> None:
+    """205 s after the last count `at risk 0 records` was printed, and 1,900 were lost."""
+    seen = Sighting(NOW, NOW - 200_000, NOW - 205_000)
+    assert of_silent_source(seen, 0).records_in_words == "unknown (last counted 205 s ago)"
+    assert of_silent_source(seen, None).records_in_words == "unknown (last counted 205 s ago)"
+    assert of_silent_source(seen, 1850).records_in_words == "at least 1,850 records (last counted 205 s ago)"
+    assert of_silent_source(seen._replace(ends_seen_ms=None), None).records_in_words == "unknown"
+    answers = of_answering_source(0, 0.0, exact=True, reason="")
+    assert answers.records_in_words == "0 records", "they were counted now"
+
+
 def test_without_a_heartbeat_it_is_not_known() -> None:
     assert of_silent_source(Sighting(NOW, None, NOW - 5), 0).seconds is None
 

@@ -8,14 +8,11 @@ from typing import Final
 
 import pytest
 
-from drkit.detect.agents import AgentNote, Agents
-from drkit.detect.lease import Hold, Lease
-from drkit.detect.notes import Notes
-from drkit.detect.picture import AutoFacts, Picture
+from drkit.detect.agents import AgentNote, Agents, Hold, Lease
+from drkit.detect.notes import ANYBODY, Notes, Speakers
 from drkit.detect.risk import unknown
 from drkit.detect.seen import NOTHING_SEEN, Sight
-from drkit.detect.speakers import ANYBODY, Speakers
-from drkit.detect.verdict import Verdict, VerdictKind, judge
+from drkit.detect.verdict import AutoFacts, Picture, Verdict, VerdictKind, judge
 from drkit.detect.votes import Heard, Tally, Vote, VoteRules, tally
 
 WALL: Final = 1_700_000_000_000

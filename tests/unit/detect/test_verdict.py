@@ -8,11 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import pytest
 
-from drkit.detect.picture import AutoFacts, Picture
 from drkit.detect.reasons import Reason
 from drkit.detect.risk import Risk
 from drkit.detect.seen import Sight, SourceView
-from drkit.detect.verdict import ABOUT_THE_PRIMARY, AGAINST_A_FAILOVER, TABLE, VerdictKind, judge
+from drkit.detect.verdict import (
+    ABOUT_THE_PRIMARY,
+    AGAINST_A_FAILOVER,
+    TABLE,
+    AutoFacts,
+    Picture,
+    VerdictKind,
+    judge,
+)
 from drkit.detect.votes import Tally
 from tests.support.detect.pictures import (
     AUTO,

@@ -25,7 +25,7 @@ from drkit.drill.report import (
     outage_rows,
 )
 from drkit.drill.report_page import render_page
-from drkit.failover.core.machine import FAILOVER
+from drkit.journal.machine import FAILOVER
 
 SCOPE = ScopeReport(flow="a->b", source="a", target="b", topics=3, partitions=0, groups=3)
 OUTAGES = (

@@ -11,7 +11,8 @@ import pytest
 
 from drkit import observe
 from drkit.config import FlowSettings, Settings
-from drkit.flow_state import names, reverse_flow
+from drkit.flow_state import names
+from drkit.pair import reverse_flow
 from drkit.pair.reverse_flow import OppositeFlows
 from drkit.topology import IdentityNaming
 from drkit.topology.acls import Acl, AclOperation, PatternKind, Permission, ResourceKind

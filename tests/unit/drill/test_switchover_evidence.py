@@ -21,7 +21,7 @@ from drkit.drill.evidence import (
 )
 from drkit.drill.judge import judge
 from drkit.drill.report import PlanReport, ScopeReport, build_report, check_report, read_report
-from drkit.failover.core.machine import FAILOVER
+from drkit.journal.machine import FAILOVER
 from drkit.status.pair.model import PairState
 
 LIMITS = VerdictLimits(rto_seconds=30.0)

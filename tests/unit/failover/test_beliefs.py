@@ -7,9 +7,9 @@ import pytest
 
 from drkit.config import ClusterSettings
 from drkit.failover import interpreter
-from drkit.failover.core.machine import GROUNDS, TABLE, Belief, RunState, StepName
-from drkit.failover.core.stall import ProcessSuspended, Stall
-from drkit.failover.journal.lost import violations
+from drkit.journal.lost import violations
+from drkit.journal.machine import GROUNDS, TABLE, Belief, RunState, StepName
+from drkit.journal.stall import ProcessSuspended, Stall
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.transport import permitted_by

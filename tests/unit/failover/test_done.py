@@ -9,10 +9,10 @@ import pytest
 
 from drkit.config import FlowSettings
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.returning.after_begin import copied_by
 from drkit.failover.steps.after_open import next_steps
+from drkit.journal.machine import StepName
 
 FLOW = FlowSettings(source="primary", target="standby")
 BACK = FlowSettings(source="standby", target="primary")

@@ -22,7 +22,7 @@ from drkit.failover.failback import (
     copy_state,
     ways_of,
 )
-from drkit.failover.journal.journal import RunLocked
+from drkit.journal.journal import RunLocked
 from drkit.status.pair.model import PairState
 from tests.support.errors import made, sentence
 

@@ -13,14 +13,12 @@ import pytest
 
 from drkit.cli.commands.failover import failover
 from drkit.config import Settings
-from drkit.detect.agents import AgentNote
-from drkit.detect.lease import Hold
+from drkit.detect.agents import AgentNote, Hold
 from drkit.detect.notes import Notes
-from drkit.detect.picture import Picture
 from drkit.detect.reasons import ABOUT_THE_PRIMARY, ROW, ROWS, FailoverFacts, Flag, Reason, ReasonRow, against
 from drkit.detect.risk import Risk
 from drkit.detect.seen import Sight
-from drkit.detect.verdict import VerdictKind, judge
+from drkit.detect.verdict import Picture, VerdictKind, judge
 from drkit.detect.votes import Heard, Tally, Vote, VoteRules, tally
 from drkit.failover.checks import silent_source_facts as signs
 from drkit.failover.checks.out_of_scope import OutOfScope

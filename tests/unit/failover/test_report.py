@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from drkit.failover.core.machine import StepName
-from drkit.failover.journal.entries import EntryKind, JournalEntry, RunLog
 from drkit.failover.report import report_of
+from drkit.journal.entries import EntryKind, JournalEntry, RunLog
+from drkit.journal.machine import StepName
 
 
 def journal(*, proven: bool, decision: dict[str, Any] | None = None) -> RunLog:

@@ -9,11 +9,21 @@ from uuid import UUID
 
 import pytest
 
-from drkit.config import FlowSettings, RepointSettings
+from drkit.config import FlowSettings, RepointSettings, Settings
 from drkit.detect.reasons import FailoverFacts
 from drkit.detect.risk import Risk
 from drkit.errors import ConfigError
-from drkit.failover.checks.out_of_scope import OutOfScope, Reach, SourceReader, not_copied, outside, reach
+from drkit.failover.checks.out_of_scope import (
+    OutOfScope,
+    Reach,
+    SourceReader,
+    differences,
+    left_groups,
+    not_copied,
+    outside,
+    reach,
+    unselected,
+)
 from drkit.failover.checks.preconditions import PreconditionInput, refusals
 from drkit.failover.checks.scope import Basis, chosen
 from drkit.failover.checks.survey import ClusterIdentity, Survey
@@ -132,6 +142,48 @@ def test_a_topic_that_was_created_again_has_no_copy():
     assert "created again" in not_copied(FLOW, names, state())["pay"]
     names["pay"] = TopicMetadata(29, UUID(int=0), {})
     assert "pay" not in not_copied(FLOW, names, state()), "drkit may not see it"
+
+
+NARROW = FLOW.model_copy(update={"topics": ("orders",), "groups": ("g-shop",)})
+"""The file of another machine."""
+
+
+def test_what_only_this_file_leaves_out_is_named():
+    names = listed(*COPIED, "other")
+    assert unselected(FLOW, names, state()) == {}
+    assert list(unselected(NARROW, names, state())) == ["pay", "quiet"]
+    assert list(unselected(NARROW, names, state("pay"))) == ["quiet"], "it was moved by another run"
+    assert list(unselected(NARROW, listed("orders", "pay"), state())) == ["pay"], "the source has no quiet"
+    assert list(unselected(NARROW, None, state())) == ["pay", "quiet"], "the source is silent"
+    places = [TopicPartition("b.orders", 0), TopicPartition("b.gone", 0)]
+    groups = left_groups(NARROW, {"g-shop": places, "g-both": places}, {"b.orders": "orders"})
+    assert groups == {"g-both": SourceReader("", frozenset({"orders"}))}
+
+
+def test_the_parts_of_a_configuration_that_the_replicator_has_otherwise():
+    def settings(flow: FlowSettings, **more: Any) -> Settings:
+        plain = {"source": "a", "target": "b", "topics": list(flow.topics), "groups": list(flow.groups)}
+        clusters = {alias: {"bootstrap_servers": f"{alias}:9092"} for alias in "abc"}
+        return Settings.model_validate(
+            {"clusters": clusters, "flows": [plain, *more.pop("flows", [])], **more}
+        )
+
+    wide = settings(FLOW)
+    own = wide.fingerprints(wide.flows[0])
+    lease = {"run_id": "r", "host": "h", "pid": 1, "renewed_ms": 1}
+    seen = flow_state({"lease": {**lease, "files": own}})
+    assert differences(own, seen) == ()
+    for other, parts in (
+        (settings(NARROW), ("topics", "groups")),
+        (settings(FLOW, flows=[{"source": "b", "target": "a"}]), ("flows",)),
+        (settings(FLOW, failover={"fence": {"means": "none"}}), ("failover.fence",)),
+        (settings(FLOW, failover={"repoint": [{"kind": "print"}]}), ("failover.repoint",)),
+    ):
+        assert differences(other.fingerprints(other.flows[0]), seen) == parts
+    assert differences(own, flow_state({"lease": lease})) == (), "of a release that notes none"
+    assert differences(own, flow_state({})) == ()
+    note = "the replicator has another configuration of topics"
+    assert note in OutOfScope(differs=("topics",)).notes()
 
 
 def readers(**more: SourceReader) -> dict[str, SourceReader]:
@@ -272,6 +324,36 @@ def test_a_switchover_of_everything_waits_for_topics_without_a_copy():
     assert gates(scope, one._replace(leave_behind=("fresh", "new")), outside=missing) == {}
     assert gates(scope, RunRequest(), outside=missing) == {}, "unplanned they are named"
     assert gates(SHOP, RunRequest(planned=True), outside=missing) == {}
+
+
+@pytest.mark.parametrize("planned", [False, True])
+def test_what_this_file_leaves_behind_is_refused_without_its_name(*, planned: bool):
+    """The replicator's file has two topics and two groups more."""
+    scope = chosen(basis(), ()).scope
+    reasons = {"not_copied": {"pay": "topics leave it out"}, "groups": {"g-cash": "groups leave it out"}}
+    left = OutOfScope(**reasons, by_file=("pay", "g-cash"))  # type: ignore[arg-type]
+    request = RunRequest(planned=planned)
+    [(gate, error)] = gates(scope, request, outside=left).items()
+    assert (gate, error.code) == ("failover-topics-not-copied", "left_by_configuration")
+    assert "g-cash, pay" in error.where
+    assert error.evidence == "g-cash: groups leave it out"
+    assert "--leave-behind g-cash --leave-behind pay" in error.hint
+    one = request._replace(leave_behind=("pay",))
+    assert "g-cash" in gates(scope, one, outside=left)[gate].hint
+    both = request._replace(leave_behind=("pay", "g-cash"))
+    assert gates(scope, both, outside=left) == {}
+    assert gates(SHOP, request, outside=left) == {}, "it was named"
+    shared = (Reach("file /e.json", unlimited=True, groups=("g-shop",), other_topics=("pay",)),)
+    assert "failover-repoint-others" in gates(scope, both, outside=left, reach=shared)
+
+
+def test_a_second_successor_of_one_primary_is_refused():
+    scope, elsewhere = chosen(basis(), ()).scope, {"orders": "a->c"}
+    error = gates(scope, RunRequest(), promoted_elsewhere=elsewhere)["failover-already-promoted"]
+    assert (error.code, error.evidence) == ("promoted_elsewhere", "orders: a->c")
+    assert "--despite-signs-of-life" in error.hint
+    request = RunRequest(despite_signs_of_life="c burnt")
+    assert gates(scope, request, promoted_elsewhere=elsewhere) == {}
 
 
 def test_a_way_that_reaches_more_than_what_moves_is_refused():

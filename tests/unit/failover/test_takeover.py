@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from drkit.failover.core.machine import StepName
-from drkit.failover.journal.entries import EntryKind, JournalEntry, JournalHistory
-from drkit.failover.journal.file import JournalFile
-from drkit.failover.journal.journal import OUTLIVE_SECONDS, Journal, RunLocked
 from drkit.flow_state.processes import this_process
+from drkit.journal.entries import EntryKind, JournalEntry, JournalHistory
+from drkit.journal.file import JournalFile
+from drkit.journal.journal import OUTLIVE_SECONDS, Journal, RunLocked
+from drkit.journal.machine import StepName
 from tests.support.errors import sentence
 
 
@@ -145,7 +145,7 @@ def test_an_effect_does_not_follow_an_intent_that_took_long_to_write(
     """Its process worked on, its log did not: meanwhile another one took over, and finished the run."""
     log, journal = begun("elsewhere", held=True)
     journal.take_over({})
-    monkeypatch.setattr("drkit.failover.journal.journal.boottime", lambda: log.now)
+    monkeypatch.setattr("drkit.journal.journal.boottime", lambda: log.now)
     append = log.append
 
     def late(entry: JournalEntry) -> bool:

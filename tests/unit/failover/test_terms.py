@@ -8,9 +8,9 @@ from typing import Any
 
 from drkit.config import FlowSettings, RepointSettings
 from drkit.failover.checks.run_opening import least_term, refused_later
-from drkit.failover.journal.entries import EntryKind, JournalEntry
-from drkit.failover.journal.file import JournalFile
 from drkit.failover.steps.snapshot import LockStep
+from drkit.journal.entries import EntryKind, JournalEntry
+from drkit.journal.file import JournalFile
 from tests.support.stored import flow_state
 
 FLOW = FlowSettings(source="a", target="b")

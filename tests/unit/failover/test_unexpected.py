@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from drkit.errors import Failed
-from drkit.failover.core.machine import ORDER, StepName
 from drkit.failover.core.step import StepResult
-from drkit.failover.journal.lost import violations
 from drkit.failover.loss.count import _count
+from drkit.journal.lost import violations
+from drkit.journal.machine import ORDER, StepName
 from drkit.kafka.raw import EventLoop
 from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition

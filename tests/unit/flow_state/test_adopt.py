@@ -23,8 +23,8 @@ from drkit.failover.adopt import (
     refuse_change,
     refuse_loss,
 )
-from drkit.failover.journal.topic import JournalTopic
 from drkit.flow_state.names import ADOPTED, BEGUN, DONE
+from drkit.journal.topic import JournalTopic
 from drkit.offset_map.bucket import MapBucket, Pair, adopted_at, pairs
 from drkit.offsets import History, MapKey
 from drkit.offsets.map_record import Intent, Mode

@@ -27,10 +27,10 @@ from drkit.control_key import (
 from drkit.detect.note_kinds import Pause
 from drkit.detect.notes import Notes
 from drkit.detect.votes import Vote
-from drkit.failover.journal.entries import EntryKind, JournalEntry, read_history
 from drkit.flow_state.records import AclsRecord, PromotionRecord, RoleRecord
 from drkit.flow_state.state import Damaged, FlowState
 from drkit.flow_state.topic import Dropped
+from drkit.journal.entries import EntryKind, JournalEntry, read_history
 from drkit.offset_map.bucket import MapBucket, pairs
 from drkit.offsets import History, MapKey
 from drkit.offsets.map_record import BUCKET_KEY, Intent, Mode, Reign

@@ -11,11 +11,6 @@ from drkit.checkpoints.work import Terms
 from drkit.flow_state.copied_topics import (
     CopiedTopics,
     Producers,
-    began_of,
-    crossings_of,
-    cuts_of,
-    emptied_of,
-    kept_of,
     known_of,
     written_of,
 )
@@ -38,7 +33,7 @@ def state(cut: CutRecord) -> FlowState:
 
 def test_a_partition_has_the_cut_of_its_own_topic() -> None:
     found = state(CutRecord(*IDS, {}).with_cut(0, 1003).with_cut(2, 0))
-    assert cuts_of(found) == {AT: 1003, TopicPartition("orders", 2): 0}
+    assert known_of(found).cuts == {AT: 1003, TopicPartition("orders", 2): 0}
     known = known_of(found)
     assert [known.pair("orders", p).skip_from for p in range(3)] == [1003, None, 0]
     assert [known.pair("orders", 0).leaves_out(offset) for offset in (1002, 1003)] == [True, False]
@@ -62,7 +57,7 @@ def test_of_a_rebuilt_partition_nothing_is_left_out() -> None:
     assert (trimmed.skip_from, trimmed.began_at, trimmed.emptied) == (60, 60, 40)
     assert (other.skip_from, other.began_at, other.emptied) == (None, None, 0)
     assert [pair.leaves_out(10) for pair in (rebuilt, trimmed, other)] == [False, True, True]
-    assert (began_of(found)[AT], emptied_of(found)[AT]) == (7, 500)
+    assert (rebuilt.began_at, known_of(found).emptied[AT]) == (7, 500)
     left_out = known._replace(producers=known.producers._replace(left_out=frozenset({7}))).left_out
     assert [left_out.ids_at(AT, offset) for offset in (7, 1002, 1003)] == [frozenset()] * 3
     assert left_out.divides(AT, 1000, 1010) is None, "the same is left out on both sides: nothing"
@@ -71,8 +66,8 @@ def test_of_a_rebuilt_partition_nothing_is_left_out() -> None:
 
 
 def test_of_a_later_topic_of_the_same_name_a_cut_says_nothing() -> None:
-    assert cuts_of(state(CutRecord(UUID(int=9), IDS[1], {0: 1003}))) == {}
-    assert cuts_of(state(CutRecord(IDS[0], UUID(int=9), {0: 1003}))) == {}
+    assert known_of(state(CutRecord(UUID(int=9), IDS[1], {0: 1003}))).cuts == {}
+    assert known_of(state(CutRecord(IDS[0], UUID(int=9), {0: 1003}))).cuts == {}
 
 
 def test_a_foreign_record_counts_for_its_topics_and_its_turn() -> None:
@@ -100,8 +95,8 @@ def test_of_a_tail_that_the_target_keeps_nothing_is_copied() -> None:
     cut = CutRecord(*IDS, {}).with_cut(0, 1003, crossings=(crossing,), kept=kept)
     assert CutRecord.of(json.loads(cut.encode())) == cut
     found = state(cut)
-    assert crossings_of(found) == {AT: (crossing,)}
-    assert kept_of(found) == {AT: KeptTail(1020, frozenset({8, 9}))}
+    assert known_of(found).crossings == {AT: (crossing,)}
+    assert known_of(found).kept == {AT: KeptTail(1020, frozenset({8, 9}))}
     known = known_of(found)
     known = known._replace(producers=known.producers._replace(left_out=frozenset({7})))
     left_out, pair = known.left_out, known.pair("orders", 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drkit.flow_state.records import NotedEnds, SourceSeenRecord
+from drkit.flow_state.records import Ends, SourceSeenRecord
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import NewestRecords
 from drkit.model import TopicPartition
@@ -13,7 +13,7 @@ Read = tuple[bytes, bytes]
 
 
 def note(at_ms: int) -> Read:
-    return KEY, SourceSeenRecord(at_ms, {TopicPartition("orders", 0): NotedEnds(0, at_ms)}).encode()
+    return KEY, SourceSeenRecord(at_ms, {TopicPartition("orders", 0): Ends(0, at_ms)}).encode()
 
 
 def read(*topic: Read) -> tuple[FlowState, list[Read]]:

@@ -16,11 +16,11 @@ from drkit.flow_state.codec.fields import LONG, Malformed
 from drkit.flow_state.records import (
     KINDS,
     ControlRecord,
+    Ends,
     EventRecord,
     GenerationRecord,
+    HeldBack,
     LeaseRecord,
-    NotedEnds,
-    NotedHeld,
     ProducerIdsRecord,
     Role,
     RoleRecord,
@@ -55,14 +55,14 @@ def test_old_bytes_are_read_and_written_again_as_they_were(key: str, value: byte
 
 def test_both_shapes_of_the_source_s_offsets_are_read():
     seen = read("source-seen", RECORDS["source-seen"]).ends
-    assert seen[TopicPartition("orders", 0)] == NotedEnds(0, 1000)
-    assert seen[TopicPartition("orders", 1)] == NotedEnds(5, 5)
+    assert seen[TopicPartition("orders", 0)] == Ends(0, 1000)
+    assert seen[TopicPartition("orders", 1)] == Ends(5, 5)
     ends = read("source-seen", SEEN_WITH_HELD).ends
     assert [ends[TopicPartition("orders", n)] for n in range(4)] == [
-        NotedEnds(0, 1000, 1030, NotedHeld(30, 10, 1763826440000, 4096)),
-        NotedEnds(5, 5, 5),
-        NotedEnds(5, 5, 9, NotedHeld(4, 4, None, None)),
-        NotedEnds(0, 10, 20, NotedHeld(10, 10, -1, 900)),
+        Ends(0, 1000, 1030, HeldBack(30, 10, 1763826440000, 4096)),
+        Ends(5, 5, 5),
+        Ends(5, 5, 9, HeldBack(4, 4, None, None)),
+        Ends(0, 10, 20, HeldBack(10, 10, -1, 900)),
     ]
 
 

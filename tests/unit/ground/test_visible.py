@@ -13,7 +13,7 @@ from drkit.cli.render import emit, emit_error
 from drkit.cli.screens.failover import show_progress
 from drkit.errors import Failed
 from drkit.failover.core.context import StepProgress
-from drkit.failover.core.machine import StepName
+from drkit.journal.machine import StepName
 from drkit.visible import visible, visible_json, visible_lines
 from tests.support.errors import made
 from tests.support.failover.odd_groups import HARMFUL, ODD

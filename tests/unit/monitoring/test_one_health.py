@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from http.client import HTTPConnection
 import json
 import re
@@ -49,11 +50,18 @@ OVER = PairTopic(
     DeltaBound(9_000_000_000_000, "retention.ms", 0.6),
 )  # fmt: skip
 PAIR = PairStatus(("a", "b"), (OVER,))
+GONE = Fault("source_unreachable", "no answer: nothing listens")
+NO_SOURCE: dict[str, Any] = {
+    "source_answers": False, "heartbeat": HeartbeatStatus(4.1, 0.031), "partitions": (), "topics": (),
+    "loss": Loss(0, 0, 0.0, exact=False, source_seen_seconds=10.3),
+}  # fmt: skip
+"""At the last answer of the source everything was copied."""
 STATES = {
     "ok": status("replicating"),
     "fault": status("replicating", LATE),
     "target away": status("unknown", AWAY, **NOT_SEEN),
     "after a failover": status("promoted", PENDING, promoted_topics=("orders",)),
+    "source away": status("replicating", GONE, **NO_SOURCE),
     "pair": with_pair(status("promoted", PENDING, promoted_topics=("orders",)), PAIR),
 }
 
@@ -153,6 +161,28 @@ def test_command_page_and_metrics_say_the_same_of_a_pair(world: World) -> None:
         assert line in metrics
     codes = {"both_open", "fence_owed", "unprotected", "delta_ends"}
     assert set(re.findall(r'drkit_fault\{fault="([^"]+)"', metrics)) == codes
+
+
+def test_figures_of_a_dead_primary_are_as_old_as_they_say(world: World) -> None:
+    """For 105 s after a kill the heartbeat stayed 4.1 s old, the loss 0, and the dead source no fault."""
+    seen = STATES["source away"]
+    copied = replace(seen, copied_ms=seen.at_ms - 10_300)
+    world.watch.figures = FlowFigures(copied, 900.0, Totals())
+    code, text = world.get("/healthz")
+    checked = json.loads(text)["flows"]["a->b"]
+    assert (code, checked["age_seconds"]) == (503, 100.0)
+    assert [f["code"] for f in checked["faults"]] == ["status_stale", "source_unreachable"]
+    metrics = world.get("/metrics")[1]
+    flow = '{source="a",target="b"}'
+    for name, value in (
+        ("status_age", 100.0), ("heartbeat_age", 104.1), ("source_seen_age", 110.3), ("rpo", 110.3),
+    ):  # fmt: skip
+        assert f"drkit_{name}_seconds{flow} {value}" in metrics
+    assert f"drkit_rpo_records{flow}" not in metrics, "none was counted while the primary was dead"
+    page = json.loads(world.get("/status.json")[1])["flows"][0]
+    assert (page["age_seconds"], page["heartbeat"]["age_seconds"]) == (100.0, 104.1)
+    assert (page["loss"]["records"], page["loss"]["source_seen_seconds"]) == (None, 110.3)
+    assert short(copied).split("loss ")[1].startswith("unknown (last counted 10 s ago)")
 
 
 def test_what_is_not_known_of_a_silent_target_is_unknown() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from drkit.config import ClusterSettings, FlowSettings, Settings
+from drkit.monitoring import board
 from drkit.monitoring.board import FlowWatch, share_of_looks
 from drkit.status.progress import Progress
 
@@ -86,3 +87,13 @@ def test_a_flow_that_begins_is_looked_at() -> None:
 def test_a_note_that_lacks_a_partition_s_age_is_made_again_soon(*, due: bool, whole: bool, share: float):
     assert share_of_looks(10, due=due, whole=whole) == share
     assert share_of_looks(0, due=due, whole=whole) == 0
+
+
+def test_no_pause_is_longer_than_the_longest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures of a costly look stood still for ten times its cost."""
+    assert board._LONGEST_SECONDS <= 15.0
+    monkeypatch.setattr(board, "_LONGEST_SECONDS", 0.1)
+    watch, _ = watch_of(copies=False)
+    thread = paused(watch, due=False)
+    thread.join(10.0)
+    assert not thread.is_alive()

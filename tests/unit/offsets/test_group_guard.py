@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
+from drkit.model import TopicPartition
 from drkit.offsets.group_guard import (
     TABLE,
     Case,
@@ -14,6 +15,7 @@ from drkit.offsets.group_guard import (
     StoredOffset,
     judge,
     may_delete,
+    positions_in,
     to_write,
 )
 from drkit.offsets.segments import Unavailable
@@ -127,6 +129,38 @@ def test_a_mark_survives_its_text(mark: OffsetMark) -> None:
     assert OffsetMark.of(mark.text()) == mark
     assert OffsetMark.of(mark.text() + " more") is None
     assert OffsetMark.of(mark.text().replace("drkit/1", "drkit/2")) is None
+
+
+VOID = StoredOffset(42, OffsetMark("a", None, 42, 1000).text())
+"""What a failback leaves where a group has no place on the new primary."""
+
+
+@given(marks)
+def test_a_void_mark_survives_its_text_and_old_marks_are_read(mark: OffsetMark) -> None:
+    void = mark._replace(upstream=None)
+    assert OffsetMark.of(void.text()) == void
+    assert StoredOffset(void.downstream, void.text()).void == void
+    assert StoredOffset(void.downstream + 1, void.text()).void is None, "the group has committed since"
+    old = f"drkit/1 {mark.source} {mark.upstream} {mark.downstream} {mark.written_ms}"
+    assert OffsetMark.of(old) == mark
+    assert StoredOffset(mark.downstream, old).void is None
+
+
+def test_a_void_mark_permits_to_overwrite_an_offset_and_is_no_position() -> None:
+    assert judge(FREE._replace(on_target=VOID)) is GuardVerdict.WRITE
+    assert judge(FREE._replace(on_target=VOID, on_source=StoredOffset(0))) is GuardVerdict.WRITE
+    by_other = StoredOffset(100, OffsetMark("b", None, 100, 5).text())
+    for own in (None, StoredOffset(7), StoredOffset(42), VOID):
+        assert judge(FREE._replace(on_source=by_other, on_target=own)) is GuardVerdict.NO_POSITION
+    moved = FREE._replace(on_target=StoredOffset(41, VOID.metadata))
+    assert judge(moved) is GuardVerdict.MOVED
+    assert may_delete("a", "Empty", [VOID])
+
+
+def test_void_positions_are_not_among_those_of_a_group() -> None:
+    first, second, other = (TopicPartition(t, p) for t, p in (("t", 0), ("t", 1), ("u", 0)))
+    offsets = {first: VOID, second: WITH_MARK, other: StoredOffset(3)}
+    assert positions_in(offsets, {"t"}) == {second: WITH_MARK}
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 
 from drkit.config import FlowSettings, Settings
 from drkit.failover import watches as return_watch
-from drkit.failover.core.machine import FAILOVER, RETURN
 from drkit.failover.watches import ReturnWatch
+from drkit.journal.machine import FAILOVER, RETURN
 
 PAIR = Settings.model_validate({
     "clusters": {"p": {"bootstrap_servers": "p:9092"}, "s": {"bootstrap_servers": "s:9092"}},

@@ -20,10 +20,17 @@ from drkit.flow_state.records import SourceSeenRecord
 from drkit.kafka.requests import ProducerState
 from drkit.kafka.transactions import Ongoing, OpenProducer, Owner
 from drkit.model import TopicPartition
-from drkit.status.facts import ends_from, seen_record, status_of
+from drkit.status.facts import seen_record, status_of
 from drkit.status.faults import faults_of
-from drkit.status.lag.hanging import OpenTransaction, fault_text, hanging, open_transaction
-from drkit.status.lag.held_back import HeldInPartition, Holder, counted_held
+from drkit.status.lag.held_back import (
+    HeldInPartition,
+    Holder,
+    OpenTransaction,
+    counted_held,
+    fault_text,
+    hanging,
+    open_transaction,
+)
 from drkit.status.lag.source import NOTHING_HELD, Ends, HeldBack, held_text, held_total
 from drkit.status.lag.target import CopyPosition
 from drkit.status.model import Findings, FlowStatus, Runner
@@ -113,7 +120,7 @@ def test_held_back_is_high_watermark_less_last_stable_offset_less_what_is_copied
 
 def test_a_note_without_high_watermarks_reads_as_before():
     seen = SourceSeenRecord.decode(b'{"at_ms": 1, "topics": {"orders": {"0": [3, 9]}}}')
-    assert ends_from(seen) == {AT: Ends(3, 9)}
+    assert seen.ends == {AT: Ends(3, 9)}
     assert Ends(3, 9).held_from(9) == NOTHING_HELD
 
 
@@ -123,7 +130,7 @@ def test_the_note_has_what_is_held_back(mark: int | None, looked: object, oldest
     held = HeldBack(5, 4, oldest_ms, None) if looked and mark is not None else None
     noted = {AT: Ends(3, 9, mark, held)}
     written = seen_record(noted, 7).encode()
-    assert ends_from(SourceSeenRecord.decode(written)) == noted
+    assert SourceSeenRecord.decode(written).ends == noted
 
 
 # -- the status --------------------------------------------------------------------------------------------

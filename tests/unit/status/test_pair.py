@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from drkit.journal.machine import RETURN
 from drkit.pair.view import FenceSeen
 from drkit.status.pair.facts import DirectionFacts, LeftOutTopic, TopicLag
-from drkit.status.pair.journal import RETURN, RunUnderWay
+from drkit.status.pair.journal import RunUnderWay
 from drkit.status.pair.judge import judge
 from drkit.status.pair.model import PairAlarm, PairState, PairStatus, PairTopic
 from drkit.status.pair.text import pair_lines
@@ -150,6 +151,21 @@ def test_prefixed_copies_are_topics_of_their_own():
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("running", [True, False])
+def test_a_pair_is_not_protected_while_a_topic_of_its_plan_has_no_copy(*, running: bool):
+    new = TopicLag(None, None, "not copied", copy="bills")
+    lags = {TOPIC: COPIED._replace(copy=TOPIC), "bills": new}
+    found = judge(direction(lags=lags, running=running), back(), RPO)
+    assert found.state is PairState.UNPROTECTED
+    told = {t.topic: (t.copy, t.state, t.why) for t in found.topics}
+    assert ("bills" in told) is running, "a flow that does not run copies no other topic"
+    if running:
+        assert told["bills"] == ("bills", PairState.UNPROTECTED, "p->s has no copy of it")
+        assert told[TOPIC][1] is PairState.PROTECTED
+    made_by_the_way_back = back(running=True, copies={TOPIC: TOPIC, "bills": "bills"})
+    assert judge(direction(lags=lags), made_by_the_way_back, RPO).state is PairState.PROTECTED
+
+
 def test_two_active_sides_protect_each_other():
     found = only(direction(), back(running=True, copies={TOPIC: TOPIC}))
     assert (found.state, found.direction, found.active) == (PairState.PROTECTED, "p<->s", "")
@@ -170,7 +186,7 @@ def test_what_does_not_answer_is_unknown():
         (direction(run=RUN), back(), PairState.FAILING_OVER, "p->s"),
         (replace(OVER, run=RUN), back(), PairState.FAILING_OVER, "p->s"),
         (OVER, back(run=RUN), PairState.FAILING_BACK, "s->p"),
-        (replace(OVER, run=RUN._replace(table=RETURN)), back(), PairState.FAILING_BACK, "s->p"),
+        (replace(OVER, run=RUN._replace(table=RETURN.name)), back(), PairState.FAILING_BACK, "s->p"),
         (
             OVER,
             back(run=RUN, returns=returned(), promoted=promoted("f9"), copies={TOPIC: TOPIC}),
@@ -193,7 +209,7 @@ RESUME = "drkit {0} --flow 'p->s' --resume; to roll it back: drkit {0} --flow 'p
 @pytest.mark.parametrize(
     ("run", "next_"),
     [
-        (RUN._replace(table=RETURN), RESUME.format("reprotect")),
+        (RUN._replace(table=RETURN.name), RESUME.format("reprotect")),
         (RUN, RESUME.format("failover")),
         (RUN._replace(has_opened=True), "drkit failover --flow 'p->s' --resume"),
         (RUN._replace(table="of a later drkit"), ""),
@@ -241,7 +257,7 @@ def test_a_side_that_is_copied_to_again_needs_no_fence():
     second = back(running=True, returns=returned(), copies={TOPIC: TOPIC}, lags={TOPIC: COPIED})
     lifted = replace(OVER, fences={TOPIC: FenceSeen.GONE})
     assert only(lifted, second).alarm is None
-    begun = replace(lifted, run=RUN._replace(table=RETURN))
+    begun = replace(lifted, run=RUN._replace(table=RETURN.name))
     assert only(begun, back()).alarm is None, "the return lifts the fence before it writes its record"
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from drkit.journal.machine import RETURN
 from drkit.pair.view import FenceSeen
 from drkit.status.pair.facts import DirectionFacts
-from drkit.status.pair.journal import RETURN
 from drkit.status.pair.model import PairAlarm, PairState
 from tests.support.status.pair_facts import OVER, RUN, TOPIC, back, only, promoted
 
@@ -21,7 +21,7 @@ PAY = "drkit reprotect --flow 'p->s' --abort, then: drkit fence pay --flow 'p->s
 
 
 def during(step: str, held: str = "", over: DirectionFacts = DIED, **more: Any) -> DirectionFacts:
-    return replace(over, run=RUN._replace(table=RETURN, step=step, held=held, **more))
+    return replace(over, run=RUN._replace(table=RETURN.name, step=step, held=held, **more))
 
 
 @pytest.mark.parametrize("step", ["CONTACT", "COMPARE", "EXPORT", "DECIDE", "DEMOTE", "BEGIN", "REPLAY"])

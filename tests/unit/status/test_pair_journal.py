@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 from drkit.errors import Failed
-from drkit.failover.core.machine import StepName
-from drkit.failover.journal.entries import EntryKind, JournalEntry, parts_of
-from drkit.status.pair.journal import RETURN, JournalRuns
+from drkit.journal.entries import Assembly, EntryKind, JournalEntry, JournalHistory, parts_of, read_history
+from drkit.journal.machine import RETURN, StepName
+from drkit.status.pair.journal import JournalRuns
 from tests.support.errors import made
 
 OPENING: dict[str, Any] = {"scope": {"topics": {"orders": "p.orders"}}, "holder": {"token": "t"}}
@@ -18,19 +18,24 @@ def entry(number: int, kind: str, step: str | None = None, **more: Any) -> bytes
     body = more.pop("body", {})
     return json.dumps({
         "v": 1, "run_id": "r1", "number": number, "by": "t", "term": 1, "kind": kind, "step": step,
-        "effect": "", "at_ms": 5, "body": body, **more,
+        "effect": "", "at_ms": WRITTEN_MS, "body": body, **more,
     }).encode()  # fmt: skip
 
 
-def runs(*values: bytes) -> JournalRuns:
-    found = JournalRuns()
-    for value in values:
-        found.take(value)
-    return found
+WRITTEN_MS = 5
+
+
+def history(*values: bytes) -> JournalHistory:
+    assembly = Assembly(tolerant=True)
+    return read_history(filter(None, map(assembly.take, values)))
+
+
+def runs(*values: bytes, now_ms: int = WRITTEN_MS, alive: bool | None = True) -> JournalRuns:
+    return JournalRuns.of(history(*values), now_ms, lambda _process: alive)
 
 
 def test_the_step_of_a_failover():
-    found = runs(entry(0, "run", body=OPENING), entry(1, "intent", "FENCE")).under_way
+    found = runs(entry(0, "run", body=OPENING), entry(1, "intent", "FENCE")).current
     assert found is not None
     assert (found.table, found.step, found.topics) == ("failover", "FENCE", frozenset({"orders", "p.orders"}))
     assert found.in_words == "FENCE"
@@ -40,9 +45,9 @@ def test_the_steps_of_a_return_are_shown_though_the_failover_does_not_know_them(
     opening = entry(0, "run", body={**OPENING, "table": "return"})
     found = runs(
         opening, entry(1, "intent", "CONTACT"), entry(2, "result", "CONTACT"), entry(3, "intent", "X")
-    ).under_way
+    ).current
     assert found is not None
-    assert (found.table, found.in_words) == (RETURN, "X")
+    assert (found.table, found.in_words) == (RETURN.name, "X")
 
 
 def test_a_held_run_says_why_until_it_is_resumed():
@@ -50,26 +55,25 @@ def test_a_held_run_says_why_until_it_is_resumed():
         entry(0, "run", body=OPENING),
         entry(1, "held", "DRAIN", body={"error": made(Failed, "late").as_dict()}),
     ]
-    found = runs(*held).under_way
+    found = runs(*held).current
     assert found is not None
     assert found.in_words == "LOCK, held: late"
     resumed = runs(
         *held, entry(2, "hold", by="u", body={"holder": {"token": "u"}}), entry(3, "intent", "OPEN", by="u")
     )
-    assert resumed.under_way is not None
-    assert resumed.under_way.in_words == "OPEN"
+    assert resumed.current is not None
+    assert resumed.current.in_words == "OPEN"
     overtaken = runs(
         *held, entry(2, "hold", by="u", body={"holder": {"token": "u"}}), entry(3, "intent", "OPEN")
     )
-    assert overtaken.under_way is not None
-    assert overtaken.under_way.step == "", "an overtaken process does not count"
+    assert overtaken.current is not None
+    assert overtaken.current.step == "", "an overtaken process does not count"
 
 
 def test_a_run_ends():
-    over = runs(entry(0, "run", body=OPENING), entry(1, "end", body={"state": "done"}))
-    assert over.under_way is None
-    over.take(entry(0, "run", body=OPENING))
-    assert over.under_way is None, "a copy of its first record begins no run"
+    over = entry(0, "run", body=OPENING), entry(1, "end", body={"state": "done"})
+    assert runs(*over).current is None
+    assert runs(*over, over[0]).current is None, "a copy of its first record begins no run"
 
 
 def test_how_the_fence_of_a_run_ended():
@@ -81,7 +85,7 @@ def test_what_is_no_entry_is_passed_over():
     found = runs(
         b"\xff", b"[]", b"{}", b'{"part_of": 3}', entry(0, "run", body=OPENING), b"null", b"[" * 9999
     )
-    assert found.under_way is not None
+    assert found.current is not None
 
 
 def test_entries_of_several_records():
@@ -100,7 +104,7 @@ def test_entries_of_several_records():
     step = JournalEntry("r1", 1, "t", 1, EntryKind.INTENT, StepName.OPEN, effect="", at_ms=5, body={})
     records = parts_of(large)
     assert len(records) > 1
-    found = runs(records[0], *records, *parts_of(step)).under_way
+    found = runs(records[0], *records, *parts_of(step)).current
     assert found is not None
     assert len(found.topics) == 12_000
     assert found.step == "OPEN"
@@ -114,15 +118,14 @@ def test_a_run_whose_open_has_begun_says_so_also_while_an_earlier_step_is_repeat
         (opening, True),
         ([*opening, entry(3, "intent", "FENCE")], True),
     ):
-        found = runs(*values).under_way
+        found = runs(*values).current
         assert found is not None
         assert found.has_opened is has_opened
 
 
 def test_a_run_whose_process_is_gone_or_silent_is_held():
-    found = runs(entry(0, "run", body=OPENING), entry(1, "intent", "FENCE"))
-    assert found.under_way is not None
-    wrote = found.written_ms
+    written = entry(0, "run", body=OPENING), entry(1, "intent", "FENCE")
+    wrote = WRITTEN_MS
     for now_ms, alive, held in (
         (wrote + 14_000, True, ""),
         (wrote + 16_000, True, "written nothing for 16 s"),
@@ -130,7 +133,7 @@ def test_a_run_whose_process_is_gone_or_silent_is_held():
         (wrote + 61_000, None, "written nothing for 61 s"),
         (wrote, False, "is gone"),
     ):
-        found.see(now_ms, alive=alive)
-        assert found.current is not None
-        assert held in found.current.held
-        assert bool(found.current.held) is bool(held)
+        found = runs(*written, now_ms=now_ms, alive=alive).current
+        assert found is not None
+        assert held in found.held
+        assert bool(found.held) is bool(held)

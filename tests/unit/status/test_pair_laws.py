@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from drkit.flow_state.records import IncompleteRecord, UnreplayedRecord
 from drkit.flow_state.unreplayed import Unreplayed
+from drkit.journal.machine import RETURN
 from drkit.pair.view import FenceSeen
 from drkit.status.pair.facts import DirectionFacts, TopicLag
-from drkit.status.pair.journal import RETURN
 from drkit.status.pair.judge import deltas_of, judge
 from drkit.status.pair.model import EXPOSED, PairAlarm, PairState, PairTopic
 from tests.support.status.pair_facts import COPIED, RPO, RUN, TOPIC, promoted, returned
@@ -33,7 +33,7 @@ facts = st.builds(
     not_noted=st.sampled_from([frozenset(), frozenset({TOPIC})]),
     incomplete=st.sampled_from([{}, {TOPIC: IncompleteRecord("r1", 1, {0: 5})}]),
     unreplayed=st.sampled_from([{}, {TOPIC: (LEFT,)}]),
-    run=st.sampled_from([None, RUN, RUN._replace(table=RETURN)]),
+    run=st.sampled_from([None, RUN, RUN._replace(table=RETURN.name)]),
 )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from drkit.flow_state.kinds.run import NotedEnds
+from drkit.flow_state.kinds.run import Ends
 from drkit.flow_state.records import IncompleteRecord, SourceSeenRecord, UnreplayedRecord
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.unreplayed import Unreplayed
@@ -159,7 +159,7 @@ def test_a_partition_that_is_younger_than_the_note_is_not_called_protected():
 def test_what_is_younger_than_the_note_is_told_by_partition(
     noted: tuple[int, ...], partitions: int, *, young: bool
 ):
-    ends = {TopicPartition(TOPIC, n): NotedEnds(0, 9) for n in noted}
+    ends = {TopicPartition(TOPIC, n): Ends(0, 9) for n in noted}
     state, note = FlowState(), SourceSeenRecord(1, ends, 1, {})
     state.take(note.key().encode(), note.encode())
     assert never_noted(state, {TOPIC: partitions}) == (frozenset({TOPIC}) if young else frozenset())

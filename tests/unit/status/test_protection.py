@@ -16,8 +16,9 @@ from drkit.flow_state.records import ReturnRecord, SourceSeenRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.requests import PartitionLeader, TopicMetadata
 from drkit.model import TopicPartition
+from drkit.monitoring.metrics import FlowFigures
 from drkit.pair.promotions import not_noted_since, returned_topics
-from drkit.status.facts import ends_from, is_whole_note, noted_ends, seen_record
+from drkit.status.facts import is_whole_note, noted_ends, seen_record
 from drkit.status.lag.source import EarlierEnds, Ends, UncopiedRange, UncopiedRecords
 from drkit.status.model import Findings, FlowStatus, Loss, PartitionStatus
 from drkit.status.pair.model import AlarmReason, PairAlarm, PairState, PairStatus, PairTopic
@@ -187,7 +188,7 @@ def test_the_note_reads_back_with_the_age_of_what_was_missing() -> None:
     found = SourceSeenRecord.decode(noted.encode())
     assert (found, found.copied_ms) == (noted, NOW - 600_000)
     earlier = SourceSeenRecord.decode(seen_record({AT: Ends(0, 9)}, NOW).encode())
-    assert (earlier.copied_ms, ends_from(earlier)) == (None, {AT: Ends(0, 9)})
+    assert (earlier.copied_ms, earlier.ends) == (None, {AT: Ends(0, 9)})
     assert b"copied_ms" not in seen_record({}, NOW).encode()
 
 
@@ -260,11 +261,11 @@ def test_a_later_look_replaces_an_earlier_one() -> None:
         looked = FlowStatus(
             found.flow, "s", "p", NOW, "replicating", (), loss, None, None, pair=found.pair, copied_ms=at
         )
-        made.watch = SimpleNamespace(newest=(looked, monotonic()))
+        made.watch = SimpleNamespace(figures=FlowFigures(looked, monotonic()))
         made._take_look(100.0 if seconds is None or not seconds else 110.0)
         assert made._copied == pytest.approx(copied, abs=0.5)
         assert made._unprotected == ()
-    made.watch = SimpleNamespace(newest=(replace(looked, loss=replace(loss, seconds=0.0), copied_ms=NOW),
-                                         monotonic() - 20))  # fmt: skip
+    waited = replace(looked, loss=replace(loss, seconds=0.0), copied_ms=NOW)
+    made.watch = SimpleNamespace(figures=FlowFigures(waited, monotonic() - 20))
     made._take_look(110.0)
     assert made._copied == pytest.approx(90.0, abs=0.5), "as of its begin: its end waited for a link"

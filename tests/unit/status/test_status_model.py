@@ -22,7 +22,7 @@ from drkit.mm2_topics import heartbeats
 from drkit.mm2_topics.heartbeats import HeartbeatEmitter
 from drkit.model import TopicPartition
 from drkit.monitoring.metrics import Count, FlowCollector, FlowFigures
-from drkit.status.facts import ends_from, seen_record, status_of
+from drkit.status.facts import seen_record, status_of
 from drkit.status.faults import faults_of
 from drkit.status.lag.source import Ends, UncopiedRange, counted_gap
 from drkit.status.lag.target import CopyPosition
@@ -184,7 +184,7 @@ def test_nothing_fetched_is_no_zero():
 )
 def test_the_note_of_the_source_reads_back(places: dict[tuple[str, int], tuple[int, int]]):
     ends = {TopicPartition(*at): Ends(*place) for at, place in places.items()}
-    assert ends_from(seen_record(ends, 7)) == ends
+    assert seen_record(ends, 7).ends == ends
 
 
 @given(st.lists(st.integers(0, 10**6), min_size=1))

@@ -7,7 +7,8 @@ import random
 
 import pytest
 
-from drkit.verify.compare import Comparison, ConsumedRecord, Counts, DifferenceKind, Rules, Segment, compare
+from drkit.model import ConsumedRecord
+from drkit.verify.compare import Comparison, Counts, DifferenceKind, Rules, Segment, compare
 
 T0 = 1_700_000_000_000
 

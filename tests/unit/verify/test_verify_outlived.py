@@ -11,11 +11,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 import pytest
 
-from drkit.model import TopicPartition
+from drkit.model import ConsumedRecord, TopicPartition
 from drkit.verify import compare as comparing
 from drkit.verify.compare import (
     Comparison,
-    ConsumedRecord,
     Counts,
     Difference,
     DifferenceKind,

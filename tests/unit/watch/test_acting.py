@@ -9,8 +9,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from drkit.config import Settings
-from drkit.detect.picture import AutoFacts
 from drkit.detect.seen import Sight
+from drkit.detect.verdict import AutoFacts
 from drkit.watch import automatic
 from drkit.watch.automatic import AutoFailover
 from tests.support.watch.moments import moment

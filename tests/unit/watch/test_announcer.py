@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from drkit.detect.picture import Picture
 from drkit.detect.reasons import Reason
 from drkit.detect.risk import Sighting
 from drkit.detect.seen import Sight, SourceView
-from drkit.detect.verdict import Verdict, VerdictKind, judge
+from drkit.detect.verdict import Picture, Verdict, VerdictKind, judge
 from drkit.detect.votes import Tally
 from drkit.watch.alerts import Announcer, failover_command, in_words
 from drkit.watch.senses import LossKnown

@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 from drkit.config import FlowSettings
 from drkit.detect.seen import Sight
 from drkit.errors import Refused
-from drkit.watch.pending_fences import PAID_SECONDS, PendingFences
+from drkit.watch.automatic import PAID_SECONDS, PendingFences
 from tests.support.errors import made
 from tests.support.watch.moments import moment
 

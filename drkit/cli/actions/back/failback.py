@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Any, Unpack
@@ -27,7 +27,9 @@ from drkit.failover.failback import (
     FailbackOperator,
     FailbackOptions,
     FailbackStage,
+    FlowPair,
     StageReport,
+    left_home,
     refuse_unknown,
     ways_of,
 )
@@ -70,9 +72,9 @@ def failback(**given: Unpack[_Given]) -> None:
     try:
         found.run()
     finally:
-        _show(found, there.name, verbose=given["verbose"])
-        if found.is_complete and not session().as_json:
-            emit(home_line(ways))
+        stages = [{"stage": done.stage.value, "report": _typed(done)} for done in found.reports]
+        answer = {"flow": there.name, "home": found.is_complete, "stages": stages}
+        emit(answer, shown=_shown(found, ways, verbose=given["verbose"]))
 
 
 def _options(given: _Given) -> FailbackOptions:
@@ -83,21 +85,21 @@ def _options(given: _Given) -> FailbackOptions:
 
 
 def _chosen_flow(settings: Settings, name: str | None) -> FlowSettings:
-    """The flow of that name; without one, the only flow whose primary died.
-
-    After a switchover either side may be home: that is not on record.
+    """The flow of that name; without one, the only flow whose primary died, or whose clients left home.
 
     :raises ConfigError: no flow has that name, or it is not clear which is meant
     :raises DrkitError: a cluster does not answer
     """
     if name is not None or len(settings.flows) == 1:
         return settings.one_flow(name)
-    found = []
-    for there, _ in pairs_of_flows(settings):
-        with suppress(ClusterUnreachable):  # of the other direction: the old primary is its target
-            found += [there] if died(settings, there) else []
-    if len(found) == 1:
-        return found[0]
+    looks: list[Callable[[FlowSettings, FlowSettings], bool]] = [partial(left_home, settings)]
+    for is_away in (lambda there, _: died(settings, there), *looks):
+        found = []
+        for there, back in pairs_of_flows(settings):
+            with suppress(ClusterUnreachable):  # of the other direction: the old primary is its target
+                found += [there] if is_away(there, back) else []
+        if len(found) == 1:
+            return found[0]
     return settings.one_flow(None, "none of them, or more than one, lost its primary")
 
 
@@ -135,18 +137,15 @@ class _Terminal(FailbackOperator):
         return decided_with(resume, request, COMMAND, yes=self._yes)
 
 
-def _show(found: Failback, flow: str, *, verbose: bool) -> None:
-    """Print the reports of the stages so far."""
-    if session().as_json:
-        stages = [{"stage": done.stage.value, "report": _typed(done)} for done in found.reports]
-        emit({"flow": flow, "home": found.is_complete, "stages": stages})
-        return
+def _shown(found: Failback, ways: FlowPair, *, verbose: bool) -> Iterator[object]:
+    """Yield the reports of the stages so far."""
     for number, done in enumerate(found.reports, start=1):
         # What one stage leaves to do, the next ones have done; the turn may be a replicator's.
         is_over = done.stage is not FailbackStage.TURN and (found.is_complete or number < len(found.reports))
         report = _typed(done) | ({"next": []} if is_over else {})
-        for part in shown_stage(done.stage, report, verbose=verbose):
-            emit(part)
+        yield from shown_stage(done.stage, report, verbose=verbose)
+    if found.is_complete:
+        yield home_line(ways)
 
 
 def _typed(done: StageReport) -> dict[str, Any]:

@@ -22,13 +22,9 @@ from drkit.config import FlowSettings, Settings
 from drkit.counted import counted, first_of
 from drkit.errors import Refused, Usage
 from drkit.failover.checks.run_opening import person
-from drkit.failover.core.machine import RETURN
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.reverse import state_of
 from drkit.failover.forgetting import OverTopic, forget, forgettable
-from drkit.failover.journal.file import folder_of
-from drkit.failover.journal.journal import NoRun
-from drkit.failover.journal.lost import explained
 from drkit.failover.loss.findings import CopyFate
 from drkit.failover.new_primary.costs import CopyRate
 from drkit.failover.new_primary.hold import held_now, hold, put_back
@@ -37,6 +33,10 @@ from drkit.failover.returning.deciding import Undecided
 from drkit.failover.returning.return_plan import Outlook
 from drkit.failover.service import FailoverService
 from drkit.failover.third_cluster import NoFlow, ThirdCluster, failed_over, third_cluster
+from drkit.journal.file import folder_of
+from drkit.journal.journal import NoRun
+from drkit.journal.lost import explained
+from drkit.journal.machine import RETURN
 from drkit.next_command import typed
 from drkit.visible import visible
 
@@ -60,11 +60,8 @@ def forget_topics(service: FailoverService, topics: Sequence[str], *, dry_run: b
 
 
 def _show(topics: Sequence[OverTopic], flow: FlowSettings, *, done: bool) -> None:
-    if session().as_json:
-        emit({"flow": flow.name, "forgotten": done, "topics": [t._asdict() for t in topics]})
-        return
-    for line in _lines(topics, flow, done=done):
-        emit(line)
+    answer = {"flow": flow.name, "forgotten": done, "topics": [t._asdict() for t in topics]}
+    emit(answer, shown=_lines(topics, flow, done=done))
 
 
 def _lines(topics: Sequence[OverTopic], flow: FlowSettings, *, done: bool) -> Iterator[str]:
@@ -147,19 +144,13 @@ def show_third(settings: Settings, name: str | None, to: str) -> None:
     try:
         third = third_cluster(settings, there, to)
     except NoFlow as error:
-        if session().as_json:
-            emit({"flow": error.where, "toml": error.toml})
-        else:
+        if not session().as_json:
             say("add to the configuration:")
-            emit(error.toml)
+        emit({"flow": error.where, "toml": error.toml}, shown=[error.toml])
         raise
     next_ = [to_type(line) for line in next_of(third, there.name)]
-    if session().as_json:
-        emit({**third.to_json(), "next": next_})
-        return
-    emit(shown(third, there.target, to))
-    for number, line in enumerate(next_, start=1):
-        emit(f"{number}. {line}")
+    steps = (f"{number}. {line}" for number, line in enumerate(next_, start=1))
+    emit({**third.to_json(), "next": next_}, shown=[shown(third, there.target, to), *steps])
 
 
 def shown(third: ThirdCluster, active: str, to: str) -> dict[str, str]:
@@ -419,11 +410,7 @@ def show_rehearsal(found: ReturnProposal) -> None:
     """Print a dry run of a return."""
     show_return(found)
     rows, verdict = rows_of(found.lines), verdict_of_return(found)
-    if session().as_json:
-        emit({"verdict": verdict, "steps": rows, "topics": dict(found.topics)})
-        return
-    emit(rows)
-    emit(verdict)
+    emit({"verdict": verdict, "steps": rows, "topics": dict(found.topics)}, shown=[rows, verdict])
 
 
 def asking(place: str, *, yes: bool) -> ConfirmReturn:

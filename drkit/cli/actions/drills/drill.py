@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 import secrets
-from typing import Final, TypedDict, Unpack
+from typing import Any, Final, TypedDict, Unpack
 
 from drkit.chaos.verdict import FAIL, PASS
 from drkit.cli.actions.failover import show_rehearsal
@@ -89,7 +89,8 @@ def run(**given: Unpack[_Given]) -> int:
         made = run_drill(settings, plan, history, options)
     if report is not None:
         report.write_text(made.to_json(), encoding="utf-8")
-    _show(made, history.report_path(plan.id), html)
+    path = history.report_path(plan.id)
+    _show(made, report_data(made, path), path, html)
     return exit_code(made.verdict)
 
 
@@ -121,11 +122,8 @@ def cleanup(flow: str | None) -> int:
         cleaned = clean_up(settings, chosen, history)
     if not cleaned:
         say(f"no drill of {chosen.name} owes its cleanup")
-    emit(
-        [{"id": i, "left": problems} for i, problems in cleaned.items()]
-        if session().as_json
-        else [f"{i}: {'; '.join(problems) or 'nothing is left'}" for i, problems in cleaned.items()]
-    )
+    lines = [f"{i}: {'; '.join(problems) or 'nothing is left'}" for i, problems in cleaned.items()]
+    emit([{"id": i, "left": problems} for i, problems in cleaned.items()], shown=lines)
     return Failed.exit_code if any(cleaned.values()) else 0
 
 
@@ -140,11 +138,7 @@ def report(drill_id: str | None, html: Path | None, check: Path | None, *, schem
     else:
         known = DrillHistory.of(configuration().settings)
         found = known.report_of(known.entry(drill_id))
-        if session().as_json:
-            _write_page(found, html)
-            emit(found.model_dump(mode="json", by_alias=True))
-        else:
-            _show(found, known.report_path(drill_id), html)
+        _show(found, found.model_dump(mode="json", by_alias=True), known.report_path(drill_id), html)
 
 
 def schedule(scheduler: str | None, image: str, *, once: bool) -> int:
@@ -224,10 +218,8 @@ def _check(file: Path, drill_id: str | None) -> None:
     problems += check_report(found, before)
     if problems:
         raise Failed("report_altered", where=str(file), evidence="; ".join(problems))
-    if session().as_json:
-        emit({"id": found.id, "verdict": found.verdict, "check": "unaltered", "self": found.self_hash})
-    else:
-        emit(f"unaltered: {found.id} {found.verdict}; hash {found.self_hash}")
+    answer = {"id": found.id, "verdict": found.verdict, "check": "unaltered", "self": found.self_hash}
+    emit(answer, shown=[f"unaltered: {found.id} {found.verdict}; hash {found.self_hash}"])
 
 
 def _check_files(html: Path | None, report: Path | None) -> None:
@@ -244,18 +236,10 @@ def _check_files(html: Path | None, report: Path | None) -> None:
             raise Usage("report_folder_missing", where=str(file), hint=hint)
 
 
-def _show(report: DrillReport, path: Path, html: Path | None) -> None:
-    _write_page(report, html)
-    emit(
-        report_data(report, path)
-        if session().as_json
-        else [to_type(line) for line in report_lines(report, path, html)]
-    )
-
-
-def _write_page(report: DrillReport, html: Path | None) -> None:
+def _show(report: DrillReport, data: dict[str, Any], path: Path, html: Path | None) -> None:
     if html is not None:
         html.write_text(render_page(report), encoding="utf-8")
+    emit(data, shown=map(to_type, report_lines(report, path, html)))
 
 
 def _run_due(settings: Settings, teller: Teller, *, once: bool) -> int:
@@ -294,9 +278,8 @@ def _print(loaded: Loaded, scheduler: str, image: str) -> None:
             files |= systemd_units(drill, config)
         else:
             files[f"drkit-drill-{drill.name}.yaml"] = kubernetes_cronjob(drill, image)
-    if session().as_json:
-        emit(files)
-    elif scheduler == "systemd":
-        emit("\n".join(f"# {name}\n{text}" for name, text in files.items()))
+    if scheduler == "systemd":
+        text = "\n".join(f"# {name}\n{text}" for name, text in files.items())
     else:
-        emit("---\n".join(files.values()))
+        text = "---\n".join(files.values())
+    emit(files, shown=[text])

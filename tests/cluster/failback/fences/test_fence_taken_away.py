@@ -9,8 +9,8 @@ import pytest
 
 from drkit.errors import Refused
 from drkit.failover.core.context import StepProgress
-from drkit.failover.core.machine import StepName
 from drkit.failover.fencing.methods import SIZE
+from drkit.journal.machine import StepName
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import alter_topic_configs
 from drkit.local.cluster import LocalCluster

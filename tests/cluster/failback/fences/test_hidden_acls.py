@@ -16,10 +16,10 @@ import pytest
 from drkit.errors import DrkitError, Refused
 from drkit.failover import pending_fences
 from drkit.failover.core.context import StepProgress
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.fencing.methods import ACL, SIZE
 from drkit.failover.pending_fences import AppliedFences
+from drkit.journal.machine import StepName
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_configs
 from drkit.local.cluster import LocalCluster

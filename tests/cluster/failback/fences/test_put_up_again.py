@@ -12,11 +12,11 @@ import pytest
 from drkit.errors import Refused, Usage
 from drkit.export.check import check_files
 from drkit.failover import pending_fences
-from drkit.failover.core.machine import RunState
 from drkit.failover.core.request import RunRequest
 from drkit.failover.fencing.methods import SIZE
 from drkit.failover.pending_fences import DueFences
 from drkit.failover.returning.deciding import Undecided
+from drkit.journal.machine import RunState
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import alter_topic_configs, topic_configs
 from drkit.local.cluster import LocalCluster

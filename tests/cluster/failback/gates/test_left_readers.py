@@ -10,8 +10,8 @@ import pytest
 
 from drkit.errors import Refused
 from drkit.failover.core.context import StepProgress
-from drkit.failover.core.machine import RunState, StepName
 from drkit.failover.core.request import RunRequest
+from drkit.journal.machine import RunState, StepName
 from drkit.kafka.groups.requests import listed_groups
 from drkit.local.cluster import LocalCluster
 from tests.support.errors import coded

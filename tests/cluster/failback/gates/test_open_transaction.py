@@ -13,8 +13,8 @@ from drkit.errors import Refused
 from drkit.export.check import check_files, exported_records
 from drkit.export.record import HoleKind
 from drkit.failover.core.context import StepProgress
-from drkit.failover.core.machine import RunState, StepName
 from drkit.failover.fencing import open_transactions
+from drkit.journal.machine import RunState, StepName
 from drkit.kafka.admin import Cluster
 from drkit.kafka.codes import TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 from drkit.kafka.requests import EARLIEST

@@ -9,10 +9,10 @@ import pytest
 
 from drkit.errors import Refused
 from drkit.failover.core.context import StepProgress
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
 from drkit.flow_state.records import ReturnRecord
 from drkit.flow_state.topic import StateTopic
+from drkit.journal.machine import StepName
 from drkit.kafka.admin import Cluster
 from drkit.kafka.requests import EARLIEST
 from drkit.kafka.topics import alter_topic_configs

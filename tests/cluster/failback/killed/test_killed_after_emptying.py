@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from drkit.errors import Refused
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.emptying.empty import empty
 from drkit.flow_state.records import CutRecord
 from drkit.flow_state.topic import StateTopic
+from drkit.journal.machine import StepName
 from drkit.kafka.requests import EARLIEST
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from drkit.failover.core.machine import RETURN, RunState, StepName
-from drkit.failover.journal.entries import EntryKind
-from drkit.failover.journal.lost import violations
 from drkit.flow_state.records import CutRecord, FenceSizesRecord, GenerationRecord, ReturnRecord, RoleRecord
 from drkit.flow_state.topic import StateTopic
+from drkit.journal.entries import EntryKind
+from drkit.journal.lost import violations
+from drkit.journal.machine import RETURN, RunState, StepName
 from drkit.model import TopicPartition
 from tests.support.failback.pair import CUT, Pair
 from tests.support.failover.orchestrator import Kill, Orchestrators

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from drkit.failover.core.machine import FAILOVER, RunState, StepName
-from drkit.failover.journal.entries import EntryKind
-from drkit.failover.journal.lost import violations
 from drkit.flow_state.records import RoleRecord
+from drkit.journal.entries import EntryKind
+from drkit.journal.lost import violations
+from drkit.journal.machine import FAILOVER, RunState, StepName
 from drkit.model import TopicPartition
 from tests.support.failback.pair import CUT, Pair
 from tests.support.failover.orchestrator import Kill, Orchestrators

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from drkit.failover.core.machine import StepName
-from drkit.failover.journal.entries import EntryKind
+from drkit.journal.entries import EntryKind
+from drkit.journal.machine import StepName
 from drkit.local.cluster import LocalCluster
 from tests.support.circles import in_wide
 from tests.support.failback.killed import KilledReturns

@@ -61,7 +61,7 @@ def _seen(lookout: Lookout, holds: Callable[[Any], bool], what: str) -> None:
 
     def there() -> bool:
         moment, status = lookout.moment, lookout.observer.senses.status
-        arrives = moment is not None and moment.sensed.phi is not None
+        arrives = moment is not None and moment.picture.phi is not None
         return arrives and status is not None and status.pair is not None and holds(status)
 
     eventually(there, 90, lambda: f"{what}: {lookout.observer.senses.status}")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from drkit.errors import Refused
-from drkit.failover.core.machine import StepName
+from drkit.journal.machine import StepName
 from drkit.local.cluster import LocalCluster
 from tests.support.errors import coded
 from tests.support.failback.changed import ChangedPrimary

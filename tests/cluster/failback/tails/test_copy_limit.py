@@ -9,8 +9,8 @@ import pytest
 
 from drkit.errors import Refused
 from drkit.failover.core.context import StepProgress
-from drkit.failover.core.machine import StepName
 from drkit.failover.old_primary import emptied as copy_limit
+from drkit.journal.machine import StepName
 from drkit.local.cluster import LocalCluster
 from tests.support.errors import coded
 from tests.support.failback.tail import Case, DeadPrimary, Log, dead_primary

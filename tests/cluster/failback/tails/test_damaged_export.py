@@ -10,8 +10,8 @@ import pytest
 
 from drkit.errors import DrkitError, ExportAltered, Failed
 from drkit.failover.core.context import StepProgress
-from drkit.failover.core.machine import RunState, StepName
 from drkit.failover.core.request import RunRequest
+from drkit.journal.machine import RunState, StepName
 from drkit.local.cluster import LocalCluster
 from tests.support.errors import coded
 from tests.support.failback.limited import full_disk

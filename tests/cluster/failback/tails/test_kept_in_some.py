@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from drkit.config import ClusterSettings
-from drkit.failover.core.machine import StepName
-from drkit.failover.journal.entries import EntryKind
 from drkit.flow_state.records import TailRecord
 from drkit.flow_state.topic import StateTopic
+from drkit.journal.entries import EntryKind
+from drkit.journal.machine import StepName
 from drkit.local.cluster import LocalCluster
 from tests.support.failback.killed import KilledReturns
 from tests.support.failback.pair import CUT, Pair

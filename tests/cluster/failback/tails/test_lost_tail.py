@@ -13,13 +13,13 @@ import pytest
 
 from drkit.errors import Refused
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import RunState, StepName
-from drkit.failover.journal.entries import EntryKind
 from drkit.failover.returning import begin
 from drkit.failover.returning import seeds as keeping
 from drkit.failover.returning.deciding import Undecided
 from drkit.flow_state.records import UnreplayedRecord
 from drkit.flow_state.topic import StateTopic
+from drkit.journal.entries import EntryKind
+from drkit.journal.machine import RunState, StepName
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import alter_topic_configs, topic_configs
 from drkit.local.cluster import LocalCluster

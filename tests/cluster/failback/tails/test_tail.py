@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from drkit.failover.core.machine import StepName
-from drkit.failover.journal.lost import violations
 from drkit.failover.new_primary.hold import HeldTopic
 from drkit.failover.watches import HoldWatch
 from drkit.flow_state.records import FenceSizesRecord, IncompleteRecord, ReturnRecord, TailRecord
 from drkit.flow_state.topic import StateTopic
+from drkit.journal.lost import violations
+from drkit.journal.machine import StepName
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import alter_topic_configs
 from drkit.local.cluster import LocalCluster

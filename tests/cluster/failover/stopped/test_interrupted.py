@@ -5,66 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 import json
-import os
 from pathlib import Path
 import signal
 import subprocess
-import sys
-import threading
 
 import pytest
 
-from drkit.failover.core.machine import RunState, StepName
+from drkit.journal.machine import RunState, StepName
 from tests.support.errors import sentence
-from tests.support.failover.settings_file import written
+from tests.support.failover.draining import drkit, waiting_in_drain
+from tests.support.failover.settings_file import drkit as answered
 from tests.support.failover.world import World
-from tests.support.flows.produce import answers, fill
-from tests.support.waiting import eventually
+from tests.support.flows.produce import fill
 
-ROOT = Path(__file__).parents[4]
 pytestmark = pytest.mark.wide
-
-
-def drkit(folder: Path, *words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "drkit", *words], cwd=folder, text=True, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
 
 
 @contextmanager
 def draining(world: World, folder: Path) -> Iterator[subprocess.Popen[str]]:
     """A switchover that waits in DRAIN: its primary is fenced, and the replicator stands still."""
     topic, group = world.name("pay"), world.name("g")
-    world.failover_fields["drain_seconds"] = 60.0
     world.create(world.source, topic, 1, {"retention.ms": "-1"})
     fill(world.source, topic, 20)
     world.replicate()
     world.copied([topic], {group: None})
-    written(world, folder)
-    over, replicator = threading.Event(), world._replicator
-    assert replicator is not None
-
-    def write() -> None:
-        while not over.is_set() and answers(world.source, topic, [b"late"])[0] is None:
-            pass
-
-    writer = threading.Thread(target=write)
-    run = drkit(folder, "failover", "--all", "--planned", "--clients-cut", "the test has none", "--yes")
-    try:
-        eventually(lambda: StepName.LOCK in world.steps_begun(), seconds=60, what="the run")
-        replicator.send_signal(signal.SIGSTOP)
-        writer.start()
-        eventually(lambda: StepName.DRAIN in world.steps_begun(), seconds=60, what="the wait for the copy")
+    words = ("failover", "--all", "--planned", "--clients-cut", "the test has none", "--yes")
+    with waiting_in_drain(world, folder, topic, *words) as run:
         yield run
-    finally:
-        replicator.send_signal(signal.SIGCONT)
-        over.set()
-        if writer.ident is not None:
-            writer.join()
-        if run.poll() is None:
-            run.kill()
-        run.communicate()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -86,8 +53,14 @@ def test_a_signal_holds_it_before_the_standby_opens(world: World, tmp_path: Path
 
 def test_a_run_whose_process_was_killed_is_held_and_its_status_is_not_green(world: World, tmp_path: Path):
     with draining(world, tmp_path) as run:
+        file = tmp_path / "drkit.toml"
         run.kill()
         run.wait()
+        held = answered(file, "watch", "--once", "5", "--json")
+        [watched] = json.loads(held.stdout)
+        assert (held.returncode, watched["verdict"], watched["reason"]) == (3, "HOLD", "run_held")
+        assert "drkit failover" in watched["evidence"][0]
+        assert "--abort" in watched["evidence"][0]
         asked = drkit(tmp_path, "status", "--json")
         told, _ = asked.communicate(timeout=60)
         assert asked.returncode == 1, told

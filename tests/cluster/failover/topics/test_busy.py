@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
+from drkit.journal.machine import StepName
 from drkit.model import TopicPartition
 from tests.support.failover.world import World
 from tests.support.flows.beside import SideJobs

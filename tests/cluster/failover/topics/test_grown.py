@@ -6,11 +6,11 @@ import pytest
 
 from drkit.errors import Refused
 from drkit.failover.core.context import Context
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.step import StepResult
 from drkit.failover.runs import all_steps
 from drkit.failover.steps.fence import FenceStep
+from drkit.journal.machine import StepName
 from drkit.local.cluster import LocalCluster
 from tests.support.errors import coded
 from tests.support.failover.fixtures import WorldFactory

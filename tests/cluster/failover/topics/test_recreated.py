@@ -10,9 +10,9 @@ import pytest
 
 from drkit.errors import Refused
 from drkit.failover.core.context import StepProgress
-from drkit.failover.core.machine import RunState, StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.fencing.methods import NOTHING_PASSES, SIZE
+from drkit.journal.machine import RunState, StepName
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import delete_topics, topic_configs, topic_names
 from drkit.local.cluster import LocalCluster

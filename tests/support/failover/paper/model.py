@@ -14,12 +14,12 @@ from typing import Any
 
 from drkit.errors import DrkitError, Refused
 from drkit.failover.core.context import StepProgress
-from drkit.failover.core.machine import ORDER, POINT_OF_NO_RETURN, RunState, StepName
-from drkit.failover.core.stall import Stall
 from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.interpreter import Interpreter
-from drkit.failover.journal.entries import EntryKind, JournalEntry, RunLog
-from drkit.failover.journal.journal import Journal, RunLocked
+from drkit.journal.entries import EntryKind, JournalEntry, RunLog
+from drkit.journal.journal import Journal, RunLocked
+from drkit.journal.machine import ORDER, POINT_OF_NO_RETURN, RunState, StepName
+from drkit.journal.stall import Stall
 from drkit.kafka.transport import may_send
 from tests.support.errors import made
 

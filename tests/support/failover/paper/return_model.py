@@ -10,11 +10,11 @@ import random
 from typing import Any
 
 from drkit.errors import DrkitError, Refused
-from drkit.failover.core.machine import RETURN, RunState, StepName
-from drkit.failover.core.stall import Stall
 from drkit.failover.core.step import StepEffect, StepResult
 from drkit.failover.interpreter import Interpreter
-from drkit.failover.journal.entries import EntryKind, RunLog
+from drkit.journal.entries import EntryKind, RunLog
+from drkit.journal.machine import RETURN, RunState, StepName
+from drkit.journal.stall import Stall
 from drkit.kafka.transport import may_send
 from tests.support.errors import made
 from tests.support.failover.paper.model import Killed, Memory, Paper

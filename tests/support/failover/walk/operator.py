@@ -9,7 +9,7 @@ import shlex
 from typing import Any, Final
 
 from drkit.chaos.processes import CommandResult
-from drkit.failover.core.machine import RunState
+from drkit.journal.machine import RunState
 from tests.support.failover.walk.stage import Scene, shown
 
 _MOST_COMMANDS: Final = 9

@@ -7,7 +7,7 @@ import random
 from typing import NamedTuple
 
 from drkit.chaos.processes import JournalPosition
-from drkit.failover.core.machine import ORDER, StepName
+from drkit.journal.machine import ORDER, StepName
 
 KINDS = ("dead", "cut", "alive", "planned")
 """An unplanned failover of a primary that is dead, that only drkit does not reach, and that answers; and a

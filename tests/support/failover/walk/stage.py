@@ -11,11 +11,11 @@ from typing import Any, Self
 from drkit.chaos.processes import Child, CommandResult, ProcessParent
 from drkit.clock import wall_ms
 from drkit.config import ClusterSettings
-from drkit.failover.journal.entries import RunLog
-from drkit.failover.journal.topic import JournalTopic
 from drkit.flow_state.lease.watch import replicator_of
 from drkit.flow_state.records import SourceSeenRecord
 from drkit.flow_state.topic import StateTopic
+from drkit.journal.entries import RunLog
+from drkit.journal.topic import JournalTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.topics import delete_topics, topic_names

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any
 
 from drkit.config import ClusterSettings
-from drkit.failover.core.machine import RunState
-from drkit.failover.journal.lost import violations
 from drkit.failover.report import report_of
 from drkit.flow_state.records import PendingFence, PendingLift, RoleRecord
+from drkit.journal.lost import violations
+from drkit.journal.machine import RunState
 from drkit.model import TopicPartition
 from tests.support.failover.walk.stage import Scene, shown
 from tests.support.flows.compare import Seen

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from drkit.chaos.processes import Child, CommandResult
-from drkit.failover.core.machine import RunState
+from drkit.journal.machine import RunState
 from tests.support.failover.walk.events import ANOTHER, CHANGES
 from tests.support.failover.walk.operator import Operator
 from tests.support.failover.walk.pairs import Pair

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from drkit.endpoint import Endpoint
-from drkit.failover.core.machine import StepName
+from drkit.journal.machine import StepName
 from drkit.model import TopicPartition
 from tests.support.errors import sentence
 from tests.support.failover.control_key import KEYS
@@ -103,6 +103,15 @@ def stop_the_replicator(scene: Scene) -> None:
     world.stop_replicating()
 
 
+@STAGES.of("failover-no-exact-position", _PLANNED)
+def commit_past_the_end(scene: Scene) -> None:
+    world = scene.world()
+    topic = scene.copied(world)
+    world.commit(world.source, scene.values["G"], {TopicPartition(topic, 0): 1000})
+    scene.branches.add("no run is held")
+    scene.ends = MOVED
+
+
 @STAGES.of("failover-repoint-others", _GROUP)
 def follow_one_file(scene: Scene) -> None:
     world = scene.world()
@@ -134,6 +143,13 @@ def leave_a_topic_out(scene: Scene) -> None:
         world.create(cluster, other, 1, {})
         fill(cluster, other, 5)
     scene.values["TOPIC"] = other
+
+
+@STAGES.of("failover-standby-begins-later", _PLANNED)
+def delete_records_of_the_copy(scene: Scene) -> None:
+    world = scene.world()
+    topic = scene.copied(world)
+    world.delete_records(topic, 0, 10, world.target)
 
 
 @STAGES.of("failover-wrong-cluster", _ALL)

@@ -44,6 +44,11 @@ def begin_another(scene: Scene) -> None:
     _held(scene)
 
 
+@STAGES.of("hold-run-held", "drkit watch --once 1")
+def watch_a_held_run(scene: Scene) -> None:
+    _held(scene)
+
+
 @STAGES.of("failover-fence-owned", "drkit fence lift", sentence("fence_owned", table="…"))
 def own_the_fence(scene: Scene) -> None:
     _held(scene)

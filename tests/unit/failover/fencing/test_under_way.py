@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from drkit.errors import Refused
-from drkit.failover.core.machine import FAILOVER, RETURN, StepName, Table
-from drkit.failover.journal.entries import EntryKind, JournalEntry, RunLog
-from drkit.failover.journal.journal import RunLocked
 from drkit.failover.runs import refuse_held, refuse_owned
+from drkit.journal.entries import EntryKind, JournalEntry, RunLog
+from drkit.journal.journal import RunLocked
+from drkit.journal.machine import FAILOVER, RETURN, StepName, Table
 from tests.support.errors import coded, sentence
 
 

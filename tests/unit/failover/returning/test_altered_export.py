@@ -12,10 +12,10 @@ from drkit import errors
 from drkit.config import FlowSettings
 from drkit.errors import ExportAltered, Refused
 from drkit.export.check import PUT_BACK, altered
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.old_primary.altered import of_earlier, of_own, only_copy, way_out
 from drkit.flow_state.records import IncompleteRecord, TailRecord, UnreplayedRecord
+from drkit.journal.machine import StepName
 
 MANIFEST = "/saved/r1-5a/manifest.json"
 FLOW = FlowSettings(source="a", target="b", topics=(".*",))

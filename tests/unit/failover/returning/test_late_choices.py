@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from drkit.errors import Refused
-from drkit.failover.core.machine import FAILOVER, RETURN
 from drkit.failover.core.request import RunRequest
 from drkit.failover.runs import refuse_late_choices
+from drkit.journal.machine import FAILOVER, RETURN
 from tests.support.errors import coded
 
 SAID = RunRequest(dispositions={"*": "discard", "a": "replay"}, methods={"a": "trim"})

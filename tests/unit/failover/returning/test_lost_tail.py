@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import RunRequest
 from drkit.failover.loss.findings import DivergenceState, PartitionDivergence
 from drkit.failover.old_primary.lost_tail import Gone, Saved, gone, is_given_up, uncovered
@@ -19,6 +18,7 @@ from drkit.failover.returning.contact import _runs_again
 from drkit.failover.returning.deciding import undecided
 from drkit.failover.returning.pre_delete_checks import not_whole
 from drkit.flow_state.records import IncompleteRecord, RoleRecord, SavedTailRecord, UnreplayedRecord
+from drkit.journal.machine import StepName
 from drkit.model import TopicPartition
 
 ID, OTHER = UUID(int=1), UUID(int=2)

@@ -13,7 +13,6 @@ from drkit.errors import Failed, Refused
 from drkit.export.check import check_files
 from drkit.export.record import Hole, HoleKind
 from drkit.failover.core.context import Scope
-from drkit.failover.core.machine import StepName
 from drkit.failover.core.request import Method, RunRequest
 from drkit.failover.emptying.empty import not_empty
 from drkit.failover.loss.findings import DivergenceState, PartitionDivergence
@@ -23,6 +22,7 @@ from drkit.failover.returning import gates
 from drkit.failover.returning.compare import NeedsMethod
 from drkit.failover.returning.deciding import DecideStep
 from drkit.flow_state.records import FenceAclsRecord
+from drkit.journal.machine import StepName
 from drkit.kafka.admin import Cluster
 from drkit.model import TopicPartition
 from drkit.offsets.crossing import Crossing

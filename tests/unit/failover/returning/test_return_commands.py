@@ -25,7 +25,6 @@ from drkit.failover.core.commands import (
     retry_command,
     return_command,
 )
-from drkit.failover.core.machine import FAILOVER, RETURN, StepName, Table
 from drkit.failover.core.request import Disposition, Method, RunRequest, option_of
 from drkit.failover.fencing.methods import ACL, SIZE
 from drkit.failover.loss.findings import DivergenceState, PartitionDivergence
@@ -35,6 +34,7 @@ from drkit.failover.returning import contact, deciding, gates, replays, scope
 from drkit.failover.returning.compare import NeedsMethod, to_json
 from drkit.failover.returning.deciding import undecided
 from drkit.failover.returning.exporting import ExportStep
+from drkit.journal.machine import FAILOVER, RETURN, StepName, Table
 from drkit.kafka.access.acls import NoAuthorizer
 from drkit.model import TopicPartition
 from drkit.next_command import WHY, Placeholder

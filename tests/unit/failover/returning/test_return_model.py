@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from drkit.failover import interpreter
-from drkit.failover.core.machine import RETURN, RunState, StepName
-from drkit.failover.journal.entries import EntryKind
-from drkit.failover.journal.lost import violations
+from drkit.journal.entries import EntryKind
+from drkit.journal.lost import violations
+from drkit.journal.machine import RETURN, RunState, StepName
 from tests.support.errors import sentence
 from tests.support.failover.paper.return_model import RETURN_STEPS, ReturnPlay, ReturnWorld
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
 import json
 from pathlib import Path
-from typing import Final
 
 from drkit.counted import counted
 from drkit.errors import DrkitError, Refused
-from drkit.failover.core.machine import RunState, StepName, Table
-from drkit.failover.journal.entries import EntryKind, JournalEntry, RunLog, read_history
-from drkit.failover.journal.file import JournalFile, files_in, path_of
-from drkit.failover.journal.journal import NoRun
-
-_PAGE: Final = "drkit explain failover-journal-lost"
+from drkit.journal.entries import EntryKind, JournalEntry, RunLog, read_history
+from drkit.journal.file import JournalFile, files_in, path_of
+from drkit.journal.journal import NoRun
+from drkit.journal.machine import RunState, Table
 
 
 def explained(error: NoRun, folder: Path, flow: str) -> DrkitError:
@@ -23,7 +20,7 @@ def explained(error: NoRun, folder: Path, flow: str) -> DrkitError:
 
     :param folder: this machine's journals
     """
-    left = left_runs(folder, flow, error.runs)
+    left = left_runs(folder, flow, error.runs, error.target_id)
     if not left:
         return error
     newest = left[0]
@@ -35,22 +32,26 @@ def explained(error: NoRun, folder: Path, flow: str) -> DrkitError:
     )
 
 
-def left_runs(folder: Path, flow: str, known: Iterable[str] = ()) -> list[RunLog]:
+def left_runs(
+    folder: Path, flow: str, known: Collection[str] = (), target_id: str | None = None
+) -> list[RunLog]:
     """Return the runs that are under way by this machine's files, the newest first.
 
     :param flow: runs whose report names another flow are skipped
     :param known: runs in the target's journal
+    :param target_id: runs to another cluster are skipped: their pair has the same aliases; None: unknown
     """
     found = []
     for file in files_in(folder):
         run = read_history(file.entries()).open
-        if run is not None and run.run_id not in set(known) and _flow_of(folder, run) in {None, flow}:
+        if run is None or run.run_id in known or _flow_of(folder, run) not in {None, flow}:
+            continue
+        if run.opening.get("target_id") in {None, target_id} or target_id is None:
             found.append(run)
     return sorted(found, key=lambda r: r.entries[-1].at_ms, reverse=True)
 
 
 def _flow_of(folder: Path, run: RunLog) -> str | None:
-    """Return the flow in the report of a run, or None without a readable report."""
     try:
         report = json.loads(path_of(folder, run.run_id, "report.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -74,9 +75,9 @@ def violations(run: RunLog) -> list[str]:
     """Return where a run's entries do not follow the table; empty for every run that drkit made."""
     found: list[str] = []
     table = run.table
-    done: list[StepName] = []
-    begun: StepName | None = None
-    acted: StepName | None = None
+    done: list[str] = []
+    begun: str | None = None
+    acted: str | None = None
     aborting = False
     for number, entry in enumerate(run.entries):
         where = f"entry {number} ({entry.kind})"
@@ -101,9 +102,7 @@ def violations(run: RunLog) -> list[str]:
     return found
 
 
-def _out_of_order(
-    table: Table, entry: JournalEntry, begun: StepName | None, done: list[StepName]
-) -> Iterator[str]:
+def _out_of_order(table: Table, entry: JournalEntry, begun: str | None, done: list[str]) -> Iterator[str]:
     step = entry.step
     assert step is not None  # noqa: S101  the caller looked
     if entry.effect:

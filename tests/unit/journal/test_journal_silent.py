@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from drkit.errors import ClusterUnreachable
-from drkit.failover.core.machine import FAILOVER, RETURN, Table
-from drkit.failover.journal import topic
-from drkit.failover.journal.entries import EntryKind, JournalEntry
-from drkit.failover.journal.topic import JournalTopic
+from drkit.journal import topic
+from drkit.journal.entries import EntryKind, JournalEntry
+from drkit.journal.machine import FAILOVER, RETURN, Table
+from drkit.journal.topic import JournalTopic
 from drkit.kafka.raw import RawError
 
 

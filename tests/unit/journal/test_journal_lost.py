@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 from drkit.errors import Refused
-from drkit.failover.core.machine import StepName
-from drkit.failover.journal.journal import NoRun
-from drkit.failover.journal.lost import explained, left_runs
+from drkit.journal.journal import NoRun
+from drkit.journal.lost import explained, left_runs
+from drkit.journal.machine import StepName
 from tests.support.failover.journal_files import NOON_MS, write
 
 ERROR = NoRun("no_run", where="drkit-failover.a.internal on b", evidence="none", verb="resume")

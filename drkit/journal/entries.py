@@ -6,19 +6,19 @@ the newest HOLD names its holder. Every reader of the log gets the same result.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 import json
 import re
 from typing import Annotated, Any, Final, NamedTuple
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
-from drkit.failover.core.machine import FAILOVER, TABLES, RunState, StepName, Table
 from drkit.flow_state.codec.fields import Integer, Object, Prose, checked
-from drkit.flow_state.codec.parts import Parts
-from drkit.flow_state.codec.record import read_as
+from drkit.flow_state.codec.record import Body, read_as
+from drkit.flow_state.records import Role, RoleRecord
+from drkit.journal.machine import FAILOVER, TABLES, RunState, StepName, Table
 
 _PART_BYTES: Final = 1_000_000
 """Largest part of an entry in one record, as JSON: brokers take batches of 1,048,588 bytes by default."""
@@ -66,7 +66,8 @@ class JournalEntry(NamedTuple):
     """Token of the process that wrote the entry."""
     term: Integer
     kind: EntryKind
-    step: StepName | None
+    step: Annotated[StepName | Prose | None, Field(union_mode="left_to_right")]
+    """A text is the name of a step of a later drkit; only tolerant readers get one."""
     effect: Prose
     """Name of an effect in the step, or empty for the step itself."""
     at_ms: Integer
@@ -79,19 +80,30 @@ class JournalEntry(NamedTuple):
     @classmethod
     def from_json(cls, text: str) -> JournalEntry:
         """Return the entry from the text of :meth:`to_json`. Raises ValueError for any other text."""
-        raw = _loaded(text)
-        if raw.pop("v", None) != _VERSION:
-            raise ValueError("an entry of another version of drkit")
-        entry: JournalEntry = read_as(_ENTRY, raw)
+        return cls.of(_loaded(text))
+
+    @classmethod
+    def of(cls, raw: dict[str, Any], *, tolerant: bool = False) -> JournalEntry:
+        """Return the entry in JSON data.
+
+        :param tolerant: also accept tables, steps and fields of a later drkit
+        :raises ValueError: it is no entry
+        """
+        version = raw.pop("v", None)
+        fields = {name: raw.get(name) for name in cls._fields} if tolerant else raw
+        entry: JournalEntry = read_as(_ENTRY, fields)
         kind, body = entry.kind, entry.body
         if kind in {EntryKind.RUN, EntryKind.HOLD} and not isinstance(body.get("holder"), dict):
             raise ValueError("no holder of the run")
-        if kind is EntryKind.RUN and body.get("table", FAILOVER.name) not in TABLES:
-            raise ValueError("a run of another version of drkit")
         if kind in {EntryKind.INTENT, EntryKind.RESULT} and entry.step is None:
             raise ValueError("no step")
         if kind is EntryKind.END:
             RunState(str(body.get("state")))
+        is_known = version == _VERSION and isinstance(entry.step, StepName | None)
+        if kind is EntryKind.RUN:
+            is_known = is_known and str(body.get("table", FAILOVER.name)) in TABLES
+        if not (is_known or tolerant):
+            raise ValueError("an entry of another version of drkit")
         return entry
 
 
@@ -132,22 +144,54 @@ def _pieces(text: str) -> Iterator[str]:
         begin = end
 
 
-class Assembly:
-    """Makes entries from records; parts of an incomplete entry are dropped."""
+@dataclass(frozen=True, slots=True)
+class _Part(Body):
+    part_of: Prose
+    part: Integer
+    number: Annotated[Integer, Field(alias="of")]
+    text: Prose
 
-    def __init__(self) -> None:
-        self._parts = Parts()
+
+class Assembly:
+    """Makes entries from records, in the order of the log; parts of an incomplete entry are dropped.
+
+    :param tolerant: read entries of a later drkit as far as they are understood, and pass over other records
+    """
+
+    def __init__(self, *, tolerant: bool = False) -> None:
+        self._tolerant = tolerant
+        self._texts: list[str] = []
+        self._of = ""
 
     def take(self, value: bytes) -> JournalEntry | None:
         """Return the entry that a record completes, or None if parts are missing.
 
         :raises ValueError: not a record of the journal
         """
-        raw = _loaded(value)
-        if "part_of" not in raw:
-            return JournalEntry.from_json(value.decode())
-        text = self._parts.take(raw)
-        return None if text is None else JournalEntry.from_json(text)
+        try:
+            raw = _loaded(value)
+            if "part_of" in raw:
+                text = self._joined(_Part.of(raw))
+                if text is None:
+                    return None
+                raw = _loaded(text)
+            return JournalEntry.of(raw, tolerant=self._tolerant)
+        except ValueError:
+            if self._tolerant:
+                return None
+            raise
+
+    def _joined(self, part: _Part) -> str | None:
+        """Return the text that a part completes, or None if parts are missing."""
+        if part.part == 0:
+            self._texts, self._of = [], part.part_of
+        if self._of != part.part_of or len(self._texts) != part.part:
+            return None
+        self._texts.append(part.text)
+        if len(self._texts) < part.number:
+            return None
+        text, self._texts, self._of = "".join(self._texts), [], ""
+        return text
 
 
 @dataclass
@@ -173,9 +217,14 @@ class RunLog:
         return self.entries[0].body
 
     @property
+    def table_name(self) -> str:
+        """The name of the table of steps; a tolerant reader also gets names that only a later drkit has."""
+        return str(self.opening.get("table", FAILOVER.name))
+
+    @property
     def table(self) -> Table:
         """The steps of the run."""
-        return TABLES[self.opening.get("table", FAILOVER.name)]
+        return TABLES[self.table_name]
 
     @property
     def request(self) -> dict[str, Any]:
@@ -191,7 +240,12 @@ class RunLog:
     @property
     def last_step(self) -> StepName | None:
         """The furthest step that began."""
-        return max(self.begun, key=self.table.order.index, default=None)
+        return next((step for step in reversed(self.table.order) if step in self.begun), None)
+
+    @property
+    def is_left(self) -> bool:
+        """Return whether its process has recorded that it stopped working: a person has to continue."""
+        return self.entries[-1].kind is EntryKind.HELD
 
     @property
     def abortable(self) -> bool:
@@ -217,33 +271,32 @@ class RunLog:
                 self.term = max(self.term, entry.term)  # a person may have raised it
                 if self.state is RunState.HELD:
                     self.state = RunState.RUNNING
-            case EntryKind.INTENT | EntryKind.RESULT:
-                self._step(entry)
+            case EntryKind.INTENT | EntryKind.RESULT if isinstance(entry.step, StepName):
+                self._step(entry, entry.step)
             case EntryKind.HELD:
                 self.state = RunState.ABORTING if self.state is RunState.ABORTING else RunState.HELD
                 self.held = {"step": entry.step, **entry.body}
             case EntryKind.ABORT:
                 self.state = RunState.ABORTING
-            case EntryKind.UNDO if entry.step is not None and self.state is not RunState.ABORTING:
+            case EntryKind.UNDO if isinstance(entry.step, StepName) and self.state is not RunState.ABORTING:
                 self.results.pop(entry.step, None)  # the step will run again
-            case EntryKind.UNDONE if entry.step is not None:
+            case EntryKind.UNDONE if isinstance(entry.step, StepName):
                 self.undone.add(entry.step)
             case EntryKind.END:
                 self.state = RunState(entry.body["state"])
 
-    def _step(self, entry: JournalEntry) -> None:
-        assert entry.step is not None  # noqa: S101  its kind has one
+    def _step(self, entry: JournalEntry, step: StepName) -> None:
         if entry.effect:
-            known = self.effects.setdefault(entry.step, {})
+            known = self.effects.setdefault(step, {})
             if entry.kind is EntryKind.INTENT:
                 known[entry.effect] = {"intent": entry.body, "result": None}
             else:
                 known.setdefault(entry.effect, {"intent": {}})["result"] = entry.body
         elif entry.kind is EntryKind.INTENT:
-            self.begun.add(entry.step)
-            self.undone.discard(entry.step)
+            self.begun.add(step)
+            self.undone.discard(step)
         else:
-            self.results[entry.step] = entry.body
+            self.results[step] = entry.body
 
 
 @dataclass
@@ -253,6 +306,10 @@ class JournalHistory:
     runs: dict[str, RunLog] = field(default_factory=dict)
     open: RunLog | None = None
     """The run that is under way, or None."""
+    opened: dict[str, RoleRecord] = field(default_factory=dict)
+    """Source topic → the newest promotion, by the evidence of OPEN."""
+    state_id: str = ""
+    """Id of the state topic at the newest run's beginning; empty: it is not on record."""
 
     @property
     def term(self) -> int:
@@ -270,16 +327,36 @@ class JournalHistory:
             if self.open is not None or entry.run_id in self.runs:
                 return  # another run began first, or the entry is a duplicate
             self.open = self.runs[entry.run_id] = RunLog(entry.run_id, entry.term)
+            self.state_id = str(entry.body.get("state_id", ""))
         run = self.open
-        if run is None or run.run_id != entry.run_id or entry in run.entries:
-            return  # no run of this id is open, or the entry is a duplicate
+        if run is None or run.run_id != entry.run_id:
+            return  # no run of this id is open
+        if run.entries and entry.number <= run.entries[-1].number and entry in run.entries:
+            return  # a duplicate
         if entry.kind not in {EntryKind.RUN, EntryKind.HOLD} and entry.by != run.holder.get("token"):
             return  # from an overtaken process
-        if entry.step is not None and entry.step not in run.table.row:
+        table = TABLES.get(run.table_name) if run.entries else None
+        if isinstance(entry.step, StepName) and table is not None and entry.step not in table.row:
             return  # no run of this kind has that step
         run.take(entry)
+        if entry.kind is EntryKind.RESULT and entry.step is StepName.OPEN and not entry.effect:
+            self._opened(run, entry)
         if run.state.is_over:
             self.open = None
+
+    def _opened(self, run: RunLog, entry: JournalEntry) -> None:
+        request, evidence = run.opening.get("request"), entry.body.get("evidence")
+        planned = isinstance(request, dict) and bool(request.get("planned"))
+        topics = evidence.get("topics") if isinstance(evidence, dict) else None
+        role = RoleRecord(Role.PROMOTED, run.term, run.run_id, entry.at_ms, planned=planned or None)
+        self.opened |= dict.fromkeys(topics if isinstance(topics, dict) else (), role)
+
+    def forget_ended(self, steps: Collection[str]) -> None:
+        """Keep of each run that is over only its id, term, state and the results of some steps."""
+        for run in self.runs.values():
+            if run is not self.open:
+                run.entries, run.effects = [], {}
+                run.results = {step: result for step, result in run.results.items() if step in steps}
 
 
 def read_history(entries: Iterable[JournalEntry]) -> JournalHistory:

@@ -8,7 +8,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 import pytest
 
-from drkit.failover.core.machine import (
+from drkit.journal.entries import (
+    Assembly,
+    EntryKind,
+    JournalEntry,
+    RunLog,
+    parts_of,
+    read_history,
+)
+from drkit.journal.lost import violations
+from drkit.journal.machine import (
     FAILOVER,
     ORDER,
     POINT_OF_NO_RETURN,
@@ -20,15 +29,6 @@ from drkit.failover.core.machine import (
     Table,
     following,
 )
-from drkit.failover.journal.entries import (
-    Assembly,
-    EntryKind,
-    JournalEntry,
-    RunLog,
-    parts_of,
-    read_history,
-)
-from drkit.failover.journal.lost import violations
 from drkit.wire import Record, encode
 from tests.support.examples import times
 

@@ -9,9 +9,9 @@ import stat
 import pytest
 
 from drkit.errors import DrkitError, Refused
-from drkit.failover.journal.entries import EntryKind, JournalEntry
-from drkit.failover.journal.file import JournalFile, path_of
-from drkit.failover.journal.lost import left_runs
+from drkit.journal.entries import EntryKind, JournalEntry
+from drkit.journal.file import JournalFile, path_of
+from drkit.journal.lost import left_runs
 from tests.support.errors import coded
 
 

@@ -165,7 +165,7 @@ class Table:
         return tuple(row.step for row in self.rows)
 
     @cached_property
-    def row(self) -> Mapping[StepName, StepRow]:
+    def row(self) -> Mapping[str, StepRow]:
         """The row of each step."""
         return {row.step: row for row in self.rows}
 
@@ -184,7 +184,7 @@ class Table:
         """The first step that changes more than the journal."""
         return next(row.step for row in self.rows if row.changes)
 
-    def is_before(self, step: StepName, other: StepName) -> bool:
+    def is_before(self, step: str, other: StepName) -> bool:
         """Return whether a step comes before another."""
         return self.order.index(step) < self.order.index(other)
 

@@ -13,15 +13,16 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from drkit.clock import monotonic, wall_ms
+from drkit.control_key import is_of_other_key
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
-from drkit.failover.core.machine import FAILOVER
-from drkit.failover.journal.entries import Assembly, JournalEntry, JournalHistory, parts_of
 from drkit.flow_state.names import ADOPTED, BEGUN, failover_transactional_id, journal_topic
 from drkit.flow_state.topic import Dropped
+from drkit.journal.entries import Assembly, JournalEntry, JournalHistory, parts_of
+from drkit.journal.machine import FAILOVER, TABLES
 from drkit.kafka import codes
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.reading.log_tail import LARGE_BYTES, LogTail, NoAnswerYet, T
+from drkit.kafka.reading.log_tail import LARGE_BYTES, LogRestarted, LogTail, NoAnswerYet, T
 from drkit.kafka.requests import Append, produce_request
 from drkit.kafka.topics import create_own_topic
 from drkit.kafka.transactions import ProducerIdentity, Transactions
@@ -51,48 +52,49 @@ def ensure_topic(target: Cluster, name: str) -> None:
     create_own_topic(target, name, configs)
 
 
-class JournalTopic:
-    """Reads the journal incrementally, and appends to it in its own epoch.
+class JournalReader:
+    """Reads the journal incrementally.
 
     :param cluster: the target, connected
+    :param tolerant: for those that only show the journal. They read what a later drkit wrote as far as they
+        understand it, pass over records without a valid MAC, and read a journal that was created again from
+        its start. For others each of these is an error.
     """
 
-    def __init__(self, cluster: RawCluster, source: str, target: str) -> None:
-        self.name = journal_topic(source)
-        self.history = JournalHistory()
-        self._cluster = cluster
-        self._records = deque[Record]()
-        """Records that were read, and not yet judged."""
-        self._tail = LogTail(
-            cluster,
-            TopicPartition(self.name, 0),
-            self._records.append,
-            self._pass_over,
-            unpacked_bytes=LARGE_BYTES,
-        )
-        self._transactions = Transactions(cluster, failover_transactional_id(source, target))
-        self._identity: ProducerIdentity | None = None
-        self._sequence = 0
-        self._assembly = Assembly()
+    def __init__(self, cluster: RawCluster, source: str, *, tolerant: bool = False) -> None:
+        self.name, self.cluster, self._tolerant = journal_topic(source), cluster, tolerant
         self.dropped = Dropped(self.where)
         """Records skipped because they have no valid MAC."""
+        self._begin()
+
+    def _begin(self) -> None:
+        self.history = JournalHistory()
+        self._assembly = Assembly(tolerant=self._tolerant)
+        self._records = deque[Record]()
+        """Records that were read, and not yet judged."""
         self._refused: list[tuple[bytes | None, int, str]] = []
-        self._signatures = cluster.signatures(self.name)
+        self._signatures = signatures = self.cluster.signatures(self.name)
         self._genuine = self._unfinished = False
+        self._tail = LogTail(
+            self.cluster,
+            TopicPartition(self.name, 0),
+            self._records.append,
+            lambda offset, reason: self._refused.append((None, offset, reason)),
+            may_count=lambda record: signatures.may_count(record.key, record.value, record.headers),
+            unpacked_bytes=LARGE_BYTES,
+        )
 
     @property
     def where(self) -> str:
         """Topic and cluster, for errors."""
-        return f"{self.name} on {self._cluster.alias}"
-
-    # -- reading ------------------------------------------------------------------------------------
+        return f"{self.name} on {self.cluster.alias}"
 
     async def exists(self) -> bool:
         """Return whether the journal topic exists; else the flow never had a failover. Raises RawError."""
-        return await self._tail.is_there(self._cluster)
+        return await self._tail.is_there(self.cluster)
 
     async def read_existing(self) -> JournalHistory:
-        """Read to the end of the topic, if it exists; return the history. Raises DrkitError or RawError."""
+        """Read to the end of the topic, if it exists; return the history. Raises DrkitError."""
         if await self.exists():
             await self.read()
         return self.history
@@ -103,10 +105,13 @@ class JournalTopic:
         :raises ClusterUnreachable: the topic cannot be read
         :raises Failed: it holds a record that is not an entry
         """
-        deadline = monotonic() + _SECONDS
-        while not await self._ask(self._tail.look):
-            if monotonic() > deadline:
-                raise self._unreachable("timed out before the end of the log")
+        try:
+            await self._reach_end()
+        except ClusterUnreachable as error:
+            if not (self._tolerant and isinstance(error.__cause__, LogRestarted)):
+                raise
+            self._begin()
+            await self._reach_end()
         fresh: list[JournalEntry] = []
         while self._records:
             record = self._records[0]
@@ -118,19 +123,21 @@ class JournalTopic:
         self._name_dropped()
         return fresh
 
+    async def _reach_end(self) -> None:
+        await self._ask(self._tail.to_end)
+
     async def _ask(self, ask: Callable[[RawCluster], Awaitable[T]]) -> T:
         try:
-            return await self._tail.patiently(self._cluster, ask, _SECONDS)
+            return await self._tail.patiently(self.cluster, ask, _SECONDS)
         except DrkitError as error:
             raise self._unreachable(error.evidence) from error
 
     def _unreachable(self, evidence: str) -> ClusterUnreachable:
         run = self.history.open
-        command = (run.table if run is not None else FAILOVER).command
-        return ClusterUnreachable("journal_unreachable", where=self.where, evidence=evidence, command=command)
-
-    def _pass_over(self, offset: int, reason: str) -> None:
-        self._refused.append((None, offset, reason))
+        table = FAILOVER if run is None else TABLES.get(run.table_name, FAILOVER)
+        return ClusterUnreachable(
+            "journal_unreachable", where=self.where, evidence=evidence, command=table.command
+        )
 
     def _is_ours(self, record: Record) -> bool:
         """Return whether a record has a valid MAC, or no control key is set; note others for the report."""
@@ -139,7 +146,7 @@ class JournalTopic:
             self._refused.append((record.key, record.offset, reason))
             return False
         self._genuine = True
-        if self._cluster.control is not None and record.key == ADOPTED:
+        if self.cluster.control is not None and record.key == ADOPTED:
             self._unfinished = record.value == BEGUN
             self._refused.clear()  # earlier records were adopted, or are not drkit's
         return True
@@ -152,22 +159,40 @@ class JournalTopic:
         :raises Refused: the journal was written without a control key or with another one, or an adoption
             did not end
         """
-        for refused in self._refused:
-            self.dropped.add(*refused)
-        self._refused.clear()
-        nothing_counts = self.dropped.count and (self._cluster.control is None or not self._genuine)
+        refused, self._refused = self._refused, []
+        if self._tolerant:
+            return
+        for each in refused:
+            self.dropped.add(*each)
+        nothing_counts = self.dropped.count and (self.cluster.control is None or not self._genuine)
         if nothing_counts or self._unfinished:
             first = "drkit control adopt did not end" if self._unfinished else self.dropped.first
+            code = "control_key_mismatch" if is_of_other_key(first) else "journal_unsigned"
             evidence = f"{self.dropped.count} records without one; {first}"
-            raise Refused("journal_unsigned", where=self.where, evidence=evidence)
+            raise Refused(code, where=self.where, evidence=evidence)
 
     def _entry(self, record: Record) -> JournalEntry | None:
         try:
             return self._assembly.take(record.value or b"")
-        except (ValueError, KeyError, TypeError) as error:
+        except ValueError as error:
             raise Failed("journal_not_understood", where=self.where, evidence=repr(error)) from error
 
-    # -- appending ----------------------------------------------------------------------------------
+
+class JournalTopic(JournalReader):
+    """Reads the journal, and appends to it in an epoch of its own."""
+
+    def __init__(self, cluster: RawCluster, source: str, target: str) -> None:
+        super().__init__(cluster, source)
+        self._transactions = Transactions(cluster, failover_transactional_id(source, target))
+        self._identity: ProducerIdentity | None = None
+        self._sequence = 0
+
+    async def _reach_end(self) -> None:
+        """Ask the leader that was found last: each append shows that it leads."""
+        deadline = monotonic() + _SECONDS
+        while not await self._ask(self._tail.look):
+            if monotonic() > deadline:
+                raise self._unreachable("timed out before the end of the log")
 
     async def take_epoch(self) -> None:
         """Get a newer epoch than all before. It fences no other process until the first append.
@@ -205,7 +230,7 @@ class JournalTopic:
 
         async def send(node: int) -> tuple[int, int]:
             request = produce_request([Append(self.name, self._tail.topic_id, 0, data)])
-            answer = await self._cluster.send(request, node, timeout_ms=_CALL_MS)
+            answer = await self.cluster.send(request, node, timeout_ms=_CALL_MS)
             partition = answer.responses[0].partition_responses[0]
             if partition.error_code not in {0, *codes.FENCED, *codes.NOT_AUTHORIZED}:
                 raise NoAnswerYet(codes.error_name(partition.error_code))

@@ -7,13 +7,14 @@ not stop the run.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 import os
 from pathlib import Path
 from typing import IO
 
 from drkit import observe
 from drkit.errors import Failed, Refused
-from drkit.failover.journal.entries import RUN_ID, JournalEntry
+from drkit.journal.entries import RUN_ID, JournalEntry
 from drkit.private_file import open_private
 
 
@@ -69,6 +70,11 @@ class JournalFile:
             if not self.trouble:
                 observe.event("failover_file_lost", level="warning", path=str(self.path), evidence=str(error))
             self.trouble = str(error)
+
+    def remove(self) -> None:
+        """Delete the file of a run that never began."""
+        with suppress(OSError):
+            self.path.unlink(missing_ok=True)
 
     def entries(self) -> list[JournalEntry]:
         """Return the entries that this machine wrote, without a line truncated by a crash.

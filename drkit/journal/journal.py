@@ -9,12 +9,12 @@ import uuid
 
 from drkit.clock import Millis, Seconds, boottime, monotonic, wall_ms
 from drkit.errors import Refused, Usage
-from drkit.failover.core.machine import StepName
-from drkit.failover.core.stall import LONGEST_SECONDS
-from drkit.failover.journal.entries import EntryKind, JournalEntry, RunLog
-from drkit.failover.journal.file import JournalFile
-from drkit.failover.journal.topic import JournalFenced, JournalTopic
 from drkit.flow_state.processes import holder_of, lives_here, this_process
+from drkit.journal.entries import EntryKind, JournalEntry, RunLog
+from drkit.journal.file import JournalFile
+from drkit.journal.machine import StepName
+from drkit.journal.stall import LONGEST_SECONDS
+from drkit.journal.topic import JournalFenced, JournalTopic
 from drkit.kafka.raw import EventLoop
 from drkit.kafka.transport import permitted_by
 
@@ -36,6 +36,8 @@ class NoRun(Usage):
 
     runs: frozenset[str] = frozenset()
     """Ids of the runs in the journal."""
+    target_id: str | None = None
+    """Id of the journal's cluster, or None if unknown."""
 
 
 class Journal:
@@ -88,11 +90,15 @@ class Journal:
         refuse_open(self._topic)
         self.term = max(least_term, self._topic.history.term + 1)
         self._loop.run(self._topic.take_epoch)
-        self._write(0, EntryKind.RUN, None, "", {**opening, "holder": self._holder()})
-        if self.run_id not in self._topic.history.runs:
-            refuse_open(self._topic)
-            assert self._topic.history.last is not None  # noqa: S101  another run began first
-            raise taken(self._topic.history.last, "it began a moment earlier")
+        try:
+            self._write(0, EntryKind.RUN, None, "", {**opening, "holder": self._holder()})
+            if self.run_id not in self._topic.history.runs:
+                refuse_open(self._topic)
+                assert self._topic.history.last is not None  # noqa: S101  another run began first
+                raise taken(self._topic.history.last, "it began a moment earlier")
+        except RunLocked:
+            self._file.remove()  # this run never began
+            raise
 
     def take_over(self, request: Mapping[str, Any], *, at_once: bool = False) -> None:
         """Continue a run that another process left.
@@ -103,7 +109,7 @@ class Journal:
         """
         self.term = max(self.run.term, int(request.get("term", 0)))
         # A process that lives but has left the run, as `drkit watch` does, does not block others.
-        lives = not self._is_left and lives_here(holder_of(self.run.holder))
+        lives = not self.run.is_left and lives_here(holder_of(self.run.holder))
         if lives:
             raise taken(self.run, "the process that works at it lives")
         if lives is None and not at_once:
@@ -119,16 +125,11 @@ class Journal:
         Clocks of two machines differ, so only entries written while this process waits count.
         """
         known, deadline = len(self.run.entries), self._clock() + OUTLIVE_SECONDS
-        while not self._is_left and self._clock() < deadline:
+        while not self.run.is_left and self._clock() < deadline:
             self._loop.run(self._loop.sleep, _LOOK_SECONDS)
             self._loop.run(self._topic.read)
-            if len(self.run.entries) > known and not self._is_left:
+            if len(self.run.entries) > known and not self.run.is_left:
                 raise taken(self.run, "it wrote an entry while this process looked on")
-
-    @property
-    def _is_left(self) -> bool:
-        """Return whether the run's process has recorded that it stopped working."""
-        return self.run.entries[-1].kind is EntryKind.HELD
 
     def _holder(self) -> dict[str, Any]:
         return {**this_process().to_json(), "token": self.token}
@@ -265,7 +266,7 @@ def taken(run: RunLog, why: str) -> RunLocked:
     )
 
 
-def open_run(topic: JournalTopic, verb: str) -> RunLog:
+def open_run(topic: JournalTopic, verb: str, target_id: str | None) -> RunLog:
     """Return the run that is under way. Raises NoRun: the journal has none."""
     if topic.history.open is None:
         last = topic.history.last
@@ -273,6 +274,6 @@ def open_run(topic: JournalTopic, verb: str) -> RunLog:
         if last is not None:
             evidence = f"the last run was the {last.table.name} {last.run_id}: {last.state}"
         error = NoRun("no_run", where=topic.where, evidence=evidence, verb=verb)
-        error.runs = frozenset(topic.history.runs)
+        error.runs, error.target_id = frozenset(topic.history.runs), target_id
         raise error
     return topic.history.open

@@ -1,12 +1,15 @@
-"""Streams of records for the comparison, from ordinary consumers: what an application would see."""
+"""Ranges of partitions read with an ordinary consumer: what an application would see."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+import gc
+from operator import methodcaller
 import time
 from typing import Any, Final
 
 from drkit.config import ClusterSettings
+from drkit.control_key import Headers
 from drkit.errors import Failed
 from drkit.kafka.clients import (
     ConfluentPartition,
@@ -16,9 +19,7 @@ from drkit.kafka.clients import (
     Message,
     confluent_config,
 )
-from drkit.kafka.reading.log_reader import all_headers, is_passed_over
-from drkit.model import TopicPartition
-from drkit.verify.compare import ConsumedRecord
+from drkit.model import ConsumedRecord, TopicPartition
 
 _QUEUE_KIB: Final = 4 * 1024
 """KiB that a consumer may prefetch."""
@@ -87,11 +88,12 @@ class RangeReader:
                     continue
                 heard = 0.0
                 offset: Any = message.offset()
-                if offset >= stop:
+                if (
+                    start <= offset < stop
+                ):  # before: the log now ends before `start`, and the consumer was reset
+                    yield message
+                if offset + 1 >= stop:
                     return
-                if offset < start:  # the log now ends before `start`, and the consumer was reset
-                    continue
-                yield message
             if heard == 0.0:
                 heard = time.monotonic()
             elif time.monotonic() - heard > _PATIENCE_SECONDS:
@@ -145,3 +147,46 @@ class LogStart:
             self._known = self._reader.log_start(self._partition)
             self._asked = time.monotonic()
         return self._known
+
+
+def is_passed_over(error: KafkaError) -> bool:
+    """Return whether a consumer without a group continues after this error.
+
+    librdkafka needs a group's name and looks for its coordinator, which drkit does not use. If an authorizer
+    does not allow that group, its refusal arrives between the records.
+    """
+    return bool(error.retriable()) or error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
+
+
+NOT_TEXT: Final = "\0"
+"""Replaces a name that is not UTF-8. No other name is equal: librdkafka ends names at a zero byte."""
+_CALL: Final = methodcaller("headers")
+"""A call from C: its result is always checked."""
+
+
+def headers_of(message: Message) -> Headers:
+    """The headers of a record of drkit's own topics; empty if a name is not UTF-8.
+
+    drkit writes no such names: a record with one comes from elsewhere, and must not end its reader.
+    """
+    found = all_headers(message)
+    return () if any(name == NOT_TEXT for name, _ in found) else found
+
+
+def all_headers(message: Message) -> list[tuple[str, bytes | None]]:
+    """The headers of any record; a name that is not UTF-8 is :data:`NOT_TEXT`."""
+    return [_readable(header) for header in _kept(message)]
+
+
+def _kept(message: Message) -> list[Any]:
+    for _ in range(2):  # the first call raises for a name that is not UTF-8; the second returns the list
+        try:
+            return _CALL(message) or []
+        except (SystemError, UnicodeDecodeError):
+            continue
+    return []
+
+
+def _readable(header: tuple[Any, Any]) -> tuple[str, bytes | None]:
+    items = gc.get_referents(header)  # leaves out a null pointer
+    return header if len(items) == len(header) else (NOT_TEXT, items[0])

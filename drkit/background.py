@@ -1,0 +1,32 @@
+"""One thread that works until it is stopped."""
+
+from __future__ import annotations
+
+import threading
+
+
+class Background:
+    """Runs `_run` in a daemon thread of its own, from :meth:`start` until :meth:`stop`.
+
+    :param name: of the thread
+    :param patience: seconds for which :meth:`stop` waits for the work in progress
+    """
+
+    def __init__(self, name: str, patience: float = 0.0) -> None:
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._patience = patience
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop; work in progress may outlast the patience."""
+        self._ended.set()
+        if self._patience and self._thread.is_alive():
+            self._thread.join(self._patience)
+
+    def _run(self) -> None:
+        """Work until `_ended` is set."""
+        raise NotImplementedError

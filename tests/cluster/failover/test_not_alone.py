@@ -1,0 +1,95 @@
+"""A run that is not alone: another machine has another file, another flow has the same primary."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drkit.config import Settings
+from drkit.failover.core.request import RunRequest
+from drkit.failover.service import FailoverService
+from drkit.flow_state.records import PromotionRecord
+from drkit.local.cluster import LocalCluster
+from drkit.model import TopicPartition
+from tests.support.failover.world import World
+from tests.support.flows.produce import fill
+from tests.support.shared_clusters import ModuleClusters
+from tests.support.waiting import eventually
+
+
+def refusals(world: World, request: RunRequest) -> dict[str, str]:
+    """Code of each refusal of a run of everything → where."""
+    with world.desk() as desk:
+        return {error.code: error.where for _, error in desk.rehearse([], request).refusals}
+
+
+@pytest.mark.wide
+@pytest.mark.timeout(300)
+def test_a_narrower_file_leaves_nothing_behind_unsaid(world: World) -> None:
+    one, two, inside, outside = (world.name(n) for n in ("one", "two", "inside", "outside"))
+    for topic in (one, two):
+        world.create(world.source, topic, 1, {"retention.ms": "-1"})
+        fill(world.source, topic, 20)
+    for group in (inside, outside):
+        world.commit(world.source, group, {TopicPartition(one, 0): 5})
+    world.replicate()
+    world.copied([one, two], {inside: None, outside: None})
+    wide = {key: world.flow_fields[key] for key in ("topics", "groups")}
+    world.flow_fields |= {"topics": [one], "groups": [inside]}
+
+    planned = RunRequest(planned=True)
+    for request in (planned, RunRequest(accept_data_loss="test")):
+        assert set(names(refusals(world, request)["left_by_configuration"])) == {two, outside}
+    request = planned._replace(leave_behind=(two, outside))
+    assert refusals(world, request) == {}
+    with world.desk() as desk:
+        report = desk.begin([], request)
+    assert report["state"] == "done", report
+    assert report["topics"].keys() == {one}
+    assert report["outside"]["differs"] == ["topics", "groups"]
+    assert two in report["outside"]["not_copied"]
+    assert PromotionRecord.KEY not in world.state(), "the flow goes on with the other topic"
+
+    world.flow_fields |= wide
+    fill(world.source, two, 20, first=20)
+    eventually(lambda: len(world.records(world.target, two)[0]) == 40, 60, world.said)
+    assert refusals(world, planned).keys() <= {"group_worked_on_target"}
+    with world.desk() as desk:
+        report = desk.begin([], planned._replace(keep_positions=True))
+    assert (report["state"], report["topics"].keys()) == ("done", {two})
+    assert PromotionRecord.KEY in world.state()
+
+
+def names(where: str) -> list[str]:
+    """The names in ``flow: a, b``."""
+    return where.partition(": ")[2].split(", ")
+
+
+@pytest.mark.wide
+@pytest.mark.timeout(300)
+def test_a_second_failover_of_one_primary_is_refused(
+    world: World, module_cluster: ModuleClusters, source: LocalCluster, tmp_path: Path
+) -> None:
+    """Its flows to two clusters copy the same topic."""
+    topic = world.name("fan")
+    reports = World(source, module_cluster("reports"), tmp_path / "journal", tag=world.tag, sides="ac")
+    try:
+        world.create(world.source, topic, 1, {"retention.ms": "-1"})
+        fill(world.source, topic, 20)
+        for each in (world, reports):
+            each.replicate()
+            each.copied([topic])
+        with world.desk() as desk:
+            assert desk.begin([], RunRequest(planned=True))["state"] == "done"
+        plain: dict[str, Any] = reports.plain()
+        plain["clusters"] |= world.plain()["clusters"]
+        settings = Settings.model_validate(plain)
+        with FailoverService(settings, settings.flows[0]) as desk:
+            found = {e.code: e for _, e in desk.rehearse([], RunRequest(accept_data_loss="test")).refusals}
+            assert found["promoted_elsewhere"].evidence == f"{topic}: {world.settings.flows[0].name}"
+            overruled = RunRequest(accept_data_loss="test", despite_signs_of_life="test")
+            assert "promoted_elsewhere" not in {e.code for _, e in desk.rehearse([], overruled).refusals}
+    finally:
+        reports.close()
