@@ -70,7 +70,6 @@ def judged(flow: Flow, java: KafkaJava, topic: str, *, history: bool = True) -> 
     return translated
 
 
-@pytest.mark.wide
 @pytest.mark.parametrize("home", ["target", in_soak("source")])
 def test_mm2s_store_never_leads_a_group_past_a_record(
     flow_factory, source, target, java: KafkaJava, topic_name: str, home: str
@@ -234,7 +233,6 @@ def test_a_topic_is_compacted_and_a_missing_right_is_reported(flow_factory, sour
         assert other.topic(other.target, syncs.topic).error == 3
 
 
-@pytest.mark.wide
 @pytest.mark.parametrize("names", [("orders", "g1"), ("ü.é-_", "große Gruppe"), ("t" * 249, "g" * 3000)])
 @pytest.mark.parametrize("offsets", [(100, 42), (0, 0), (1 << 40, (1 << 62) - 1), (-1, -1)])
 def test_our_bytes_are_those_of_kafkas_classes(

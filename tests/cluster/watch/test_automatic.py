@@ -177,7 +177,6 @@ def test_an_outage_of_the_standby_does_not_fence_the_primary(site: Site, observe
 
 
 # P40
-@pytest.mark.wide
 def test_cut_apart_the_agent_fences_and_then_one_observer_acts(site: Site, observers: list[Lookout]):
     """The old primary acknowledges no write once a failover has begun; only one observer acts."""
     eventually(lambda: site.agent.state.armed, 20, "a lease")
@@ -216,7 +215,6 @@ def test_cut_apart_the_agent_fences_and_then_one_observer_acts(site: Site, obser
 
 
 # P40
-@pytest.mark.wide
 def test_it_stays_fenced_until_lifted_and_auto_stays_off_until_acknowledged(
     site: Site, observers: list[Lookout]
 ):
