@@ -87,40 +87,27 @@ def failover(
     flow: str | None,
     groups: tuple[str, ...],
     topics: tuple[str, ...],
-    accept_data_loss: str,
-    despite_signs_of_life: str,
-    without_quorum: str,
-    clients_cut: str,
-    leave_behind: tuple[str, ...],
     target_lost: str,
     *,
-    term: int,
-    give_up_history: tuple[str, ...] = (),
     whole: bool,
-    planned: bool,
     dry_run: bool,
     resume: bool,
     abort: bool,
     take_over: bool,
     yes: bool,
-    evict_members: bool,
-    keep_positions: bool,
-    repoint_others: bool,
     quiet: bool,
     verbose: bool,
-    acls_only_home: str | None = None,
+    **more: Any,
 ) -> None:
-    """Run ``drkit failover``."""
-    _check(quiet=quiet, dry_run=dry_run, clients_cut=clients_cut, planned=planned, acls=acls_only_home)
+    """Run ``drkit failover``.
+
+    :param more: the options that are fields of :class:`RunRequest`
+    """
+    request = RunRequest(**more | {"acls_only_home": more["acls_only_home"] or ""})
+    _check(request, quiet=quiet, dry_run=dry_run)
     check_lost(target_lost, abort=abort)
     _one_of(**{"group or --topic": bool(groups or topics)}, all=whole, resume=resume, abort=abort)
     settings = configuration().settings
-    request = RunRequest(
-        planned=planned, accept_data_loss=accept_data_loss, evict_members=evict_members,
-        keep_positions=keep_positions, leave_behind=leave_behind, repoint_others=repoint_others,
-        despite_signs_of_life=despite_signs_of_life, without_quorum=without_quorum, clients_cut=clients_cut,
-        acls_only_home=acls_only_home or "", give_up_history=give_up_history, term=term,
-    )  # fmt: skip
     chosen = settings.one_flow(flow)
     with connected(settings, chosen, target_lost, aborts=abort and not dry_run, yes=yes) as service:
         if service is not None and dry_run:
@@ -136,12 +123,12 @@ def failover(
             reported(service, work, verbose=verbose)
 
 
-def _check(*, quiet: bool, dry_run: bool, clients_cut: str, planned: bool, acls: str | None) -> None:
+def _check(request: RunRequest, *, quiet: bool, dry_run: bool) -> None:
     if quiet and not dry_run:
         raise Usage("quiet_without_dry_run", where=_PLACE)
-    if acls and not planned:
+    if request.acls_only_home and not request.planned:
         raise Usage("acls_only_home_without_planned", where=_PLACE)
-    if clients_cut and not planned:
+    if request.clients_cut and not request.planned:
         raise Usage("clients_cut_without_planned", where=_PLACE)
 
 

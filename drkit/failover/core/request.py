@@ -63,8 +63,8 @@ class RunRequest(NamedTuple):
     """The least term of the run, or 0: receivers may know a newer one than any journal that is left."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the request as plain data, for the journal."""
-        return {k: _plain(v) for k, v in self._asdict().items()}
+        """Return the request as plain data, for the journal; earlier versions know no `term`."""
+        return {k: _plain(v) for k, v in self._asdict().items() if k != "term" or v}
 
     def plus(self, added: RunRequest) -> RunRequest:
         """Return the request with additions. For one topic, or one option, the later value counts.
