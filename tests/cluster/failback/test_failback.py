@@ -87,7 +87,7 @@ def _refused_before_anybody_moves(file: Path) -> None:
         uncut = drkit(file, "failback", mode)
         assert (uncut.code, uncut.error) == (3, "switchover_fence_refuses_drkit"), uncut
         assert "the switchover home" in uncut.err, uncut
-        assert re.search(r"say how: drkit .*failback .*--clients-cut", uncut.err), uncut.err
+        assert re.search(r"state how: drkit .*failback .*--clients-cut", uncut.err), uncut.err
 
 
 def _an_abort_leaves_the_hold(home: DeadPrimary, file: Path, words: list[str]) -> None:
