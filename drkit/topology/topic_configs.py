@@ -188,8 +188,8 @@ class Retention(NamedTuple):
 
     @classmethod
     def of(cls, configs: Mapping[str, Setting]) -> Retention:
-        """Return the limits, set or inherited. A topic that is only compacted has none."""
-        values = (configs[name].value if is_expiring(configs) else None for name in _DELETES)
+        """Return the limits, set or inherited; none of a topic that is only compacted, or that is held."""
+        values = (configs[n].value if n in configs and is_expiring(configs) else None for n in _DELETES)
         return cls(*(None if value in {None, _FOREVER} else int(value or 0) for value in values))
 
 

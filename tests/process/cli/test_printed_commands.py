@@ -39,7 +39,7 @@ def filled(command: str) -> str:
     """A command of the registry, with names where it has holes."""
     for hole, value in VALUES.items():
         command = command.replace(hole, value if "'" in command + value else "7")
-    return command.replace(" P ", " 0 ").replace("--offset N", "--offset 1")
+    return command.replace(" P ", " 0 ").replace("--offset N", "--offset 1").replace("--term N", "--term 1")
 
 
 def test_a_check_of_an_export_needs_no_flow() -> None:

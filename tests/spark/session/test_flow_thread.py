@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 import threading
 
@@ -74,9 +74,9 @@ def test_flows_give_their_leases_back_where_spark_does_not_start(
 ):
     ended = []
 
-    def start(*_: object, begin: Callable[[SharedSpark], None], run_id: str) -> None:
+    def start(*_: object, begin: Callable[[Sequence[FlowSettings], SharedSpark], None], run_id: str) -> None:
         assert run_id
-        begin(SharedSpark(tmp_path))
+        begin(settings.flows, SharedSpark(tmp_path))
         raise error
 
     def runs(_: FlowJob, stop: threading.Event) -> None:

@@ -32,7 +32,7 @@ NAMES: Final = {
     "drkit explain --list",
     "drkit reprotect", "drkit replay", "drkit divergence verify", "drkit failback", "drkit chaos",
     "drkit drill", "drkit drill run", "drkit drill report", "drkit drill schedule", "drkit chaos run",
-    "drkit demo --keep", "drkit files", "drkit files show",
+    "drkit demo --keep", "drkit demo --rate 300", "drkit files", "drkit files show",
 }  # fmt: skip
 """Without an option they name the program in a sentence."""
 
@@ -57,6 +57,8 @@ N, R, H, P = State.NOTHING, State.REFUSED, State.HELD, State.OPENED
 D, W, A = State.DONE, State.PENDING, State.ANY
 FAILOVER: Final[dict[str, tuple[State, ...]]] = {
     "drkit failover --resume": (H, P),
+    "drkit failover --resume --term N": (P,),
+    "drkit failover --flow '{}' --resume": (H, P),
     "drkit failover --abort": (H,),
     'drkit failover --abort --target-lost "HOW YOU KNOW"': (H,),
     'drkit failover --resume --accept-data-loss "REASON"': (H, P),

@@ -106,6 +106,11 @@ def test_retention_counts_where_the_topic_expires(policy: str, limits: Retention
     assert Retention.of({name: Value(value) for name, value in settings.items()}) == limits
 
 
+def test_settings_that_are_held_limit_nothing():
+    """A hold leaves these settings out: they are not the topic's own."""
+    assert Retention.of({"cleanup.policy": Value("delete")}) == Retention(None, None)
+
+
 def test_retention_travels_with_the_flow() -> None:
     record = ConfigsRecord({}, retention=Retention(None, 7), is_compacted_alone=True)
     assert ConfigsRecord.decode(record.encode()) == record

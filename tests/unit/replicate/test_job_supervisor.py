@@ -13,6 +13,7 @@ from drkit.errors import ClusterUnreachable, ConfigError, Failed, NotAuthenticat
 from drkit.flow_state.lease.run_lease import LeaseLost, LeaseTaken
 from drkit.replicate.supervisor import LONGEST_PAUSE_SECONDS, Backoff, is_transient, supervise
 from tests.support.errors import made
+from tests.support.waiting import eventually
 
 
 class Clock:
@@ -107,8 +108,16 @@ class Clients:
             raise made(LeaseLost, "lost") from error
 
 
+def _is_still(samples: list[tuple[int, int]]) -> bool:
+    """Whether threads and descriptors are the same in forty samples: clients of earlier tests end late."""
+    samples.append((_entries("task"), _entries("fd")))
+    return samples[-40:] == [samples[-1]] * 40
+
+
 def test_an_attempt_that_failed_leaves_no_clients_behind():
     gc.collect()
+    before: list[tuple[int, int]] = []
+    eventually(lambda: _is_still(before), 30, "clients of earlier tests are gone")
     attempts = Clients()
     supervise("a->b", attempts, threading.Event(), backoff=NoPause())
     first, *later = attempts.open
