@@ -22,6 +22,7 @@ from drkit.flow_state.names import state_topic
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.clients import confluent_config
+from drkit.kafka.codes import TOPIC_AUTHORIZATION_FAILED, error_name
 from drkit.kafka.reading.compacted import newest_values
 from drkit.kafka.topics import topic_names
 from drkit.local.cluster import LocalCluster
@@ -95,8 +96,8 @@ def test_rivals_that_may_not_be_read_are_said_and_stop_nothing(locked: Locked):
         assert not locked.look(state)
 
         other = stored(state)[f"event/rival_unknown/{OTHER}/-1"]
-        assert "TOPIC_AUTHORIZATION_FAILED" in other["evidence"]
-        assert "grant drkit's principal" in other["hint"]
+        assert error_name(TOPIC_AUTHORIZATION_FAILED) in other["evidence"]
+        assert "grant drkit DESCRIBE and READ" in other["hint"]
         mm2 = stored(state)[f"event/mm2_unknown/{MM2}/-1"]
         assert "primary-mm2" in mm2["evidence"]
         assert "DESCRIBE" in mm2["hint"]
