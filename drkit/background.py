@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 import threading
 
 
-class Background:
+class Background(ABC):
     """Runs `_run` in a daemon thread of its own, from :meth:`start` until :meth:`stop`.
 
     :param name: of the thread
@@ -27,6 +28,6 @@ class Background:
         if self._patience and self._thread.is_alive():
             self._thread.join(self._patience)
 
+    @abstractmethod
     def _run(self) -> None:
         """Work until `_ended` is set."""
-        raise NotImplementedError

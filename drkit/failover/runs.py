@@ -208,11 +208,9 @@ class Runs:
     def refuse_younger(self) -> None:
         """Refuse to decide by a state that is younger than its journal: roles are missing. Raises Refused."""
         assert self._state is not None  # noqa: S101  __enter__ made it
-        runs = self._topic.history.runs.items()
-        opened = [run_id for run_id, run in runs if StepName.OPEN in run.results]
-        last = self._topic.history.last
-        recorded = last.opening.get("state_id", self._state_id) if last is not None else self._state_id
-        if why := lost_state(self._state.records, opened, is_another=recorded != self._state_id):
+        journal = self._topic.history
+        is_another = journal.names_another(self._state_id)
+        if why := lost_state(self._state.records, journal.opened, is_another=is_another):
             raise state_younger(self._flow, why)
 
     def resume(self, added: RunRequest, *, take_over: bool = False) -> dict[str, Any]:

@@ -309,7 +309,7 @@ class JournalHistory:
     opened: dict[str, RoleRecord] = field(default_factory=dict)
     """Source topic → the newest promotion, by the evidence of OPEN."""
     state_id: str = ""
-    """Id of the state topic at the newest run's beginning; empty: it is not on record."""
+    """Id of the state topic at the newest run's beginning, or empty if it is not on record."""
 
     @property
     def term(self) -> int:
@@ -320,6 +320,10 @@ class JournalHistory:
     def last(self) -> RunLog | None:
         """The newest run."""
         return next(reversed(self.runs.values()), None)
+
+    def names_another(self, state_id: object) -> bool:
+        """Return whether the newest run began with another state topic than the one of this id."""
+        return self.state_id not in {"", str(state_id)}
 
     def take(self, entry: JournalEntry) -> None:
         """Add the next entry; an invalid one is skipped."""

@@ -101,10 +101,15 @@ class PartitionPosition:
         return self.frontier is not None and upstream > self.frontier
 
     def why_never(self, upstream: int) -> str:
-        """Return why a group at this source offset gets no position, also later; empty if it gets one."""
-        found = self.forward(upstream)
+        """Return why a group at this source offset gets no position, also later, or an empty text.
+
+        A group whose next records are removed may get the nearest one: it loses these.
+        """
+        answer = self.forward(upstream)
         is_pending = self.frontier is None or self.waits_for(upstream)
-        return found.reason if isinstance(found, Unavailable) and not is_pending else ""
+        if isinstance(answer, Unavailable) and answer.nearest is None and not is_pending:
+            return answer.reason
+        return ""
 
     def _too_far(self, upstream: int) -> str:
         if self.source_end is not None and upstream > self.source_end:

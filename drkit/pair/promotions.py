@@ -135,19 +135,19 @@ def are_opposite(state: FlowState, other: FlowState) -> bool:
     return own is None or theirs is None or (own.source, own.target) == (theirs.target, theirs.source)
 
 
-def lost_state(state: FlowState, opened: Collection[str], *, is_another: bool = False) -> str:
+def lost_state(state: FlowState, opened: Mapping[str, RoleRecord], *, is_another: bool = False) -> str:
     """Return why a state is younger than the flow's journal, or an empty text if it is not known to be.
 
     A missing record of such a state is unknown, not its default.
 
-    :param opened: runs that have opened topics, by the journal
+    :param opened: the promotions in the journal, by source topic
     :param is_another: whether the journal names another state topic than the one that was read
     """
     missing = [kind.KEY for kind in (ClustersRecord, OffsetMapRecord) if state.get(kind) is None]
     if not opened or not (missing or is_another):
         return ""
     lack = f"has no record of {' and '.join(missing)}" if missing else "topic was deleted, and is another one"
-    return f"its state {lack}; its journal has run {min(opened)}"
+    return f"its state {lack}; its journal has run {min(role.run_id for role in opened.values())}"
 
 
 def without_return(opposite: FlowState, own: FlowState) -> dict[str, RoleRecord | Damaged]:

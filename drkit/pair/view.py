@@ -202,7 +202,7 @@ def observation_of(
     :param refusing: topics of the target that refuse every record, if it was asked
     :raises Damaged: a record of the state was replaced
     """
-    younger = lost_state(state, {role.run_id for role in opened.values()}, is_another=is_another)
+    younger = lost_state(state, opened, is_another=is_another)
     roles = {topic: role for topic, role in state.all(RoleRecord).items() if role.is_promoted}
     return Observation(
         *aliases,

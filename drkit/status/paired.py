@@ -192,9 +192,9 @@ class PairedCollector(StatusCollector):
         source, target = aliases
         runs: JournalRuns | str
         gone: frozenset[str] = frozenset()
-        state_id: object = ""
+        history, is_another = JournalHistory(), False
         try:
-            history, state_id = self._loop.run(self._read_journal, target, tail)
+            history, is_another = self._loop.run(self._read_journal, target, tail)
             runs = JournalRuns.of(history, wall_ms())
         except DrkitError as error:
             runs = error_line(error)
@@ -205,8 +205,8 @@ class PairedCollector(StatusCollector):
         try:
             return DirectionFacts.of(
                 aliases, state, now_ms, runs=runs, silent=silent, lags=lags, gone=gone,
-                refusing=self._refusing(target, state) if silent else frozenset(), state_id=state_id,
-                passed_over=(flow or self._flow).is_heartbeats,
+                refusing=self._refusing(target, state) if silent else frozenset(), opened=history.opened,
+                is_another=is_another, passed_over=(flow or self._flow).is_heartbeats,
                 selects=flow.copies if flow is not None else _all,
             )  # fmt: skip
         except DrkitError as error:
@@ -220,7 +220,7 @@ class PairedCollector(StatusCollector):
             topics = refusing_topics(self._sides[alias], promoted)
         return topics
 
-    async def _read_journal(self, alias: str, source: str) -> tuple[JournalHistory, object]:
+    async def _read_journal(self, alias: str, source: str) -> tuple[JournalHistory, bool]:
         cluster = await self._connected(alias)
         journal = self._journals.get(alias)
         if journal is None or journal.cluster is not cluster:
@@ -228,10 +228,10 @@ class PairedCollector(StatusCollector):
         name = state_topic(source)
         topics = await self._topics(alias, [journal.name, name])
         if topics[journal.name].error:  # or drkit may not see it there
-            return JournalHistory(), ""
+            return JournalHistory(), False
         await journal.read()
         journal.history.forget_ended({StepName.FENCE})
-        return journal.history, topics[name].topic_id
+        return journal.history, journal.history.names_another(topics[name].topic_id)
 
     def _reverse_records(self) -> tuple[str, FlowState]:
         if self._reverse_state is None:

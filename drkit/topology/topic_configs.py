@@ -13,6 +13,8 @@ from typing import Final, Literal, NamedTuple, Protocol
 from drkit.counted import counted
 from drkit.topology.filters import NameFilter
 
+NOTHING_PASSES: Final = "0"
+"""The value of `max.message.bytes` with which a topic refuses every record."""
 MAX_MESSAGE_BYTES: Final = "max.message.bytes"
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 BROKER_DEFAULT_BYTES: Final = 1_048_588

@@ -237,17 +237,13 @@ def positions_of(
 
 
 def never_placed(positions: Positions, places: ScopePositions) -> dict[str, str]:
-    """Return groups that get no exact position on the target → the first partition, and why. Pure.
-
-    Without those whose next records the standby has removed: `failover-standby-begins-later` judges these.
-    """
+    """Return groups that get no position on the target → the first partition, and why. Pure."""
     reasons: dict[str, str] = {}
     for group, offsets in positions.items():
         for tp, stored in offsets.items():
             place = places.get(tp, NO_PARTITION)
-            found = place if isinstance(place, Unavailable) else place.forward(stored.offset)
             why = place.reason if isinstance(place, Unavailable) else place.why_never(stored.offset)
-            if why and not (isinstance(found, Unavailable) and found.nearest is not None):
+            if why:
                 reasons.setdefault(group, f"{tp}: {why}")
     return reasons
 

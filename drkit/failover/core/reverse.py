@@ -12,7 +12,6 @@ from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from drkit import observe
-from drkit.clock import wall_ms
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.counted import counted, first_of
 from drkit.errors import ClusterUnreachable, ConfigError, DrkitError, NotAuthorized, Refused
@@ -24,6 +23,7 @@ from drkit.flow_state.source_fence.topic import FenceTopic
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.flow_state.unreplayed import Unreplayed, unreplayed
+from drkit.journal.entries import JournalHistory
 from drkit.journal.machine import FAILOVER
 from drkit.journal.topic import JournalReader
 from drkit.kafka.admin import Cluster
@@ -33,7 +33,7 @@ from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.kafka.topics import describe_topics
 from drkit.pair.promotions import are_opposite, away_from, promoted_of
 from drkit.pair.view import Observation, PairRoles, observation_of, pair_view, promotions_in, roles_in, untold
-from drkit.status.pair.journal import JournalRuns
+from drkit.status.pair.journal import RunUnderWay
 from drkit.status.pair.reading import refusing_topics
 
 
@@ -132,16 +132,16 @@ def opposite_of(flow: FlowSettings) -> FlowSettings:
     return FlowSettings(source=flow.target, target=flow.source)
 
 
-def opposite_journal(context: Context) -> JournalRuns | None:
-    """Return the runs of the opposite flow's journal, which is on the source, or None if it was not read."""
+def opposite_journal(context: Context) -> JournalHistory | None:
+    """Return the history of the opposite flow's journal on the source, or None if it was not read."""
     source = context.source()
     if source is None:
         return None
-    try:
-        history = context.run(JournalReader(source, context.flow.target, tolerant=True).read_existing)
-    except DrkitError:
-        return None
-    return JournalRuns.of(history, wall_ms())
+    with suppress(DrkitError):
+        reader = JournalReader(source, context.flow.target, tolerant=True)
+        history: JournalHistory = context.run(reader.read_existing)
+        return history
+    return None
 
 
 def _topic_of(context: Context, cluster: RawCluster, name: str) -> TopicMetadata:
@@ -167,29 +167,34 @@ def pair_roles(context: Context) -> PairRoles:
 
 
 def _opposite(context: Context) -> Observation:
-    flow, runs = opposite_of(context.flow), opposite_journal(context)
-    unread, recorded = context.source_error or "its journal cannot be read", dict[str, RoleRecord]()
-    found = None
+    flow, journal = opposite_of(context.flow), opposite_journal(context)
+    found, unread = None, context.source_error or "its journal cannot be read"
     try:
-        source = context.source()
-        state = reverse_state(context) if runs is not None else FlowState()
-        if runs is not None and source is not None and are_opposite(context.state.records, state):
-            is_another = runs.names_another(_topic_of(context, source, state_topic(flow.source)).topic_id)
-            aliases = flow.source, flow.target
-            found = observation_of(aliases, state, runs.opened, is_another=is_another)
+        if journal is not None:
+            found = _opposite_seen(context, flow, journal)
     except DrkitError as error:
         unread = error.in_short
-    if found is None or runs is None:
+    if found is None or journal is None:
+        recorded = dict[str, RoleRecord]()
         with suppress(DrkitError), FenceTopic(context.target_settings, flow) as topic:
             recorded = promotions_in(topic.read())
         return Observation(flow.source, flow.target, unread=unread, recorded=recorded)
     if found.is_younger:
         raise state_younger(flow, found.unread)
-    run = runs.current
-    if run is not None and run.table == FAILOVER.name:
+    if journal.open is not None and journal.open.table_name == FAILOVER.name:
+        run = RunUnderWay.of(journal.open)
         where = f"run {run.run_id} of {flow.name}"
         raise Refused("opposite_run", where=where, evidence=run.in_words, flow=flow.name)
     return found
+
+
+def _opposite_seen(context: Context, flow: FlowSettings, journal: JournalHistory) -> Observation | None:
+    """Return the opposite flow's observation, or None if the state on the source is of another pair."""
+    state, source = reverse_state(context), context.source()
+    if source is None or not are_opposite(context.state.records, state):
+        return None
+    is_another = journal.names_another(_topic_of(context, source, state_topic(flow.source)).topic_id)
+    return observation_of((flow.source, flow.target), state, journal.opened, is_another=is_another)
 
 
 def state_younger(flow: FlowSettings, evidence: str) -> Refused:

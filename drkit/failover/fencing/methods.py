@@ -28,7 +28,7 @@ from drkit.topology.acls import (
     to_json,
     topic_acl,
 )
-from drkit.topology.topic_configs import MAX_MESSAGE_BYTES, own_value
+from drkit.topology.topic_configs import MAX_MESSAGE_BYTES, NOTHING_PASSES, own_value
 
 _WRITES: Final = frozenset({AclOperation.WRITE, AclOperation.ALL})
 _STILL_ALLOWED: Final = (AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS)
@@ -103,7 +103,6 @@ def _on(topic: str, existing: Collection[Acl]) -> list[Acl]:
 
 ACL: Final = "acl"
 SIZE: Final = MAX_MESSAGE_BYTES
-NOTHING_PASSES: Final = "0"
 _SHOWN: Final = 5
 Details = Mapping[str, Any]
 

@@ -17,7 +17,6 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.reverse import opposite_of
 from drkit.failover.core.step import StepEffect
 from drkit.failover.fencing.methods import (
-    NOTHING_PASSES,
     lift_acls,
     lift_sizes,
     recorded_acls,
@@ -33,7 +32,7 @@ from drkit.kafka.topics import alter_topic_configs, topic_configs
 from drkit.pair.promotions import away_from, promotions_of
 from drkit.status.pair.reading import refusing_topics
 from drkit.topology.acls import from_json, to_json
-from drkit.topology.topic_configs import MAX_MESSAGE_BYTES
+from drkit.topology.topic_configs import MAX_MESSAGE_BYTES, NOTHING_PASSES
 
 RECORD: Final = "record"
 """The effect of FENCE in the journal."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from types import MappingProxyType
 from typing import Final, NamedTuple, Self
 
 from drkit.flow_state.copied_topics import written_of
@@ -104,7 +105,8 @@ class DirectionFacts(Observation):
         passed_over: Callable[[str], bool] = lambda _topic: False,
         selects: Callable[[str], bool] = lambda _topic: True,
         refusing: frozenset[str] = frozenset(),
-        state_id: object = "",
+        opened: Mapping[str, RoleRecord] = MappingProxyType({}),
+        is_another: bool = False,
     ) -> Self:
         """The facts in a flow's state.
 
@@ -115,11 +117,11 @@ class DirectionFacts(Observation):
         :param selects: whether the flow is to copy a source topic; what it copied before counts where one
             of both sides was promoted
         :param refusing: topics of the target that refuse every record, if they were asked
-        :param state_id: of the state topic
+        :param opened: the promotions in its journal, by source topic
+        :param is_another: whether its journal names another state topic
         """
-        journal = runs if isinstance(runs, JournalRuns) else JournalRuns()
-        is_another, lease = journal.names_another(state_id), state.get(LeaseRecord)
-        seen = observation_of(aliases, state, journal.opened, is_another=is_another, refusing=refusing)
+        journal, lease = runs if isinstance(runs, JournalRuns) else JournalRuns(), state.get(LeaseRecord)
+        seen = observation_of(aliases, state, opened, is_another=is_another, refusing=refusing)
         moved = state.all(RoleRecord).keys() | seen.returns
         copies = {t: c for t, c in seen.copies.items() if not passed_over(t) and (selects(t) or t in moved)}
         seen = replace(seen, silent=silent, copies=copies, fences=_fences(state, gone))

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Self
 
 from drkit.flow_state.processes import holder_of, lives_here
-from drkit.flow_state.records import Process, RoleRecord
+from drkit.flow_state.records import Process
 from drkit.journal.entries import EntryKind, JournalHistory, RunLog
 from drkit.journal.machine import TABLES, RunState, StepName
 
@@ -87,35 +87,25 @@ class RunUnderWay(NamedTuple):
 
 
 class JournalRuns(NamedTuple):
-    """What a journal says of the runs of its flow."""
+    """The run that is under way, and the fences of all runs."""
 
     current: RunUnderWay | None = None
     """The one that is under way; held as well if its process is gone, or has written nothing for too long."""
     fences: Mapping[str, str] = MappingProxyType({})
     """Run → how its step FENCE ended."""
-    opened: Mapping[str, RoleRecord] = MappingProxyType({})
-    """Source topic → the newest promotion, by the evidence of OPEN."""
-    term: int = 0
-    """The newest term; 0: no run ever began."""
-    state_id: str = ""
-    """Id of the state topic at the newest run's beginning; empty: it is not on record."""
 
     @classmethod
     def of(
         cls, history: JournalHistory, now_ms: int, lives: Callable[[Process], bool | None] = lives_here
     ) -> Self:
-        """Return what a history says.
+        """Return these of a journal's history.
 
         :param lives: whether a process lives; None: unknown, as of one on another machine
         """
         ended = {i: _part(run.results.get(StepName.FENCE, {}), "evidence") for i, run in history.runs.items()}
         fences = {i: str(evidence.get("how", "")) for i, evidence in ended.items() if evidence}
         current = _seen(history.open, now_ms, lives) if history.open is not None else None
-        return cls(current, fences, history.opened, history.term, history.state_id)
-
-    def names_another(self, state_id: object) -> bool:
-        """Return whether the newest run began with another state topic than the one of this id."""
-        return self.state_id not in {"", str(state_id)}
+        return cls(current, fences)
 
 
 def _seen(run: RunLog, now_ms: int, lives: Callable[[Process], bool | None]) -> RunUnderWay:

@@ -31,10 +31,9 @@ from drkit.status.pair.delta import (
     PartitionDelta,
 )
 from drkit.status.pair.facts import sizes_of
-from drkit.topology.topic_configs import MAX_MESSAGE_BYTES
+from drkit.topology.topic_configs import MAX_MESSAGE_BYTES, NOTHING_PASSES
 from drkit.wire import CorruptBatch, read_header, visible
 
-_NOTHING_PASSES: Final = "0"
 _ONE_BATCH: Final = 1
 """A broker answers with the first batch, however large."""
 _LAGS: Final = ("min.compaction.lag.ms", "max.compaction.lag.ms")
@@ -48,7 +47,7 @@ def fences_gone(settings: ClusterSettings, state: FlowState, topics: Collection[
     :raises DrkitError: the source does not tell
     """
     sizes = [t for t in sizes_of(state) if t in topics]
-    gone = _by_size(settings, sizes, lambda value: value != _NOTHING_PASSES)
+    gone = _by_size(settings, sizes, lambda value: value != NOTHING_PASSES)
     acls = state.get(FenceAclsRecord)
     wanted = {a for a in acls.acls if a.name in topics} if acls is not None else set()
     if wanted:
@@ -62,7 +61,7 @@ def fences_gone(settings: ClusterSettings, state: FlowState, topics: Collection[
 
 def refusing_topics(settings: ClusterSettings, topics: Collection[str]) -> frozenset[str]:
     """Return those of some topics that refuse every record, by their settings. Raises DrkitError."""
-    return frozenset(_by_size(settings, topics, lambda value: value == _NOTHING_PASSES))
+    return frozenset(_by_size(settings, topics, lambda value: value == NOTHING_PASSES))
 
 
 def _by_size(

@@ -11,11 +11,12 @@ import pytest
 from drkit.errors import Refused
 from drkit.failover.core.context import StepProgress
 from drkit.failover.core.request import RunRequest
-from drkit.failover.fencing.methods import NOTHING_PASSES, SIZE
+from drkit.failover.fencing.methods import SIZE
 from drkit.journal.machine import RunState, StepName
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import delete_topics, topic_configs, topic_names
 from drkit.local.cluster import LocalCluster
+from drkit.topology.topic_configs import NOTHING_PASSES
 from tests.support.errors import coded
 from tests.support.failback.pair import CUT
 from tests.support.failover.truth import values
