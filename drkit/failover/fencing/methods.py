@@ -156,13 +156,9 @@ class AclFence(FenceMethod):
         others = list_acls(self._settings).acls - recorded
         found, bare = is_open(Cluster.connect(self._settings)), bare_topics(topics, others)
         if found is None and bare:
-            raise Refused(
-                "acl_fence_opens",
-                where=self._settings.alias,
-                evidence=f"no ACL is on {', '.join(bare[:_SHOWN])}, and brokers hide"
-                " allow.everyone.if.no.acl.found",
-                alias=self._settings.alias,
-            )
+            alias, names = self._settings.alias, ", ".join(bare[:_SHOWN])
+            evidence = f"no ACL is on {names}, and brokers hide allow.everyone.if.no.acl.found"
+            raise Refused("acl_fence_opens", where=alias, evidence=evidence, alias=alias)
         own = own_principals(self._settings)
         acls = fence_acls(topics, others, is_open=bool(found), own=own, spare_own=self._spare)
         if self._spare and acls:
@@ -185,7 +181,7 @@ class AclFence(FenceMethod):
     def apply(self, details: Details) -> None:
         acls = from_json(details["acls"])
         self._record(recorded_acls(self._state) | acls)
-        _judge(self._settings, create_acls(self._settings, sorted(acls)), "put up")
+        raise_acls(self._settings, acls)
 
     def remove(self, details: Details) -> None:
         gone = from_json(details["acls"])
@@ -227,7 +223,7 @@ class SizeFence(FenceMethod):
 
     def apply(self, details: Details) -> None:
         self._record({**recorded_sizes(self._state), **details["sizes"]})
-        _alter(self._settings, dict.fromkeys(details["sizes"], NOTHING_PASSES), "put up")
+        raise_sizes(self._settings, details["sizes"])
 
     def remove(self, details: Details) -> None:
         self.suspend(details)
@@ -250,10 +246,20 @@ def put_or_delete(state: StateTopic, record: StateRecord, *, needed: bool) -> No
         state.delete(type(record))
 
 
+def raise_acls(settings: ClusterSettings, acls: Collection[Acl]) -> None:
+    """Create the ACLs of a fence; existing ones are no failure. Raises DrkitError."""
+    _judge(settings, create_acls(settings, sorted(acls)), "put up")
+
+
 def lift_acls(settings: ClusterSettings, acls: Collection[Acl]) -> None:
     """Remove the ACLs of a fence; missing ones are ignored. Raises DrkitError."""
     with suppress(NoAuthorizer):  # without an authorizer there are no ACLs
         _judge(settings, delete_acls(settings, sorted(acls)), "taken away")
+
+
+def raise_sizes(settings: ClusterSettings, topics: Collection[str]) -> None:
+    """Set the size of a fence on topics; missing ones are ignored. Raises DrkitError."""
+    _alter(settings, dict.fromkeys(topics, NOTHING_PASSES), "put up")
 
 
 def lift_sizes(settings: ClusterSettings, sizes: Mapping[str, str | None]) -> None:

@@ -19,6 +19,8 @@ from drkit.failover.core.step import StepEffect
 from drkit.failover.fencing.methods import (
     lift_acls,
     lift_sizes,
+    raise_acls,
+    raise_sizes,
     recorded_acls,
     recorded_sizes,
 )
@@ -26,9 +28,9 @@ from drkit.flow_state.records import ConfigsRecord, FenceAclsRecord, FenceSizesR
 from drkit.flow_state.source_fence.entries import ANY_RUN, FenceMark, FenceRecord
 from drkit.flow_state.source_fence.topic import FenceTopic
 from drkit.journal.machine import StepName
-from drkit.kafka.access.acls import NoAuthorizer, create_acls, list_acls
+from drkit.kafka.access.acls import NoAuthorizer, list_acls
 from drkit.kafka.admin import Cluster
-from drkit.kafka.topics import alter_topic_configs, topic_configs
+from drkit.kafka.topics import topic_configs
 from drkit.pair.promotions import away_from, promotions_of
 from drkit.status.pair.reading import refusing_topics
 from drkit.topology.acls import from_json, to_json
@@ -196,10 +198,8 @@ def lift_opposite(context: Context, details: dict[str, Any]) -> None:
 
 def raise_opposite(context: Context, details: dict[str, Any]) -> None:
     """Undo :func:`lift_opposite`. Raises DrkitError."""
-    alter_topic_configs(
-        context.target_admin(), {t: {MAX_MESSAGE_BYTES: NOTHING_PASSES} for t in details["sizes"]}
-    )
-    create_acls(context.target_settings, sorted(from_json(details["acls"])))
+    raise_sizes(context.target_settings, details["sizes"])
+    raise_acls(context.target_settings, from_json(details["acls"]))
 
 
 def end_opposite(context: Context) -> None:
@@ -246,8 +246,7 @@ def refuse_aborted(context: Context) -> None:
     record = None
     with suppress(DrkitError):
         record = _topic(context).read().records.get(context.run_id)
-    if record is not None:
-        _refuse(context, record)
+    _refuse(context, record)
 
 
 def aborted_runs(context: Context) -> frozenset[str]:

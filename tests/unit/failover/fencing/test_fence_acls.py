@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from types import SimpleNamespace
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
+from drkit.config import ClusterSettings
+from drkit.errors import Failed
 from drkit.failover.fencing.methods import fence_acls, refusing_own
 from drkit.failover.fencing.proof import Rights, Worth, worth
+from drkit.failover.fencing.source_record import raise_opposite
+from drkit.kafka.access import acls as access
+from drkit.kafka.admin import Cluster
+from drkit.kafka.codes import CLUSTER_AUTHORIZATION_FAILED
 from drkit.model import TopicPartition
-from drkit.topology.acls import ANY_HOST, EVERYBODY, Acl, AclOperation, PatternKind, Permission, ResourceKind
+from drkit.topology.acls import (
+    ANY_HOST,
+    EVERYBODY,
+    Acl,
+    AclOperation,
+    PatternKind,
+    Permission,
+    ResourceKind,
+    to_json,
+)
+from tests.support.errors import coded
 
 TOPIC = "orders"
 OWN = "User:drkit"
@@ -128,3 +146,15 @@ def test_spared_drkit_is_refused_only_where_that_is_found(existing: frozenset[Ac
     before = allowed(existing, OWN, AclOperation.WRITE, is_open=is_open)
     after = allowed(existing | fence, OWN, AclOperation.WRITE, is_open=is_open)
     assert after or not before or refusing_own(fence, [OWN])
+
+
+def test_a_fence_that_a_cluster_refuses_to_raise_again_is_an_error(monkeypatch: pytest.MonkeyPatch):
+    """An abort that ignores the refusal ends, and clients write to the passive side."""
+    monkeypatch.setattr(access, "_ask", lambda *_: [(CLUSTER_AUTHORIZATION_FAILED, "")])
+    cluster = SimpleNamespace(admin=SimpleNamespace(incremental_alter_configs=None))
+    monkeypatch.setattr(Cluster, "connect", lambda _: cluster)
+    settings = ClusterSettings(alias="b", bootstrap_servers="b:9092")
+    context: Any = SimpleNamespace(target_settings=settings, target_admin=lambda: cluster)
+    fence = topic_acl((PatternKind.LITERAL, TOPIC), EVERYBODY, AclOperation.WRITE, Permission.DENY)
+    with pytest.raises(Failed, check=coded("fence_failed")):
+        raise_opposite(context, {"sizes": {}, "acls": to_json({fence})})
