@@ -266,12 +266,9 @@ class Reach(NamedTuple):
     @property
     def others(self) -> str:
         """Remaining clients that the way reaches, in words, or empty if it reaches none."""
-        clients = []
-        if self.other_groups:
-            clients.append(f"groups that remain: {first_of(self.other_groups)}")
-        if self.other_topics:
-            clients.append(f"producers of topics that remain: {first_of(self.other_topics)}")
-        return "; ".join(clients)
+        groups, topics = self.other_groups, self.other_topics
+        clients = {"groups that remain": groups, "producers of topics that remain": topics}
+        return "; ".join(f"{who}: {first_of(names)}" for who, names in clients.items() if names)
 
     def in_words(self) -> str:
         """Return a sentence for the proposal."""

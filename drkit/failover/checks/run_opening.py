@@ -12,7 +12,7 @@ from drkit.detect.notes import Speakers
 from drkit.detect.noticeboard import read_notes
 from drkit.detect.votes import Vote
 from drkit.failover.core.context import Context
-from drkit.failover.core.reverse import opposite_flow, opposite_journal
+from drkit.failover.core.reverse import opposite_flow, opposite_journal, opposite_of
 from drkit.journal.entries import JournalEntry
 from drkit.pair.promotions import term_of
 from drkit.repoint import adapters, ask_all
@@ -41,8 +41,8 @@ def refused_later(context: Context) -> str:
         return ""
     cannot = f"receivers by {', '.join(ways)} cannot be asked, and refuse it"
     if context.term != 1:
-        back = f"{context.flow.target}->{context.flow.source}"
-        return f"the journal of {back} was not read: {cannot} if a run in it told them a newer term"
+        opposite = opposite_of(context.flow).name
+        return f"the journal of {opposite} was not read: {cannot} if a run in it told them a newer term"
     return (
         f"this is the first term that is known: {cannot}"
         " if an earlier failover, whose journal is lost, told them a newer one"

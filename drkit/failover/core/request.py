@@ -58,7 +58,6 @@ class RunRequest(NamedTuple):
     """Bytes of emptied topics that only the new primary may have before the next is emptied, or 0 for any."""
     acls_only_home: str = ""
     """``remove`` or ``keep``, for ACLs that only the side has to which clients return."""
-
     term: int = 0
     """The least term of the run, or 0: receivers may know a newer one than any journal that is left."""
 

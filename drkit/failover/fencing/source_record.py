@@ -273,8 +273,8 @@ def _has_record(context: Context) -> bool:
     return context.request.planned and RECORD in context.effects(StepName.FENCE)
 
 
-def _refuse(context: Context, record: FenceRecord) -> None:
-    if not record.is_aborted:
+def _refuse(context: Context, record: FenceRecord | None) -> None:
+    if record is None or not record.is_aborted:
         return
     topics, reason = first_of(sorted(record.topics)), f': "{record.why}"' if record.why else ""
     raise AbortedAtSource(

@@ -53,9 +53,8 @@ def _posted(settings: FenceSettings, body: bytes) -> str:
     except DrkitError as error:
         refusal = error.in_short
     if refusal:
-        raise Failed(
-            "old_primary_not_stopped", where=f"{_WHERE} stop_webhook {place_of(url)}", evidence=refusal
-        )
+        where = f"{_WHERE} stop_webhook {place_of(url)}"
+        raise Failed("old_primary_not_stopped", where=where, evidence=refusal)
     return f"webhook {place_of(url)}"
 
 

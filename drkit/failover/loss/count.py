@@ -12,7 +12,7 @@ from drkit.errors import Refused
 from drkit.failover.core.context import Context
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.step import LossEvidence
-from drkit.failover.loss.positions import ScopePositions
+from drkit.failover.loss.positions import NO_PARTITION, ScopePositions
 from drkit.flow_state.left_out import LeftOut
 from drkit.kafka import codes
 from drkit.kafka.raw import RawCluster, RawError
@@ -244,7 +244,7 @@ def _of_added(tp: TopicPartition, ends: Ends) -> Lost:
     """Return the loss of a partition that the target does not have; the age of its records is not read."""
     if ends.end == ends.start and not ends.held_offsets:
         return Lost(*tp, ends.start, ends.end, records=0, bytes=0, exact=True)
-    return Lost(*tp, ends.start, ends.end, reason="the target has no such partition").held(ends, None)
+    return Lost(*tp, ends.start, ends.end, reason=NO_PARTITION.reason).held(ends, None)
 
 
 def is_drained(lost: Sequence[Lost]) -> bool:
@@ -269,53 +269,54 @@ def evidence_of(context: Context, lost: Sequence[Lost], silent: Risk | None, *, 
     :param fenced: no client can write to the source, so ends do not move
     """
     known, held, missing = known_records(lost), held_of(lost), sum(p.missing for p in lost)
-    total = None if known is None else known + held.records
+    records = None if known is None else known + held.records
     oldest = [p.oldest_ms for p in lost if p.oldest_ms is not None]
     oldest += [] if held.oldest_ms is None else [held.oldest_ms]
     seconds: float | None = max(0, context.wall() - min(oldest)) / 1000 if oldest else 0.0
     if silent is not None:
         seconds = silent.seconds
-    elif total is None or (held.acknowledged and held.oldest_ms is None):
+    elif records is None or (held.acknowledged and held.oldest_ms is None):
         seconds = None
     return {
         "drained": silent is None and is_drained(lost),
         "exact": fenced and silent is None and not held.records + missing and all(p.exact for p in lost),
-        "records": None if total is None else total + missing,
+        "records": None if records is None else records + missing,
         "held_back": held.records,
         "held_acknowledged": held.acknowledged,
         "seconds": seconds,
         "partitions": [p._asdict() for p in lost],
-        "statement": _statement(lost, total, seconds, silent, fenced=fenced),
+        "statement": _statement(lost, records, seconds, silent, fenced=fenced),
     }
 
 
 def _statement(
-    lost: Sequence[Lost], total: int | None, seconds: float | None, silent: Risk | None, *, fenced: bool
+    lost: Sequence[Lost], records: int | None, seconds: float | None, silent: Risk | None, *, fenced: bool
 ) -> str:
+    removed = _removed(lost)
     if silent is None and is_drained(lost):
         some = counted(len(lost), "partition")
-        if removed := _removed(lost):
+        if removed:
             return f"{removed}; every other record up to the ends of {some} is copied"
         if fenced:
             return f"nothing is lost: every record up to the fenced ends of {some} is copied"
         return "nothing is lost so far, but the source is not fenced: what it takes from now on stays there"
-    removed = f"{_removed(lost)}; " if any(p.missing for p in lost) else ""
+    before = f"{removed}; " if removed else ""
     places = _places([p for p in lost if p.records != 0 or not p.exact or p.held_back])
-    count = "an unknown number of records" if total is None else counted(total, "record")
+    count = "an unknown number of records" if records is None else counted(records, "record")
     held = held_of(lost)
     if held_by := held_text(held.records, held.acknowledged):
-        count = f"{count if total is None else 'up to ' + count}, among them {held_by}"
+        count = f"{count if records is None else 'up to ' + count}, among them {held_by}"
     span = "" if seconds is None else f"at most {seconds:.1f} s"
     if silent is not None:
         since = silent.counted_seconds
         when = "never counted" if since is None else f"last counted {since:,.0f} s ago"
         bound = "; ".join(filter(None, (when, ": ".join(filter(None, (span, silent.basis))))))
-        known = f"known lost: {count}; " if total else ""
-        return f"{removed}{known}unknown: anything the primary accepted at or after {places} ({bound})"
+        known = f"known lost: {count}; " if records else ""
+        return f"{before}{known}unknown: anything the primary accepted at or after {places} ({bound})"
     hanging = sum(p.open_transaction for p in lost)
     opened = f"; {counted(hanging, 'partition', 'has')} an open transaction" if hanging else ""
     unfenced = "" if fenced else "; the source is not fenced, so there may be more"
-    return f"{removed}lost: {count}{', ' if span else ''}{span}: {places}{opened}{unfenced}"
+    return f"{before}lost: {count}{', ' if span else ''}{span}: {places}{opened}{unfenced}"
 
 
 def _removed(lost: Sequence[Lost]) -> str:

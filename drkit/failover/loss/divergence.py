@@ -229,8 +229,7 @@ class _Comparison:
         )
 
     def _uncopied(self, topics: Mapping[str, TopicMetadata]) -> list[str]:
-        context = self.context
-        known = context.known.topics
+        context, known = self.context, self.context.known.topics
         if not is_over(context.state.records):
             return []
         names = [n for n in sorted(topics) if n not in known and n not in self.back.copies]
