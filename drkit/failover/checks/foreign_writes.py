@@ -55,13 +55,13 @@ def written(context: Context, places: Mapping[TopicPartition, Placed]) -> dict[T
     return out | stopped(context.state.records, context.scope.topics)
 
 
-def refusal(flow: str, target: str, found: Mapping[TopicPartition, str]) -> Refused:
+def refusal(flow: str, target: str, writes: Mapping[TopicPartition, str]) -> Refused:
     """Return the refusal of a switchover to a cluster that has such records."""
     return Refused(
         "foreign_writes",
         where=f"{flow}: {target}",
-        evidence=first_of(f"{tp} {why}" for tp, why in sorted(found.items())),
-        partitions=counted(len(found), "partition", "has"),
+        evidence=first_of(f"{tp} {write}" for tp, write in sorted(writes.items())),
+        partitions=counted(len(writes), "partition", "has"),
     )
 
 

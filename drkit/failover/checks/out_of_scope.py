@@ -70,7 +70,7 @@ class OutOfScope:
     staying_topics: tuple[str, ...] = ()
     """Topics of the flow that remain on the source, with or without a copy."""
     differs: tuple[str, ...] = ()
-    """Parts of the configuration that the replicator has otherwise."""
+    """Parts of the configuration that differ from those of the replicator."""
     by_file: tuple[str, ...] = ()
     """Topics and groups that are replicated and that only this configuration leaves out."""
 
@@ -115,18 +115,18 @@ def look_outside(context: Context, source: RawCluster | None, positions: Positio
     else:
         checkpoints = context.kept.checkpoints_of(context.target_settings, flow)
         readers = {**left_groups(flow, checkpoints.of(None), context.known.upstream), **readers}
-    left, differs = unselected(flow, listed, state), differences(context.settings.fingerprints(flow), state)
-    result = outside(flow, context.scope, readers, not_copied(flow, listed, state) | left, state)
-    groups = [g for g, why in result.groups.items() if why == _FILTERED and "groups" in differs]
-    result = replace(result, differs=differs, by_file=(*left, *groups))
+    topics, differs = unselected(flow, listed, state), differences(context.settings.fingerprints(flow), state)
+    result = outside(flow, context.scope, readers, not_copied(flow, listed, state) | topics, state)
+    groups = [g for g, reason in result.groups.items() if reason == _FILTERED and "groups" in differs]
+    result = replace(result, differs=differs, by_file=(*topics, *groups))
     return result if source is not None else by_the_last_round(result, context.scope, state)
 
 
 def differences(own: Mapping[str, str], state: FlowState) -> tuple[str, ...]:
-    """Return the parts of a configuration that the flow's last replicator has otherwise. Pure."""
+    """Return the parts of a configuration that differ from the flow's last replicator's. Pure."""
     lease = state.readable(LeaseRecord).get("")
-    theirs = (lease.files if lease is not None else None) or {}
-    return tuple(part for part, value in own.items() if theirs.get(part, value) != value)
+    recorded = (lease.files if lease is not None else None) or {}
+    return tuple(part for part, value in own.items() if recorded.get(part, value) != value)
 
 
 def unselected(flow: FlowSettings, listed: Container[str] | None, state: FlowState) -> dict[str, str]:
@@ -135,8 +135,8 @@ def unselected(flow: FlowSettings, listed: Container[str] | None, state: FlowSta
     :param listed: the source's topics, or None if it is silent
     """
     copied = sorted(state.all(GenerationRecord).keys() - promoted_of(state))
-    left = (t for t in copied if not (flow.topic_filter.accepts(t) or flow.is_heartbeats(t)))
-    return dict.fromkeys((t for t in left if listed is None or t in listed), _UNSELECTED)
+    excluded = (t for t in copied if not (flow.topic_filter.accepts(t) or flow.is_heartbeats(t)))
+    return dict.fromkeys((t for t in excluded if listed is None or t in listed), _UNSELECTED)
 
 
 def left_groups(
@@ -144,8 +144,8 @@ def left_groups(
 ) -> dict[str, SourceReader]:
     """Return groups with checkpoints that this configuration leaves out, and what they read. Pure."""
     return {
-        group: SourceReader("", frozenset(upstream[tp.topic] for tp in places if tp.topic in upstream))
-        for group, places in checkpoints.items()
+        group: SourceReader("", frozenset(upstream[tp.topic] for tp in partitions if tp.topic in upstream))
+        for group, partitions in checkpoints.items()
         if not flow.group_filter.accepts(group)
     }
 

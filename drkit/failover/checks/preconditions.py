@@ -156,7 +156,7 @@ def _members(q: PreconditionInput) -> Iterator[Refused]:
 
 
 def _own_positions(code: str, *, in_return: bool) -> Callable[[PreconditionInput], Iterator[Refused]]:
-    """Return a check for positions that groups have committed on the target; none is kept in a return."""
+    """Return a check for positions that groups have committed on the target; a return keeps none."""
 
     def check(q: PreconditionInput) -> Iterator[Refused]:
         topics, alias = set(q.scope.topics.values()), q.survey.target.alias
@@ -164,9 +164,9 @@ def _own_positions(code: str, *, in_return: bool) -> Callable[[PreconditionInput
             own = found.own_work(q.survey.source.alias, topics)
             may_keep = q.request.keep_positions and not in_return
             if own and _is_in_return(q, group) is in_return and not may_keep:
-                places = first_of(f"{tp} at {found.stored[tp].offset}" for tp in own)
+                offsets = first_of(f"{tp} at {found.stored[tp].offset}" for tp in own)
                 where = f"group {group} on {alias}"
-                yield Refused(code, where=where, evidence=places, group=group, **FROM_THE_START)
+                yield Refused(code, where=where, evidence=offsets, group=group, **FROM_THE_START)
 
     return check
 
@@ -190,11 +190,11 @@ def _planned(q: PreconditionInput) -> Iterator[Refused]:
 
 def _never_placed(q: PreconditionInput) -> Iterator[Refused]:
     if q.survey.never_placed and not q.request.accept_data_loss:
-        group, why = next(iter(sorted(q.survey.never_placed.items())))
+        group, reason = next(iter(sorted(q.survey.never_placed.items())))
         yield Refused(
             "no_exact_position",
             where=f"{q.flow}: {first_of(sorted(q.survey.never_placed))}",
-            evidence=f"group {group}, {why}",
+            evidence=f"group {group}, {reason}",
             groups=counted(len(q.survey.never_placed), "group"),
             translate_group=translate_group(group),
             **FROM_THE_START,
@@ -207,14 +207,14 @@ def _not_copied(q: PreconditionInput) -> Iterator[Refused]:
     # Without --planned, topics without a copy are only named: nothing can move them.
     uncopied = outside.not_copied.keys() - set(outside.by_file) if q.request.planned else ()
     for code, names in (("not_copied", uncopied), ("left_by_configuration", outside.by_file)):
-        left = sorted(set(names) - set(q.request.leave_behind))
-        if left and q.scope.whole_flow:
+        unnamed = sorted(set(names) - set(q.request.leave_behind))
+        if unnamed and q.scope.whole_flow:
             yield Refused(
                 code,
-                where=f"{q.flow}: {first_of(left)}",
-                evidence=f"{left[0]}: {reasons[left[0]]}",
-                topics=counted(len(left), "topic"),
-                leave_behind=typed(*RunRequest(leave_behind=tuple(left)).options()),
+                where=f"{q.flow}: {first_of(unnamed)}",
+                evidence=f"{unnamed[0]}: {reasons[unnamed[0]]}",
+                topics=counted(len(unnamed), "topic"),
+                leave_behind=typed(*RunRequest(leave_behind=tuple(unnamed)).options()),
             )
 
 
@@ -236,9 +236,9 @@ def _written(q: PreconditionInput) -> Iterator[Refused]:
 
 
 def _begins_later(q: PreconditionInput) -> Iterator[Refused]:
-    found = {t: f"{t} is compacted on the standby alone" for t in q.survey.compacted_alone}
-    found |= {p.topic: f"{p.topic}-{p.partition}: {p.missing:,}" for p in q.survey.partitions if p.missing}
-    lost = {topic: why for topic, why in found.items() if not q.request.gives_up(topic)}
+    reasons = {t: f"{t} is compacted on the standby alone" for t in q.survey.compacted_alone}
+    reasons |= {p.topic: f"{p.topic}-{p.partition}: {p.missing:,}" for p in q.survey.partitions if p.missing}
+    lost = {topic: reason for topic, reason in reasons.items() if not q.request.gives_up(topic)}
     if q.request.planned and lost:
         yield begins_later(f"{q.flow}: {q.survey.target.alias}", lost)
 

@@ -60,7 +60,7 @@ class Chosen(NamedTuple):
 
 
 def choose(context: Context, groups: Sequence[str], topics: Sequence[str] = ()) -> Chosen:
-    """Return the scope of some groups and topics, or of all that the flow copies if none is named.
+    """Return the scope of some groups and topics, or of everything that the flow copies without any.
 
     :param topics: source topics, also those that no group reads
     :raises ConfigError: a group or topic is unknown, or there is nothing to move

@@ -46,7 +46,7 @@ def facts_of(
 
     :param notes: the newest notes of observers, fence agents and people on the target
     :param unready: why the target cannot take over
-    :param unprotected: topics of which the target does not have every record
+    :param unprotected: topics that are incomplete on the target
     """
     paused = (notes.pause,) if notes.pause else ()
     rpo = context.settings.failover.rpo_seconds

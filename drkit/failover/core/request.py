@@ -34,13 +34,13 @@ class RunRequest(NamedTuple):
     repoint_others: bool = False
     """Send clients that stay to the target, too, where a repoint way reaches more than what moves."""
     clients_cut: str = ""
-    """The means by which a person keeps clients off the side that becomes passive, where no ACL does it."""
+    """The method of a person to keep clients off the side that becomes passive, where no ACL does it."""
     dispositions: Mapping[str, str] = _NOTHING_SAID
     """Topic of the old primary, or ``*`` → the disposition of the records that only it has."""
     methods: Mapping[str, str] = _NOTHING_SAID
     """Topic, or ``*`` → the method to reconcile the old primary's log."""
     same: str = ""
-    """``content`` if a replay treats a record of equal content on the new primary as the same; ``none``."""
+    """``content`` if a replay treats records of equal content on both sides as the same, else ``none``."""
     reason: str = ""
     """The reason to give up records, or to empty partitions."""
     export_to: str = ""
@@ -53,7 +53,7 @@ class RunRequest(NamedTuple):
     """Remove members from groups on the old primary instead of refusing."""
     give_up_history: tuple[str, ...] = ()
     """Topics whose earliest records one side alone still has, and may lose: the old primary in a failback,
-    the source in a switchover; or of which the new primary has removed what clients wrote there first."""
+    the source in a switchover. Also topics whose first records of clients the new primary has removed."""
     copy_limit: int = 0
     """Bytes of emptied topics that only the new primary may have before the next is emptied, or 0 for any."""
     acls_only_home: str = ""

@@ -217,21 +217,21 @@ def opposite_state(context: Context) -> StateTopic | None:
 
 
 def share_promotions(context: Context) -> tuple[str, ...]:
-    """Tell each side of the promotions that the other one has decided; return notes. It may be repeated.
+    """Record on each side the promotions that the other side has decided; return notes. Repeatable.
 
     Called at the end of a run, and at the first contact with a source that was away: from then on either side
     knows whose promotion is the newest, though the other one is lost.
     """
     flow = context.flow
     try:
-        back = opposite_state(context)
+        opposite = opposite_state(context)
         context.state.load()
-        if back is None or not are_opposite(context.state.records, back.records):
+        if opposite is None or not are_opposite(context.state.records, opposite.records):
             return ()
-        own = observation_of((flow.source, flow.target), context.state.records)
-        back_seen = observation_of((flow.target, flow.source), back.records)
-        for ended, record in filter(None, map(untold, pair_view(own, back_seen))):
-            (context.state if ended.flow is own else back).put(record, ended.name)
+        first = observation_of((flow.source, flow.target), context.state.records)
+        second = observation_of((flow.target, flow.source), opposite.records)
+        for ended, record in filter(None, map(untold, pair_view(first, second))):
+            (context.state if ended.flow is first else opposite).put(record, ended.name)
     except DrkitError as error:
         reason = error.in_short
         observe.event("promotions_not_shared", level="warning", flow=flow.name, evidence=reason)

@@ -69,7 +69,7 @@ def bare_topics(topics: Iterable[str], existing: Collection[Acl]) -> list[str]:
 def may_write(
     topic: str, existing: Collection[Acl], principals: Collection[str], *, is_open: bool | None
 ) -> bool | None:
-    """Return whether an ACL lets one of these principals write, ignoring DENYs, of which fences consist.
+    """Return whether an ACL lets one of these principals write, ignoring the DENYs of fences.
 
     :param is_open: whether a topic without ACLs is open to all principals, or None if unknown
     :returns: None for a topic without ACLs if `is_open` is unknown

@@ -132,7 +132,7 @@ class TransactionResolver:
     def run(self) -> Resolved:
         """Wait, then abort, until no transaction is open; return the outcome.
 
-        :raises Refused: some are open, and the settings say to hold then
+        :raises Refused: some are open, and the settings do not abort them
         :raises RawError: the cluster stopped answering
         """
         wait = self._wait_seconds

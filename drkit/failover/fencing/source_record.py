@@ -148,8 +148,8 @@ def mark_opened(context: Context) -> str:
 def record_standing(context: Context, topics: Collection[str]) -> None:
     """Write down on the source the fences of promoted topics, which were raised after their failover.
 
-    Nothing is lifted by it. A later failover of the opposite flow knows from it that its own role there is
-    over, and which ACLs keep clients off. Raises DrkitError: the source does not accept it.
+    It lifts nothing. It shows to a later failover of the opposite flow that its own role there is over, and
+    which ACLs keep clients off. Raises DrkitError: the source does not accept it.
     """
     roles, topic = promotions_of(context.state.records), _topic(context)
     sizes, acls = recorded_sizes(context.state), recorded_acls(context.state)
@@ -167,10 +167,10 @@ OPPOSITE: Final = "fence of the opposite flow"
 
 
 def opposite_fence(context: Context) -> dict[str, Any]:
-    """Return the fence of the opposite flow that stands on the target, as plain data; empty: none.
+    """Return the fence of the opposite flow on the target as plain data, or an empty dictionary without one.
 
-    The target was the primary then, and its record says what closes it; the opposite flow's own state is on
-    the source, which was given up. Raises DrkitError: the target does not tell.
+    The target was the primary then, and has the record of its fence; the opposite flow's own state is on the
+    source, which was given up. Raises DrkitError: the target does not answer, or hides its settings.
     """
     state, names, settings = context.state.records, context.scope.topics, context.target_settings
     earlier = {t for t, role in state.all(RoleRecord).items() if role.run_id != context.run_id}
@@ -210,12 +210,12 @@ def end_opposite(context: Context) -> None:
     topics = set(context.scope.topics.values())
     if OPPOSITE not in context.effects(StepName.FREEZE):
         return
-    why = context.request.accept_data_loss or f"run {context.run_id} opens {context.flow.target}"
+    reason = context.request.accept_data_loss or f"run {context.run_id} opens {context.flow.target}"
     with FenceTopic(context.target_settings, opposite_of(context.flow)) as topic:
         records = [r for r in topic.read().records.values() if r.topics & topics]
         for record in records:
             if record.is_open:
-                topic.append(topic.entry(FenceMark.ABORTED, record.run_id, record.term, why=why))
+                topic.append(topic.entry(FenceMark.ABORTED, record.run_id, record.term, why=reason))
         if records:
             topic.append(topic.entry(FenceMark.LIFTED, ANY_RUN, context.term, topics=sorted(topics)))
 

@@ -38,7 +38,7 @@ RESUMED: Final = MappingProxyType(
         "accept": ': drkit failover --resume --accept-data-loss "REASON"; or drkit failover --abort',
     }
 )
-"""How the hint of a refusal about a group goes on, before a run has begun and while one is held."""
+"""Options for the hint of a refusal about a group: before a run has begun, and while one is held."""
 Positions = dict[str, dict[TopicPartition, StoredOffset]]
 """Group → partition → offset, committed or to be written."""
 
@@ -103,14 +103,14 @@ def checkpointed(
     A void mark is no position, and a checkpoint that is older is one of an earlier log.
     """
     names, accepted = known.upstream, flow.group_filter.accepts
-    found: Positions = {g: dict(p) for g, p in marks.items() if accepted(g)}
+    recorded: Positions = {g: dict(p) for g, p in marks.items() if accepted(g)}
     for group in filter(accepted, checkpoints):
         for tp, checkpoint in checkpoints[group].items():
             source_tp = TopicPartition(names.get(tp.topic, ""), tp.partition)
-            void = found.get(group, {}).get(source_tp, StoredOffset(0)).void
+            void = recorded.get(group, {}).get(source_tp, StoredOffset(0)).void
             if tp.topic in names and (void is None or void.written_ms <= checkpoint.at_ms):
-                found.setdefault(group, {})[source_tp] = StoredOffset(checkpoint.upstream)
-    positions = {g: {tp: s for tp, s in p.items() if s.void is None} for g, p in found.items()}
+                recorded.setdefault(group, {})[source_tp] = StoredOffset(checkpoint.upstream)
+    positions = {g: {tp: s for tp, s in p.items() if s.void is None} for g, p in recorded.items()}
     return {g: p for g, p in positions.items() if p}
 
 

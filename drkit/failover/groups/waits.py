@@ -115,7 +115,7 @@ class Pending(NamedTuple):
 def settle(context: Context, source: RawCluster, groups: Iterable[str]) -> list[str]:
     """Wait until no open transaction holds offsets of the groups; return notes on aborted ones.
 
-    :raises Refused: some do, and the settings say to hold then, or the abort timed out
+    :raises Refused: some do, and the settings do not abort them, or the abort timed out
     :raises RawError: the source stopped answering
     """
     settings, names = context.settings.failover.fence, sorted(groups)

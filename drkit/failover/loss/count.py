@@ -101,7 +101,7 @@ class Lost(NamedTuple):
     held_oldest_ms: int | None = None
     """Timestamp of the oldest record of `held_acknowledged`, in milliseconds."""
     missing_from: int | None = None
-    """First source offset that was copied, and that the target has removed before its time; None: none."""
+    """First source offset that was copied, and that the target has removed before its time, or None."""
     missing: int = 0
     """Upper bound on such records, not in `records`."""
 
@@ -218,9 +218,9 @@ def of_answering(
     end, start = place.source_end, _from(place)
     written = ends.high_watermark if ends is not None else None
     records, size, oldest, read_up_to = counted or Counted(0, 0, None, end)
-    found = Lost(*tp, start, end, records, size, oldest, exact=read_up_to >= end)
+    lost = Lost(*tp, start, end, records, size, oldest, exact=read_up_to >= end)
     is_open = written is None or written > end
-    return found._replace(open_transaction=is_open).held(ends, place.frontier)
+    return lost._replace(open_transaction=is_open).held(ends, place.frontier)
 
 
 def _of_deleted(tp: TopicPartition, place: PartitionPosition, noted: Ends | None, *, planned: bool) -> Lost:
@@ -320,11 +320,11 @@ def _statement(
 
 
 def _removed(lost: Sequence[Lost]) -> str:
-    missing = [(f"{p.topic}-{p.partition}@{p.missing_from}", p.missing) for p in lost if p.missing]
+    missing = {f"{p.topic}-{p.partition}@{p.missing_from}": p.missing for p in lost if p.missing}
     if not missing:
         return ""
-    number = counted(sum(number for _, number in missing), "record")
-    return f"lost: up to {number} that the standby has removed: {first_of((at for at, _ in missing), _SHOWN)}"
+    number = counted(sum(missing.values()), "record")
+    return f"lost: up to {number} that the standby has removed: {first_of(missing, _SHOWN)}"
 
 
 def begins_later(where: str, lost: Mapping[str, str]) -> Refused:
@@ -333,7 +333,7 @@ def begins_later(where: str, lost: Mapping[str, str]) -> Refused:
     :param lost: topic → the evidence
     """
     give_up = typed(*RunRequest(give_up_history=tuple(sorted(lost))).options())
-    evidence = first_of(why for _, why in sorted(lost.items()))
+    evidence = first_of(reason for _, reason in sorted(lost.items()))
     return Refused("standby_begins_later", where=where, evidence=evidence, give_up=give_up)
 
 

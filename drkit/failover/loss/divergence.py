@@ -170,11 +170,11 @@ def divergence(
     new = look_at_new_primary(context, compared, recorded)
     comparison = _Comparison(context, source, new, compared, back, settled)
     try:
-        found = comparison.run(depth, take, others=commits and not topics)
+        result = comparison.run(depth, take, others=commits and not topics)
     except RawError as error:
         context.lose_source(error)
         return Divergence(context.flow.name, (), f"it stopped answering ({error})", owed)
-    return replace(found, owed=owed, returned=tuple(sorted(back.returned & roles.keys())))
+    return replace(result, owed=owed, returned=tuple(sorted(back.returned & roles.keys())))
 
 
 @dataclass

@@ -92,8 +92,8 @@ async def first_answers(
         return {TopicPartition(topic, p.partition_index): p for p in some if p.records}
 
     answers: dict[TopicPartition, Any] = {}
-    for some in await side.cluster.loop.together(ask, offsets):
-        answers |= some
+    for of_leader in await side.cluster.loop.together(ask, offsets):
+        answers |= of_leader
     return answers
 
 

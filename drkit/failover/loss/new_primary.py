@@ -109,10 +109,10 @@ def shortened(end: int, epoch: EpochEnd | None, cut: int | None) -> Copy:
     :param epoch: where the leader epoch of the promotion ends, or None if unknown
     :param cut: where the copy ended, or None if unknown
     """
-    left = end if epoch is None or epoch.end == UNKNOWN_END else min(end, epoch.end)
-    if cut is None or left >= cut:
+    known_end = end if epoch is None or epoch.end == UNKNOWN_END else min(end, epoch.end)
+    if cut is None or known_end >= cut:
         return Copy(CopyFate.KEPT)
-    return Copy(CopyFate.REGRESSED, left)
+    return Copy(CopyFate.REGRESSED, known_end)
 
 
 def look_at_new_primary(

@@ -171,15 +171,15 @@ def test_the_parts_of_a_configuration_that_the_replicator_has_otherwise():
     wide = settings(FLOW)
     own = wide.fingerprints(wide.flows[0])
     lease = {"run_id": "r", "host": "h", "pid": 1, "renewed_ms": 1}
-    seen = flow_state({"lease": {**lease, "files": own}})
-    assert differences(own, seen) == ()
+    noted = flow_state({"lease": {**lease, "files": own}})
+    assert differences(own, noted) == ()
     for other, parts in (
         (settings(NARROW), ("topics", "groups")),
         (settings(FLOW, flows=[{"source": "b", "target": "a"}]), ("flows",)),
         (settings(FLOW, failover={"fence": {"means": "none"}}), ("failover.fence",)),
         (settings(FLOW, failover={"repoint": [{"kind": "print"}]}), ("failover.repoint",)),
     ):
-        assert differences(other.fingerprints(other.flows[0]), seen) == parts
+        assert differences(other.fingerprints(other.flows[0]), noted) == parts
     assert differences(own, flow_state({"lease": lease})) == (), "of a release that notes none"
     assert differences(own, flow_state({})) == ()
     note = "the replicator has another configuration of topics"

@@ -55,5 +55,5 @@ def test_a_dry_run_of_a_return_names_no_term() -> None:
     """It is asked for when the run begins; the dry run said 0."""
     of_flow = {"flow": SimpleNamespace(name="a->b", target="b")}
     for term, what in ((0, "take the journal"), (22, "take the journal as term 22")):
-        asked = SimpleNamespace(**vars(context({}, term=term)) | of_flow)
-        assert [line.what for line in LockStep().plan(asked)] == [what]  # type: ignore[arg-type]
+        run = SimpleNamespace(**vars(context({}, term=term)) | of_flow)
+        assert [line.what for line in LockStep().plan(run)] == [what]  # type: ignore[arg-type]

@@ -27,13 +27,13 @@ VOID = StoredOffset(7, OffsetMark("a", None, 7, 1000).text())
 
 
 def test_a_mark_has_what_the_group_committed_or_nothing() -> None:
-    """Of an emptied partition: no position is made up, as 0 or the cut."""
+    """An emptied partition gets no invented position, such as 0 or the cut."""
     nowhere = Unavailable("a return has kept a tail there")
 
     def mark(place: Exact | Unavailable | None, *there: int, voided: bool) -> object:
         stored = StoredOffset(there[0]) if there else None
-        found = mark_of(OffsetMark("a", None, 7, 1000), place, stored, voided=voided)
-        return found and found.upstream if found != VOID.mark else "void"
+        result = mark_of(OffsetMark("a", None, 7, 1000), place, stored, voided=voided)
+        return result and result.upstream if result != VOID.mark else "void"
 
     assert mark(Exact(5), 9, voided=True) == mark(Exact(5), voided=False) == 5
     assert mark(nowhere, 9, voided=True) == 9
@@ -51,8 +51,8 @@ def test_a_void_mark_is_no_position() -> None:
 @pytest.mark.parametrize(("at_ms", "counts"), [(999, False), (1000, True), (1001, True)])
 def test_a_checkpoint_from_before_a_void_mark_is_of_an_earlier_log(at_ms: int, *, counts: bool) -> None:
     checkpoints = {"g": {COPY: CheckpointSeen(3, 4, at_ms)}}
-    found = checkpointed(checkpoints, FLOW, KNOWN, {"g": {AT: VOID}})
-    assert found == ({"g": {AT: StoredOffset(3)}} if counts else {})
+    positions = checkpointed(checkpoints, FLOW, KNOWN, {"g": {AT: VOID}})
+    assert positions == ({"g": {AT: StoredOffset(3)}} if counts else {})
     other = checkpointed(checkpoints, FLOW, KNOWN, {"g": {AT: StoredOffset(5)}})
     assert other == {"g": {AT: StoredOffset(3)}}
 
