@@ -166,12 +166,13 @@ def may_wait(settings: Settings, there: FlowSettings, back: FlowSettings) -> boo
         return True
 
 
-def died(settings: Settings, there: FlowSettings) -> bool:
-    """Return whether an unplanned failover has moved clients.
+def has_promoted(settings: Settings, there: FlowSettings) -> bool:
+    """Return whether a failover of a flow has promoted topics. Raises DrkitError if unanswered."""
+    return bool(_roles(settings, there))
 
-    :param there: the flow that may have been failed over
-    :raises DrkitError: the new primary does not answer
-    """
+
+def died(settings: Settings, there: FlowSettings) -> bool:
+    """Return whether an unplanned failover of a flow has moved clients. Raises DrkitError if unanswered."""
     return any(not role.planned for role in _roles(settings, there).values())
 
 
