@@ -177,14 +177,15 @@ def _ready(
     promoted, copying = [], []
     for flow in flows:
         try:
-            held += filter(None, [refuse_unready(clusters[flow.target], flow, once=options.once)])
+            refusal = refuse_unready(clusters[flow.target], flow, once=options.once)
+            held += [refusal] if refusal is not None else []
             copying.append(flow)
-        except FlowPromoted as error:
-            promoted.append((flow, error))
-    for flow, refusal in promoted:
+        except FlowPromoted as refused:
+            promoted.append((flow, refused))
+    for flow, error in promoted:
         if not (options.once and flow.has_opposite_in(copying)):
-            raise refusal
-        observe.event("flow_promoted", flow=flow.name, reason=refusal.what, evidence=refusal.evidence)
+            raise error
+        observe.event("flow_promoted", flow=flow.name, reason=error.what, evidence=error.evidence)
     if held and len(held) == len(copying) and not options.standby:
         raise held[0]
     return copying

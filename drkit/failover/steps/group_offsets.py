@@ -115,11 +115,12 @@ class TranslateStep(Step):
                 answer = position if isinstance(position, Unavailable) else position.forward(stored.offset)
                 if isinstance(answer, Unavailable):
                     may_skip = context.request.accept_data_loss or context.request.gives_up(tp.topic)
-                    found = unavailable if answer.nearest is None or not may_skip else skipping
-                    found.setdefault(group, {})[target] = answer.reason
-                    if found is unavailable or answer.nearest is None:
+                    nearest = answer.nearest if may_skip else None
+                    inexact = unavailable if nearest is None else skipping
+                    inexact.setdefault(group, {})[target] = answer.reason
+                    if nearest is None:
                         continue
-                    answer = Exact(answer.nearest)
+                    answer = Exact(nearest)
                 mark = [stored.metadata] if stored.mark is not None else []
                 positions.setdefault(group, {})[target] = [stored.offset, answer.offset, *mark]
         lost = lost_partitions(context, known, source)
