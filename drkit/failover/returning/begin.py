@@ -54,7 +54,7 @@ SEEDS: Final = "seeds"
 
 
 class BeginStep(Step):
-    """BEGIN: turns the old primary into a standby, topic by topic."""
+    """BEGIN: makes the old primary a standby, topic by topic."""
 
     name = StepName.BEGIN
 

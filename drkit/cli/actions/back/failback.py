@@ -134,14 +134,14 @@ class _Terminal(FailbackOperator):
         return decided_with(resume, request, COMMAND, yes=self._yes)
 
 
-def _shown(found: Failback, ways: FlowPair, *, verbose: bool) -> Iterator[object]:
+def _shown(run: Failback, ways: FlowPair, *, verbose: bool) -> Iterator[object]:
     """Yield the reports of the stages so far."""
-    for number, done in enumerate(found.reports, start=1):
+    for number, done in enumerate(run.reports, start=1):
         # What one stage leaves to do, the next ones have done; the turn may be a replicator's.
-        is_over = done.stage is not FailbackStage.TURN and (found.is_complete or number < len(found.reports))
+        is_over = done.stage is not FailbackStage.TURN and (run.is_complete or number < len(run.reports))
         report = _typed(done) | ({"next": []} if is_over else {})
         yield from shown_stage(done.stage, report, verbose=verbose)
-    if found.is_complete:
+    if run.is_complete:
         yield home_line(ways)
 
 
