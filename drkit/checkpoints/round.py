@@ -204,23 +204,23 @@ async def checkpoint_round(shard: Shard, links: RoundLinks, memory: Memory) -> S
 async def _positions(
     shard: Shard, links: RoundLinks, memory: Memory, report: ShardReport, again: set[str]
 ) -> dict[str, Positions]:
-    """Return the positions of the shard's groups; add to `again` those that the copy has not fully passed."""
+    """Return the positions of the shard's groups; add to `again` those that are ahead of the copy."""
     committed = await _committed(shard, links.source_groups, memory, report)
     for group, offsets in committed.items():
         memory.groups[group].keep(offsets)
-    pairs = {at: shard.known.pair(*at) for at in set().union(*committed.values())}
+    pairs = {tp: shard.known.pair(*tp) for tp in set().union(*committed.values())}
     if not pairs:
         return {}
-    places = await links.places.look(pairs.values(), shard.known.producers, links.source)
+    by_partition = await links.places.look(pairs.values(), shard.known.producers, links.source)
     out: dict[str, Positions] = {}
     for group, offsets in committed.items():
         remembered, positions = memory.groups[group], out.setdefault(group, {})
-        for at, stored in offsets.items():
-            place = places[at]
-            used, found = _newest(remembered, at, stored, place)
-            known = place if isinstance(place, PartitionPosition) else None
-            positions[at] = GroupPosition(used, pairs[at].target, found, known)
-            if (isinstance(found, Unavailable) or used is not stored) and stored.mark is None:
+        for tp, stored in offsets.items():
+            position = by_partition[tp]
+            used, translation = _newest(remembered, tp, stored, position)
+            known = position if isinstance(position, PartitionPosition) else None
+            positions[tp] = GroupPosition(used, pairs[tp].target, translation, known)
+            if (isinstance(translation, Unavailable) or used is not stored) and stored.mark is None:
                 again.add(group)
     return out
 
@@ -228,7 +228,7 @@ async def _positions(
 async def _committed(
     shard: Shard, groups: Groups, memory: Memory, report: ShardReport
 ) -> dict[str, dict[TopicPartition, StoredOffset]]:
-    """Return the committed positions in copied topics, without groups that have nothing new and are quick."""
+    """Return the committed positions in copied topics, without quick groups that are unchanged."""
     read = await groups.committed(shard.groups)
     report.unread = {g: a.error for g, a in read.items() if a.value is None}
     topics, out = shard.known.topics, {}

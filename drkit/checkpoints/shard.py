@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 import zlib
@@ -21,8 +21,8 @@ Refusal = tuple[str, str, str, str]
 
 
 def _in_pairs(known: CopiedTopics) -> list[Any]:
-    topics, producers, *others = known
-    return [topics, producers, *([*each.items()] for each in others if isinstance(each, Mapping))]
+    others: Sequence[Mapping[Any, Any]] = known[2:]
+    return [known.topics, known.producers, *([*each.items()] for each in others)]
 
 
 @dataclass(frozen=True, slots=True)

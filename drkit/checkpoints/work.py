@@ -268,7 +268,7 @@ class FrameLook:
 
 
 _LOOK_SECONDS: Final = 300.0
-"""Maximum time between two looks at a group, whatever is known of it."""
+"""Maximum time between two looks at a group, also if nothing about it changed."""
 _UNLISTED: Final = 3
 """Factor for the time until groups are listed again after a failure: it takes long if a broker is dead."""
 

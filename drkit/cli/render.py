@@ -39,7 +39,7 @@ def emit(
     A list of mappings becomes a table, a mapping its keys and values, anything else its text.
 
     :param as_json: JSON; so does ``--json`` before the command's name
-    :param shown: answers that people read instead; with JSON nothing of it is computed
+    :param shown: answers that people read instead; with JSON it is not iterated
     """
     if as_json or session().as_json:
         sys.stdout.write(visible_json(json.dumps(_plain(data), indent=2, ensure_ascii=False)) + "\n")

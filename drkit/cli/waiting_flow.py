@@ -96,11 +96,7 @@ def only_flow(settings: Settings, name: str | None, looked: Looked, none: str, s
 
 
 def _meant(settings: Settings, looked: Looked, several: str) -> list[FlowSettings]:
-    """The only flow that is meant, by both directions of its pair; empty: none is.
-
-    :raises Usage: several are
-    :raises ClusterUnreachable: none is, as far as is known
-    """
+    """Return the only flow that `looked` accepts, or none if each cluster has answered; Usage for several."""
     found, silent = [], None
     for there, back in pairs_of_flows(settings):
         try:

@@ -26,7 +26,7 @@ from drkit.failover.core.reverse import not_replayed, records_of, required_oppos
 from drkit.failover.fencing.methods import SIZE
 from drkit.failover.new_primary.hold import put_back
 from drkit.failover.proposal import Proposal, Rehearsal, ReturnProposal
-from drkit.failover.returning.scope import returned, waiting
+from drkit.failover.returning.scope import promoted_copies, returned, waiting
 from drkit.failover.service import FailoverService
 from drkit.flow_state.records import GenerationRecord
 from drkit.flow_state.unreplayed import unreplayed
@@ -192,7 +192,7 @@ def left_home(settings: Settings, there: FlowSettings, back: FlowSettings) -> bo
     :param back: the flow in the other direction
     :raises DrkitError: a cluster does not answer
     """
-    if not (waiting(settings, there, back) or returned(settings, there, back)):
+    if not promoted_copies(settings, there):
         return False
     return _journal_of(settings, there)[1] < _journal_of(settings, back)[1]
 

@@ -132,8 +132,8 @@ def forget(service: FailoverService, topics: Collection[str], *, by: str) -> lis
         # First, so that a process that dies is begun again by the promotion that is left.
         with FailoverService(context.settings, reverse_flow(context)) as opposite:
             _end(_context(opposite), earlier, by)
-    if (back := opposite_state(context)) is not None:
-        back.delete_all(OppositePromotionRecord, [t.copy for t in found])
+    if (state := opposite_state(context)) is not None:
+        state.delete_all(OppositePromotionRecord, [t.copy for t in found])
     _end(context, found, by)
     return found
 

@@ -38,9 +38,9 @@ UNEXPECTED: Final = (
 def unexpected(error: BaseException, where: str, command: str = FAILOVER.command) -> Failed:
     """Return the error that holds the run at `where`; `command` resumes or aborts it."""
     last = extract_tb(error.__traceback__)[-1:]
-    place = "".join(f", in {each.name} of {_module(each.filename)}, line {each.lineno}" for each in last)
+    origin = "".join(f", in {each.name} of {_module(each.filename)}, line {each.lineno}" for each in last)
     return Failed(
-        "step_unexpected", where=where, evidence=f"{type(error).__name__}: {error}{place}", command=command
+        "step_unexpected", where=where, evidence=f"{type(error).__name__}: {error}{origin}", command=command
     )
 
 
@@ -216,7 +216,7 @@ class Interpreter:
             try:
                 work(row)
             except RawError as error:
-                # Of another class: who watches a flow ignores a request without an answer, not a held run.
+                # Another class: a watch ignores a request without an answer, and reports a held run.
                 raise Failed(
                     error.code,
                     where=f"{row.step} of {self._context.flow.name}",

@@ -32,6 +32,7 @@ from drkit.flow_state.records import PendingFence, PendingLift, RoleRecord
 from drkit.journal.journal import NoJournal
 from drkit.journal.machine import StepName
 from drkit.pair.promotions import promoted_of
+from drkit.pair.view import PairRoles
 
 TAKEN_AWAY: Final = "taken away"
 
@@ -230,13 +231,17 @@ def apply_pending(service: FailoverService, agreed: DueFences | None = None) -> 
     """
     context = _context(service)
     pending, lift = _pending_work(service, context)
+    roles: PairRoles | None = None
     if context.state.all(RoleRecord) and context.source() is not None:
-        ended = pair_roles(context).away
+        roles = pair_roles(context)
         share_promotions(context)
-        settle(context.state, PendingFence, ended)  # clients write there again, by a later promotion
+        settle(context.state, PendingFence, roles.away)  # clients write there again, by a later promotion
         pending = context.state.get(PendingFence)
-    now = DueFences.of(pending, lift, []) if agreed is None else _due_now(service, context, pending, lift)
-    work, besides = (now, []) if agreed is None else (now.within(agreed), now.besides(agreed))
+    if agreed is None:
+        work, besides = DueFences.of(pending, lift, []), list[str]()
+    else:
+        now = _due_now(service, context, pending, lift, roles)
+        work, besides = now.within(agreed), now.besides(agreed)
     if not any(work):
         return AppliedFences({}, tuple(besides), is_paid=False) if besides else None
     if context.source() is None:
@@ -261,12 +266,16 @@ def apply_pending(service: FailoverService, agreed: DueFences | None = None) -> 
 
 
 def _due_now(
-    service: FailoverService, context: Context, pending: PendingFence | None, lift: PendingLift | None
+    service: FailoverService,
+    context: Context,
+    pending: PendingFence | None,
+    lift: PendingLift | None,
+    roles: PairRoles | None = None,
 ) -> DueFences:
     """Return the work due on request of a person; only pending work if the source is silent."""
     gone, open_ = _gone(context, pending, lift), list[str]()
     if context.source() is not None:
-        roles = pair_roles(context)
+        roles = roles if roles is not None else pair_roles(context)
         try:
             open_ = left_open(context, service.fenced_by)
         except NotAuthorized:

@@ -277,9 +277,9 @@ class Runs:
         term = max(least_term(context, self._folder), context.request.term)
         ensure_topic(context.target_admin(), self._topic.name)
         journal = self._journal(uuid.uuid4().hex[:12])
-        moved: dict[str, Any] = {"scope": context.scope.to_json(), "request": context.request.to_json()}
+        chosen: dict[str, Any] = {"scope": context.scope.to_json(), "request": context.request.to_json()}
         ids = {"target_id": context.target.cluster_id, "state_id": self._state_id}
-        journal.begin(term, {**moved, **ids, "decision": decided(context, decision), **opening})
+        journal.begin(term, {**chosen, **ids, "decision": decided(context, decision), **opening})
         context = self._context = replace(context, journal=journal, run_id=journal.run_id, term=journal.term)
         return self._walked(context, journal, abort="")
 

@@ -15,11 +15,11 @@ from drkit.config import FlowSettings, Settings
 from drkit.counted import first_of
 from drkit.errors import ClusterUnreachable, Refused
 from drkit.failover.core.reverse import records_of
+from drkit.failover.returning.scope import promoted_copies
 from drkit.flow_state.lease.watch import replicator_of
 from drkit.flow_state.records import ClustersRecord, GenerationRecord
 from drkit.kafka.admin import Cluster
 from drkit.next_command import typed
-from drkit.pair.promotions import promoted_of
 from drkit.topic_sync.preview import dry_run
 from drkit.topic_sync.rules import refuse_promoted
 
@@ -60,7 +60,7 @@ def failed_over(settings: Settings, to: str) -> FlowSettings:
         if to in {flow.source, flow.target}:
             continue
         try:
-            found += [flow] if _promoted(settings, flow) else []
+            found += [flow] if promoted_copies(settings, flow) else []
         except ClusterUnreachable as error:
             silent = error  # of one direction: the other one may be meant
     if len(found) == 1:
@@ -89,7 +89,7 @@ def third_cluster(settings: Settings, there: FlowSettings, to: str) -> ThirdClus
             hint=f"without --to the old primary becomes the standby: {home}",
         )
     settings.cluster(to)
-    if not (promoted := _promoted(settings, there)):
+    if not (promoted := sorted(promoted_copies(settings, there))):
         evidence = f"no topic of {there.target} has the role of a primary"
         raise Refused("third_not_promoted", where=f"flow {there.name}", evidence=evidence)
     flow = next((f for f in settings.flows if (f.source, f.target) == (there.target, to)), None)
@@ -117,12 +117,6 @@ def third_cluster(settings: Settings, there: FlowSettings, to: str) -> ThirdClus
     return ThirdCluster(
         flow.name, tuple(promoted), bool(state.all(GenerationRecord)), copied_by, wants_checkpoints(flow)
     )
-
-
-def _promoted(settings: Settings, flow: FlowSettings) -> list[str]:
-    state = records_of(settings, flow)
-    copies = state.all(GenerationRecord)
-    return sorted(copies[n].target for n in promoted_of(state) if n in copies)
 
 
 def flow_table(there: FlowSettings, to: str, promoted: list[str]) -> str:

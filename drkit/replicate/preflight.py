@@ -229,9 +229,9 @@ def _beats(flow: FlowSettings, seen: SourceNames, *, once: bool) -> list[str]:
     return sorted({t for t in seen.topics if flow.is_heartbeats(t)} | own)
 
 
-def _needs(resource: Resource, names: Iterable[str], wanted: Wanted) -> tuple[Need, ...]:
+def _needs(resource: Resource, names: Iterable[str], reasons: Wanted) -> tuple[Need, ...]:
     return tuple(
-        Need(resource, name, operation, reason) for name in names for operation, reason in wanted.items()
+        Need(resource, name, operation, reason) for name in names for operation, reason in reasons.items()
     )
 
 
@@ -341,7 +341,7 @@ def _topics(source: Cluster, flow: FlowSettings) -> tuple[str, ...]:
 
 
 def _groups(source: Cluster, flow: FlowSettings) -> tuple[str, ...]:
-    """Return groups that exist; if none is visible and some may exist, the beginnings of their names."""
+    """Return the existing groups, or the beginnings of their names if drkit may not see them."""
     existing = {g for g, x in listed_groups(source.settings).items() if is_consumer(x)}
     names = {g for g in existing | _plain(flow.groups) if flow.group_filter.accepts(g)}
     if not names and missing(source.settings, [_SEE_GROUPS]):

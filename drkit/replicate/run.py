@@ -122,8 +122,8 @@ def replicate(
 
 
 def _answer(flows: Sequence[FlowSettings], runs: Sequence[FlowThread], options: RunOptions) -> RunResult:
-    begun, ended = {run.name for run in runs}, "promoted: waits" if runs else "stopped"
-    rest = [_not_begun(flow, ended, once=options.once) for flow in flows if flow.name not in begun]
+    names, ended = {run.name for run in runs}, "promoted: waits" if runs else "stopped"
+    rest = [_not_begun(flow, ended, once=options.once) for flow in flows if flow.name not in names]
     return RunResult([*(r.result() for r in runs), *rest], max((r.exit_code for r in runs), default=0))
 
 
@@ -177,21 +177,22 @@ def _ready(
     promoted, copying = [], []
     for flow in flows:
         try:
-            held += filter(None, [refuse_unready(clusters[flow.target], flow, once=options.once)])
+            refusal = refuse_unready(clusters[flow.target], flow, once=options.once)
+            held += [refusal] if refusal is not None else []
             copying.append(flow)
-        except FlowPromoted as error:
-            promoted.append((flow, error))
-    for flow, refusal in promoted:
+        except FlowPromoted as refused:
+            promoted.append((flow, refused))
+    for flow, error in promoted:
         if not (options.once and flow.has_opposite_in(copying)):
-            raise refusal
-        observe.event("flow_promoted", flow=flow.name, reason=refusal.what, evidence=refusal.evidence)
+            raise error
+        observe.event("flow_promoted", flow=flow.name, reason=error.what, evidence=error.evidence)
     if held and len(held) == len(copying) and not options.standby:
         raise held[0]
     return copying
 
 
 def _not_begun(flow: FlowSettings, ended: str, *, once: bool) -> dict[str, Any]:
-    """The line of the answer of a flow that did not begin."""
+    """Return the answer's line of a flow that did not begin."""
     line = {"flow": flow.name, "ended": ended, "records": 0, "bytes": 0, "epochs": 0, "seconds": 0.0}
     line |= {"left_out": {}, "stopped_partitions": {}}
     return line | ({"groups": {}, "held_back": ()} if once else {}) | {"error": None}

@@ -260,7 +260,7 @@ class SideJobs:
     def finish(self, stop: threading.Event) -> dict[str, Any]:
         """Write the final positions of groups and the final offset syncs, after a copy with an end.
 
-        :returns: summary of the last checkpoint round; empty if the flow has none, or none is needed
+        :returns: summary of the last checkpoint round; empty if the flow needs no rounds
         :raises DrkitError: a cluster does not answer, or a round's job has died
         """
         flow = self._now()

@@ -394,9 +394,9 @@ class TopicChanges:
             # The fence hides the source's own value: it returns when the topic is opened.
             now[MAX_MESSAGE_BYTES] = recorded[MAX_MESSAGE_BYTES]
         alone = is_compacted(configs) and not is_compacted(pair.configs)
-        found = ConfigsRecord(now, delayed or None, Retention.of(pair.configs), alone or None)
-        if known != found:
-            yield name, found
+        record = ConfigsRecord(now, delayed or None, Retention.of(pair.configs), alone or None)
+        if known != record:
+            yield name, record
 
     def _deleted(self, done: TopicSyncResult, name: str, deletion: DeleteTopic) -> None:
         done.actions[name] = in_short([deletion])

@@ -154,7 +154,9 @@ def refuse_promoted(flow: FlowSettings, state: FlowState) -> None:
     :raises Refused: a failover took all of this flow over
     """
     found = state.get(PromotionRecord)
-    if found is not None and flow_promotion_of(state) is None:
+    if found is None:
+        return
+    if flow_promotion_of(state) is None:
         later = max(state.all(OppositePromotionRecord).values(), key=lambda each: each.term)
         raise FlowPromoted(
             "promoted_by_failover",
@@ -164,17 +166,16 @@ def refuse_promoted(flow: FlowSettings, state: FlowState) -> None:
             to_reprotect=to_reprotect(flow.target, flow.source),
             target=flow.target,
         )
-    if found is not None:
-        roles = state.readable(RoleRecord).values()
-        is_planned = any(role.planned and role.run_id == found.run_id for role in roles)
-        raise FlowPromoted(
-            "target_promoted",
-            where=flow.name,
-            evidence=f"failover run {found.run_id}, term {found.term}",
-            hint=_way_back(flow, is_planned=is_planned),
-            target=flow.target,
-            flow=flow.name,
-        )
+    roles = state.readable(RoleRecord).values()
+    is_planned = any(role.planned and role.run_id == found.run_id for role in roles)
+    raise FlowPromoted(
+        "target_promoted",
+        where=flow.name,
+        evidence=f"failover run {found.run_id}, term {found.term}",
+        hint=_way_back(flow, is_planned=is_planned),
+        target=flow.target,
+        flow=flow.name,
+    )
 
 
 def _way_back(flow: FlowSettings, *, is_planned: bool) -> str:

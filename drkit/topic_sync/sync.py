@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
-from itertools import islice
 import time
 from typing import Final
 from uuid import UUID
@@ -116,20 +115,18 @@ class EarlierRecords:
     def _first_times(self, ranges: Ranges) -> dict[TopicPartition, int]:
         """Return times in ms of the first visible records; partitions with only markers are left out."""
 
-        async def first_of(raw: RawCluster) -> dict[TopicPartition, int]:
-            topics, times = (
-                await metadata(raw, sorted({tp.topic for tp in ranges})),
-                dict[TopicPartition, int](),
-            )
+        async def read(raw: RawCluster) -> dict[TopicPartition, int]:
+            topics = await metadata(raw, sorted({tp.topic for tp in ranges}))
+            times: dict[TopicPartition, int] = {}
             for tp, span in ranges.items():
                 fetch = leader_fetch(raw, topics.get(tp.topic), tp)
                 cursor = RecordCursor(f"{tp} on {raw.alias}", fetch, span, fetch_bytes=_FIRST_BYTES)
                 while tp not in times and (step := await cursor.next()) is not None:
-                    for record in islice(step.records, 1):
-                        times[tp] = record.timestamp
+                    if (first := next(step.records, None)) is not None:
+                        times[tp] = first.timestamp
             return times
 
-        return ask_once(self._target.settings, self._flow.name, first_of, what="read the copies")
+        return ask_once(self._target.settings, self._flow.name, read, what="read the copies")
 
     def _refusal(self, pair: Pair, ranges: Ranges, times: dict[TopicPartition, int], hint: str) -> Refused:
         records = sum(end - start for tp, (start, end) in ranges.items() if tp in times)

@@ -183,14 +183,14 @@ def keeping_all(configs: Mapping[str, Setting]) -> dict[str, str]:
 
 
 class Retention(NamedTuple):
-    """How long, and how much, a topic keeps by its settings; None: without such a limit."""
+    """The age in ms and the size in bytes that a topic keeps by its settings, each None without a limit."""
 
     ms: int | None
     bytes: int | None
 
     @classmethod
     def of(cls, configs: Mapping[str, Setting]) -> Retention:
-        """Return the limits, set or inherited; none of a topic that is only compacted, or that is held."""
+        """Return the limits, set or inherited; no limits if the topic is only compacted, or held."""
         values = (configs[n].value if n in configs and is_expiring(configs) else None for n in _DELETES)
         return cls(*(None if value in {None, _FOREVER} else int(value or 0) for value in values))
 

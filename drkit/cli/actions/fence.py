@@ -38,7 +38,7 @@ def show(flow: str | None) -> None:
 
 
 def next_of(found: Fences) -> str:
-    """Return the command that applies a pending fence or puts up a removed one, or "" if none is."""
+    """Return the command that applies a pending or removed fence, or "" without one."""
     paid = paid_with(found.flow)
     if found.pending_fence is not None or found.lift is not None:
         return f"{paid}, once it answers; drkit watch does so by itself"

@@ -179,8 +179,8 @@ def _loss(status: FlowStatus) -> str | None:
 def loss_text(loss: Loss, transactions: Sequence[OpenTransaction] = ()) -> str:
     """The loss in one sentence."""
     if loss.records is None:
-        seen = loss.source_seen_seconds
-        return f"{UNKNOWN} (last counted {seen:.0f} s ago)" if seen else UNKNOWN
+        seconds = loss.source_seen_seconds
+        return f"{UNKNOWN} (last counted {seconds:.0f} s ago)" if seconds else UNKNOWN
     some = "" if loss.exact else "up to " if loss.held_back else "about "
     text = f"{some}{counted(loss.records, 'record')}"
     if loss.bytes is not None and loss.records:

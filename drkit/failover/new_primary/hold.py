@@ -70,7 +70,7 @@ def to_hold(configs: Mapping[str, Setting], known: HeldSettingsRecord | None, by
 
 
 def to_put_back(configs: Mapping[str, Setting] | None, record: HeldSettingsRecord, now_ms: int) -> PutBack:
-    """Return what restores a topic's settings from before the hold; `configs` is None if it is gone."""
+    """Return what restores a topic's settings from before the hold; a deleted one has no `configs`."""
     ended = replace(record, ended_ms=now_ms)
     if configs is None:
         return PutBack(ended, {}, {})

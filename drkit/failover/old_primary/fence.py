@@ -216,7 +216,7 @@ GUARD: Final = "guard"
 
 
 class _Change(NamedTuple):
-    """The ACLs that turn the fence of some topics into their guard."""
+    """The ACLs that replace the fence of some topics with their guard."""
 
     fence: frozenset[Acl]
     """On record in the flow's state."""

@@ -306,7 +306,7 @@ def forget_discarded(context: Context, topics: Iterable[str]) -> None:
 
 
 def to_append(context: Context, disposition: Disposition) -> list[Saved]:
-    """Return the exports that this run decided to append with a disposition, and has not appended yet."""
+    """Return the exports that this run is still to append, as it decided, with a disposition."""
     saved = {s.name: s for s in _saved(context)}
     pending = unreplayed(context.state.records, context.scope.topics)
     return [

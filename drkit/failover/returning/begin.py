@@ -54,7 +54,7 @@ SEEDS: Final = "seeds"
 
 
 class BeginStep(Step):
-    """BEGIN: turns the old primary into a standby, topic by topic."""
+    """BEGIN: makes the old primary a standby, topic by topic."""
 
     name = StepName.BEGIN
 
@@ -102,8 +102,7 @@ class BeginStep(Step):
                 others += self._begin(context, back, checks, [topic], methods, f" {topic}")
                 left.remove(topic)
         partitions = counted(len(pairs(context)), "partition")
-        back_flow = f"{context.flow.target}->{context.flow.source}"
-        notes = [f"{back_flow} begins at the end of {partitions}", *self._fence_notes(context), *others]
+        notes = [f"{back.flow.name} begins at the end of {partitions}", *self._fence_notes(context), *others]
         if held_again:
             notes.append(f"set while it was held, and held again: {first_of(held_again)}")
         if kept := sum(m is Method.KEEP for m in methods.values()):

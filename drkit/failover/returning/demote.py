@@ -5,8 +5,8 @@ that the groups committed there would count as their own work, and drkit would n
 is written again unchanged, with drkit's mark. Before that it is journalled. In a partition that is about to
 be emptied, or whose tail is appended to the new primary, every position is marked: also that of a group which
 had processed records that only the old primary has, such as each that was running when its primary died. Its
-mark has what the group has committed on the new primary. It is void if that is nothing: it permits to
-overwrite the offset, and says nothing of the group's position.
+mark has what the group has committed on the new primary. It is void without such an offset: it
+permits to overwrite the old offset, and holds no position.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class DemoteStep(Step):
         known = context.effects(self.name)[GROUPS]["intent"]
         marked = known.get("positions", {})
         notes = [f"{counted(len(marked), 'group', 'has')} drkit's mark on {source} now"]
-        if left := known.get("left", []):
-            notes.append(f"positions without a place on {target} keep their own: {first_of(left)}")
+        if unmarked := known.get("left", []):
+            notes.append(f"positions without a place on {target} keep their own: {first_of(unmarked)}")
         if void := known.get("void", []):
             notes.append(f"positions are void, with no place and no commit on {target}: {first_of(void)}")
         evidence = {"groups": sorted(marked), "producer_id": fresh, "kept": known.get("kept", {})}
@@ -170,17 +170,17 @@ class DemoteStep(Step):
         marked: Positions = {}
         before: Positions = {}
         kept: dict[str, dict[str, int]] = {}
-        left, void = [], []
+        unmarked, void = [], []
         for group, offsets in committed.items():
             for tp, offset in offsets.items():
-                position, text = positions.get(tp), f"{group} {tp} at {offset.offset}"
-                place = position.forward(offset.offset) if isinstance(position, PartitionPosition) else None
+                known, text = positions.get(tp), f"{group} {tp} at {offset.offset}"
+                counterpart = known.forward(offset.offset) if isinstance(known, PartitionPosition) else None
                 stored = there.get(group, {}).get(TopicPartition(copies[tp.topic], tp.partition))
                 bare = OffsetMark(back.flow.source, None, offset.offset, now)
                 is_marked = offset.is_from(back.flow.source)
-                mark = mark_of(bare, place, stored, voided=is_marked or tp in voided)
+                mark = mark_of(bare, counterpart, stored, voided=is_marked or tp in voided)
                 if mark is None:
-                    left.append(text)
+                    unmarked.append(text)
                     kept.setdefault(group, {})[str(tp)] = offset.offset
                     continue
                 if mark.upstream is None:
@@ -189,23 +189,23 @@ class DemoteStep(Step):
                     marked.setdefault(group, {})[tp] = StoredOffset(offset.offset, mark.text())
                     before.setdefault(group, {})[tp] = offset
         return {
-            "positions": positions_to_json(marked), "before": positions_to_json(before), "left": left,
+            "positions": positions_to_json(marked), "before": positions_to_json(before), "left": unmarked,
             "kept": kept, "void": void,
         }  # fmt: skip
 
 
 def mark_of(
-    void: OffsetMark, place: Translation | None, there: StoredOffset | None, *, voided: bool
+    void: OffsetMark, counterpart: Translation | None, there: StoredOffset | None, *, voided: bool
 ) -> OffsetMark | None:
     """Return the mark for an offset on the old primary, or None if it stays the group's own. Pure.
 
     :param void: its void mark
-    :param place: its counterpart on the new primary, or None if that is unknown
+    :param counterpart: the offset on the new primary, or None if that is unknown
     :param there: what the group has committed on the new primary
     :param voided: the partition is emptied, its tail appended to the new primary, or the offset drkit's
     """
-    if isinstance(place, Exact):
-        return void._replace(upstream=place.offset)
+    if isinstance(counterpart, Exact):
+        return void._replace(upstream=counterpart.offset)
     if not voided:
         return None
     return void._replace(upstream=there.offset) if there is not None else void

@@ -240,8 +240,7 @@ def early_groups(context: Context, trimmed: Iterable[TopicPartition]) -> list[st
 
 def _early(context: Context, trimmed: set[TopicPartition]) -> dict[GroupAt, str]:
     cuts = cuts_of(context)
-    names = {context.scope.topics[tp.topic]: tp.topic for tp in trimmed}
-    early = (g for g in _positions_in(context, names) if g.at in trimmed and g.offset < cuts[g.at])
+    early = (g for g in _positions_in(context, trimmed) if g.offset < cuts[g.at])
     return {g: f"{g.group} at {g.offset} of {g.target}, clients began at {cuts[g.at]}" for g in early}
 
 
@@ -252,9 +251,8 @@ def late_groups(context: Context, kept: Iterable[TopicPartition]) -> list[str]:
 
     :raises DrkitError: the new primary does not answer
     """
-    cuts, partitions = cuts_of(context), set(kept)
-    names = {context.scope.topics[tp.topic]: tp.topic for tp in partitions}
-    late = (g for g in _positions_in(context, names) if g.at in partitions and g.offset > cuts[g.at])
+    cuts = cuts_of(context)
+    late = (g for g in _positions_in(context, set(kept)) if g.offset > cuts[g.at])
     return [f"{g.group} at {g.offset} of {g.target}" for g in late]
 
 
@@ -267,16 +265,15 @@ class GroupAt(NamedTuple):
     offset: int
 
 
-def _positions_in(context: Context, names: Mapping[str, str]) -> list[GroupAt]:
-    """Return the committed offsets of all groups that the reverse flow translates, in some topics.
-
-    :param names: topic of the new primary → of the old one
-    """
+def _positions_in(context: Context, partitions: set[TopicPartition]) -> list[GroupAt]:
+    """Return the committed offsets of all groups that the reverse flow translates, in old partitions."""
+    names = {context.scope.topics[tp.topic]: tp.topic for tp in partitions}
     committed: Positions = context.run(committed_in, context.target, reverse_flow(context), names)
     return [
-        GroupAt(group, target, TopicPartition(names[target.topic], target.partition), stored.offset)
+        GroupAt(group, target, tp, stored.offset)
         for group, offsets in committed.items()
         for target, stored in sorted(offsets.items())
+        if (tp := TopicPartition(names[target.topic], target.partition)) in partitions
     ]
 
 

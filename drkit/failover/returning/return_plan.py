@@ -99,7 +99,7 @@ class Missing(NamedTuple):
     histories: tuple[str, ...] = ()
     """Topics with records that are gone and in no export: they are given up by name."""
     export_to: bool = False
-    """Whether there are records to export, and no place for them."""
+    """Whether there are records to export, and no folder to export them to."""
     reason: bool = False
     clients_cut: str = ""
     """The reason why clients have to be cut off by other means; empty if they need not."""
@@ -112,7 +112,7 @@ class Outlook(NamedTuple):
 
     topics: list[TopicOutlook]
     rate: CopyRate
-    """The rate by which seconds are computed."""
+    """The rate for the computed seconds."""
     missing: Missing = Missing()
     refused: tuple[str, ...] = ()
     """The reasons why the return would not begin with this request."""

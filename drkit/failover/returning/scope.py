@@ -124,6 +124,13 @@ def pairs_of_flows(settings: Settings) -> Iterator[tuple[FlowSettings, FlowSetti
             yield there, back
 
 
+def promoted_copies(settings: Settings, there: FlowSettings) -> dict[str, RoleRecord]:
+    """Return the promoted topics of a flow, by their names on the new primary. Raises DrkitError."""
+    state = records_of(settings, there)
+    topics, roles = state.all(GenerationRecord), promotions_of(state).items()
+    return {topics[name].target: role for name, role in roles if name in topics}
+
+
 def waiting(settings: Settings, there: FlowSettings, back: FlowSettings) -> dict[str, RoleRecord]:
     """Return the promoted topics that are not copied back yet, by their names on the new primary.
 
@@ -157,7 +164,7 @@ def may_wait(settings: Settings, there: FlowSettings, back: FlowSettings) -> boo
     :param back: the flow in the other direction
     :raises DrkitError: the new primary does not answer
     """
-    roles = _roles(settings, there)
+    roles = promoted_copies(settings, there)
     if not roles:
         return False
     try:
@@ -167,12 +174,8 @@ def may_wait(settings: Settings, there: FlowSettings, back: FlowSettings) -> boo
 
 
 def died(settings: Settings, there: FlowSettings) -> bool:
-    """Return whether an unplanned failover has moved clients.
-
-    :param there: the flow that may have been failed over
-    :raises DrkitError: the new primary does not answer
-    """
-    return any(not role.planned for role in _roles(settings, there).values())
+    """Return whether an unplanned failover of a flow has moved clients. Raises DrkitError if unanswered."""
+    return any(not role.planned for role in promoted_copies(settings, there).values())
 
 
 def returned(settings: Settings, there: FlowSettings, back: FlowSettings) -> dict[str, RoleRecord]:
@@ -188,15 +191,9 @@ def returned(settings: Settings, there: FlowSettings, back: FlowSettings) -> dic
 def _promoted(
     settings: Settings, there: FlowSettings, back: FlowSettings
 ) -> tuple[dict[str, RoleRecord], dict[str, RoleRecord]]:
-    roles = _roles(settings, there)
+    roles = promoted_copies(settings, there)
     waits = _waits(settings, roles, back) if roles else {}
     return waits, {t: r for t, r in roles.items() if t not in waits}
-
-
-def _roles(settings: Settings, there: FlowSettings) -> dict[str, RoleRecord]:
-    state = records_of(settings, there)
-    topics, roles = state.all(GenerationRecord), promotions_of(state).items()
-    return {topics[name].target: role for name, role in roles if name in topics}
 
 
 def _waits(settings: Settings, promoted: dict[str, RoleRecord], back: FlowSettings) -> dict[str, RoleRecord]:

@@ -184,9 +184,8 @@ class VerifyStep(Step):
         late = too_late(context)
         source = context.flow.source
         notes += [f"group {g} remains on {source}: {reason}" for g, reason in sorted(late.items())]
-        evidence = {"brokers": brokers, "groups": groups, "refuse_drkit": closed, "repeats": repeats}
-        evidence["too_late"] = late
-        return StepResult(evidence, tuple(notes))
+        seen = {"brokers": brokers, "groups": groups, "refuse_drkit": closed}
+        return StepResult({**seen, "repeats": repeats, "too_late": late}, tuple(notes))
 
     def _canaries(self, context: Context) -> int:
         with context.effect(self.name, "canary", topic=TOPIC) as outcome:

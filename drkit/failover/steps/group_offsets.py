@@ -68,8 +68,8 @@ class TranslateStep(Step):
         ]
         unavailable = [
             StepEffect(f"group {group}: no exact position in {partition}", where, reason)
-            for found in (translated["unavailable"], translated["skipping"])
-            for group, partitions in sorted(found.items())
+            for inexact in (translated["unavailable"], translated["skipping"])
+            for group, partitions in sorted(inexact.items())
             for partition, reason in sorted(partitions.items())
         ]
         return exact + unavailable
@@ -87,11 +87,11 @@ class TranslateStep(Step):
                 translate_group=translate_group(first),
                 **RESUMED,
             )
-        skipping = [(g, tp, why) for g, found in translated["skipping"].items() for tp, why in found.items()]
+        skipping = [(g, tp, reason) for g, p in translated["skipping"].items() for tp, reason in p.items()]
         number = sum(map(len, translated["positions"].values())) - len(skipping)
         groups = counted(len(translated["positions"]), "group")
         notes = [f"{counted(number, 'position')} of {groups} {verb(number, 'is')} exact"]
-        notes += [f"group {g} skips records of {tp}: {why}" for g, tp, why in sorted(skipping)]
+        notes += [f"group {g} skips records of {tp}: {reason}" for g, tp, reason in sorted(skipping)]
         notes += [*translated["settled"], *late_notes(translated["late"]), translated["loss"]["statement"]]
         return StepResult(translated, tuple(notes))
 
@@ -115,11 +115,12 @@ class TranslateStep(Step):
                 answer = position if isinstance(position, Unavailable) else position.forward(stored.offset)
                 if isinstance(answer, Unavailable):
                     may_skip = context.request.accept_data_loss or context.request.gives_up(tp.topic)
-                    found = unavailable if answer.nearest is None or not may_skip else skipping
-                    found.setdefault(group, {})[target] = answer.reason
-                    if found is unavailable or answer.nearest is None:
+                    nearest = answer.nearest if may_skip else None
+                    inexact = unavailable if nearest is None else skipping
+                    inexact.setdefault(group, {})[target] = answer.reason
+                    if nearest is None:
                         continue
-                    answer = Exact(answer.nearest)
+                    answer = Exact(nearest)
                 mark = [stored.metadata] if stored.mark is not None else []
                 positions.setdefault(group, {})[target] = [stored.offset, answer.offset, *mark]
         lost = lost_partitions(context, known, source)
@@ -261,13 +262,13 @@ class CommitOffsetsStep(Step):
         return StepResult({"groups": moved, "kept": kept, "verdicts": dict(by_verdict)}, tuple(notes))
 
     def prove(self, context: Context) -> StepResult:
-        """Check by the same table that the target has every position, whoever committed it there."""
+        """Check by the same table that the target has every position, also one that its group committed."""
         positions = context.result(StepName.TRANSLATE)["positions"]
         target_groups: dict[str, TargetGroup] = context.run(on_target, context.target, sorted(positions))
         read_back, nowhere, wrong = 0, [], []
         for group, tp, case, may_keep in _judged(context, target_groups):
             stored = case.on_target.offset if case.on_target is not None else None
-            # A member that has joined since may have read on from the position.
+            # A member that joined since may have committed past the position.
             verdict = judge(case._replace(state=""))
             has_moved = verdict is GuardVerdict.MOVED
             is_there = stored is not None and (may_keep or stored >= case.offset)
@@ -282,7 +283,7 @@ class CommitOffsetsStep(Step):
         return StepResult({"read_back": read_back}, tuple(nowhere))
 
     def undo(self, context: Context) -> StepResult:
-        """Restore earlier offsets of groups that have not committed since."""
+        """Restore earlier offsets of groups without a later commit."""
         restored = 0
         for name, effect in context.effects(self.name).items():
             before = effect["intent"].get("before")

@@ -2,8 +2,8 @@
 
 First the flow's state records that producers own the topics. From then on no sync of settings, ACLs or
 positions changes them, and `drkit replicate` skips them. Then the topics get the source's own settings, and
-producers get the rights of its ACLs. In a switchover home, ACLs that only home has are removed before, if the
-request asks for it.
+producers get the rights of its ACLs. In a switchover home, ACLs that only home has are removed before, on
+request.
 """
 
 from __future__ import annotations
@@ -243,9 +243,9 @@ def _promote(context: Context) -> None:
 
 def _is_whole(context: Context) -> bool:
     """Return whether everything that was ever copied moves; else the flow continues with what remains."""
-    left = context.result(StepName.SNAPSHOT).get("outside", {}).get("by_file", ())
+    left_out = context.result(StepName.SNAPSHOT).get("outside", {}).get("by_file", ())
     copied = context.state.all(GenerationRecord).keys() - context.scope.topics.keys()
-    return context.scope.whole_flow and copied.isdisjoint(left)
+    return context.scope.whole_flow and copied.isdisjoint(left_out)
 
 
 def _of_topic(values: Mapping[str, int | None], topic: str) -> dict[int, int | None]:
@@ -254,12 +254,12 @@ def _of_topic(values: Mapping[str, int | None], topic: str) -> dict[int, int | N
 
 
 def _configs(context: Context) -> dict[str, dict[str, str | None]]:
-    wanted: dict[str, dict[str, str | None]] = {}
+    by_topic: dict[str, dict[str, str | None]] = {}
     for name, target in context.scope.topics.items():
         known = context.state.get(ConfigsRecord, name)
         settings = known.settings if known is not None else {}
-        wanted[target] = {setting: settings.get(setting) for setting in (*PASSIVE, MAX_MESSAGE_BYTES)}
-    return wanted
+        by_topic[target] = {setting: settings.get(setting) for setting in (*PASSIVE, MAX_MESSAGE_BYTES)}
+    return by_topic
 
 
 def _other_settings(context: Context) -> list[str]:

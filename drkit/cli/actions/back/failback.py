@@ -17,6 +17,7 @@ from drkit.cli.screens.failback import home_line, show_wait, shown_stage
 from drkit.cli.screens.failover import Progressing
 from drkit.cli.session import session
 from drkit.cli.signals import stopping_run
+from drkit.cli.waiting_flow import Looked
 from drkit.config import FlowSettings, Settings
 from drkit.errors import ClusterUnreachable
 from drkit.failover.core.context import StepProgress
@@ -85,21 +86,17 @@ def _options(given: _Given) -> FailbackOptions:
 
 
 def _chosen_flow(settings: Settings, name: str | None) -> FlowSettings:
-    """The flow of that name; without one, the only flow whose primary died, or whose clients left home.
-
-    :raises ConfigError: no flow has that name, or it is not clear which is meant
-    :raises DrkitError: a cluster does not answer
-    """
+    """Return the named flow, else the only one whose primary died, else the only one whose clients left."""
     if name is not None or len(settings.flows) == 1:
         return settings.one_flow(name)
-    looks: list[Callable[[FlowSettings, FlowSettings], bool]] = [partial(left_home, settings)]
-    for is_away in (lambda there, _: died(settings, there), *looks):
-        found = []
+    looks: list[Looked] = [lambda known, there, _: died(known, there), left_home]
+    for is_away in looks:
+        flows = []
         for there, back in pairs_of_flows(settings):
             with suppress(ClusterUnreachable):  # of the other direction: the old primary is its target
-                found += [there] if is_away(there, back) else []
-        if len(found) == 1:
-            return found[0]
+                flows += [there] if is_away(settings, there, back) else []
+        if len(flows) == 1:
+            return flows[0]
     return settings.one_flow(None, "none of them, or more than one, lost its primary")
 
 
@@ -137,14 +134,14 @@ class _Terminal(FailbackOperator):
         return decided_with(resume, request, COMMAND, yes=self._yes)
 
 
-def _shown(found: Failback, ways: FlowPair, *, verbose: bool) -> Iterator[object]:
+def _shown(run: Failback, ways: FlowPair, *, verbose: bool) -> Iterator[object]:
     """Yield the reports of the stages so far."""
-    for number, done in enumerate(found.reports, start=1):
+    for number, done in enumerate(run.reports, start=1):
         # What one stage leaves to do, the next ones have done; the turn may be a replicator's.
-        is_over = done.stage is not FailbackStage.TURN and (found.is_complete or number < len(found.reports))
+        is_over = done.stage is not FailbackStage.TURN and (run.is_complete or number < len(run.reports))
         report = _typed(done) | ({"next": []} if is_over else {})
         yield from shown_stage(done.stage, report, verbose=verbose)
-    if found.is_complete:
+    if run.is_complete:
         yield home_line(ways)
 
 

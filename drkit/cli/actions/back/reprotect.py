@@ -365,7 +365,7 @@ def _not_with(given: _Given, again: list[str]) -> str:
 
 
 def _beside(given: _Given, again: list[str], *names: str, without: str = "") -> str:
-    """Return the first option of a return that was given, but for one, or "" if there is none."""
+    """Return the first given option of a return other than `without`, or "" without one."""
     others = [o for o in said_of(given) if o != without]
     others += [f"--{name}" for name in names if given[name.replace("-", "_")]]  # type: ignore[literal-required]
     return next(iter(again + others), "")
