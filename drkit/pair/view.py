@@ -16,7 +16,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from drkit.flow_state.records import GenerationRecord, OppositePromotionRecord, ReturnRecord, Role, RoleRecord
 from drkit.flow_state.source_fence.entries import FenceLog, FenceMark
 from drkit.flow_state.state import FlowState
-from drkit.pair.promotions import lost_state
+from drkit.pair.promotions import is_answered, lost_state
 
 
 class FenceSeen(Enum):
@@ -96,8 +96,7 @@ class OneWay(NamedTuple, Generic[D]):
 
     def answers(self, promotion: RoleRecord) -> bool:
         """Return whether it copies since a return that followed this promotion in the other direction."""
-        record = self.flow.returns.get(self.name)
-        return record is not None and record.promoted_by == promotion.run_id
+        return is_answered(promotion, self.flow.returns.get(self.name))
 
     def is_told(self, promotion: RoleRecord) -> bool:
         """Return whether its target was told that this promotion in the other direction ended its own."""

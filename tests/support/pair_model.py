@@ -21,7 +21,7 @@ from drkit.flow_state.records import (
     RoleRecord,
 )
 from drkit.flow_state.state import FlowState
-from drkit.pair.promotions import term_of
+from drkit.pair.promotions import is_answered, term_of
 from drkit.pair.view import (
     Observation,
     PairRoles,
@@ -152,9 +152,7 @@ class PairModel:
         """Whether it copies all of some topics: a switchover waits for the copy."""
         roles = self.flows[flow.target].state.all(RoleRecord) if flow.source not in self.down else {}
         returns = flow.state.all(ReturnRecord)
-        return all(
-            t not in roles or (t in returns and returns[t].promoted_by == roles[t].run_id) for t in topics
-        )
+        return all(t not in roles or is_answered(roles[t], returns.get(t)) for t in topics)
 
     def _begin(self, flow: Direction, *, both: bool) -> tuple[str, int]:
         opposite = self.flows[flow.target].term if both else 0
@@ -189,7 +187,7 @@ class PairModel:
             return
         opened = self.roles(source).opened & {*topics}
         roles, returns = flow.state.all(RoleRecord), back.state.all(ReturnRecord)
-        opened -= {t for t in opened if t in returns and returns[t].promoted_by == roles[t].run_id}
+        opened -= {t for t in opened if is_answered(roles[t], returns.get(t))}
         if not opened:
             return
         run, term = self._begin(flow, both=True)
