@@ -188,12 +188,14 @@ def written_of(state: FlowState) -> dict[TopicPartition, WrittenRecord]:
 
     :raises Damaged: a record of them was replaced
     """
-    topics, known, out = state.all(GenerationRecord), known_of(state), {}
+    topics, out = state.all(GenerationRecord), {}
+    cuts = _by_partition(state, lambda cut: cut.skip_from)
+    emptied = _by_partition(state, lambda cut: cut.emptied)
     for name, found in state.all(WrittenRecord).items():
         at = partition_of(name)
         entry = topics.get(at.topic)
         same = entry is not None and (entry.source_id, entry.target_id) == (found.source_id, found.target_id)
-        if same and known.cuts.get(at) == found.began_at and found.offset >= known.emptied.get(at, 0):
+        if same and cuts.get(at) == found.began_at and found.offset >= emptied.get(at, 0):
             out[at] = found
     return out
 
