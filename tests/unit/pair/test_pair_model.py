@@ -34,16 +34,23 @@ STEPS_BY_WEIGHT: dict[str, tuple[float, Step]] = {
 }
 
 
-def history(seed: int, rule: Rule = pair_view) -> list[str]:
-    """Walk a history; returns what the view said wrongly at some step."""
-    dice, model, names = random.Random(seed), PairModel(rule), list[str]()
+def walk(seed: int, model: PairModel) -> Iterator[str]:
+    """Take random steps; yields the name of each one after it."""
+    dice = random.Random(seed)
     weights = [weight for weight, _ in STEPS_BY_WEIGHT.values()]
     for _ in range(STEPS):
         [name] = dice.choices(list(STEPS_BY_WEIGHT), weights)
         STEPS_BY_WEIGHT[name][1](model, dice)
+        yield name
+
+
+def history(seed: int, rule: Rule = pair_view) -> list[str]:
+    """Walk until the view is wrong; returns in which respects, or nothing if it never is."""
+    model, names = PairModel(rule), list[str]()
+    for name in walk(seed, model):
         names.append(name)
-        if found := wrong(model):
-            return [f"seed {seed}, after {', '.join(names)}: {each}" for each in found]
+        if errors := wrong(model):
+            return [f"seed {seed}, after {', '.join(names)}: {each}" for each in errors]
     return []
 
 
@@ -82,12 +89,8 @@ def test_one_state_topic_alone_names_the_wrong_side() -> None:
 
 def test_terms_only_grow_where_both_sides_were_asked() -> None:
     for seed in range(HISTORIES):
-        dice, model = random.Random(seed), PairModel()
-        weights = [weight for weight, _ in STEPS_BY_WEIGHT.values()]
-        for _ in range(STEPS):
-            [name] = dice.choices(list(STEPS_BY_WEIGHT), weights)
-            STEPS_BY_WEIGHT[name][1](model, dice)
-        newest = 0
+        model, newest = PairModel(), 0
+        assert len([*walk(seed, model)]) == STEPS
         for term, asked in zip(model.terms, model.known, strict=True):
             assert term > newest or not asked, (seed, model.terms)
             newest = max(newest, term)
