@@ -56,7 +56,7 @@ class CopiedPartition(NamedTuple):
     kept: KeptTail | None = None
     """A tail on the source that the target has already; None: no such tail."""
     retention: Retention | None = None
-    """What the source keeps by its settings; None: they are not on record."""
+    """The retention by the source's settings, or None if they are not on record."""
 
     def leaves_out(self, offset: int) -> bool:
         """Whether a batch at a source offset is left out if a flow in the other direction wrote it."""
@@ -239,9 +239,9 @@ def known_of(state: FlowState) -> CopiedTopics:
             state, lambda cut: {p: KeptTail(end, frozenset(ids)) for p, (end, ids) in cut.kept.items()}
         ),
         retention={
-            name: found.retention
-            for name, found in state.readable(ConfigsRecord).items()
-            if name in topics and found.retention is not None
+            name: configs.retention
+            for name, configs in state.readable(ConfigsRecord).items()
+            if name in topics and configs.retention is not None
         },
     )
 

@@ -1,8 +1,8 @@
-"""Which promotions count by one flow's state, and when a flow may copy what the other one promoted. Pure.
+"""The promotions that count by one flow's state, and the topics that a flow may not copy yet. Pure.
 
-A role is the newest word of its own direction. A later failover in the other direction ends it, and is told
-to this side by an :class:`OppositePromotionRecord` while both clusters answer: at the end of a run, or at the
-first contact. So the answers here hold also while the other cluster is away.
+A role is the newest decision of its own direction. A later failover in the other direction ends it. While
+both clusters answer, at the end of a run or at the first contact, this side records that failover in an
+:class:`OppositePromotionRecord`. So the results here are valid while the other cluster is away, too.
 
 A promotion moves a topic's primary to the opposite flow's source. Records of the old primary beyond the
 promotion would come before all copied records, so copying waits for a return that has made it a standby.
@@ -40,9 +40,9 @@ def is_ended(own: RoleRecord | PromotionRecord, later: OppositePromotionRecord |
     return later is not None and (later.ends == own.run_id or later.term > own.term)
 
 
-def is_answered(promotion: RoleRecord | OppositePromotionRecord, begun: ReturnRecord | None) -> bool:
-    """Return whether a topic's latest return, if there is one, followed this promotion."""
-    return begun is not None and begun.promoted_by == promotion.run_id
+def is_answered(promotion: RoleRecord | OppositePromotionRecord, failback: ReturnRecord | None) -> bool:
+    """Return whether a topic's latest failback, if there is one, followed this promotion."""
+    return failback is not None and failback.promoted_by == promotion.run_id
 
 
 R = TypeVar("R", bound=StateRecord)
@@ -112,7 +112,7 @@ def term_of(state: FlowState) -> int:
     terms = [0 if promotion is None else promotion.term]
     terms += [role.term for role in state.all(RoleRecord).values()]
     terms += [later.term for later in state.all(OppositePromotionRecord).values()]
-    terms += [begun.term or 0 for begun in state.all(ReturnRecord).values()]
+    terms += [failback.term or 0 for failback in state.all(ReturnRecord).values()]
     return max(terms)
 
 

@@ -178,12 +178,12 @@ class StatusCollector:
         found.source_error, found.source_seen_ms = source.error, source.seen_ms
         found.noted_copied_ms = source.copied_ms
         ends = {tp: e for tp, e in source.ends.items() if not self._flow.is_heartbeats(tp.topic)}
-        with suppress(DrkitError):  # of a cluster that went away since, the next look says so
+        with suppress(DrkitError):  # a cluster went away just now: the next look reports it
             places = self._loop.run(self._compared, places, known.still_on(source.topics), source, ends)
         due = self._side.removed.due if self._side is not None else {}
         # What retention removes from the source as well is no loss once it is silent.
-        kept = {tp: e._replace(start=max(e.start, due[tp][1])) for tp, e in source.ends.items() if tp in due}
-        self.source_ends = None if source.error else source.ends | kept
+        later = {tp: e._replace(start=max(e.start, due[tp][1])) for tp, e in source.ends.items() if tp in due}
+        self.source_ends = None if source.error else source.ends | later
         found.partitions = self._partitions(found, known, places, source, state)
 
     async def _compared(
