@@ -1,4 +1,4 @@
-"""The lease by which a fence agent lets the primary live, and what observers know about agents. Pure.
+"""The lease that a fence agent needs to leave the primary running, and the notes of agents. Pure.
 
 The agent requests a lease; observers answer in their votes. A lease starts when the agent *sent* the
 answered request, by the agent's own clock: a late answer never extends a lease beyond that moment plus its
@@ -25,7 +25,7 @@ _REMEMBERED: Final = 1000
 
 
 class Hold(StrEnum):
-    """What the agent may do with the primary."""
+    """The state of an agent's lease."""
 
     UNARMED = "unarmed"
     """The agent never held a lease and guarantees nothing yet."""
@@ -78,7 +78,7 @@ class Lease:
         return Hold.LEASED if now - self._from < self._ttl else Hold.LOST
 
     def left(self, now: float) -> float | None:
-        """Seconds until the lease ends; None: no lease."""
+        """Seconds until the lease ends, or None without a lease."""
         return None if self._from is None else self._from + self._ttl - now
 
     def answered(self, now: float) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ _REMEMBERED: Final = 16
 
 
 class Speakers(NamedTuple):
-    """The trusted names; None: every name, since the configuration has only their number."""
+    """The trusted names, or None for every name, if the configuration has only their number."""
 
     observers: frozenset[str] | None = None
     agents: frozenset[str] | None = None
@@ -91,8 +91,8 @@ class Speaking:
             self._earlier.append(self._run)
         self._run, self._number, self._value, self._at = run, number, value, now
 
-    def _conflict(self, why: str, now: float) -> None:
-        self._until, self._why, self.in_conflict = now + self._quiet, why, True
+    def _conflict(self, reason: str, now: float) -> None:
+        self._until, self._why, self.in_conflict = now + self._quiet, reason, True
 
     def doubt(self) -> Doubt:
         """Until when the newest record is not trusted, and why."""
@@ -100,14 +100,14 @@ class Speaking:
 
 
 class Doubt(NamedTuple):
-    """Why a note is not trusted, and until when."""
+    """The reason why a note is not trusted, and the end of that."""
 
     until: float = float("-inf")
     """By the clock of its arrival."""
     why: str = ""
 
     def at(self, now: float) -> str:
-        """Why the note is not trusted now; empty when it is."""
+        """Return the reason why the note is not trusted now, or an empty text if it is."""
         return self.why if now < self.until else ""
 
 

@@ -84,7 +84,7 @@ class Risk(NamedTuple):
     if_dead_seconds: float | None = None
     """For a silent source: the upper bound if it died when it was last seen."""
     counted_seconds: float | None = None
-    """For a silent source: since its ends were noted, by which `records` were counted; None: never noted."""
+    """For a silent source: age of the noted ends that `records` were counted from, or None without any."""
 
     def to_json(self) -> dict[str, Any]:
         """For the journal."""

@@ -22,10 +22,10 @@ UNKNOWN: Final = unknown("not known yet")
 
 @dataclass(frozen=True, slots=True)
 class AutoFacts:
-    """What an automatic failover needs besides a lost primary."""
+    """The conditions of an automatic failover, other than a lost primary."""
 
     last_seconds: float | None = None
-    """Since the last automatic failover of this flow; None: there was none."""
+    """Since the last automatic failover of this flow, or None before the first one."""
     acknowledged: bool = True
     """A person has acknowledged it since."""
     window_seconds: float = 3600.0
@@ -49,39 +49,39 @@ class Picture:
     gone_for: float = 0.0
     """Since every address began to fail; 0 while one works."""
     phi: float | None = None
-    """Suspicion by heartbeats; None: none ever arrived."""
+    """Suspicion by heartbeats, or None before the first one."""
     threshold: float = 8.0
     beat_silence: float | None = None
-    """Since the last heartbeat arrived; None: none ever arrived."""
+    """Since the last heartbeat arrived, or None before the first one."""
     beat_ahead: float = 0.0
     """How far the newest heartbeat is ahead of our clock, if too far to count; else 0."""
     moved_ago: float | None = None
-    """Since replication last moved anything, heartbeats included; None: not seen yet."""
+    """Since replication last moved anything, heartbeats included, or None if that was not seen yet."""
     moved_what: str = ""
     """Which copy grew last."""
     watched_for: float | None = None
-    """Since we began to see whether copies grow; None: we do not see it."""
+    """Since the watch can see whether copies grow, or None if it cannot."""
     still_seconds: float = 5.0
     """Replication that moved within this time still moves."""
     run_held: str = ""
-    """The run of this flow that waits for a person, and its commands; empty: there is none."""
+    """The run of this flow that waits for a person, with its commands, or an empty text."""
     failing_over: str = ""
-    """The failover of this flow that is under way, and its step; empty: there is none."""
+    """The failover of this flow that is in progress, with its step, or an empty text."""
     promoted: bool = False
     """The target's topics were opened for producers already."""
     since_promoted: tuple[str, ...] = ()
     """Of a promoted flow: the alarms of its pair, and that clients are back on its source."""
     fence_owed: str = ""
-    """What left a pending fence of the old primary, and what applies it; empty: none is pending."""
+    """The run that left a fence of the old primary pending, and the command for it, or an empty text."""
     target_answers: bool = True
     target_error: str = ""
     tally: Tally = field(default_factory=Tally)
     paused: str = ""
-    """Who paused failovers and why; empty: not paused."""
+    """The person who paused failovers, with the reason, or an empty text."""
     blockers: tuple[str, ...] = ()
     """Findings on the target that no failover may pass over."""
     unprotected: tuple[str, ...] = ()
-    """Topics that the target has not wholly: they come back to it, or are to come back."""
+    """Topics that lack records on the target: a failback copies them to it, or will."""
     risk: Risk = UNKNOWN
     rpo_seconds: float = 30.0
     auto: AutoFacts | None = None
@@ -94,7 +94,7 @@ class Picture:
 
     @property
     def dead_for(self) -> float | None:
-        """How long the primary takes no writes any more, proven by its fence agents; None: it is not."""
+        """Seconds for which fence agents prove that the primary takes no writes, or None without proof."""
         a, waited = self.auto, self.tally.abstained_seconds
         by_times = None
         if a is not None and waited is not None and 0 < a.agents <= len(a.agents_armed):
@@ -116,7 +116,7 @@ class Picture:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether a copy that moves may not have been seen moving yet."""
+        """True while the watch is too young to have seen that a copy grows."""
         return self.target_answers and self.watched_for is not None and self.watched_for < self.still_seconds
 
     @property
@@ -140,7 +140,7 @@ class Picture:
         )
 
     def beats_in_words(self) -> Iterator[str]:
-        """When heartbeats and the copy moved last."""
+        """Yield the times of the last heartbeat and of the last growth of a copy."""
         if self.phi is None or self.beat_silence is None:
             yield "no heartbeat of this flow ever arrived"
         else:

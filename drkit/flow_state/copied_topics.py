@@ -56,7 +56,7 @@ class CopiedPartition(NamedTuple):
     kept: KeptTail | None = None
     """A tail on the source that the target has already; None: no such tail."""
     retention: Retention | None = None
-    """What the source keeps by its settings; None: they are not on record."""
+    """The retention by the source's settings, or None if they are not on record."""
 
     def leaves_out(self, offset: int) -> bool:
         """Whether a batch at a source offset is left out if a flow in the other direction wrote it."""
@@ -188,12 +188,14 @@ def written_of(state: FlowState) -> dict[TopicPartition, WrittenRecord]:
 
     :raises Damaged: a record of them was replaced
     """
-    topics, known, out = state.all(GenerationRecord), known_of(state), {}
+    topics, out = state.all(GenerationRecord), {}
+    cuts = _by_partition(state, lambda cut: cut.skip_from)
+    emptied = _by_partition(state, lambda cut: cut.emptied)
     for name, found in state.all(WrittenRecord).items():
         at = partition_of(name)
         entry = topics.get(at.topic)
         same = entry is not None and (entry.source_id, entry.target_id) == (found.source_id, found.target_id)
-        if same and known.cuts.get(at) == found.began_at and found.offset >= known.emptied.get(at, 0):
+        if same and cuts.get(at) == found.began_at and found.offset >= emptied.get(at, 0):
             out[at] = found
     return out
 
@@ -237,9 +239,9 @@ def known_of(state: FlowState) -> CopiedTopics:
             state, lambda cut: {p: KeptTail(end, frozenset(ids)) for p, (end, ids) in cut.kept.items()}
         ),
         retention={
-            name: found.retention
-            for name, found in state.readable(ConfigsRecord).items()
-            if name in topics and found.retention is not None
+            name: configs.retention
+            for name, configs in state.readable(ConfigsRecord).items()
+            if name in topics and configs.retention is not None
         },
     )
 

@@ -180,9 +180,9 @@ class FlowState:
     def _damaged(self, keys: list[str]) -> Damaged:
         more = f"; and {len(keys) - 1} more" if len(keys) > 1 else ""
         if unsigned := [key for key in keys if key in self.refused]:
-            why = self.refused[unsigned[0]]
-            code = "control_key_mismatch" if why.endswith(NOT_NAMED) else "state_unsigned"
-            return Damaged(code, where=self._where, evidence=f"key {unsigned[0]}, {why}{more}")
+            reason = self.refused[unsigned[0]]
+            code = "control_key_mismatch" if reason.endswith(NOT_NAMED) else "state_unsigned"
+            return Damaged(code, where=self._where, evidence=f"key {unsigned[0]}, {reason}{more}")
         why = self.unreadable.get(keys[0]) or self._hidden or "it changed just now"
         return Damaged("state_foreign_record", where=self._where, evidence=f"key {keys[0]}, {why}{more}")
 

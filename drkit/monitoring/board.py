@@ -294,8 +294,8 @@ class Board:
         """Whether every flow is healthy, and each one's faults."""
         now = self._clock()
         ages = {w.aliases: w.age(now) for w in self.watches}
-        told = {f.name: {**_told(x), "age_seconds": ages.get(f)} for f, x in self.faults(now).items()}
-        return all(flow["health"] == "ok" for flow in told.values()), {"flows": told}
+        flows = {f.name: {**_health(x), "age_seconds": ages.get(f)} for f, x in self.faults(now).items()}
+        return all(flow["health"] == "ok" for flow in flows.values()), {"flows": flows}
 
     def status(self, find: Mapping[str, str] = _NOTHING) -> dict[str, Any]:
         """The data of the page: sums by topic, groups, and each flow's figures of the last hour.
@@ -316,7 +316,7 @@ class Board:
         return None
 
 
-def _told(faults: Sequence[Fault]) -> dict[str, Any]:
+def _health(faults: Sequence[Fault]) -> dict[str, Any]:
     return {"health": "fault" if faults else "ok", "faults": [f._asdict() for f in faults]}
 
 
@@ -324,7 +324,7 @@ def _shown(watch: FlowWatch, faults: Sequence[Fault], now: float, find: str) -> 
     figures = watch.figures
     told: dict[str, Any] = {
         "flow": watch.name,
-        **_told(faults),
+        **_health(faults),
         "history": list(watch.history),
         "rpo_seconds": watch.rpo_seconds,
     }

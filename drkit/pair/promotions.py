@@ -1,8 +1,8 @@
-"""Which promotions count by one flow's state, and when a flow may copy what the other one promoted. Pure.
+"""The promotions that count by one flow's state, and the topics that a flow may not copy yet. Pure.
 
-A role is the newest word of its own direction. A later failover in the other direction ends it, and is told
-to this side by an :class:`OppositePromotionRecord` while both clusters answer: at the end of a run, or at the
-first contact. So the answers here hold also while the other cluster is away.
+A role is the newest decision of its own direction. A later failover in the other direction ends it. While
+both clusters answer, at the end of a run or at the first contact, this side records that failover in an
+:class:`OppositePromotionRecord`. So the results here are valid while the other cluster is away, too.
 
 A promotion moves a topic's primary to the opposite flow's source. Records of the old primary beyond the
 promotion would come before all copied records, so copying waits for a return that has made it a standby.
@@ -35,9 +35,14 @@ from drkit.flow_state.state import Damaged, FlowState
 from drkit.next_command import typed
 
 
-def is_ended(role: RoleRecord, later: OppositePromotionRecord | None) -> bool:
-    """Return whether a promotion of the other direction is newer than a role."""
-    return later is not None and (later.ends == role.run_id or later.term > role.term)
+def is_ended(own: RoleRecord | PromotionRecord, later: OppositePromotionRecord | None) -> bool:
+    """Return whether a promotion of the other direction is newer than one of this direction."""
+    return later is not None and (later.ends == own.run_id or later.term > own.term)
+
+
+def is_answered(promotion: RoleRecord | OppositePromotionRecord, failback: ReturnRecord | None) -> bool:
+    """Return whether a topic's latest failback, if there is one, followed this promotion."""
+    return failback is not None and failback.promoted_by == promotion.run_id
 
 
 R = TypeVar("R", bound=StateRecord)
@@ -56,8 +61,13 @@ def promotions_of(state: Records) -> dict[str, RoleRecord]:
     :raises Damaged: a record of them was replaced
     """
     later = state.all(OppositePromotionRecord)
-    roles = state.all(RoleRecord).items()
-    return {t: role for t, role in roles if role.is_promoted and not is_ended(role, later.get(t))}
+    return _not_ended(state.all(RoleRecord), later)
+
+
+def _not_ended(
+    roles: Mapping[str, RoleRecord], later: Mapping[str, OppositePromotionRecord]
+) -> dict[str, RoleRecord]:
+    return {t: role for t, role in roles.items() if role.is_promoted and not is_ended(role, later.get(t))}
 
 
 def promoted_of(state: Records) -> frozenset[str]:
@@ -71,22 +81,18 @@ def away_from(state: FlowState) -> dict[str, OppositePromotionRecord]:
     Clients write there since, and nothing of that is copied here: what was noted of the source before is
     of an earlier life.
     """
-    roles, returns = state.readable(RoleRecord), state.readable(ReturnRecord)
-    return {
-        topic: later
-        for topic, later in state.readable(OppositePromotionRecord).items()
-        if not (topic in roles and roles[topic].is_promoted and not is_ended(roles[topic], later))
-        and not (topic in returns and returns[topic].promoted_by == later.run_id)
-    }
+    later, returns = state.readable(OppositePromotionRecord), state.readable(ReturnRecord)
+    own = _not_ended(state.readable(RoleRecord), later)
+    return {t: each for t, each in later.items() if t not in own and not is_answered(each, returns.get(t))}
 
 
 def flow_promotion_of(state: FlowState) -> PromotionRecord | None:
     """Return the failover that promoted the whole flow, or None if there is none, or a later one ended it."""
-    found = state.get(PromotionRecord)
-    if found is None:
+    promotion = state.get(PromotionRecord)
+    if promotion is None:
         return None
     later = state.readable(OppositePromotionRecord).values()
-    return None if any(r.ends == found.run_id or r.term > found.term for r in later) else found
+    return None if any(is_ended(promotion, each) for each in later) else promotion
 
 
 def is_over(state: FlowState, counts: Callable[[str], bool] = lambda _topic: True) -> bool:
@@ -103,10 +109,11 @@ def is_over(state: FlowState, counts: Callable[[str], bool] = lambda _topic: Tru
 def term_of(state: FlowState) -> int:
     """Return the newest term that a flow's state knows, of either direction; 0 before the first run."""
     promotion = state.get(PromotionRecord)
-    terms = [promotion.term if promotion is not None else 0]
+    terms = [0 if promotion is None else promotion.term]
     terms += [role.term for role in state.all(RoleRecord).values()]
     terms += [later.term for later in state.all(OppositePromotionRecord).values()]
-    return max(*terms, *(begun.term or 0 for begun in state.all(ReturnRecord).values()), 0)
+    terms += [failback.term or 0 for failback in state.all(ReturnRecord).values()]
+    return max(terms)
 
 
 def returned_topics(state: FlowState) -> tuple[str, ...]:
@@ -122,11 +129,7 @@ def still_away(
     :param copies: source topic → its copy
     :param returned: copy → its latest return
     """
-    return {
-        topic: role
-        for topic, role in roles.items()
-        if (found := returned.get(copies[topic])) is None or found.promoted_by != role.run_id
-    }
+    return {t: role for t, role in roles.items() if not is_answered(role, returned.get(copies[t]))}
 
 
 def are_opposite(state: FlowState, other: FlowState) -> bool:
@@ -167,9 +170,7 @@ def without_return(opposite: FlowState, own: FlowState) -> dict[str, RoleRecord 
         except Damaged as error:
             found[topic] = error
             continue
-        if role is None or not role.is_promoted:
-            continue
-        if begun is None or begun.promoted_by != role.run_id:
+        if role is not None and role.is_promoted and not is_answered(role, begun):
             found[topic] = role
     return found
 

@@ -1,8 +1,7 @@
 """One view of a pair of clusters, from observations of both directions, topic by topic. Pure.
 
-A topic has one name on each cluster. The newest promotion decides where clients write, whichever side knows
-of it: a side that does not answer cannot say that its role is over. The result does not depend on the
-direction that is looked at first.
+A topic has one name on each cluster. The newest promotion decides where clients write, whichever side has it
+on record: a role of a silent side may be over. The result does not depend on the direction that comes first.
 """
 
 from __future__ import annotations
@@ -16,18 +15,18 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from drkit.flow_state.records import GenerationRecord, OppositePromotionRecord, ReturnRecord, Role, RoleRecord
 from drkit.flow_state.source_fence.entries import FenceLog, FenceMark
 from drkit.flow_state.state import FlowState
-from drkit.pair.promotions import lost_state
+from drkit.pair.promotions import is_answered, lost_state
 
 
 class FenceSeen(Enum):
     """The fence of a flow for a topic of its source."""
 
     NONE = auto()
-    """None is on record."""
+    """No fence is on record."""
     PENDING = auto()
     """A failover could not fence, and it was not done since."""
     STANDS = auto()
-    """On record, and nothing says otherwise."""
+    """On record, and not known to be missing on the source."""
     GONE = auto()
     """On record, but the source does not have it."""
 
@@ -40,10 +39,10 @@ class Observation:
     target: str
     configured: bool = True
     unread: str = ""
-    """Why its state is unknown: its cluster is silent or was not asked, it is damaged, or it is younger than
-    its journal; empty: it was read, or the flow never ran."""
+    """The reason why its state is unknown: its cluster is silent or was not asked, it is damaged, or it is
+    younger than its journal. Empty if it was read, or the flow never ran."""
     is_younger: bool = False
-    """Whether that is because it is younger than its journal, which `promoted` is rebuilt from."""
+    """The state is younger than its journal, which `promoted` is rebuilt from."""
     silent: bool = False
     """Its source does not answer."""
     copies: Mapping[str, str] = field(default_factory=dict)
@@ -52,7 +51,7 @@ class Observation:
     """By source topic, by this direction's own records."""
     returns: Mapping[str, ReturnRecord] = field(default_factory=dict)
     opposite: Mapping[str, OppositePromotionRecord] = field(default_factory=dict)
-    """By source topic: what its target was told of promotions in the other direction."""
+    """By source topic: the promotions in the other direction that its target has on record."""
     fences: Mapping[str, FenceSeen] = field(default_factory=dict)
     """By source topic; a topic that is missing has none on record."""
     recorded: Mapping[str, RoleRecord] = field(default_factory=dict)
@@ -96,11 +95,10 @@ class OneWay(NamedTuple, Generic[D]):
 
     def answers(self, promotion: RoleRecord) -> bool:
         """Return whether it copies since a return that followed this promotion in the other direction."""
-        record = self.flow.returns.get(self.name)
-        return record is not None and record.promoted_by == promotion.run_id
+        return is_answered(promotion, self.flow.returns.get(self.name))
 
-    def is_told(self, promotion: RoleRecord) -> bool:
-        """Return whether its target was told that this promotion in the other direction ended its own."""
+    def is_ended_by(self, promotion: RoleRecord) -> bool:
+        """Return whether its target has on record that this opposite promotion ended its own."""
         later, own = self.flow.opposite.get(self.name), self.role
         return (
             later is not None
@@ -110,7 +108,7 @@ class OneWay(NamedTuple, Generic[D]):
 
 
 class TopicView(NamedTuple, Generic[D]):
-    """What both directions know of a topic."""
+    """A topic by the records of both directions."""
 
     first: OneWay[D]
     second: OneWay[D]
@@ -119,15 +117,15 @@ class TopicView(NamedTuple, Generic[D]):
     def promoted(self) -> OneWay[D] | None:
         """The direction of the newest promotion, or None if clients never moved, or a return moved them back.
 
-        Two promotions are ordered by the return between them, or by what one side was told; else by their
+        Two promotions are ordered by the return between them, or by the record of one side; else by their
         terms. Clocks decide only between equal terms, which an earlier version may have given.
         """
         first, second = self.first.role, self.second.role
         if first is None or second is None:
             return self.first if first is not None else self.second if second is not None else None
         later = (
-            self.first.answers(second) or self.second.is_told(first),
-            self.second.answers(first) or self.first.is_told(second),
+            self.first.answers(second) or self.second.is_ended_by(first),
+            self.second.answers(first) or self.first.is_ended_by(second),
         )
         if later[0] != later[1]:
             return self.first if later[0] else self.second
@@ -158,7 +156,7 @@ class TopicView(NamedTuple, Generic[D]):
 
     @property
     def active(self) -> str:
-        """Alias of the cluster that clients write to; empty: it is unknown, or both or neither."""
+        """Alias of the cluster that clients write to, or an empty text if it is unknown, both or neither."""
         if (promoted := self.promoted) is not None:
             alias = promoted.flow.target
         elif (original := self.original) is not None and not any(s.flow.unread for s in self):
@@ -171,18 +169,18 @@ class TopicView(NamedTuple, Generic[D]):
     def writable(self) -> frozenset[str]:
         """Aliases of the clusters that may accept what clients write; one that was not asked may."""
         promoted = self.promoted
-        found = {s.flow.target for s in self if s.flow.unread}
+        aliases = {s.flow.target for s in self if s.flow.unread}
         if promoted is None:
-            found |= {s.flow.source for s in self if s.copies and s.fence is not FenceSeen.STANDS}
+            aliases |= {s.flow.source for s in self if s.copies and s.fence is not FenceSeen.STANDS}
         else:
             passive, back = promoted.flow.source, self.other(promoted)
             closed = promoted.fence is FenceSeen.STANDS or (promoted.role and back.answers(promoted.role))
-            found = (found - {passive} if closed else found | {passive}) | {promoted.flow.target}
-        return frozenset(alias for alias in found if not self.refuses(alias))
+            aliases = (aliases - {passive} if closed else aliases | {passive}) | {promoted.flow.target}
+        return frozenset(alias for alias in aliases if not self.refuses(alias))
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """What could not be read, and why."""
+        """The flows whose state is unknown, each with the reason."""
         return tuple(f"{s.flow.name}: {s.flow.unread}" for s in self if s.flow.unread)
 
 
@@ -233,20 +231,19 @@ def pair_view(first: D, second: D) -> Iterator[TopicView[D]]:
         yield TopicView(_one_way(first, topic, second, copy), _one_way(second, copy, first, topic))
 
 
-def _one_way(flow: D, name: str, back: D, copy: str) -> OneWay[D]:
-    """Return a direction with its newest promotion: of its own record, or else of what the other side has."""
+def _one_way(flow: D, name: str, opposite: D, copy: str) -> OneWay[D]:
+    """Return a direction with its newest promotion: by its own record, or else by the other side's."""
     own = flow.promoted.get(name)
     if not flow.unread:
         return OneWay(flow, name, copy, own)
-    told = back.opposite.get(copy)
-    roles = [own, flow.recorded.get(name), None if told is None else told_role(told)]
+    later = opposite.opposite.get(copy)
+    roles = [own, flow.recorded.get(name), None if later is None else _role_in(later)]
     known = [role for role in roles if role is not None]
     return OneWay(flow, name, copy, max(known, key=lambda role: role.term, default=None))
 
 
-def told_role(told: OppositePromotionRecord) -> RoleRecord:
-    """Return the role that a promotion gave, as the other side was told of it."""
-    return RoleRecord(Role.PROMOTED, told.term, told.run_id, told.at_ms, planned=told.planned)
+def _role_in(record: OppositePromotionRecord) -> RoleRecord:
+    return RoleRecord(Role.PROMOTED, record.term, record.run_id, record.at_ms, planned=record.planned)
 
 
 class PairRoles(NamedTuple):
@@ -271,13 +268,13 @@ def roles_in(views: Iterable[TopicView[D]]) -> PairRoles:
 
 
 def untold(view: TopicView[D]) -> tuple[OneWay[D], OppositePromotionRecord] | None:
-    """Return the direction whose target does not know the newest promotion, and its record of it; or None."""
+    """Return the direction whose target has no record of the newest promotion, and that record; or None."""
     newest = view.promoted
     if newest is None or newest.role is None:
         return None
     ended, role = view.other(newest), newest.role
-    told = ended.flow.opposite.get(ended.name)
-    if ended.flow.unread or not (ended.copies or ended.role) or (told and told.run_id == role.run_id):
+    known = ended.flow.opposite.get(ended.name)
+    if ended.flow.unread or not (ended.copies or ended.role) or (known and known.run_id == role.run_id):
         return None
     ends = None if ended.role is None else ended.role.run_id
     return ended, OppositePromotionRecord(role.term, role.run_id, role.at_ms, ends, role.planned)
@@ -292,8 +289,8 @@ def promotions_in(log: FenceLog | None) -> dict[str, RoleRecord]:
     A run that marked there that it opens its target may have opened it.
     """
     return {
-        topic: RoleRecord(Role.PROMOTED, kept.term, run_id, kept.at_ms, planned=True)
-        for run_id, kept in (log.records if log is not None else {}).items()
-        if kept.mark in _OPENS
-        for topic in kept.topics
+        topic: RoleRecord(Role.PROMOTED, fence.term, run_id, fence.at_ms, planned=True)
+        for run_id, fence in (log.records if log is not None else {}).items()
+        if fence.mark in _OPENS
+        for topic in fence.topics
     }

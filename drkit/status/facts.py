@@ -62,15 +62,15 @@ def delayed_in(state: FlowState, flow: FlowSettings, now_ms: int) -> tuple[str, 
 
 def compacted_alone(state: FlowState) -> tuple[str, ...]:
     """Return the copied topics whose copy was compacted at the last comparison, and the source was not."""
-    found, promoted = state.readable(ConfigsRecord), promoted_of(state)
-    return tuple(sorted(t for t, each in found.items() if each.is_compacted_alone and t not in promoted))
+    configs, promoted = state.readable(ConfigsRecord), promoted_of(state)
+    return tuple(sorted(t for t, each in configs.items() if each.is_compacted_alone and t not in promoted))
 
 
 def key_error(host: ClusterSettings, error: DrkitError) -> str:
     """Return the fault of a control key of this host that is not the pair's, with both and the way out."""
     own = f"it has {host.control.current.fingerprint}" if host.control else "it has none"
-    found = Refused("control_key_mismatch", evidence=f"{own}; {error.evidence}")
-    return f"{found.in_short}; {found.hint}"
+    mismatch = Refused("control_key_mismatch", evidence=f"{own}; {error.evidence}")
+    return f"{mismatch.in_short}; {mismatch.hint}"
 
 
 def error_line(error: BaseException) -> str:
@@ -132,12 +132,12 @@ def seen_record(
 
 
 def noted_ends(state: FlowState) -> dict[TopicPartition, Ends]:
-    """The source's ends at its last answer; not of topics of which that is of an earlier life."""
+    """Return the source's ends at its last answer, without topics that began another life since."""
     seen = state.get(SourceSeenRecord)
     if seen is None:
         return {}
     turned = _not_noted(state)
-    return {at: ends for at, ends in seen.ends.items() if at.topic not in turned}
+    return {tp: ends for tp, ends in seen.ends.items() if tp.topic not in turned}
 
 
 def _not_noted(state: FlowState) -> frozenset[str]:

@@ -68,8 +68,8 @@ def judged(flow: FlowFacts, facts: GroupFacts) -> GroupPartition:
     stored = facts.on_target.offset if facts.on_target is not None else None
     written = max(own_mark.written_ms if own_mark else 0, checkpoint.at_ms if checkpoint else 0) or None
     at = (facts.at.topic, facts.target.topic, facts.at.partition)
-    why = "what the group has committed on the source is unknown"
-    unknown = GroupPartition(*at, stored=stored, written_ms=written, reason=why)
+    reason = "what the group has committed on the source is unknown"
+    unknown = GroupPartition(*at, stored=stored, written_ms=written, reason=reason)
     if on_source is None:
         return unknown
     case = _case(flow, facts, on_source, place)

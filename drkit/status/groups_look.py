@@ -294,7 +294,7 @@ class GroupLook:
             committed = (on_source.value if on_source is not None else None) or {}
             positions = positions_in(committed, known.topics)
             # Drkit made the group's offsets on the source from those on the target.
-            echoes = {known.pair(*at).target for at, mine in positions.items() if mine.mark is not None}
+            echoes = {known.pair(*tp).target for tp, each in positions.items() if each.mark is not None}
             has_worked = worked(flow.source, (own for at, own in stored.items() if at not in echoes))
             unread = f"the source does not return its offsets: Kafka error code {on_source.error}" if (
                 on_source is not None and on_source.value is None) else ""  # fmt: skip

@@ -111,8 +111,8 @@ class StatusCollector:
                 self.beats.follow()
             found.heartbeat = self.beats.read()
             found.heartbeat_ahead_seconds = self.beats.ahead_seconds
-            self._from_state(found, state)
-            self._lag(found, state)
+            known = self._from_state(found, state)
+            self._lag(found, state, known)
             if self._with_groups:
                 found.groups = self.groups.newest(state, source_answers=not found.source_error)
             if measure and found.heartbeat is not None and role_of(found) == "replicating":
@@ -124,7 +124,7 @@ class StatusCollector:
                 found.key_error = key_error(self._sides[self._flow.target], error)
             self._drop(self._flow.target)
             if self.source_ends is None and not found.source_error:  # it was not asked, and may be down, too
-                found.source_error = self._ask_source(found, FlowState()).error
+                found.source_error = self._ask_source(found, FlowState(), LeftOut()).error
         return found
 
     def close(self) -> None:
@@ -147,7 +147,7 @@ class StatusCollector:
         self._state.load()
         return self._state.records
 
-    def _from_state(self, found: Findings, state: FlowState) -> None:
+    def _from_state(self, found: Findings, state: FlowState) -> CopiedTopics:
         found.runner, found.standbys = runner_of(state, found.at_ms), standbys_of(state, found.at_ms)
         found.promoted = tuple(sorted(promoted_of(state)))
         found.term, found.pending_fence = term_of(state), state.get(PendingFence)
@@ -159,12 +159,13 @@ class StatusCollector:
         found.written, found.returned = written_in(state), returned_topics(state)
         late = not_noted_since(state)
         found.not_noted = tuple(t for t in found.returned if t in late)
-        found.left_out_producers = tuple(sorted(known_of(state).producers.left_out))
+        known = known_of(state)
+        found.left_out_producers = tuple(sorted(known.producers.left_out))
         newest = sorted(state.all(EventRecord).values(), key=lambda e: -e.at_ms)[:SHOWN_EVENTS]
         found.events = tuple(event.to_json() for event in newest)
+        return known
 
-    def _lag(self, found: Findings, state: FlowState) -> None:
-        known = known_of(state)
+    def _lag(self, found: Findings, state: FlowState, known: CopiedTopics) -> None:
         places: dict[TopicPartition, CopyPosition] = {}
         if known.topics:
             own = known.producers.own
@@ -173,16 +174,16 @@ class StatusCollector:
             held = self._loop.run(self._held_on_target, [] if found.taken_over else passive, own)
             settings = self._sides[self._flow.target]
             found.open_transactions += transactions_of(settings, held, found.at_ms, source=False)
-        source = self._ask_source(found, state)
+        source = self._ask_source(found, state, known.left_out)
         found.source_error, found.source_seen_ms = source.error, source.seen_ms
         found.noted_copied_ms = source.copied_ms
         ends = {tp: e for tp, e in source.ends.items() if not self._flow.is_heartbeats(tp.topic)}
-        with suppress(DrkitError):  # of a cluster that went away since, the next look says so
+        with suppress(DrkitError):  # a cluster went away just now: the next look reports it
             places = self._loop.run(self._compared, places, known.still_on(source.topics), source, ends)
         due = self._side.removed.due if self._side is not None else {}
         # What retention removes from the source as well is no loss once it is silent.
-        kept = {tp: e._replace(start=max(e.start, due[tp][1])) for tp, e in source.ends.items() if tp in due}
-        self.source_ends = None if source.error else source.ends | kept
+        later = {tp: e._replace(start=max(e.start, due[tp][1])) for tp, e in source.ends.items() if tp in due}
+        self.source_ends = None if source.error else source.ends | later
         found.partitions = self._partitions(found, known, places, source, state)
 
     async def _compared(
@@ -214,8 +215,7 @@ class StatusCollector:
 
     # -- the source ---------------------------------------------------------------------------------
 
-    def _ask_source(self, found: Findings, state: FlowState) -> SourceLook:
-        skip = known_of(state).left_out  # a damaged record of them is no silence of the source
+    def _ask_source(self, found: Findings, state: FlowState, skip: LeftOut) -> SourceLook:
         try:
             look: SourceLook = self._loop.run(self._look_at_source, skip, found.at_ms)
         except DrkitError as error:

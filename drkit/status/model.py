@@ -192,12 +192,9 @@ class FlowStatus:
             loss = replace(loss, source_seen_seconds=loss.source_seen_seconds + seconds)
         if beat is not None:
             beat = replace(beat, age_seconds=beat.age_seconds + seconds)
-        if groups is not None and groups.rounds.age_seconds is not None:
-            rounds = groups.rounds
-            rounds = replace(
-                rounds, age_seconds=groups.rounds.age_seconds + seconds,
-                source_gone_seconds=rounds.source_gone_seconds + gone,
-            )  # fmt: skip
+        if groups is not None and (age := groups.rounds.age_seconds) is not None:
+            gone += groups.rounds.source_gone_seconds
+            rounds = replace(groups.rounds, age_seconds=age + seconds, source_gone_seconds=gone)
             groups = replace(groups, rounds=rounds)
         now_ms = self.at_ms + round(seconds * 1000)
         return replace(self, at_ms=now_ms, loss=loss, heartbeat=beat, groups=groups)

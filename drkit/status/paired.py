@@ -266,7 +266,7 @@ class PairedCollector(StatusCollector):
             state.close()
 
     def _fence_log(self, flow: FlowSettings) -> FenceLog | None:
-        """The record of a flow's fences on its source; None: it cannot be read."""
+        """Return the record of a flow's fences on its source, or None if it cannot be read."""
         with suppress(DrkitError), FenceTopic(self._sides[flow.source], flow) as fences:
             return fences.read()
         return None

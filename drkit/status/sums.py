@@ -129,13 +129,13 @@ class HeldBy(NamedTuple):
     producer_id: int
     transactional_id: str | None
     since: str | None
-    """When it began, in UTC; None: unknown."""
+    """The time of its begin in UTC, or None if unknown."""
     end_it: str
     """The command that ends it now."""
 
 
 class HeldPartition(NamedTuple):
-    """What open transactions hold back in one partition of the source."""
+    """Records that open transactions hold back in one partition of the source."""
 
     topic: str
     partition: int
@@ -144,7 +144,7 @@ class HeldPartition(NamedTuple):
     acknowledged: int
     """Of `records`: those not known to belong to an undecided transaction."""
     transactions: tuple[HeldBy, ...]
-    """The oldest first; empty where the brokers do not say who holds them."""
+    """The oldest first; empty if the brokers do not report them."""
 
     def text(self) -> str:
         """In one line."""
@@ -158,7 +158,7 @@ class HeldPartition(NamedTuple):
 def held_partitions(
     held: Mapping[TopicPartition, HeldBack], transactions: Iterable[OpenTransaction], now_ms: int
 ) -> tuple[HeldPartition, ...]:
-    """What is held back, the largest numbers first.
+    """Return the partitions with records that are held back, the largest numbers first.
 
     :param transactions: of the source
     :param now_ms: when their ages were measured
@@ -170,13 +170,13 @@ def held_partitions(
         by.setdefault(TopicPartition(t.topic, t.partition), []).append(holder)
     largest = sorted(held.items(), key=lambda item: (-item[1].records, item[0]))
     return tuple(
-        HeldPartition(*at, back.records, back.acknowledged, tuple(by.get(at, ())))
-        for at, back in largest
-        if back.records
+        HeldPartition(*tp, each.records, each.acknowledged, tuple(by.get(tp, ())))
+        for tp, each in largest
+        if each.records
     )
 
 
 def held_of(status: FlowStatus) -> tuple[HeldPartition, ...]:
-    """What the last look at a running flow saw."""
+    """Return the partitions with held back records at the last look at a running flow."""
     held = {TopicPartition(p.topic, p.partition): p.held_back for p in status.partitions}
     return held_partitions(held, (t for t in status.open_transactions if t.source), status.at_ms)

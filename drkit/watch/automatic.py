@@ -280,7 +280,7 @@ class PendingFences:
         """Apply what is pending, if it is time.
 
         :param now: of a steady clock, in seconds
-        :param owed: a fence, or its lift, may be pending
+        :param owed: true if a fence, or its lift, may be pending
         """
         if not owed or MEANS[moment.vote.sight] is not Says.ALIVE:
             self._next, self._pause = float("-inf"), AGAIN_SECONDS

@@ -167,9 +167,9 @@ class Observer:
 
     # -- votes ----------------------------------------------------------------------------------------
 
-    def _vote(self, seen: Picture) -> Vote:
-        now, says = self._clock.now(), votes.MEANS[seen.seen.sight]
-        if seen.seen.since is None and says is not Says.UNSURE:
+    def _vote(self, picture: Picture) -> Vote:
+        now, says = self._clock.now(), votes.MEANS[picture.seen.sight]
+        if picture.seen.since is None and says is not Says.UNSURE:
             self._alive_ms = self._wall()
         renews = {} if says is Says.GONE else self._agents.renewals(now)
         if says is not Says.GONE:
@@ -180,10 +180,10 @@ class Observer:
             run=self.identity.run,
             sequence=self._sequence,
             at_ms=self._wall(),
-            sight=seen.seen.sight,
-            evidence=seen.seen.evidence,
-            phi=seen.phi,
-            quiet_seconds=seen.moved_ago,
+            sight=picture.seen.sight,
+            evidence=picture.seen.evidence,
+            phi=picture.phi,
+            quiet_seconds=picture.moved_ago,
             abstained_seconds=now - self._renewed,
             alive_ms=self._alive_ms,
             renews=renews,
@@ -233,7 +233,7 @@ class Observer:
         silent = self.target_board.silent_seconds()
         allowed = max(settings.watch.vote_ttl_seconds, 3 * settings.watch.vote_interval_seconds)
         young = silent is None and self._clock.now() - self._began < _START_SECONDS
-        found = replace(
+        picture = replace(
             sensed.picture,
             threshold=settings.detection.phi_threshold,
             still_seconds=settings.detection.confirm_seconds,
@@ -244,7 +244,7 @@ class Observer:
             rpo_seconds=settings.failover.rpo_seconds,
             auto=self._auto(sensed.picture.gone_for, automatic) if settings.failover.mode == "auto" else None,
         )
-        return replace(found, risk=sensed.loss.risk(found.dead_for))
+        return replace(picture, risk=sensed.loss.risk(picture.dead_for))
 
     def _auto(self, gone_for: float, automatic: Automatic | None) -> AutoFacts:
         lost_at = self._clock.now() - gone_for

@@ -49,10 +49,10 @@ class Growth(Background):
     """Requests the end offsets of copies from its own thread, until :meth:`stop`.
 
     Producers do not write to a passive copy, so a new record comes from replication, and the replicator still
-    reads the source; or from a failover, whose canaries and transaction markers say nothing of the source. A
+    reads the source; or from a failover, whose canaries and transaction markers are no sign of the source. A
     failover writes to its journal before each change: growth beside a journal that grows does not count.
 
-    :param source: the flow's source, by which its journal is named
+    :param source: the flow's source, which is in the name of its journal
     :param topics: the current copies
     :param grown: called with a line of evidence when one of them has grown
     """
@@ -73,7 +73,7 @@ class Growth(Background):
         self._seconds = seconds
         self._ends: dict[TopicPartition, int] = {}
         self.began: float | None = None
-        """When end offsets were first known, on the clock of `monotonic`; None: never."""
+        """The time of the first known end offsets, on the clock of `monotonic`, or None before them."""
         self._raw: RawCluster | None = None
 
     def _run(self) -> None:
@@ -100,20 +100,20 @@ class Growth(Background):
         topics = await metadata(self._raw, sorted({*names, self._journal.topic}))
         ends: dict[TopicPartition, int] = {}
         for node, partitions in by_leader(topics, partitions_of(topics)).items():
-            found = await list_offsets(self._raw, node, dict.fromkeys(partitions, LATEST), committed=False)
-            ends |= {at: each.offset for at, each in found.items() if not each.error}
+            latest = await list_offsets(self._raw, node, dict.fromkeys(partitions, LATEST), committed=False)
+            ends |= {tp: each.offset for tp, each in latest.items() if not each.error}
         self._compare(ends)
 
     def _compare(self, ends: dict[TopicPartition, int]) -> None:
         now, entries = monotonic(), ends.get(self._journal, 0)
         if self.began is not None and entries > self._ends.get(self._journal, 0):
             self._run_until = now + _RUN_SECONDS
-        grown = [(at, end - self._ends[at]) for at, end in ends.items() if end > self._ends.get(at, end)]
+        grown = [(tp, end - self._ends[tp]) for tp, end in ends.items() if end > self._ends.get(tp, end)]
         self._ends |= ends
         self.began = now if self.began is None else self.began
         if grown and now >= self._run_until:
-            at, by = max(grown, key=lambda g: g[1])
-            self._grown(f"{at} grew by {by}, and {len(grown) - 1} other partitions")
+            tp, offsets = max(grown, key=lambda g: g[1])
+            self._grown(f"{tp} grew by {offsets}, and {len(grown) - 1} other partitions")
 
     def _drop(self) -> None:
         raw, self._raw = self._raw, None
@@ -268,7 +268,7 @@ class Sensed(NamedTuple):
     """The current inputs."""
 
     picture: Picture
-    """Without what others say, people set, and the settings decide."""
+    """Without the votes of others, pauses, and the settings: the observer adds these."""
     loss: LossKnown
     findings: tuple[ReadinessFinding, ...]
 
@@ -338,7 +338,7 @@ class Senses:
         grown_ago = max(0.0, now - grew[0]) if grew is not None else None  # it may have grown just now
         moves = [m for m in (beats.silence, grown_ago) if m is not None]
         run = None if status is None else status.run
-        told = "" if run is None else run.with_commands(self._flow.name)
+        run_text = "" if run is None else run.with_commands(self._flow.name)
         picture = Picture(
             seen=seen,
             gone_for=gone_for,
@@ -348,8 +348,8 @@ class Senses:
             moved_ago=min(moves, default=None),
             moved_what=grew[1] if grew else "",
             watched_for=self._watched_for(),
-            run_held=told if run is not None and run.held else "",
-            failing_over=told if run is not None and run.table == FAILOVER.name else "",
+            run_held=run_text if run is not None and run.held else "",
+            failing_over=run_text if run is not None and run.table == FAILOVER.name else "",
             promoted=status is not None and status.role == "promoted",
             since_promoted=() if status is None else since_promoted(status),
             fence_owed=_owed(status),

@@ -21,7 +21,7 @@ from drkit.flow_state.records import (
     RoleRecord,
 )
 from drkit.flow_state.state import FlowState
-from drkit.pair.promotions import term_of
+from drkit.pair.promotions import is_answered, term_of
 from drkit.pair.view import (
     Observation,
     PairRoles,
@@ -59,7 +59,7 @@ class Direction:
         self.state.take(kind.key(name).encode(), None)
 
     def begins(self) -> None:
-        """It runs for the first time, or makes its state anew."""
+        """Begin the state, of a new flow or after a loss."""
         self.put(ClustersRecord(self.source, self.target))
         self.put(OffsetMapRecord(IDS[0]))
 
@@ -114,7 +114,7 @@ class PairModel:
         return roles_in(self.views(source))
 
     def is_known(self) -> bool:
-        """Whether no side that answers has a state that is younger than its journal."""
+        """Return whether no side that answers has a state that is younger than its journal."""
         return not any(self.observed(side).is_younger for side in self.flows)
 
     # -- what people and drkit do -------------------------------------------------------------------
@@ -149,12 +149,10 @@ class PairModel:
         return scope
 
     def _is_passive(self, flow: Direction, topics: Iterable[str]) -> bool:
-        """Whether it copies all of some topics: a switchover waits for the copy."""
+        """Return whether it copies all of some topics: a switchover waits for the copy."""
         roles = self.flows[flow.target].state.all(RoleRecord) if flow.source not in self.down else {}
         returns = flow.state.all(ReturnRecord)
-        return all(
-            t not in roles or (t in returns and returns[t].promoted_by == roles[t].run_id) for t in topics
-        )
+        return all(t not in roles or is_answered(roles[t], returns.get(t)) for t in topics)
 
     def _begin(self, flow: Direction, *, both: bool) -> tuple[str, int]:
         opposite = self.flows[flow.target].term if both else 0
@@ -189,7 +187,7 @@ class PairModel:
             return
         opened = self.roles(source).opened & {*topics}
         roles, returns = flow.state.all(RoleRecord), back.state.all(ReturnRecord)
-        opened -= {t for t in opened if t in returns and returns[t].promoted_by == roles[t].run_id}
+        opened -= {t for t in opened if is_answered(roles[t], returns.get(t))}
         if not opened:
             return
         run, term = self._begin(flow, both=True)
@@ -204,17 +202,17 @@ class PairModel:
             self.fenced[source].discard(topic)  # drkit writes there; clients are kept off by other means
             flow.recorded.pop(topic, None)
 
-    def delete_state(self, side: str, *, again: bool) -> None:
-        """The state topic on a side is deleted; `again`: a replicator makes it anew."""
+    def delete_state(self, side: str, *, recreated: bool) -> None:
+        """Delete the state topic on a side; with `recreated` a replicator creates it again."""
         flow = self.flows[OTHER[side]]
         if side not in self.down:
             flow.state = FlowState()
             self.lost.add(side)
-            if again:
+            if recreated:
                 flow.put(ClustersRecord(flow.source, flow.target))
 
     def share(self) -> None:
-        """Tell each side of the other's promotions, as the end of a run does, and the first contact."""
+        """Record each side's promotions on the other one, as the end of a run and the first contact do."""
         if self.down or not self.is_known():
             return
         first, second = self.observed("p", settings=False), self.observed("s", settings=False)
@@ -223,7 +221,7 @@ class PairModel:
 
 
 def by_one_state(first: Observation, second: Observation) -> Iterable[TopicView[Observation]]:
-    """The rule of before: each state topic is read as the present of the pair."""
+    """Apply the earlier rule: each state topic is read as the present of the pair."""
 
     def alone(flow: Observation) -> Observation:
         promoted: Mapping[str, RoleRecord] = {} if flow.unread else flow.promoted

@@ -203,7 +203,7 @@ Map = Annotated[Mapping[K, T], WrapValidator(_in_chunks), WrapSerializer(_write_
 ByPartition = Annotated[Mapping[TopicPartition, T], BeforeValidator(_from_pairs)]
 """Read from pairs: the names in a JSON object are texts."""
 Omitted = Annotated[T | None, Field(exclude_if=lambda value: value is None)]
-"""Left out of the JSON object if it is None."""
+"""A field that the JSON object lacks while its value is None."""
 Given = Annotated[Omitted[T], BeforeValidator(_not_null)]
 """An object, or None where it is missing; null is refused."""
 

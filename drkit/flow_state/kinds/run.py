@@ -302,7 +302,7 @@ class HeldBack:
     oldest_ms: int | None = None
     """Timestamp of the oldest acknowledged record; None without one, or when unknown."""
     bytes: int | None = 0
-    """Size of the batches; None: unknown."""
+    """Size of the batches, or None if unknown."""
 
 
 NOTHING_HELD: Final = HeldBack(0)
@@ -316,9 +316,9 @@ class Ends(NamedTuple):
     end: Count
     """Last stable offset."""
     high_watermark: Annotated[int | None, whole()] = None
-    """At least `end`; None: not known, or noted by a release that did not ask."""
+    """At least `end`, or None if unknown, or noted by a release that did not ask."""
     held: Annotated[HeldBack | None, row(_HELD, HeldBack)] = None
-    """Records between the two; None: not read."""
+    """Records between the two, or None if they were not read."""
 
     def to_json(self) -> list[Any]:
         """Return the values up to the last one that is known."""
@@ -331,17 +331,17 @@ class Ends(NamedTuple):
         return max(0, (self.high_watermark or 0) - self.end)
 
     def held_from(self, frontier: int | None) -> HeldBack:
-        """What an open transaction holds back and the target does not have.
+        """Return the records that an open transaction holds back and the target does not have.
 
-        :param frontier: first offset that is not copied; None: unknown
+        :param frontier: first offset that is not copied, or None if unknown
         """
-        left = self.held_offsets
+        most = self.held_offsets
         if frontier is not None and frontier > self.end:  # what was held back then has been copied since
-            left = max(0, (self.high_watermark or 0) - frontier)
-        if not left:
+            most = max(0, (self.high_watermark or 0) - frontier)
+        if not most:
             return NOTHING_HELD
-        held = self.held or HeldBack(left, left, None, None)
-        return replace(held, records=min(held.records, left), acknowledged=min(held.acknowledged, left))
+        held = self.held or HeldBack(most, most, None, None)
+        return replace(held, records=min(held.records, most), acknowledged=min(held.acknowledged, most))
 
 
 _topics: Final = TypeAdapter[Any](Map[TopicName, Map[Digits, Annotated[Ends, listed(2, 4)]]])

@@ -178,10 +178,10 @@ class VerifiedRecord(PartitionRecord):
     turn: Omitted[Name] = None
     """The failback since which the flow copies the topic, or None: a later one may have emptied a side."""
 
-    def is_of(self, found: VerifiedRecord) -> bool:
-        """Return whether both were found for the same topics since the same turn."""
+    def is_of(self, other: VerifiedRecord) -> bool:
+        """Return whether both are about the same topics since the same failback."""
         ids = self.source_id, self.target_id, self.turn
-        return ids == (found.source_id, found.target_id, found.turn)
+        return ids == (other.source_id, other.target_id, other.turn)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Records of a turn: where copying began, other writers, and records that only an old primary had. Pure."""
+"""Records of a failback: where copying began, other writers, what only an old primary had. Pure."""
 
 from __future__ import annotations
 
@@ -259,7 +259,7 @@ class ReturnRecord(TopicRecord):
 
 @dataclass(frozen=True, slots=True)
 class OppositePromotionRecord(TopicRecord):
-    """The promotion of a topic by the flow in the other direction, as this side was told.
+    """The promotion of a topic by the flow in the other direction, on record on this side.
 
     The role that promotion gave is on the other side, which may not answer when this side has to decide. The
     name in the key is the topic's name on this flow's source.

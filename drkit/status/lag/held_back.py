@@ -198,9 +198,9 @@ class OpenTransaction:
     transactional_id: str | None
     """None: no coordinator reports it."""
     state: str | None
-    """Kafka's name of the state, from the coordinator; None: no coordinator knows the transaction."""
+    """Kafka's name of the state, or None if no coordinator knows the transaction."""
     timeout_seconds: float | None
-    """After this time its coordinator aborts it; None: no coordinator does."""
+    """After this time its coordinator aborts it, or None without a coordinator."""
     age_seconds: float | None
     """Since its coordinator began it; without one since its producer's last record. None: not known."""
     held_back: int
@@ -211,7 +211,7 @@ class OpenTransaction:
     """On the flow's source; False: on its target."""
 
     def is_older_than(self, seconds: float) -> bool:
-        """Whether the transaction is known to be open for longer."""
+        """Return whether the transaction is known to be open for longer."""
         return self.age_seconds is not None and self.age_seconds > seconds
 
     def named(self) -> str:

@@ -52,7 +52,7 @@ class UncopiedRecords:
     records: int
     bytes: int | None
     oldest_ms: int | None
-    """Timestamp of the first of them, or None if there is none, or it is unknown."""
+    """Timestamp of the first one, or None without any, or if it is unknown."""
     exact: bool
 
 
@@ -78,7 +78,7 @@ async def ends_of(
 async def waiting(
     cluster: RawCluster, topics: Mapping[str, TopicMetadata], gaps: list[UncopiedRange], skip: LeftOut
 ) -> dict[TopicPartition, UncopiedRecords]:
-    """Return the records to copy in each gap, without markers; exact only if one answer holds all of it."""
+    """Return the records to copy in each gap, without markers; exact only if one answer has the whole gap."""
     out = {gap.at: UncopiedRecords(gap.end - gap.start, None, None, exact=False) for gap in gaps}
     largest = sorted(gaps, key=lambda g: g.start - g.end)
     sample = sample_bytes(len(gaps))

@@ -28,7 +28,7 @@ class CopyPosition(NamedTuple):
     foreign: tuple[Foreign, ...] = ()
     """Records in the log that the flow did not write, after all that the map leads around."""
     removed: Removed | None = None
-    """Copied records that the target has removed; None: it has no such topic."""
+    """Copied records that the target has removed, or None without such a topic."""
     missing: int = 0
     """Number of source offsets of those that the source is to keep: :meth:`CopyLocator.compared`."""
 
@@ -60,45 +60,45 @@ class CopyLocator:
         out: dict[TopicPartition, CopyPosition] = {}
         wanted: list[CopiedPartition] = []
         for name, (target, _, target_id) in copied.items():
-            found = topics[target]
-            if found.error or found.topic_id != target_id:
+            topic = topics[target]
+            if topic.error or topic.topic_id != target_id:
                 out[TopicPartition(name, -1)] = CopyPosition(
                     None, None, reason="the target topic was deleted"
                 )
                 continue
-            wanted += [known.pair(name, number)._replace(until=None) for number in found.leaders]
+            wanted += [known.pair(name, number)._replace(until=None) for number in topic.leaders]
         located = await locator.locate(wanted, own_ids, scan_up_to=self.scan_up_to, is_copying=False)
         starts = await listed(self.cluster, topics, [w.target for w in wanted], EARLIEST)
-        return out | {w.source: _place(located[w.source], w, starts.get(w.target, 0)) for w in wanted}
+        return out | {w.source: _with_removed(located[w.source], w, starts.get(w.target, 0)) for w in wanted}
 
     async def compared(
         self,
-        places: Mapping[TopicPartition, CopyPosition],
+        positions: Mapping[TopicPartition, CopyPosition],
         known: CopiedTopics,
         source: RawCluster | None,
         ends: Mapping[TopicPartition, Ends],
     ) -> dict[TopicPartition, CopyPosition]:
         """Return the positions with the number of records that are missing at the beginning of each copy.
 
-        :param source: None: it does not answer
+        :param source: None while it does not answer
         :param ends: of the source, by this look; of a silent one as they were noted last
         :raises RawError: a cluster stopped answering
         """
         removed = {
-            known.pair(*tp): place.removed
-            for tp, place in places.items()
-            if tp in ends and tp.topic in known.topics and place.removed is not None
+            known.pair(*tp): position.removed
+            for tp, position in positions.items()
+            if tp in ends and tp.topic in known.topics and position.removed is not None
         }
         starts = {tp: e.start for tp, e in ends.items()}
         clusters = source, self.cluster
-        found = await self.removed.missing(clusters, removed, starts, known.producers.left_out)
-        spans = {tp: end - first for tp, (first, end) in found.items()}
-        return {tp: place._replace(missing=spans.get(tp, 0)) for tp, place in places.items()}
+        missing = await self.removed.missing(clusters, removed, starts, known.producers.left_out)
+        sizes = {tp: end - first for tp, (first, end) in missing.items()}
+        return {tp: position._replace(missing=sizes.get(tp, 0)) for tp, position in positions.items()}
 
 
-def _place(found: Located, w: CopiedPartition, start: int) -> CopyPosition:
-    place = _position(found)
-    return place._replace(removed=Removed.of(found, start, w.emptied, place.frontier))
+def _with_removed(located: Located, w: CopiedPartition, start: int) -> CopyPosition:
+    position = _position(located)
+    return position._replace(removed=Removed.of(located, start, w.emptied, position.frontier))
 
 
 def _position(found: Located) -> CopyPosition:

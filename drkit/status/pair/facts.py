@@ -121,12 +121,12 @@ class DirectionFacts(Observation):
         :param is_another: whether its journal names another state topic
         """
         journal, lease = runs if isinstance(runs, JournalRuns) else JournalRuns(), state.get(LeaseRecord)
-        seen = observation_of(aliases, state, opened, is_another=is_another, refusing=refusing)
-        moved = state.all(RoleRecord).keys() | seen.returns
-        copies = {t: c for t, c in seen.copies.items() if not passed_over(t) and (selects(t) or t in moved)}
-        seen = replace(seen, silent=silent, copies=copies, fences=_fences(state, gone))
+        own = observation_of(aliases, state, opened, is_another=is_another, refusing=refusing)
+        moved = state.all(RoleRecord).keys() | own.returns
+        copies = {t: c for t, c in own.copies.items() if not passed_over(t) and (selects(t) or t in moved)}
+        own = replace(own, silent=silent, copies=copies, fences=_fences(state, gone))
         return cls(
-            **{each.name: getattr(seen, each.name) for each in fields(seen)},
+            **{each.name: getattr(own, each.name) for each in fields(own)},
             running=bool(lease and lease.is_fresh(now_ms)),
             selects=selects,
             left_out=_left_out(state),

@@ -100,7 +100,7 @@ class JournalRuns(NamedTuple):
     ) -> Self:
         """Return these of a journal's history.
 
-        :param lives: whether a process lives; None: unknown, as of one on another machine
+        :param lives: whether a process lives, or None if unknown, as for another machine
         """
         ended = {i: _part(run.results.get(StepName.FENCE, {}), "evidence") for i, run in history.runs.items()}
         fences = {i: str(evidence.get("how", "")) for i, evidence in ended.items() if evidence}

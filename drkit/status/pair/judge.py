@@ -138,7 +138,7 @@ class Delta(NamedTuple):
     topic: PairTopic
     role: RoleRecord
     held: HeldSettingsRecord | None = None
-    """The hold by which the active side keeps all records, or None if there was never one."""
+    """The hold on the active side that keeps all records, or None if there was never one."""
 
 
 def deltas_of(pair: PairStatus, flow: DirectionFacts, *, is_first: bool) -> dict[str, Delta]:
@@ -160,10 +160,10 @@ def _topic(sides: TopicSides, rpo_seconds: float) -> PairTopic:
     promoted = sides.promoted
     younger = next((s.flow for s in sides if s.flow.is_younger), None)
     if younger is not None:
-        why = f"the roles of {younger.name} are known by its journal alone: {younger.unread}"
-        found = PairTopic(*sides.names, PairState.UNKNOWN, active=sides.active, why=why)
+        reason = f"the roles of {younger.name} are known by its journal alone: {younger.unread}"
+        found = PairTopic(*sides.names, PairState.UNKNOWN, active=sides.active, why=reason)
     elif promoted is not None and promoted.flow.unread:
-        found = _told(sides, promoted)
+        found = _on_record(sides, promoted)
     elif promoted is None:
         found = _before_a_promotion(sides, rpo_seconds)
     else:
@@ -192,16 +192,16 @@ def _before_a_promotion(sides: TopicSides, rpo_seconds: float) -> PairTopic:
     )  # fmt: skip
 
 
-def _told(sides: TopicSides, promoted: Way) -> PairTopic:
-    """Judge a topic whose active side does not answer; the old primary was told that it is active."""
+def _on_record(sides: TopicSides, promoted: Way) -> PairTopic:
+    """Judge a topic whose active side does not answer; the old primary has its promotion on record."""
     role, flow, back = promoted.role, promoted.flow, sides.other(promoted).flow
-    why = f"{flow.target} was promoted by run {role.run_id if role else ''}, and is unknown: {flow.unread}"
+    reason = f"{flow.target} was promoted by run {role.run_id if role else ''}, and is unknown: {flow.unread}"
     if back.silent and back.copies:
         words = ("drkit", "failover", "--flow", back.name, "--all", "--accept-data-loss", REASON)
         opens = typed(*words)
-        why = f"{why}; where it is lost, this opens {flow.source}: {opens}"
+        reason = f"{reason}; where it is lost, this opens {flow.source}: {opens}"
     since = role.at_ms if role is not None else None
-    return PairTopic(*sides.names, PairState.UNKNOWN, flow.name, flow.target, why, since_ms=since)
+    return PairTopic(*sides.names, PairState.UNKNOWN, flow.name, flow.target, reason, since_ms=since)
 
 
 def _promoted(sides: TopicSides, promoted: Way, rpo_seconds: float) -> PairTopic:
@@ -233,7 +233,7 @@ def _returning(promoted: Way, back: Way, role: RoleRecord, rpo_seconds: float) -
 
 
 def _not_begun(promoted: Way, back: Way, role: RoleRecord) -> str:
-    """Return the command that begins the return of a topic, and the reason why it has not begun, if known.
+    """Return the command that begins the return of a topic, and what it waits for, if known.
 
     A missing lease of the opposite flow is no reason: it holds none while all it copied is promoted.
     """

@@ -55,7 +55,7 @@ class DyingPair:
         assert self.pair.reprotect()["state"] == "done"
 
     def begin(self, topics: list[str]) -> None:
-        """Create the topics and come home after one round."""
+        """Create the topics, and move them to the standby and back."""
         side = self.there
         for topic in topics:
             side.create(side.source, topic, 1, {"retention.ms": "-1"})
@@ -87,5 +87,5 @@ class DyingPair:
         return self.pair.other.settings.flows[0].name
 
     def topics_of_status(self, flow: str) -> list[dict[str, Any]]:
-        found = self.command("status", "--flow", flow).data["flows"][0]["pair"]
-        return list(found["topics"])
+        pair = self.command("status", "--flow", flow).data["flows"][0]["pair"]
+        return list(pair["topics"])

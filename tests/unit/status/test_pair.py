@@ -155,13 +155,13 @@ def test_prefixed_copies_are_topics_of_their_own():
 def test_a_pair_is_not_protected_while_a_topic_of_its_plan_has_no_copy(*, running: bool):
     new = TopicLag(None, None, "not copied", copy="bills")
     lags = {TOPIC: COPIED._replace(copy=TOPIC), "bills": new}
-    found = judge(direction(lags=lags, running=running), back(), RPO)
-    assert found.state is PairState.UNPROTECTED
-    told = {t.topic: (t.copy, t.state, t.why) for t in found.topics}
-    assert ("bills" in told) is running, "a flow that does not run copies no other topic"
+    pair = judge(direction(lags=lags, running=running), back(), RPO)
+    assert pair.state is PairState.UNPROTECTED
+    topics = {t.topic: (t.copy, t.state, t.why) for t in pair.topics}
+    assert ("bills" in topics) is running, "a flow that does not run copies no other topic"
     if running:
-        assert told["bills"] == ("bills", PairState.UNPROTECTED, "p->s has no copy of it")
-        assert told[TOPIC][1] is PairState.PROTECTED
+        assert topics["bills"] == ("bills", PairState.UNPROTECTED, "p->s has no copy of it")
+        assert topics[TOPIC][1] is PairState.PROTECTED
     made_by_the_way_back = back(running=True, copies={TOPIC: TOPIC, "bills": "bills"})
     assert judge(direction(lags=lags), made_by_the_way_back, RPO).state is PairState.PROTECTED
 
