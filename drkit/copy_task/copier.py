@@ -89,7 +89,7 @@ async def _look(task: TaskContext, reading: ReadProgress) -> None:
         has_more = await _poll(task, reading)
     except (RawError, KeyError, NoAnswerYet):
         task.state_topic = None
-    except DrkitError:  # it was created again, or may not be read: begin anew
+    except DrkitError:  # the topic was created again, or may not be read
         task.state_topic = reading.tail = reading.complete_at = None
     if not has_more and not task.ending:
         await task.loop.sleep(_POLL_SECONDS)

@@ -237,7 +237,7 @@ class SeenRefusal:
     runbook: str
     """Path of its page, or "" if it has none."""
     text: str
-    """The problem, its place, and the evidence."""
+    """The problem, where it is, and the evidence."""
 
 
 @dataclass(frozen=True, slots=True)

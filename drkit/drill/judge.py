@@ -62,7 +62,7 @@ class DrillVerdict(NamedTuple):
     reasons: tuple[str, ...] = ()
     """The pieces that failed, or what is missing."""
     controls: Mapping[str, bool | None] = {}
-    """Defect → whether the judge finds it, or None if the evidence has no place for it."""
+    """Defect → whether the judge finds it, or None if the evidence cannot contain it."""
 
 
 def judge(kind: str, evidence: DrillEvidence, objectives: VerdictLimits) -> DrillVerdict:

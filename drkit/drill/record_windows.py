@@ -227,5 +227,5 @@ def record_digest(piece: Piece) -> str:
 
 
 def _visible_range(answer: Any, position: int, end: int) -> FetchedRange:
-    found = visible(answer.records or b"", position, end, aborted=aborted_in(answer))
-    return FetchedRange(position, found, answer)
+    content = visible(answer.records or b"", position, end, aborted=aborted_in(answer))
+    return FetchedRange(position, content, answer)

@@ -128,7 +128,7 @@ def hash_files(storage: Storage, manifest: Manifest, topic: str | None = None) -
 
 @contextmanager
 def reading(path: str) -> Iterator[None]:
-    """Turn errors of reading an export into drkit's errors."""
+    """Raise errors of reading an export as drkit's errors."""
     try:
         yield
     except Altered as error:

@@ -199,7 +199,7 @@ class TailReader:
         return await self._nothing_left(wanted, position)
 
     async def _nothing_left(self, wanted: TailRange, position: int) -> list[Hole]:
-        """Return the rest of the range if compaction removed all of it: then no batch begins or ends in it.
+        """Return the rest of the range as a hole if no batch begins or ends there: compaction removed it all.
 
         A committed read shows no record after the last stable offset, so an empty answer proves nothing.
         """

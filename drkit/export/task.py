@@ -90,7 +90,7 @@ def written(answers: Sequence[str]) -> tuple[list[PartitionExport], int]:
 
 @contextmanager
 def writing(place: str) -> Iterator[None]:
-    """Turn an error of the storage into one of drkit's."""
+    """Raise an error of the storage as one of drkit's."""
     try:
         yield
     except OSError as error:

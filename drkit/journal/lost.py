@@ -20,11 +20,11 @@ def explained(error: NoRun, folder: Path, flow: str) -> DrkitError:
 
     :param folder: this machine's journals
     """
-    left = left_runs(folder, flow, error.runs, error.target_id)
-    if not left:
+    runs = left_runs(folder, flow, error.runs, error.target_id)
+    if not runs:
         return error
-    newest = left[0]
-    more = f"; and {len(left) - 1} more runs there" if len(left) > 1 else ""
+    newest = runs[0]
+    more = f"; and {len(runs) - 1} more runs there" if len(runs) > 1 else ""
     return Refused(
         "journal_run_lost",
         where=f"{error.where}; {JournalFile(folder, newest.run_id).path}",
@@ -39,16 +39,16 @@ def left_runs(
 
     :param flow: runs whose report names another flow are skipped
     :param known: runs in the target's journal
-    :param target_id: runs to another cluster are skipped: their pair has the same aliases; None: unknown
+    :param target_id: runs to another cluster with the same alias are skipped; None if the id is unknown
     """
-    found = []
+    runs = []
     for file in files_in(folder):
         run = read_history(file.entries()).open
         if run is None or run.run_id in known or _flow_of(folder, run) not in {None, flow}:
             continue
         if run.opening.get("target_id") in {None, target_id} or target_id is None:
-            found.append(run)
-    return sorted(found, key=lambda r: r.entries[-1].at_ms, reverse=True)
+            runs.append(run)
+    return sorted(runs, key=lambda r: r.entries[-1].at_ms, reverse=True)
 
 
 def _flow_of(folder: Path, run: RunLog) -> str | None:
@@ -73,10 +73,10 @@ def _described(run: RunLog) -> str:
 
 def violations(run: RunLog) -> list[str]:
     """Return where a run's entries do not follow the table; empty for every run that drkit made."""
-    found: list[str] = []
+    faults: list[str] = []
     table = run.table
     done: list[str] = []
-    begun: str | None = None
+    active: str | None = None
     acted: str | None = None
     aborting = False
     for number, entry in enumerate(run.entries):
@@ -84,32 +84,32 @@ def violations(run: RunLog) -> list[str]:
         aborting = aborting or entry.kind is EntryKind.ABORT
         if entry.effect or entry.kind is EntryKind.RESULT:
             acted = entry.step
-        late = begun is not None and not table.row[begun].abortable
-        late = late and begun is not None and (not table.row[begun].until_effect or acted is begun)
+        late = active is not None and not table.row[active].abortable
+        late = late and active is not None and (not table.row[active].until_effect or acted is active)
         if entry.kind is EntryKind.ABORT and late:
-            found.append(f"{where}: an abort after {table.last_abort}")
+            faults.append(f"{where}: an abort after {table.last_abort}")
         if entry.kind not in {EntryKind.INTENT, EntryKind.RESULT} or entry.step is None:
             continue
         if aborting:
-            found.append(f"{where}: {entry.step} after the abort")
-        found += [f"{where}: {fault}" for fault in _out_of_order(table, entry, begun, done)]
+            faults.append(f"{where}: {entry.step} after the abort")
+        faults += [f"{where}: {fault}" for fault in _out_of_order(table, entry, active, done)]
         if entry.kind is EntryKind.INTENT and not entry.effect:
-            begun = entry.step
+            active = entry.step
         elif not entry.effect and entry.step not in done:
             done.append(entry.step)
     if run.state is RunState.DONE and tuple(done) != table.order:
-        found.append(f"it is done, but only {', '.join(done)} ended")
-    return found
+        faults.append(f"it is done, but only {', '.join(done)} ended")
+    return faults
 
 
-def _out_of_order(table: Table, entry: JournalEntry, begun: str | None, done: list[str]) -> Iterator[str]:
+def _out_of_order(table: Table, entry: JournalEntry, active: str | None, done: list[str]) -> Iterator[str]:
     step = entry.step
     assert step is not None  # noqa: S101  the caller looked
     if entry.effect:
-        if begun is not step:
-            yield f"an effect of {step} in {begun}"
+        if active is not step:
+            yield f"an effect of {step} in {active}"
     elif entry.kind is EntryKind.RESULT:
-        if begun is not step:
+        if active is not step:
             yield f"the end of {step} without its beginning"
     elif missing := [s for s in table.order[: table.order.index(step)] if s not in done]:
         yield f"{step} before {missing[0]}"

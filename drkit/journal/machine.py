@@ -179,11 +179,6 @@ class Table:
         """The first step in which an abort is refused."""
         return next(row.step for row in self.rows if not row.abortable)
 
-    @cached_property
-    def first_change(self) -> StepName:
-        """The first step that changes more than the journal."""
-        return next(row.step for row in self.rows if row.changes)
-
     def is_before(self, step: str, other: StepName) -> bool:
         """Return whether a step comes before another."""
         return self.order.index(step) < self.order.index(other)

@@ -244,16 +244,16 @@ def _whole(settings: ClusterSettings, key: str) -> int:
 
 @dataclass
 class Delivery:
-    """What became of some records that were written."""
+    """The result of writing some records."""
 
     failed: list[KafkaError] = field(default_factory=list)
-    """Errors of records that were not acknowledged; empty: all were."""
+    """Errors of records that were not acknowledged, or empty if all were."""
     first: dict[int, int] = field(default_factory=dict)
     """Partition → offset of the first record."""
 
     @property
     def evidence(self) -> str:
-        """The first error; empty without one."""
+        """The first error, or empty without one."""
         return f"{self.failed[0].name()}: {self.failed[0].str()}" if self.failed else ""
 
 

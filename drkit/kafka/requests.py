@@ -342,9 +342,9 @@ async def listed(
     """
 
     async def ask(node: int, led: list[TopicPartition]) -> dict[TopicPartition, int]:
-        wanted = dict.fromkeys(led, which) if isinstance(which, int) else {tp: which[tp] for tp in led}
+        times = dict.fromkeys(led, which) if isinstance(which, int) else {tp: which[tp] for tp in led}
         try:
-            answers = await list_offsets(cluster, node, wanted, committed=True)
+            answers = await list_offsets(cluster, node, times, committed=True)
         except RawError:  # this broker alone does not answer
             return {}
         return {tp: a.offset for tp, a in answers.items() if not a.error}
@@ -404,7 +404,7 @@ def partitions_of(
 
 
 def leader_of(topics: Mapping[str, TopicMetadata], tp: TopicPartition) -> int:
-    """Return the id of a partition's leader, −1 if there is none."""
+    """Return the id of a partition's leader, or −1 without a leader."""
     topic = topics.get(tp.topic)
     leader = topic.leaders.get(tp.partition) if topic is not None else None
     return leader.node if leader is not None else NO_LEADER

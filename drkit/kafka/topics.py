@@ -87,7 +87,7 @@ class ConfigValue(NamedTuple):
 
     value: str | None
     source: str
-    """Kafka's name for it: DYNAMIC_TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG and so on."""
+    """Kafka's name for the source: DYNAMIC_TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG and so on."""
 
     @property
     def is_set_on_topic(self) -> bool:

@@ -120,9 +120,9 @@ class CheckpointTail:
             except ValueError as error:
                 self._pass_over(record.offset, str(error))
                 continue
-            seen = CheckpointSeen(checkpoint.upstream, checkpoint.downstream, record.timestamp)
+            newest = CheckpointSeen(checkpoint.upstream, checkpoint.downstream, record.timestamp)
             tp = TopicPartition(checkpoint.topic, checkpoint.partition)
-            self._newest.setdefault(group, {})[tp] = seen
+            self._newest.setdefault(group, {})[tp] = newest
 
     def _forget(self, group: str, key: bytes, offset: int) -> None:
         self._decode(group)

@@ -117,7 +117,7 @@ async def look_at_leaders(
 
     async def ask(node: int, led: list[TopicPartition]) -> dict[TopicPartition, Look]:
         try:
-            return await _look_at_node(cluster, node, topics, [queries[at] for at in led])
+            return await _look_at_node(cluster, node, topics, [queries[tp] for tp in led])
         except RawError:  # this broker alone does not answer
             return dict.fromkeys(led, Look(codes.REQUEST_TIMED_OUT))
 

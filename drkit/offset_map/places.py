@@ -62,9 +62,9 @@ class PositionReader:
             asked = [w for w in wanted if isinstance(out[w.source], PartitionPosition)]
             out |= await self._with_source(source, asked, out, producers)
         known = {w: p for w in wanted if isinstance(p := out[w.source], PartitionPosition)}
-        begun = {w.source: p.source_start for w, p in known.items() if p.source_start is not None}
+        source_starts = {w.source: p.source_start for w, p in known.items() if p.source_start is not None}
         removed = {w: Removed.of(located[w.source], p.start, w.emptied, p.frontier) for w, p in known.items()}
-        starts = noted if source is None else begun
+        starts = noted if source is None else source_starts
         missing = await self._removed.missing(
             (source, self._locator.target), removed, starts, producers.left_out
         )

@@ -39,17 +39,17 @@ async def read_on(
     tail = _tail(cluster, topic, bucket)
     while end is None or bucket.next_offset < end:
         before, evidence = bucket.next_offset, ""
-        try:
-            await tail.look(cluster, 0 if end is None else _WAIT_MS)  # mostly it has no new record
+        try:  # the first request does not wait: usually there is no new record
+            await tail.look(cluster, 0 if end is None else _WAIT_MS)
             end = tail.high_watermark if end is None else end
         except (NoAnswerYet, LogRestarted) as error:
             evidence = str(error)
-            found = await find_map(cluster, bucket.name)
-            if found.topic_id != topic.topic_id:
-                raise made_anew(bucket.name, str(topic.topic_id), found.topic_id) from error
+            newest = await find_map(cluster, bucket.name)
+            if newest.topic_id != topic.topic_id:
+                raise made_anew(bucket.name, str(topic.topic_id), newest.topic_id) from error
             if isinstance(error, LogRestarted):  # all of it is read again
                 bucket.forget()
-                tail = _tail(cluster, found, bucket)
+                tail = _tail(cluster, newest, bucket)
         bucket.next_offset = tail.next_offset
         if bucket.next_offset > before or (end is not None and bucket.next_offset >= end):
             continue
@@ -64,16 +64,15 @@ async def read_on(
 
 def _tail(cluster: RawCluster, topic: TopicMetadata, bucket: MapBucket) -> LogTail:
     def take(record: Record) -> None:
-        why = signatures.refused(record.key, record.value, record.headers)
-        if why:
-            bucket.refuse(record.key, record.offset, why)
+        if reason := signatures.refused(record.key, record.value, record.headers):
+            bucket.refuse(record.key, record.offset, reason)
         else:
             bucket.apply(record.key, record.value, record.offset)
 
     signatures = signatures_of(bucket, cluster)
-    at = TopicPartition(bucket.name, bucket.bucket)
+    tp = TopicPartition(bucket.name, bucket.bucket)
     pass_over = partial(bucket.refuse, None)
-    tail = LogTail(cluster, at, take, pass_over, unpacked_bytes=LARGE_BYTES, in_order=True, topic=topic)
+    tail = LogTail(cluster, tp, take, pass_over, unpacked_bytes=LARGE_BYTES, in_order=True, topic=topic)
     tail.next_offset = bucket.next_offset
     return tail
 

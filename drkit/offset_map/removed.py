@@ -34,29 +34,29 @@ class Removed(NamedTuple):
 
     first: int
     end: int
-    left: int
+    log_start: int
     """First offset left on the target."""
 
     @classmethod
-    def of(cls, found: Located, left: int, emptied: int, frontier: int | None) -> Removed:
+    def of(cls, located: Located, log_start: int, emptied: int, frontier: int | None) -> Removed:
         """Return what was removed of a partition.
 
         :param emptied: target offset before which nothing belongs to the copy
-        :param frontier: first source offset that was not copied; None: unknown, or nothing was
+        :param frontier: first source offset that was not copied, or None if it is unknown or nothing was
         """
-        answer, claims = found.answer, found.state.claims()
-        segments = answer.segments if isinstance(answer, Resolution) else found.state.segments
-        first, end = segments.removed(max(left, emptied))
-        # Of what was claimed, and removed before a mark confirmed it, the answer says nothing.
+        answer, claims = located.answer, located.state.claims()
+        segments = answer.segments if isinstance(answer, Resolution) else located.state.segments
+        first, end = segments.removed(max(log_start, emptied))
+        # The answer does not include claims that were removed before a mark confirmed them.
         first = min(first, *(up for claim in claims for up, _, _ in claim.pieces())) if claims else first
-        return cls(first, min(end, frontier or 0), left)
+        return cls(first, min(end, frontier or 0), log_start)
 
 
-Found = dict[CopiedPartition, Removed]
+RemovedByCopy = dict[CopiedPartition, Removed]
 
 
 class RemovedLook:
-    """Looks again and again; what the source's retention removes as well is asked for once.
+    """Finds missing records at each look; requests once where the source's own retention removes, too.
 
     :param clock: wall clock, to which the age of records is compared
     """
@@ -77,63 +77,66 @@ class RemovedLook:
 
         A topic that a failover has promoted is no copy. Without its retention on record nothing is missing.
 
-        :param clusters: source and target; a source that does not answer is None
-        :param starts: first offsets of the source; of a silent one as they were noted last
+        :param clusters: source and target; the source is None if it does not answer
+        :param starts: first offsets of the source; if it does not answer, as last recorded
         :param left_out: producers whose records the flow does not copy
         :raises RawError: a cluster stopped answering
         """
         source, target = clusters
-        found: Found = {}
+        removals: RemovedByCopy = {}
         for w, removed in copies.items():
             retention, due = self.due.get(w.source, (None, 0))
             if w.retention is not None and w.until is None and w.source in starts:
                 first = max(removed.first, starts[w.source], due if retention == w.retention else 0)
-                found[w] = removed._replace(first=first)
-        found = {w: removed for w, removed in found.items() if removed.first < removed.end}
-        if not found:
+                removals[w] = removed._replace(first=first)
+        removals = {w: removed for w, removed in removals.items() if removed.first < removed.end}
+        if not removals:
             return {}
-        topics = there = await metadata(target, sorted({w.target.topic for w in found}))
+        cluster, is_source = source or target, source is not None
+        names = {(w.source if is_source else w.target).topic for w in removals}
+        topics = await metadata(cluster, sorted(names))
+        removals = await self._young(cluster, topics, removals, is_source=is_source)
+        removals = self._without(removals, await _within_size(target, removals))
         if source is not None:
-            there = await metadata(source, sorted({w.source.topic for w in found}))
-        found = await self._young(source or target, there, found, is_source=source is not None)
-        found = self._without(found, await _within_size(target, topics, found))
-        if source is not None:
-            firsts = {w: await _first_copied(source, there, w, found[w], left_out) for w in found}
-            found = {w: removed._replace(first=firsts[w]) for w, removed in found.items()}
-        return {w.source: (r.first, r.end) for w, r in found.items() if r.first < r.end}
+            firsts = {w: await _first_copied(source, topics, w, removals[w], left_out) for w in removals}
+            removals = {w: removed._replace(first=firsts[w]) for w, removed in removals.items()}
+        return {w.source: (r.first, r.end) for w, r in removals.items() if r.first < r.end}
 
-    def _without(self, found: Found, due: Mapping[CopiedPartition, int]) -> Found:
-        out = {w: r._replace(first=max(r.first, min(due.get(w, 0), r.end))) for w, r in found.items()}
-        self.due |= {w.source: (w.retention, out[w].first) for w in due if out[w].first > found[w].first}
+    def _without(self, removals: RemovedByCopy, due: Mapping[CopiedPartition, int]) -> RemovedByCopy:
+        out = {w: r._replace(first=max(r.first, min(due.get(w, 0), r.end))) for w, r in removals.items()}
+        self.due |= {w.source: (w.retention, out[w].first) for w in due if out[w].first > removals[w].first}
         return {w: removed for w, removed in out.items() if removed.first < removed.end}
 
-    async def _young(self, cluster: RawCluster, topics: Topics, found: Found, *, is_source: bool) -> Found:
+    async def _young(
+        self, cluster: RawCluster, topics: Topics, removals: RemovedByCopy, *, is_source: bool
+    ) -> RemovedByCopy:
         """Leave out records that are older than the source keeps any, and partitions without an answer.
 
         Where the first record that the target still has is older, those before it are.
         """
         now = self._clock() + _CLOCKS_MS
-        limits = {w: w.retention.ms for w in found if w.retention is not None}
+        limits = {w: w.retention.ms for w in removals if w.retention is not None}
         times = {w.source if is_source else w.target: now - ms for w, ms in limits.items() if ms is not None}
         younger = await listed(cluster, topics, times, times)
         due, answered = {}, {}
-        for w, removed in found.items():
-            at = w.source if is_source else w.target
-            if at not in times or at in younger:
+        for w, removed in removals.items():
+            tp = w.source if is_source else w.target
+            if tp not in times or tp in younger:
                 answered[w] = removed
-                offset = younger.get(at, 0)
-                is_all = offset < 0 or (not is_source and offset > removed.left)
+                offset = younger.get(tp, 0)
+                is_all = offset < 0 or (not is_source and offset > removed.log_start)
                 due[w] = removed.end if is_all else offset if is_source else 0
         return self._without(answered, due)
 
 
-async def _within_size(target: RawCluster, topics: Topics, found: Found) -> dict[CopiedPartition, int]:
-    limits = {w: w.retention.bytes for w in found if w.retention is not None}
+async def _within_size(target: RawCluster, removals: RemovedByCopy) -> dict[CopiedPartition, int]:
+    limits = {w: w.retention.bytes for w in removals if w.retention is not None}
     sized = {w: most for w, most in limits.items() if most is not None}
-    names = {w.target.topic for w in sized}
-    sizes = await volumes(target, {name: topics[name] for name in names}) if names else {}
+    if not sized:
+        return {}
+    sizes = await volumes(target, await metadata(target, sorted({w.target.topic for w in sized})))
     # A size that brokers hide may be large enough.
-    return {w: found[w].end for w, most in sized.items() if sizes.get(w.target, most) >= most}
+    return {w: removals[w].end for w, most in sized.items() if sizes.get(w.target, most) >= most}
 
 
 async def _first_copied(
@@ -152,7 +155,7 @@ async def _first_copied(
 
 
 async def first_to_copy(
-    source: RawCluster, topic: TopicMetadata, at: TopicPartition, start: int, left_out: frozenset[int]
+    source: RawCluster, topic: TopicMetadata, tp: TopicPartition, start: int, left_out: frozenset[int]
 ) -> int:
     """Return the first source offset from `start` on with a record that is to be copied.
 
@@ -162,10 +165,10 @@ async def first_to_copy(
     :raises RawError: the source stopped answering
     """
     answer = await fetch_one(
-        source, topic.leaders[at.partition].node, (at.topic, topic.topic_id), at.partition, start,
+        source, topic.leaders[tp.partition].node, (tp.topic, topic.topic_id), tp.partition, start,
         max_bytes=_HOLE_BYTES, max_wait_ms=0,
     )  # fmt: skip
     if answer.error_code:
         return start
-    found = visible(answer.records or b"", start, aborted=aborted_in(answer), without=left_out)
-    return found.chunks[0].runs[0].source if found.chunks else max(start, found.next_source)
+    content = visible(answer.records or b"", start, aborted=aborted_in(answer), without=left_out)
+    return content.chunks[0].runs[0].source if content.chunks else max(start, content.next_source)

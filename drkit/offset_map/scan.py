@@ -50,8 +50,8 @@ async def scan(
         batches = list(split(answer.records or b""))
         # Which transactions were aborted is in an answer of its own, as long as this one.
         undecided = any(h.is_transactional and not h.is_control for h, _ in batches)
-        found = aborted_in(await fetch(position, max_bytes=size)) if undecided else []
-        aborted, before = AbortedTransactions(found), position
+        ranges = aborted_in(await fetch(position, max_bytes=size)) if undecided else []
+        aborted, before = AbortedTransactions(ranges), position
         for header, batch in batches:
             aborted.advance(header.last_offset)
             if header.is_control:

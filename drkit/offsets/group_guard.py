@@ -81,10 +81,10 @@ class StoredOffset(NamedTuple):
 
 
 def positions_in(
-    offsets: Mapping[TopicPartition, tuple[int, str]], topics: Container[str]
+    offsets: Mapping[TopicPartition, tuple[int, str]], topics: Container[str] | None = None
 ) -> dict[TopicPartition, StoredOffset]:
-    """Return a group's committed positions in some topics, without void ones: nobody committed these."""
-    stored = ((tp, StoredOffset(*c)) for tp, c in offsets.items() if tp.topic in topics)
+    """Return a group's committed positions, of all topics or some, without void marks."""
+    stored = ((tp, StoredOffset(*c)) for tp, c in offsets.items() if topics is None or tp.topic in topics)
     return {tp: s for tp, s in stored if s.void is None}
 
 

@@ -29,7 +29,7 @@ class Unavailable:
 
     reason: str
     nearest: int | None = None
-    """Where the records that are left begin, if the next ones to read are lost; None: it is not known."""
+    """First target offset left, if the next records to read are lost, or None if it is unknown."""
 
 
 class SegmentMap:
@@ -270,13 +270,13 @@ class SegmentMap:
         return _counterpart(self._down, self._up, self._length, downstream)
 
     def removed(self, target_start: int) -> tuple[int, int]:
-        """The source offsets, half open, with the copies that were removed before the target's log start.
+        """Return the source offsets, half open, with copies that were removed before the target's log start.
 
-        Of a part with unknown offsets nothing is counted: a turn gave it up, or another replicator copied it.
+        A part with unknown offsets does not count: a failback gave it up, or another replicator copied it.
         """
         first = next((up for up, length in zip(self._up, self._length, strict=True) if length != UNKNOWN), 0)
-        left = self.inverse(TargetOffset(target_start))
-        return first, first if isinstance(left, Unavailable) else max(first, left)
+        end = self.inverse(TargetOffset(target_start))
+        return first, first if isinstance(end, Unavailable) else max(first, end)
 
     def trim(self, target_start: int) -> int:
         """Drop segments that ended before the target's log start; returns how many.

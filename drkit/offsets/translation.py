@@ -54,8 +54,8 @@ class PartitionPosition:
     crossings: tuple[Crossing, ...] = ()
     """Where both sides have the same records in another order; ascending."""
     missing: tuple[int, int] | None = None
-    """Source offsets, half open, that were copied and that the target has removed before its time; None:
-    none, or the source's retention is not known."""
+    """Source offsets, half open, that were copied and that the target has removed before its time, or
+    None if there are none, or the source's retention is unknown."""
 
     def forward(self, upstream: int) -> Translation:
         """The target offset at which a group continues that has committed `upstream` on the source.
@@ -65,13 +65,15 @@ class PartitionPosition:
         within = bounds(source_spans(self.crossings), upstream)
         if within is None:
             return Unavailable(f"source offset {upstream} has no counterpart: {CROSSED}")
-        found = _bounded(self._forward(upstream), within, self.start)
-        if self.missing is None or upstream >= self.missing[1] or isinstance(found, Unavailable):
-            return found
+        position = _bounded(self._forward(upstream), within, self.start)
+        if self.missing is None or upstream >= self.missing[1] or isinstance(position, Unavailable):
+            return position
         first = max(upstream, self.missing[0])
-        note = found.note or "behind retention"
-        why = f"{note}; by the source's retention source offsets {first} to {self.missing[1] - 1} are missing"
-        return Unavailable(why, found.offset)
+        note = position.note or "behind retention"
+        text = (
+            f"{note}; by the source's retention source offsets {first} to {self.missing[1] - 1} are missing"
+        )
+        return Unavailable(text, position.offset)
 
     def _forward(self, upstream: int) -> Translation:
         if why := self._too_far(upstream):

@@ -81,7 +81,7 @@ class Promoted(NamedTuple):
     role: RoleRecord
     configs: Configs
     held: HeldSettingsRecord | None = None
-    """The settings by which an operator holds records on the new primary."""
+    """The settings with which an operator holds records on the new primary."""
 
     @property
     def compacted(self) -> bool:

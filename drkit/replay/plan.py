@@ -66,9 +66,9 @@ def covers_part(progress: ReplayProgress, tail: Tail) -> bool:
 
 def kept_before(tail: Tail, seen: Iterable[ReplayProgress]) -> KeptBefore:
     """Return what returns have appended of a tail to keep it, by the progress of all runs there."""
-    kept = [p for p in seen if p.ids and covers_part(p, tail)]
-    spans = tuple(sorted({(p.first, p.next) for p in kept}))
-    return KeptBefore(spans, frozenset(i for p in kept for i in p.ids or ()))
+    runs = [p for p in seen if p.ids and covers_part(p, tail)]
+    spans = tuple(sorted({(p.first, p.next) for p in runs}))
+    return KeptBefore(spans, frozenset(i for p in runs for i in p.ids or ()))
 
 
 def refuse_repeats(tail: Tail, flags: bytes, where: str, same: Same | None) -> None:
@@ -147,7 +147,7 @@ class PartitionPlan(NamedTuple):
 
     @property
     def progress(self) -> ReplayProgress | None:
-        """The progress of this run, or None if it has not begun."""
+        """The progress of this run, or None before it begins."""
         return begun_by(self.tail, self.to, self.seen)
 
     @property
@@ -272,7 +272,7 @@ async def plan_partition(
 
 
 def begun_by(tail: Tail, to: Destination, seen: Mapping[bytes, ReplayProgress]) -> ReplayProgress | None:
-    """Return the progress of a tail's run in a partition, or None if there is none, or it was rolled back.
+    """Return the progress of a tail's run in a partition, or None without one, or if it was rolled back.
 
     Records in a quarantine that was deleted since do not count.
     """

@@ -241,7 +241,7 @@ def total(results: Mapping[TopicPartition, ReplayResult]) -> ReplayResult:
 def roll_back_kept(
     target: ClusterSettings, flow: FlowSettings, run_id: str, partitions: Collection[TopicPartition]
 ) -> list[ReplayProgress]:
-    """Mark the tails that a run has not appended completely as rolled back. A second call changes nothing.
+    """Mark tails that a run did not append completely as rolled back. A second call changes nothing.
 
     :param target: the new primary
     :param run_id: of the export

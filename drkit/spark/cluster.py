@@ -156,7 +156,7 @@ class SlotWatch(Background):
         self._take(Slots(first.needed, first.needed))
 
     def stop(self) -> None:
-        """See :class:`Background`."""
+        """Stop the new workers, then the thread."""
         self._new_workers.end()
         super().stop()
 

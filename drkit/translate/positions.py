@@ -24,7 +24,7 @@ from drkit.mm2_topics.checkpoint_topic import CheckpointTail
 from drkit.model import TopicPartition
 from drkit.offset_map.places import PositionReader
 from drkit.offsets import Unavailable
-from drkit.offsets.group_guard import StoredOffset
+from drkit.offsets.group_guard import positions_in
 from drkit.offsets.translation import Exact, PartitionPosition, Translation
 
 T = TypeVar("T")
@@ -111,8 +111,8 @@ def _asked(settings: Settings, flow: FlowSettings, question: Callable[[_Asking],
     reached = reach(source)
     with connections("translate", reached.settings, target) as (source_cluster, target_cluster):
         asking = _Asking(flow, known, target, None if reached.silence else source_cluster, target_cluster)
-        found: T = target_cluster.loop.run(question, asking)
-    return found
+        answer: T = target_cluster.loop.run(question, asking)
+    return answer
 
 
 def _known(target: ClusterSettings, flow: FlowSettings) -> CopiedTopics:
@@ -192,7 +192,7 @@ class _Asking:
         answer = (await Groups(at).committed([question.group]))[question.group]
         if answer.value is None:
             raise failure(answer.error, f"read the offsets of the group {question.group}", at.alias)
-        committed = {tp: c.offset for tp, c in answer.value.items() if StoredOffset(*c).void is None}
+        committed = {tp: c.offset for tp, c in positions_in(answer.value).items()}
         if not committed:
             raise ConfigError(
                 "group_without_offsets",

@@ -52,7 +52,7 @@ class SparkFolder(NamedTuple):
 
     path: Path
     query_id: str
-    """The query's id, by which sinks recognise it, or empty before its first run."""
+    """The query's id, with which sinks recognise it, or empty before its first run."""
     log: QueryLog
     files: Listing
 
@@ -217,7 +217,7 @@ def _sidecars(names: Iterable[str]) -> set[str]:
 
 
 def _is_scratch_of_spark(name: str) -> bool:
-    """Return whether a killed query left this file in place of a log file."""
+    """Return whether a killed query left this file instead of a log file."""
     top, _, rest = name.partition("/")
     last = rest.rpartition("/")[2]
     return top in {OFFSETS, COMMITS, SOURCES} and last.startswith(".") and ".tmp" in last

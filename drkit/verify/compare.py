@@ -266,7 +266,7 @@ class RecordLocator:
         self._back = 0
 
     def target_of(self, upstream: int) -> int | None:
-        """Return the target offset of a source record, or None if the map has no offset for it."""
+        """Return the target offset of a source record, or None if the map has none."""
         while (segment := self._segments[self._at]).upstream + segment.records <= upstream:
             self._at += 1
         return None if upstream < segment.upstream else segment.downstream + upstream - segment.upstream

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
-from uuid import UUID
 
 from drkit.clock import wall_ms
 from drkit.config import ClusterSettings, FlowSettings
@@ -61,7 +60,7 @@ class TargetMap:
         self._buckets: list[MapBucket] = []
         self._state = FlowState()
         self.known = known_of(self._state)
-        """The copied topics, with their turns."""
+        """The copied topics, with their failbacks."""
         self._missing = ""
         self._loop.run(self._read, topics)
         if self._topics[self._state_name].leaders:
@@ -136,10 +135,10 @@ class TargetMap:
             return None
         return record.source_offset, record.target_offset
 
-    def taken_over(self, ids: tuple[UUID, UUID], partition: TopicPartition) -> TakenOver | None:
+    def taken_over(self, key: MapKey, partition: TopicPartition) -> TakenOver | None:
         """Return where drkit continued a copy of MirrorMaker 2, or None if it did not."""
         record = self._state.get(TakeoverRecord, partition.topic)
-        if record is None or (record.source_id, record.target_id) != ids:
+        if record is None or (record.source_id, record.target_id) != (key.source_id, key.target_id):
             return None
         start = record.partitions.get(partition.partition)
         return None if start is None else TakenOver(start.resumed_at, start.target_end, start.committed)
@@ -279,8 +278,7 @@ class _Look:
                 f"{to}: the target once reached offset {lost_from} and ends at {end} now;"
                 " what it lost counts as not yet copied"
             )
-        ids = pair.source.topic_id, pair.target.topic_id
-        taken = None if emptied else self._map.taken_over(ids, at)
+        taken = None if emptied else self._map.taken_over(key, at)
         begin, known = resolution.segments.known_from(), closed(resolution.segments, end)
         if begin is None and not known:
             # The map covers no record of MirrorMaker 2's part, and nothing was copied since.

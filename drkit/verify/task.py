@@ -82,11 +82,11 @@ def find_outlived(
                 living.drop(record.key)
     if not living.number():
         return Counts(), []
-    again = _TargetKeys(living, places, source.start())
-    again.take(target.read(again.first, target.compared_to))
-    again.take(target.read_all(target.compared_to, target.end()))
-    number = again.living.number()
-    return Counts(outlived=number, deleted_at_source=-number), again.findings()
+    keys = _TargetKeys(living, places, source.start())
+    keys.take(target.read(keys.first, target.compared_to))
+    keys.take(target.read_all(target.compared_to, target.end()))
+    number = keys.living.number()
+    return Counts(outlived=number, deleted_at_source=-number), keys.findings()
 
 
 class _TargetKeys:
@@ -122,7 +122,7 @@ class _TargetKeys:
     def findings(self) -> list[Difference]:
         """Return the first of the records that are left."""
         offsets = set(self.living.offsets())
-        return [found for offset, found in self._differences.items() if offset in offsets]
+        return [finding for offset, finding in self._differences.items() if offset in offsets]
 
 
 @dataclass(frozen=True, slots=True)

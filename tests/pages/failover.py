@@ -22,8 +22,8 @@ _PLACE: Final = "<!-- generated: {name} -->\n{text}\n<!-- end -->"
 
 def diagram(table: Table) -> str:
     """Return the steps of a table as a picture in text: what a failure in each of them leads to."""
-    lines = []
-    for _, rows in groupby(table.rows, key=lambda row: (table.is_before(row.step, table.first_change),
+    lines, first_change = [], _first_change(table)
+    for _, rows in groupby(table.rows, key=lambda row: (table.is_before(row.step, first_change),
                                                         row.is_final, row.abortable)):  # fmt: skip
         steps = [row.step for row in rows]
         for step, note in zip_longest(steps, _after_failure(table, steps[0]), fillvalue=""):
@@ -32,8 +32,13 @@ def diagram(table: Table) -> str:
     return "\n".join(["```text", *lines[:-1], "```"])
 
 
+def _first_change(table: Table) -> StepName:
+    return next(row.step for row in table.rows if row.changes)
+
+
 def _after_failure(table: Table, step: StepName) -> list[str]:
-    if table.is_before(step, table.first_change):
+    first_change = _first_change(table)
+    if table.is_before(step, first_change):
         return [f"{RunState.REFUSED}, and nothing is changed"]
     again = next(row.step for row in table.rows if row.is_finding)
     resume, abort = table.resume, table.abort
@@ -42,7 +47,7 @@ def _after_failure(table: Table, step: StepName) -> list[str]:
                 f"      to roll back: {abort} (undoes the last step first)"]  # fmt: skip
     lines = ["the point of no return"] if step is table.point_of_no_return else []
     if table.row[step].looks_again:
-        lines.append(f"back to {table.first_change} if the old primary answers and is not fenced")
+        lines.append(f"back to {first_change} if the old primary answers and is not fenced")
     if table.row[step].abortable:
         return [*lines, f"{RunState.HELD}: {resume}, or {abort}, which undoes a part"]
     return [*lines, f"{RunState.HELD}: {resume}; there is no abort"]

@@ -16,21 +16,21 @@ _UNITS: Final = (
 
 
 def documentation() -> str:
-    """The table of all metrics in Markdown, as in docs/reference/metrics.md."""
-    told = []
+    """Return the table of all metrics in Markdown."""
+    counted = []
     for metric, labels in observe.COUNTED.items():
         (family,) = metric.collect()
         name = family.name + ("_total" if family.type == "counter" else "")
-        told.append(MetricDescription(name, family.type, labels, family.documentation))
+        counted.append(MetricDescription(name, family.type, labels, family.documentation))
     lines = ["| metric | kind | unit | labels | meaning |", "| --- | --- | --- | --- | --- |"]
     lines += [
         f"| `{r.name}` | {r.kind} | {_unit(r)} | {', '.join(r.labels)} | {r.help} |"
-        for r in (*told, *TABLE.values())
+        for r in (*counted, *TABLE.values())
     ]
     return "\n".join(lines) + "\n"
 
 
 def _unit(metric: MetricDescription) -> str:
-    """Base units for Prometheus, milliseconds for MirrorMaker 2's names."""
+    """Return base units for Prometheus, milliseconds for MirrorMaker 2's names."""
     last = metric.name.removeprefix(MM2)
     return next((unit for part, unit in _UNITS if part in last), "count")

@@ -62,11 +62,11 @@ def documentation() -> tuple[str, str]:
         ("target", "groups", GONE_GROUPS, KEEP_GROUPS),
     ]
     first = ["| cluster | resource | operation | to |", "| --- | --- | --- | --- |"]
-    first += [f"| {c} | {r} | {o.name} | {why} |" for c, r, wanted in needed for o, why in wanted.items()]
+    first += [f"| {c} | {r} | {o.name} | {use} |" for c, r, uses in needed for o, use in uses.items()]
     second = ["| cluster | resource | operation | to | not needed with |", "| --- | --- | --- | --- | --- |"]
     second += [
-        f"| {c} | {r} | {o.name} | {why} | `{without.replace(' and ', '`, `')}` |"
-        for c, r, wanted, without in settings
-        for o, why in wanted.items()
+        f"| {c} | {r} | {o.name} | {use} | `{without.replace(' and ', '`, `')}` |"
+        for c, r, uses, without in settings
+        for o, use in uses.items()
     ]
     return "\n".join(first) + "\n", "\n".join(second) + "\n"

@@ -153,8 +153,8 @@ async def _has_committed_data(task: TaskContext, bucket: int, topic: TopicMetada
 async def _bulk_records(
     task: TaskContext, topic: TopicMetadata, left: LeftOpen
 ) -> list[tuple[MapKey, Intent]]:
-    """The map's records of the open transaction."""
-    target, found = task.links.target, []
+    """Return the map's records of the open transaction."""
+    target, intents = task.links.target, []
     signatures = target.signatures(left.at.topic)
     tail = LogTail(
         target,
@@ -173,8 +173,8 @@ async def _bulk_records(
         with suppress(ValueError):
             decoded = decode_record(record.key, record.value)
             if isinstance(decoded.record, Intent) and decoded.record.mode is Mode.BULK:
-                found.append((decoded.where, decoded.record))
-    return found
+                intents.append((decoded.where, decoded.record))
+    return intents
 
 
 async def _is_committed(

@@ -257,9 +257,9 @@ class Groups:
         """
         answers, stored = await self.alter(offsets, until), await self.committed(offsets)
         failed: dict[str, dict[TopicPartition, str]] = {}
-        for group, wanted in offsets.items():
+        for group, positions in offsets.items():
             codes, read_back = answers[group].value or {}, stored[group].value or {}
-            for tp, offset in wanted.items():
+            for tp, offset in positions.items():
                 if code := codes.get(tp, answers[group].error):
                     late = "not sent: the look at the group is too old"
                     reason = late if code == TOO_LATE else f"Kafka error code {code}"

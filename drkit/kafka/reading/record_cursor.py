@@ -71,8 +71,8 @@ class FetchedRange(NamedTuple):
         return self.found.chunks[0].runs[0].source if self.found.chunks else None
 
 
-def _pieces_of(found: Transformed) -> list[Piece]:
-    return [piece for chunk in found.chunks for piece in pieces_in(chunk)]
+def _pieces_of(content: Transformed) -> list[Piece]:
+    return [piece for chunk in content.chunks for piece in pieces_in(chunk)]
 
 
 class RecordCursor:
@@ -207,8 +207,8 @@ async def epoch_ends(
             leader_epoch=epochs[TopicPartition(topic, number)],
         )
 
-    async def ask(node: int, some: list[TopicPartition]) -> dict[TopicPartition, EpochEnd]:
-        rows = [topic_of(topic=t, partitions=[row(t, n) for n in numbers]) for t, numbers in grouped(some)]
+    async def ask(node: int, led: list[TopicPartition]) -> dict[TopicPartition, EpochEnd]:
+        rows = [topic_of(topic=t, partitions=[row(t, n) for n in numbers]) for t, numbers in grouped(led)]
         answer = await cluster.send(OffsetForLeaderEpochRequest(replica_id=_CONSUMER, topics=rows), node)
         return {
             TopicPartition(topic.topic, p.partition): EpochEnd(p.leader_epoch, p.end_offset)

@@ -120,10 +120,10 @@ def test_a_watch_leaves_a_silent_request_to_the_copy_and_reports_other_errors(
             with request_errors():
                 silent.ask()
 
-    with capture_logs() as told:
+    with capture_logs() as logs:
         Watch(PAIR, *PAIR.flows).run(stop)
     assert len(looks) == 2, "the watch continues"
-    assert bool(told) is not is_raw, told
+    assert bool(logs) is not is_raw, logs
 
 
 def test_a_pending_fence_is_reported_and_tried_again(silent: Silent) -> None:
@@ -132,12 +132,12 @@ def test_a_pending_fence_is_reported_and_tried_again(silent: Silent) -> None:
         return True
 
     fences = PendingFences(FlowSettings(source="p", target="s"), pay)
-    with capture_logs() as told:
+    with capture_logs() as logs:
         for now in (0.0, AGAIN_SECONDS / 2, AGAIN_SECONDS):
             fences.see(moment(Sight.CLEAR), now, owed=True)
             fences.wait()
-    assert [e["event"] for e in told] == 2 * ["fence_not_paid"]
-    assert TIMED_OUT in told[0]["evidence"]
+    assert [e["event"] for e in logs] == 2 * ["fence_not_paid"]
+    assert TIMED_OUT in logs[0]["evidence"]
     assert fences.paid == 0
 
 
@@ -150,14 +150,14 @@ def test_an_automatic_failover_is_reported_as_stopped(
         silent.ask()
         return "done"
 
-    found = AutoFailover(PAIR, PAIR.flows[0], act)
-    with capture_logs() as told:
-        found.see(moment(Sight.GONE, phi=20.0, gone_for=9.0, beat_silence=9.0, auto=FENCED), 0.0)
-        found.wait()
-    (stopped,) = (e for e in told if e["event"] == "automatic_failover_stopped")
+    failover = AutoFailover(PAIR, PAIR.flows[0], act)
+    with capture_logs() as logs:
+        failover.see(moment(Sight.GONE, phi=20.0, gone_for=9.0, beat_silence=9.0, auto=FENCED), 0.0)
+        failover.wait()
+    (stopped,) = (e for e in logs if e["event"] == "automatic_failover_stopped")
     assert "drkit failover --resume or --abort" in stopped["hint"]
-    assert TIMED_OUT in found.outcome
-    assert not found.is_acting
+    assert TIMED_OUT in failover.outcome
+    assert not failover.is_acting
 
 
 def test_a_probe_calls_the_broker_silent_and_not_closed_to_drkit(

@@ -1,6 +1,6 @@
 """Names and types of the fields that each command prints with ``--json``, as recorded.
 
-A path ends with ``?`` if not every object at that place has the field, with ``??`` if not every run has it.
+A path ends with ``?`` if not every object there has the field, with ``??`` if not every run has it.
 With ``DRKIT_RECORD_JSON=1`` the tests that compare add to the record instead; then ``python -m
 tests.support.cli.json_fields`` writes ``docs/reference/json.md`` below the current folder.
 """
@@ -60,22 +60,22 @@ def fields_of(answer: object) -> Fields:
         for name in set[str]().union(*objects)
         if any(name not in each for each in objects)
     }
-    return {path + "?" * (path in sometimes): "|".join(sorted(found)) for path, found in types.items()}
+    return {path + "?" * (path in sometimes): "|".join(sorted(names)) for path, names in types.items()}
 
 
 def complaints(recorded: Fields, answer: object) -> list[str]:
     """Return which recorded fields an answer lacks, and which have a type that was not recorded."""
-    found = _by_path(fields_of(answer))
+    printed = _by_path(fields_of(answer))
     wrong = []
     for path, (mark, types) in _by_path(recorded).items():
-        if path not in found:
-            if mark != "??" and _may_have(found, path):
+        if path not in printed:
+            if mark != "??" and _may_have(printed, path):
                 wrong.append(f"{path} is missing")
             continue
-        seen_mark, seen = found[path]
-        if mark == "" and seen_mark == "?":
+        printed_mark, printed_types = printed[path]
+        if mark == "" and printed_mark == "?":
             wrong.append(f"{path} is missing in some objects")
-        if more := seen - types:
+        if more := printed_types - types:
             wrong.append(f"{path} is {'|'.join(sorted(more))}, not {'|'.join(sorted(types))}")
     return wrong
 

@@ -31,7 +31,7 @@ def sample(kind: Any, fields: Mapping[str, Any] | None = None, *, absent: bool =
     """Return a value of a type; every list has one element.
 
     :param fields: values of some of its fields
-    :param absent: whether what may be None is None
+    :param absent: use None for each optional value
     :raises TypeError: the type is not supported
     """
     if kind in _PLAIN:
