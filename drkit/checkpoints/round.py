@@ -31,8 +31,6 @@ from drkit.offsets.translation import PartitionPosition, Translation
 
 _OFFSETS: Final = 4
 """Number of offsets of a group, seen in earlier rounds, that are remembered."""
-_GROUPS: Final = 20_000
-"""Maximum number of groups that a process remembers."""
 
 
 @dataclass(slots=True)
@@ -92,7 +90,7 @@ class Memory:
             if not known:
                 group.offsets = None
             group.round = NO_ROUND
-        while len(self.groups) > max(_GROUPS, len(shard.groups)):
+        while len(self.groups) > max(shard.remembered, len(shard.groups)):
             del self.groups[next(iter(self.groups))]
 
     def end(self, shard: Shard) -> None:

@@ -16,6 +16,8 @@ NO_ROUND: Final = -1
 """Replaces a round's number where no round is meant."""
 SHOWN: Final = 50
 """Refusals reported by name; all are counted."""
+MOST_REMEMBERED: Final = 20_000
+"""Maximum number of groups that a process remembers, however many the flow has."""
 Refusal = tuple[str, str, str, str]
 """Group, source partition, verdict and reason of a position that was not written."""
 
@@ -52,6 +54,8 @@ class Shard(TaskData):
     """Which round looked at each of the groups last; empty: always this process."""
     quick: frozenset[str] = frozenset()
     """Groups that are done with when the source has what it had at the last look."""
+    remembered: int = MOST_REMEMBERED
+    """Number of groups that a process remembers: at most those of the flow, so a deleted one is forgotten."""
 
 
 @dataclass(slots=True)

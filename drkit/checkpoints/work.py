@@ -10,7 +10,7 @@ from uuid import UUID
 from drkit import observe
 from drkit.checkpoints.group_ledger import GroupLedger, promoted_topics
 from drkit.checkpoints.other_groups import OtherGroup, is_consumer, other_groups
-from drkit.checkpoints.shard import NO_ROUND, Shard, ShardReport, shards_of
+from drkit.checkpoints.shard import MOST_REMEMBERED, NO_ROUND, Shard, ShardReport, shards_of
 from drkit.clock import Seconds, monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError, NotAuthorized
@@ -185,6 +185,7 @@ class GroupsFrame(NamedTuple):
                 round=number,
                 last=tuple(rounds[g] for g in names),
                 quick=quick.intersection(names),
+                remembered=min(MOST_REMEMBERED, len(self.groups)),
             )
             for index, names in enumerate(parts)
         ]

@@ -12,6 +12,7 @@ from contextlib import ExitStack, closing, suppress
 import os
 from pathlib import Path
 import re
+import signal
 from statistics import fmean, linear_regression
 import subprocess
 import sys
@@ -75,6 +76,7 @@ def main() -> int:
     options.add_argument("--epochs", type=int, help="end after so many epochs instead")
     options.add_argument("--epoch-seconds", type=float, default=1.0)
     given = options.parse_args()
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # processes and brokers end, too
     with ExitStack() as open_:
         folder = Path(open_.enter_context(tempfile.TemporaryDirectory(prefix="endure-")))
         clusters = LocalCluster(ClusterSpec("source")), LocalCluster(ClusterSpec("target"))

@@ -69,6 +69,14 @@ def test_another_topic_has_none_of_the_checkpoints() -> None:
     assert not group.emitted
 
 
+def test_groups_that_are_deleted_are_forgotten() -> None:
+    memory = Memory()
+    for number in range(9):  # two groups at a time: each round one is created, one deleted
+        names = (f"g{number}", f"g{number + 1}")
+        memory.begin(Shard(0, "a", names[1:], KNOWN, round=number, last=(NO_ROUND,), remembered=len(names)))
+    assert list(memory.groups) == ["g8", "g9"]
+
+
 def test_earlier_offsets_are_the_ones_that_the_group_has_passed() -> None:
     group = Remembered()
     assert group.newest_first(AT, 5) == (5,)
