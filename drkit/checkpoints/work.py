@@ -252,6 +252,7 @@ class FrameLook:
             self._tail.read(self._topic_id)
         except DrkitError:
             return ()  # continue at the next look
+        self._tail.gone.clear()  # the source is asked which groups exist
         checkpoints = [
             (group, *tp)
             for group, partitions in self._tail.newest.items()

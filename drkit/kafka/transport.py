@@ -284,6 +284,13 @@ class WideManager(KafkaConnectionManager):  # type: ignore[misc]
     """Connections with one gate and limited answers, whose plain transports read in large pieces."""
 
     gate: SendGate
+    closed = False
+    """Set by the library at the end of its constructor."""
+
+    def close_idle_connections(self) -> None:
+        """Close idle connections, and again later, until the manager is closed: the library never ends."""
+        if not self.closed:
+            super().close_idle_connections()
 
     async def _connect(self, node: Any, conn: KafkaConnection, **more: Any) -> None:
         conn.__class__ = SizedConnection

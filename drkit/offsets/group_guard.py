@@ -46,7 +46,7 @@ class OffsetMark(NamedTuple):
         return _mark(text) if text.startswith(_MARK) else None
 
 
-@lru_cache(maxsize=8192)  # the table asks for one mark a dozen times in a row
+@lru_cache(maxsize=256)  # the table asks for one mark a dozen times in a row
 def _mark(text: str) -> OffsetMark | None:
     parts = text.split(" ")
     if len(parts) != 1 + len(OffsetMark._fields) or parts[0] != _MARK:

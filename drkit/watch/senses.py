@@ -97,12 +97,14 @@ class Growth(Background):
         if self._raw is None:
             self._raw = RawCluster(loop, self._target, "growth")
             await self._raw.connect(_CONNECT_MS)
-        topics = await metadata(self._raw, sorted({*names, self._journal.topic}))
+        names.add(self._journal.topic)
+        topics = await metadata(self._raw, sorted(names))
         ends: dict[TopicPartition, int] = {}
         for node, partitions in by_leader(topics, partitions_of(topics)).items():
             latest = await list_offsets(self._raw, node, dict.fromkeys(partitions, LATEST), committed=False)
             ends |= {tp: each.offset for tp, each in latest.items() if not each.error}
         self._compare(ends)
+        self._ends = {tp: end for tp, end in self._ends.items() if tp.topic in names}
 
     def _compare(self, ends: dict[TopicPartition, int]) -> None:
         now, entries = monotonic(), ends.get(self._journal, 0)
