@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any
 
 from drkit import observe
+from drkit.allocator import share_arenas
 from drkit.cli.configuration import configuration
 from drkit.cli.loading import work
 from drkit.cli.render import emit
@@ -50,6 +51,7 @@ def replicate(
     takeover: bool,
 ) -> None:
     """Run ``drkit replicate``."""
+    share_arenas()
     if once and standby:
         raise Usage("once_and_standby", where="drkit replicate")
     loaded = configuration()
