@@ -24,7 +24,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "export_exists": refused(
         "an export of other offsets exists here and is not overwritten",
-        hint="name another folder; delete the old one when you need it no more",
+        hint="name another folder; delete the old one when you no longer need it",
         page="export-place",
     ),
     "export_folder_in_use": refused(

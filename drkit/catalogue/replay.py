@@ -98,7 +98,7 @@ ERRORS: Final[dict[str, Entry]] = {
         page="replay-not-taken",
     ),
     "replay_content_known": refused(
-        ("the new primary has records with the content of some of the tail: sent again, or others?"),
+        ("the new primary has records with the content of some of the tail: duplicates or distinct?"),
         hint=("--same content leaves these out, for payloads that are unique; --same none sends all"),
         page="replay-same-or-other",
     ),
