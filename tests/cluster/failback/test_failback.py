@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 import re
+from typing import Any
 
 import pytest
 
 from drkit.local.cluster import LocalCluster
+from tests.support.cli.json_fields import pin
 from tests.support.failback.pair import CUT, Pair
 from tests.support.failback.tail import REASON, Case, DeadPrimary
 from tests.support.failover.command import drkit
@@ -53,6 +55,7 @@ def test_clients_come_home(home: DeadPrimary, tmp_path: Path) -> None:
     assert (alone.data["home"], [s["stage"] for s in alone.data["stages"]]) == (False, ["return"])
     assert alone.data["stages"][0]["report"]["state"] == "done"
     assert alone.error == "not_in_step", alone.err
+    pinned(alone.data)
 
     home.back.replicate()
     home.back.copied(home.topics, dict.fromkeys(home.groups))
@@ -61,6 +64,7 @@ def test_clients_come_home(home: DeadPrimary, tmp_path: Path) -> None:
     there = drkit(file, "failback", "--clients-cut", CUT, "--yes")
     assert there.code == 0, (there.out, there.err)
     assert (there.data["home"], [s["stage"] for s in there.data["stages"]]) == (True, ["switch", "turn"])
+    pinned(there.data)
     for cluster in (home.side.source, home.side.target):
         own = home.own_settings(cluster)
         assert not [t for t in own if "retention.bytes" in own[t]], (
@@ -79,6 +83,11 @@ def test_clients_come_home(home: DeadPrimary, tmp_path: Path) -> None:
     assert (again.code, again.error) == (3, "nothing_to_fail_back"), again.err
     nameless = drkit(file, "failback", "--yes")
     assert (nameless.code, "lost its primary" in nameless.err) == (2, True), "either side may be home now"
+
+
+def pinned(answer: dict[str, Any]) -> None:
+    """Compare the fields of an answer with their record; a report has those of a failover."""
+    pin("failback", answer | {"stages": [{**stage, "report": {}} for stage in answer["stages"]]})
 
 
 def _refused_before_anybody_moves(file: Path) -> None:
