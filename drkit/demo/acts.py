@@ -183,8 +183,8 @@ class VerifyAct:
     def run(self, stage: Stage) -> None:
         """Run the command."""
         stage.screen.say(
-            "[b]drkit verify[/b] reads both clusters side by side and compares every record,"
-            " drkit's heartbeats too: key, value, headers and time, and that each is exactly at the offset that drkit says."
+            "[b]drkit verify[/b] reads both clusters side by side and compares every record, heartbeats too:"
+            " key, value, headers and time, and that each is exactly at the offset that drkit says."
         )
         stage.screen.command("drkit verify")
         answer: dict[str, Any] = stage.ask("verify")
