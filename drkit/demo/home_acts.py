@@ -182,10 +182,10 @@ class HomeAgain:
         stage.measured |= {"home_records": here.total(), "home_lost": lost, "home_repeated": repeated}
         stage.screen.table(
             [
-                ("on either side", f"{stage.on_either_side.total():,}", "before the old primary came home"),
+                ("either side", f"{stage.on_either_side.total():,}", "one or both had, before the failback"),
                 ("on the primary", f"{here.total():,}", ""),
                 ("on the standby", f"{there.total():,}", ""),
-                ("lost", f"{lost}", "also none of those that the failover had left behind"),
+                ("lost", f"{lost}", "including those that the failover left behind"),
                 ("repeated", f"{repeated}", ""),
             ]
         )
