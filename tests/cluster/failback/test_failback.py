@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 import re
-from typing import Any
 
 import pytest
 
@@ -13,7 +12,7 @@ from drkit.local.cluster import LocalCluster
 from tests.support.cli.json_fields import pin
 from tests.support.failback.pair import CUT, Pair
 from tests.support.failback.tail import REASON, Case, DeadPrimary
-from tests.support.failover.command import drkit
+from tests.support.failover.command import Said, drkit
 from tests.support.failover.settings_file import written
 from tests.support.failover.truth import values
 from tests.support.shared_clusters import ModuleClusters
@@ -50,21 +49,19 @@ def test_clients_come_home(home: DeadPrimary, tmp_path: Path) -> None:
     assert shown.code == 0, shown.err
     assert {row["step"] for row in shown.data["steps"]} >= {"EXPORT", "BEGIN"}
 
-    alone = drkit(file, *words, "--yes", "--wait-seconds", "0")
+    alone = run(file, *words, "--yes", "--wait-seconds", "0")
     assert alone.code == 1, alone.err
     assert (alone.data["home"], [s["stage"] for s in alone.data["stages"]]) == (False, ["return"])
     assert alone.data["stages"][0]["report"]["state"] == "done"
     assert alone.error == "not_in_step", alone.err
-    pinned(alone.data)
 
     home.back.replicate()
     home.back.copied(home.topics, dict.fromkeys(home.groups))
     home.positions_are_right()
     _refused_before_anybody_moves(file)
-    there = drkit(file, "failback", "--clients-cut", CUT, "--yes")
+    there = run(file, "failback", "--clients-cut", CUT, "--yes")
     assert there.code == 0, (there.out, there.err)
     assert (there.data["home"], [s["stage"] for s in there.data["stages"]]) == (True, ["switch", "turn"])
-    pinned(there.data)
     for cluster in (home.side.source, home.side.target):
         own = home.own_settings(cluster)
         assert not [t for t in own if "retention.bytes" in own[t]], (
@@ -85,9 +82,11 @@ def test_clients_come_home(home: DeadPrimary, tmp_path: Path) -> None:
     assert (nameless.code, "lost its primary" in nameless.err) == (2, True), "either side may be home now"
 
 
-def pinned(answer: dict[str, Any]) -> None:
-    """Compare the fields of an answer with their record; a report has those of a failover."""
-    pin("failback", answer | {"stages": [{**stage, "report": {}} for stage in answer["stages"]]})
+def run(file: Path, *words: str) -> Said:
+    """Run a failback; the fields of its answer are as recorded, and its reports have those of a failover."""
+    said = drkit(file, *words)
+    pin("failback", said.data | {"stages": [{**stage, "report": {}} for stage in said.data["stages"]]})
+    return said
 
 
 def _refused_before_anybody_moves(file: Path) -> None:
@@ -143,7 +142,7 @@ def test_some_topics_come_home_before_the_others(
         assert (unknown.code, unknown.error) == (2, "topic_unknown"), unknown.err
         assert "'no-such-topic'" in unknown.err
 
-        alone = drkit(file, *words, "0", "--topic", first)
+        alone = run(file, *words, "0", "--topic", first)
         assert (alone.code, [s["stage"] for s in alone.data["stages"]]) == (1, ["return"]), alone.err
         assert f"--flow '{flow}' --topic {first}" in alone.err
         returned = drkit(file, "reprotect", "--flow", flow, "--topic", first, "--yes")

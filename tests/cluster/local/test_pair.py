@@ -81,6 +81,11 @@ def test_a_pair_lives_on_is_told_apart_and_goes_down_without_a_trace(pair, tmp_p
     assert [entry.name for entry in pair.folder.iterdir()] == ["lock"]
 
 
+def test_down_leaves_nothing_where_nothing_was(pair):
+    assert pair.down() == {"stopped": [], "folder": str(pair.folder)}
+    assert not pair.folder.exists()
+
+
 @pytest.mark.wide
 def test_down_spares_a_process_that_got_the_same_id(pair):
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
