@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from typing import Final, NamedTuple
 
 from drkit.visible import visible
 
-_OPTION: Final = r" --[a-z][a-z0-9-]*(?: (?!-)(?:\"[^\"]*\"|\$?'[^']*'|[^\s;,()\"'])+)?"
-_COMMAND: Final = re.compile(
-    r"\bdrkit (?P<verb>fence (?:show|pay|lift)|repoint (?:show|apply)|config (?:check|show)"
-    r"|divergence(?: (?:export|verify))?|control (?:adopt|check)|status|verify"
-    r"|watch (?:resume|pause|acknowledge)|drill (?:history|report|cleanup|schedule)"
-    r"|(?:drill run|failover|failback|replay|reprotect|replicate|translate|watch)(?= --))(?![\w-])"
-    rf"(?P<options>(?:{_OPTION})*)"
-)
-"""A command within a sentence, and the options right behind its name. A verb that needs an option, such as
-``drkit watch`` or ``drkit failover``, is a command only with one: bare it names the program."""
-_ADDITION: Final = re.compile(r"(?<=: )(?=--[a-z])")
-"""An option to add to the typed command."""
-_OF_A_FLOW: Final = frozenset({
-    "control", "divergence", "drill cleanup", "drill run", "failback", "failover", "fence", "replay",
-    "replicate", "reprotect", "status", "translate", "verify", "watch",
-})  # fmt: skip
-_OF_NO_FLOW: Final = "divergence verify"
-"""It needs an export alone."""
+_COMMANDS: Final = {
+    **dict.fromkeys((
+        "config check", "config show", "divergence verify", "drill history", "drill report", "drill schedule",
+        "repoint apply", "repoint show",
+    ), False),
+    **dict.fromkeys((
+        "control adopt", "control check", "divergence export", "divergence", "drill cleanup", "drill run --",
+        "failback --", "failover --", "fence lift", "fence pay", "fence show", "replay --", "replicate --",
+        "reprotect --", "status", "translate --", "verify", "watch acknowledge", "watch pause",
+        "watch resume", "watch --",
+    ), True),
+}  # fmt: skip
+"""How a command begins in a sentence, and whether it takes ``--flow``. ``--``: without an option these words
+name the program."""
 _ESCAPES: Final = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "'": "\\'", "\\": "\\\\"}
 
 
@@ -51,26 +46,26 @@ class Given(NamedTuple):
 def with_given_options(text: str, given: Given) -> str:
     """Return a text whose commands use the configuration and the flow of the running command.
 
-    A hint is often a sentence with a command in it, so commands are recognised by their names (``_COMMAND``).
-    ``--config``, ``--set`` and ``--flow`` are added right behind a name, each only if it is missing. After a
-    colon, options without a command get the whole command that was typed. All other words stay.
+    ``--config``, ``--set`` and ``--flow`` are added right behind a command's name, each only if it is
+    missing. After a colon, options without a command get the whole command that was typed. All other words
+    stay. A text may come from the journal, so commands are found by how they begin.
     """
-    text = _COMMAND.sub(lambda found: _with_options(found, given), text)
-    return _ADDITION.sub(lambda _: f"{typed('drkit', *given.typed)} ", text) if given.typed else text
+    words, *rest = text.split("drkit ")
+    text = "drkit ".join([words, *(_with_options(command, given) for command in rest)])
+    return text.replace(": --", f": {typed('drkit', *given.typed)} --") if given.typed else text
 
 
-def _with_options(found: re.Match[str], given: Given) -> str:
-    has = found["options"]
-    own = given._replace(
-        config="" if " --config " in has else given.config,
-        overrides=() if " --set " in has else given.overrides,
-    )
-    verb = found["verb"]
-    of_a_flow = (
-        not _OF_A_FLOW.isdisjoint({verb, verb.split()[0]}) and verb != _OF_NO_FLOW and " --flow " not in has
-    )
-    more = "".join(f" {quoted(word)}" for word in own.options(flow=of_a_flow))
-    return f"drkit {verb}{more}{has}"
+def _with_options(text: str, given: Given) -> str:
+    for start, of_a_flow in _COMMANDS.items():
+        path = start.removesuffix(" --")
+        if text.startswith(start) and not text[len(path) :][:1].isalnum():
+            own = given._replace(
+                config="" if " --config " in text else given.config,
+                overrides=() if " --set " in text else given.overrides,
+            )
+            words = (path, *map(quoted, own.options(flow=of_a_flow and " --flow " not in text)))
+            return " ".join(words) + text.removeprefix(path)
+    return text
 
 
 class Placeholder(str):
@@ -121,5 +116,5 @@ def _escaped(letter: str) -> str:
 
 
 def translate_group(group: str) -> str:
-    """The command that shows where a group continues."""
+    """Return the command that shows where a group continues."""
     return typed("drkit", "translate", "--group", group)

@@ -6,10 +6,8 @@ known here, and no module of drkit is imported.
 
 from __future__ import annotations
 
-import shlex
-from string import Formatter
 from types import ModuleType
-from typing import Any, Final
+from typing import Final
 
 from drkit.catalogue import (
     command_line,
@@ -31,7 +29,7 @@ from drkit.catalogue import (
     translate,
     watch,
 )
-from drkit.catalogue.entry import Entry
+from drkit.catalogue.entry import Entry, Program
 
 AREAS: Final[tuple[ModuleType, ...]] = (
     command_line, config, local, topics, flow, kafka, spark, watch, failover, fence, journal, repoint,
@@ -43,16 +41,8 @@ ERRORS: Final[dict[str, Entry]] = {code: entry for area in AREAS for code, entry
 
 
 def filled(template: str, values: dict[str, object]) -> str:
-    """Return a sentence or a hint with its values; ``{name!q}`` quotes one for a shell.
+    """Return a sentence or a hint with its values.
 
     :raises KeyError: a value is missing
     """
-    return _QUOTING.vformat(template, (), values) if template else ""
-
-
-class _Quoting(Formatter):
-    def convert_field(self, value: Any, conversion: Any) -> Any:
-        return shlex.quote(str(value)) if conversion == "q" else super().convert_field(value, conversion)
-
-
-_QUOTING: Final = _Quoting()
+    return template.format_map({**values, "drkit": Program()})

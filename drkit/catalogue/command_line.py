@@ -8,7 +8,7 @@ from drkit.catalogue.entry import Entry, failed, refused, wrong
 
 ERRORS: Final[dict[str, Entry]] = {
     "acls_only_home_without_planned": wrong(
-        "--acls-only-home needs --planned", hint="drkit failover --all --planned, with --acls-only-home"
+        "--acls-only-home needs --planned", hint="{drkit:failover --all --planned}, with --acls-only-home"
     ),
     "checkpoint_destination_missing": wrong(
         "name a folder for the new checkpoint", hint="--out DIR2, or --dry-run"
@@ -20,36 +20,36 @@ ERRORS: Final[dict[str, Entry]] = {
     "clients_cut_without_planned": wrong(
         "--clients-cut needs --planned",
         hint=(
-            "drkit failover --all --planned; of a switchover that is done: drkit reprotect "
-            '--clients-cut "HOW"'
+            "{drkit:failover --all --planned}; of a switchover that is done: {drkit:reprotect "
+            '--clients-cut "HOW"}'
         ),
     ),
     "clients_elsewhere": refused(
         "clients are already on {cluster}",
-        hint="drkit failover moves them; to repoint them all the same: --term {term}",
+        hint="drkit failover moves them; to repoint them all the same: {drkit:--term {term}}",
     ),
     "clients_not_repointed": failed("not all clients were repointed"),
     "cluster_stopped_answering": failed(
-        "a cluster stopped answering", hint="check the cluster: drkit config check --connect"
+        "a cluster stopped answering", hint="check the cluster: {drkit:config check --connect}"
     ),
     "command_unknown": wrong("no such command '{name}'"),
     "config_file_exists": wrong(
-        "the file exists and is not overwritten", hint="name another one: drkit config init FILE"
+        "the file exists and is not overwritten", hint="name another one: {drkit:config init FILE}"
     ),
     "config_file_unwritable": wrong(
-        "the file cannot be written", hint="name another one: drkit config init FILE"
+        "the file cannot be written", hint="name another one: {drkit:config init FILE}"
     ),
     "drill_id_missing": wrong(
         "the id of a drill is missing",
-        hint="all ids: drkit drill history; a file: drkit drill report --check FILE",
+        hint="all ids: {drkit:drill history}; a file: {drkit:drill report --check FILE}",
     ),
     "drill_name_and_kind": wrong(
         "name either a configured drill or a kind",
-        hint="drkit drill run NAME, or drkit drill run --kind readiness",
+        hint="{drkit:drill run NAME}, or {drkit:drill run --kind readiness}",
     ),
     "drill_never_ran": wrong("drill '{name}' has not run yet"),
     "drill_unknown": wrong(
-        "there is no drill '{name}'", hint="{known}; without a table: drkit drill run --kind readiness"
+        "there is no drill '{name}'", hint="{known}; without a table: {drkit:drill run --kind readiness}"
     ),
     "explain_kind_unknown": wrong("no kind of names is called '{kind}'", hint="known: {known}"),
     "failback_under_way": wrong(
@@ -61,7 +61,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "failover_scope_missing": wrong(
         "choose exactly one of --group or --topic, --all, --resume, --abort",
-        hint="drkit failover --group G, or --topic T, or --all, or --resume, or --abort",
+        hint="{drkit:failover --group G}, or --topic T, or --all, or --resume, or --abort",
     ),
     "file_missing": wrong("the file does not exist", hint="name the JSON file of a report"),
     "flow_never_ran": refused(
@@ -75,7 +75,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "group_or_offset": wrong(
         "name either a group or an offset",
-        hint="drkit translate --group G, or --topic T --partition P --offset N",
+        hint="{drkit:translate --group G}, or --topic T --partition P --offset N",
     ),
     "group_without_offsets_in_flow": wrong("group {group} has no committed offset in a copied topic"),
     "keep_and_drill": wrong(
@@ -102,7 +102,7 @@ ERRORS: Final[dict[str, Entry]] = {
     "not_a_failback_run": wrong("the run in progress is a failover, not a failback"),
     "not_confirmed": wrong("not confirmed: nothing was changed", hint="answer y, or add --yes"),
     "nothing_to_explain": wrong(
-        "nothing explains '{asked}'", hint="{suggestion}all names: drkit explain --list"
+        "nothing explains '{asked}'", hint="{suggestion}all names: {drkit:explain --list}"
     ),
     "once_and_standby": wrong(
         "--once and --standby cannot be combined",
@@ -112,9 +112,11 @@ ERRORS: Final[dict[str, Entry]] = {
     "options_conflict": wrong("{conflict}", hint="{place} --help"),
     "options_misplaced": wrong(
         "these options do not belong to this command",
-        hint="put its options after its name: drkit translate spark-checkpoint --help",
+        hint="put its options after its name: {drkit:translate spark-checkpoint --help}",
     ),
-    "quiet_without_dry_run": wrong("--quiet needs --dry-run", hint="drkit failover --all --dry-run --quiet"),
+    "quiet_without_dry_run": wrong(
+        "--quiet needs --dry-run", hint="{drkit:failover --all --dry-run --quiet}"
+    ),
     "records_not_writable": failed("the records cannot be written"),
     "records_option_misplaced": wrong(
         "--records does not belong to {command_path} {invoked_subcommand}",
@@ -122,13 +124,13 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "report_altered": failed(
         "the report differs from what the drill wrote",
-        hint="use the file in the drill folder: drkit drill history",
+        hint="use the file in the drill folder: {drkit:drill history}",
     ),
     "report_folder_missing": wrong("the folder of this file does not exist"),
     "report_paths_equal": wrong("--html and --report name the same file", hint="choose two names"),
     "scenario_missing": wrong(
         "name a scenario, or use --all",
-        hint="drkit chaos run primary-killed; all scenarios: drkit chaos list",
+        hint="{drkit:chaos run primary-killed}; all scenarios: {drkit:chaos list}",
     ),
     "several_flows_match": wrong("{count} flows {several}: choose one with --flow"),
     "shell_unknown": wrong("no completion for shell {shell}", hint="update click"),
@@ -150,10 +152,10 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "target_answers": wrong(
         "{target} answers, so it is not lost and its journal decides",
-        hint="drkit failover --abort without --target-lost; or see: drkit status",
+        hint="{drkit:failover --abort} without --target-lost; or see: {drkit:status}",
     ),
     "target_lost_without_abort": wrong(
-        "--target-lost needs --abort", hint='drkit failover --abort --target-lost "HOW YOU KNOW"'
+        "--target-lost needs --abort", hint='{drkit:failover --abort --target-lost "HOW YOU KNOW"}'
     ),
     "unexpected_error": failed("unexpected {kind}: {error}"),
     "usage_wrong": wrong("{problem}", hint="{path} --help"),

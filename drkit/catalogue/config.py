@@ -10,22 +10,22 @@ ERRORS: Final[dict[str, Entry]] = {
     "automatic_without_control_key": wrong(
         "mode auto needs a control key",
         hint=(
-            "drkit control create PATH, the same file on every host; set key_file in [control]; "
-            "for a pair that ran without one, stop its fence agents first: drkit control adopt"
+            "{drkit:control create PATH}, the same file on every host; set key_file in [control]; "
+            "for a pair that ran without one, stop its fence agents first: {drkit:control adopt}"
         ),
     ),
     "client_property_wrong": wrong("{key}: {problem}"),
     "cluster_unknown": wrong("there is no cluster '{alias}'"),
     "config_empty": wrong(
-        "the configuration is empty", hint="drkit config init FILE writes one to begin with"
+        "the configuration is empty", hint="{drkit:config init FILE} writes one to begin with"
     ),
     "config_missing": wrong(
         "the configuration file does not exist",
-        hint="correct {source}; drkit config init FILE writes one to begin with",
+        hint="correct {source}; {drkit:config init FILE} writes one to begin with",
     ),
     "config_not_given": wrong(
         "no configuration file was found",
-        hint=("name a file with --config FILE, or begin with drkit config init; without one: drkit demo"),
+        hint=("name a file with --config FILE, or begin with {drkit:config init}; without one: {drkit:demo}"),
     ),
     "config_not_properties": wrong(
         "the configuration is not a valid properties file",
@@ -43,7 +43,7 @@ ERRORS: Final[dict[str, Entry]] = {
     "flow_unknown": wrong("there is no flow '{name}'"),
     "no_endpoint": wrong(
         "the client has no endpoint to connect to",
-        hint="write the endpoint file with: drkit repoint apply --to CLUSTER",
+        hint="write the endpoint file with: {drkit:repoint apply --to CLUSTER}",
     ),
     "no_flow_configured": wrong(
         "there is no flow", hint="add a [[flows]] table (in MirrorMaker 2's file: A->B.enabled = true)"

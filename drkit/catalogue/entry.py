@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from pathlib import Path
-from string import Formatter
 from typing import Final, NamedTuple
 
 PAGE: Final = Path("docs", "reference", "errors.md")
@@ -18,7 +18,8 @@ class Entry(NamedTuple):
     exit_code: int
     """1 failed, 2 usage or configuration, 3 refused or held."""
     hint: str = ""
-    """What to do next, best a command, with the same values; empty if the raise gives it."""
+    """What to do next, with the same values: words, and commands such as ``{drkit:fence show}``; or an option
+    to add to the typed command, as in ``{drkit:--term 2}``. Empty if the raise gives it."""
     page: str = ""
     """The runbook about it, without folder and suffix; empty: the list of all errors."""
 
@@ -38,7 +39,18 @@ def refused(sentence: str, *, hint: str = "", page: str = "") -> Entry:
     return Entry(sentence, 3, hint, page)
 
 
+class Program:
+    """The value ``drkit`` of a hint: formats the words behind the colon as a command or as options to add."""
+
+    def __format__(self, words: str) -> str:
+        return words if words.startswith("-") else f"drkit {words}"
+
+
+class _Dots:
+    def __format__(self, _: str) -> str:
+        return "…"
+
+
 def with_dots(template: str) -> str:
     """Return a template with ``…`` for each value."""
-    parts = Formatter().parse(template)
-    return "".join(text + ("…" if name is not None else "") for text, name, _, _ in parts)
+    return template.format_map(defaultdict(_Dots, drkit=Program()))

@@ -11,10 +11,10 @@ ERRORS: Final[dict[str, Entry]] = {
         "the export was altered after it was written",
         hint=(
             "destroy nothing that only it holds; put back what was changed, from a copy of the "
-            "export, and check it: drkit divergence verify MANIFEST; or, while the old primary "
-            "has the records, export again: drkit divergence export --to DIR; where it was "
+            "export, and check it: {drkit:divergence verify MANIFEST}; or, while the old primary "
+            "has the records, export again: {drkit:divergence export --to DIR}; where it was "
             "emptied, or has lost them, the export is the only copy: without another copy give "
-            "them up: drkit status shows the command"
+            "them up: {drkit:status} shows the command"
         ),
         page="export-altered",
     ),
@@ -24,7 +24,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "export_exists": refused(
         "an export of other offsets exists here and is not overwritten",
-        hint="name another folder; delete the old one when you need it no more",
+        hint="name another folder; delete the old one when you no longer need it",
         page="export-place",
     ),
     "export_folder_in_use": refused(
@@ -48,7 +48,7 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="name manifest.json in the folder of an export; without one an export is incomplete",
     ),
     "export_not_authorized": failed(
-        "drkit may not read a topic to export", hint="allow READ on it, see drkit explain acls"
+        "drkit may not read a topic to export", hint="allow READ on it, see {drkit:explain acls}"
     ),
     "export_not_written": failed(
         "the export cannot be written",
@@ -56,12 +56,12 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "export_range_short": refused(
         "a partition ends before the range to export",
-        hint=("a transaction may be open, or a broker lost records: look again with drkit divergence"),
+        hint=("a transaction may be open, or a broker lost records: look again with {drkit:divergence}"),
         page="export-not-whole",
     ),
     "export_topic_recreated": refused(
         "the topic was recreated, so these offsets belong to its predecessor",
-        hint="look at it again: drkit divergence",
+        hint="look at it again: {drkit:divergence}",
         page="export-not-whole",
     ),
     "export_unreadable": failed(

@@ -15,7 +15,9 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "copy_end_unrecorded_role": refused(
         "the journal lacks the offset at which the new primary began",
-        hint=("drkit divergence --flow '{flow}' lists what only {source} has; this version cannot return it"),
+        hint=(
+            "{drkit:divergence --flow '{flow}'} lists what only {source} has; this version cannot return it"
+        ),
         page="reprotect-not-ready",
     ),
     "decision_missing": refused(
@@ -31,12 +33,12 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "dry_run_of_held_run": refused(
         "this stage is already in progress: a dry run shows only a new one",
-        hint="drkit failback continues it",
+        hint="{drkit:failback} continues it",
         page="failover-another-orchestrator",
     ),
     "export_not_as_recorded": refused(
         "the export differs from the journal, so nothing is deleted",
-        hint="drkit divergence verify MANIFEST; then {abort}",
+        hint="{drkit:divergence verify MANIFEST}; then {abort}",
         page="reprotect-changed-meanwhile",
     ),
     "export_place_missing": refused(
@@ -54,7 +56,7 @@ ERRORS: Final[dict[str, Entry]] = {
         "the old primary has more partitions than the new one",
         hint=(
             "give the topic as many partitions on {target}, then: {command}; or save what is "
-            "there: drkit divergence export --flow '{flow}' --to DIR; then delete the topic on "
+            "there: {drkit:divergence export --flow '{flow}' --to DIR}; then delete the topic on "
             "the old primary"
         ),
         page="reprotect-not-ready",
@@ -71,7 +73,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "group_positions_not_stored": failed(
         "the old primary does not store group offsets",
-        hint="stop consumers that still work there, then: drkit reprotect --resume",
+        hint="stop consumers that still work there, then: {drkit:reprotect --resume}",
     ),
     "groups_before_trim": refused(
         "{groups} would have no offset in a trimmed partition",
@@ -110,7 +112,7 @@ ERRORS: Final[dict[str, Entry]] = {
         "the method keep needs a verified start and records that only the old primary has",
         page="reprotect-method-not-sound",
     ),
-    "kept_tail_missing": failed("the kept tail is not on the new primary", hint="drkit reprotect --resume"),
+    "kept_tail_missing": failed("the kept tail is not on the new primary", hint="{drkit:reprotect --resume}"),
     "new_primary_lost_records": refused(
         "the new primary has lost records since it was promoted, so it cannot be trimmed",
         hint="{command}, with --disposition TOPIC=replay for these",
@@ -131,21 +133,21 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "not_comparable": refused(
         "{partitions} of the old primary cannot be compared",
-        hint="check its brokers; a transaction that stays open: drkit fence pay; then: {command}",
+        hint="check its brokers; a transaction that stays open: {drkit:fence pay}; then: {command}",
         page="reprotect-cannot-compare",
     ),
     "not_in_step": failed(
         "{target} has not caught up yet: clients stay on {source}",
-        hint="drkit status --flow '{flow_back}'; run it again: {command}",
+        hint="{drkit:status --flow '{flow_back}'}; run it again: {command}",
     ),
     "nothing_to_fail_back": refused(
         "there is nothing to fail back",
-        hint="drkit status shows which cluster is active and what protects it",
+        hint="{drkit:status} shows which cluster is active and what protects it",
         page="reprotect-wrong-pair",
     ),
     "nothing_to_protect": refused(
         "no topic needs a standby",
-        hint="drkit status shows which cluster is active and what protects it",
+        hint="{drkit:status} shows which cluster is active and what protects it",
         page="reprotect-wrong-pair",
     ),
     "nothing_to_protect_in_topics": refused(
@@ -170,8 +172,8 @@ ERRORS: Final[dict[str, Entry]] = {
     "old_primary_takes_writes": refused(
         "the old primary cannot become a standby: {partitions} writes",
         hint=(
-            "find out who lifted its fence, or may pass it{next}; what it took since: drkit "
-            "divergence --flow '{flow}'"
+            "find out who lifted its fence, or may pass it{next}; what it took since: {drkit:"
+            "divergence --flow '{flow}'}"
         ),
         page="reprotect-old-primary-open",
     ),
@@ -181,8 +183,8 @@ ERRORS: Final[dict[str, Entry]] = {
     "promoted_topic_recreated": refused(
         "a promoted topic was recreated on the new primary",
         hint=(
-            "the old primary may have the only copy of its records: save them with drkit "
-            "divergence export --flow '{flow}' --to DIR; then return the other topics, each by "
+            "the old primary may have the only copy of its records: save them with {drkit:"
+            "divergence export --flow '{flow}' --to DIR}; then return the other topics, each by "
             "--topic; when the topic is deleted on {source}, too: {command} --flow '{flow}' "
             "--forget TOPIC; a return that is under way is rolled back first, by --abort"
         ),
@@ -211,7 +213,7 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="let its replicas catch up, then: {command}",
         page="reprotect-not-ready",
     ),
-    "reverse_flow_blocked": failed("the reverse flow may not copy yet", hint="drkit reprotect --resume"),
+    "reverse_flow_blocked": failed("the reverse flow may not copy yet", hint="{drkit:reprotect --resume}"),
     "reverse_flow_excludes": refused(
         "the reverse flow excludes topics of this failback",
         hint=(
@@ -226,14 +228,14 @@ ERRORS: Final[dict[str, Entry]] = {
         page="reprotect-wrong-pair",
     ),
     "still_primary": failed(
-        "the old primary is still recorded as a primary", hint="drkit reprotect --resume"
+        "the old primary is still recorded as a primary", hint="{drkit:reprotect --resume}"
     ),
     "switchover_fence_refuses_drkit": refused(
         ("the fence of the {switchover} would block drkit too, and nothing else would block clients"),
         hint=(
             "cut clients off by other means (listener, DNS, network), then state how: "
-            '--clients-cut "HOW"; or let an ACL fence {left}: drkit explain '
-            "reprotect-fence-refuses-drkit"
+            '{drkit:--clients-cut "HOW"}; or let an ACL fence {left}: {drkit:explain '
+            "reprotect-fence-refuses-drkit}"
         ),
         page="reprotect-fence-refuses-drkit",
     ),
@@ -247,7 +249,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "third_not_promoted": refused(
         "no failover has promoted these topics",
-        hint="drkit status shows which cluster is active and what protects it",
+        hint="{drkit:status} shows which cluster is active and what protects it",
         page="reprotect-third-cluster",
     ),
     "trim_compacted": refused(

@@ -6,25 +6,27 @@ from typing import Final
 
 from drkit.catalogue.entry import Entry, failed, refused, wrong
 
+_ONCE_IT_ANSWERS: Final = (
+    "once it answers, {drkit:failover --resume} fences it, or {drkit:fence pay} when the failover is over; "
+    "else close its listeners"
+)
+
 ERRORS: Final[dict[str, Entry]] = {
     "all_promoted": refused(
         "all topics of this flow were failed over already",
-        hint=("drkit status shows which cluster is active; to move back, protect the new primary first"),
+        hint=("{drkit:status} shows which cluster is active; to move back, protect the new primary first"),
         page="failover-already-promoted",
     ),
     "fence_possible_now": failed(
         "the old primary answers again and can be fenced now",
-        hint=(
-            "once it answers, drkit failover --resume fences it, or drkit fence pay when the "
-            "failover is over; else close its listeners"
-        ),
+        hint=_ONCE_IT_ANSWERS,
     ),
     "flow_not_frozen": failed("the flow is not frozen: a replicator could copy again"),
     "foreign_writes": refused(
         ("{partitions} records on the standby that another producer wrote since the switchover"),
         hint=(
             "cut that client off; this version neither removes these records nor continues "
-            "after them: drkit explain failover-written-standby"
+            "after them: {drkit:explain failover-written-standby}"
         ),
         page="failover-written-standby",
     ),
@@ -57,25 +59,27 @@ ERRORS: Final[dict[str, Entry]] = {
         "the newest heartbeats are in the future, so the data loss is unknown",
         hint=(
             "correct the clocks of this machine and of the replicator's (NTP); or accept the "
-            'loss: --accept-data-loss "REASON"'
+            'loss: {drkit:--accept-data-loss "REASON"}'
         ),
         page="failover-data-loss",
     ),
     "home_acls_of_drkit": refused(
         "drkit's ACLs cannot be distinguished from those of clients",
-        hint=('set own_principal = "User:…" in [clusters.{home}]; or keep them: --acls-only-home keep'),
+        hint=(
+            'set own_principal = "User:…" in [clusters.{home}]; or keep them: {drkit:--acls-only-home keep}'
+        ),
         page="failover-acls-only-home",
     ),
     "home_acls_shared": refused(
         "some ACLs to remove also cover topics or groups that do not fail back",
-        hint="replace these by ACLs of the topics that return; or keep them: --acls-only-home keep",
+        hint="replace these by ACLs of the topics that return; or keep them: {drkit:--acls-only-home keep}",
         page="failover-acls-only-home",
     ),
     "home_acls_unknown": refused(
         "the ACLs of both sides could not be compared",
         hint=(
             "grant drkit's principal DESCRIBE on both clusters; or return without a comparison: "
-            "--acls-only-home keep"
+            "{drkit:--acls-only-home keep}"
         ),
         page="failover-acls-only-home",
     ),
@@ -89,7 +93,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "hook_without_effect": failed(
         "the stop hook ended, but the old primary still accepts connections",
-        hint="stop its brokers by hand, then: drkit failover --resume",
+        hint="stop its brokers by hand, then: {drkit:failover --resume}",
     ),
     "left_by_configuration": refused(
         "this configuration leaves out what the flow replicates",
@@ -98,7 +102,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "loss_unknown": refused(
         "the data loss of this failover is unknown",
-        hint=('find out with: drkit status; or accept the loss: --accept-data-loss "REASON"'),
+        hint=('find out with: {drkit:status}; or accept the loss: {drkit:--accept-data-loss "REASON"}'),
         page="failover-data-loss",
     ),
     "members_not_removed": failed(
@@ -114,13 +118,13 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "new_primary_refuses": failed(
         "partitions of the new primary reject writes",
-        hint="start the brokers that lead them, lift fences; then: drkit failover --resume",
+        hint="start the brokers that lead them, lift fences; then: {drkit:failover --resume}",
     ),
     "newer_term": refused(
         "{count} of {total} endpoints already carry a newer term",
         hint=(
-            "see who moved the clients: drkit repoint show; if no later run did, raise the term above theirs:"
-            " drkit failover --resume --term N"
+            "see who moved the clients: {drkit:repoint show}; if no later run did, raise the term above "
+            "theirs: {drkit:failover --resume --term N}"
         ),
         page="failover-newer-term",
     ),
@@ -133,13 +137,13 @@ ERRORS: Final[dict[str, Entry]] = {
         "too few observers report the primary as lost",
         hint=(
             "start the missing drkit watch, or correct what keeps this machine from seeing the "
-            'primary; or, if you know that it is gone: --without-quorum "REASON"'
+            'primary; or, if you know that it is gone: {drkit:--without-quorum "REASON"}'
         ),
         page="failover-no-quorum",
     ),
     "no_replicator": refused(
         "a planned switchover needs a running replicator to copy the last records",
-        hint="start it: drkit replicate --flow '{flow}'",
+        hint="start it: {drkit:replicate --flow '{flow}'}",
         page="failover-planned-not-possible",
     ),
     "not_copied": refused(
@@ -153,13 +157,13 @@ ERRORS: Final[dict[str, Entry]] = {
     "not_copied_back": refused(
         "some topics are not completely copied back",
         hint=(
-            "bring {source} back and let the copy end: drkit status; or accept the loss: "
-            '--accept-data-loss "REASON"'
+            "bring {source} back and let the copy end: {drkit:status}; or accept the loss: "
+            '{drkit:--accept-data-loss "REASON"}'
         ),
         page="failover-data-loss",
     ),
     "not_open": failed(
-        "the target's topics are not open for clients yet", hint="drkit failover --resume applies it again"
+        "the target's topics are not open for clients yet", hint="{drkit:failover --resume} applies it again"
     ),
     "not_returned": refused(
         "clients write to {source}, which answers, and these topics have not returned from there",
@@ -167,86 +171,85 @@ ERRORS: Final[dict[str, Entry]] = {
         page="failover-already-promoted",
     ),
     "nothing_to_move": wrong(
-        "the flow has copied no topic yet", hint="copy first: drkit replicate --flow '{flow}'"
+        "the flow has copied no topic yet", hint="copy first: {drkit:replicate --flow '{flow}'}"
     ),
     "old_primary_back": failed(
         "the old primary is back",
-        hint=(
-            "once it answers, drkit failover --resume fences it, or drkit fence pay when the "
-            "failover is over; else close its listeners"
-        ),
+        hint=_ONCE_IT_ANSWERS,
     ),
     "older_writers": failed(
         "{count} of {total} partitions still accept an older replicator's writes",
         hint=(
-            "start the brokers that lead them, then: drkit failover --resume; or roll it back: "
-            "drkit failover --abort"
+            "start the brokers that lead them, then: {drkit:failover --resume}; or roll it back: "
+            "{drkit:failover --abort}"
         ),
     ),
     "open_refused": failed(
         "the target refused {what}",
-        hint=("grant drkit ALTER_CONFIGS on topics and ALTER on the cluster, then: drkit failover --resume"),
+        hint=(
+            "grant drkit ALTER_CONFIGS on topics and ALTER on the cluster, then: {drkit:failover --resume}"
+        ),
     ),
     "pending_offsets": refused(
         "offsets of {groups} are in an open transaction",
         hint=(
             'let these producers end their transactions, or set open_transactions = "abort" in '
-            "[failover.fence]; then: drkit failover --resume"
+            "[failover.fence]; then: {drkit:failover --resume}"
         ),
         page="failover-open-transactions",
     ),
     "position_not_written": failed(
         "an offset of group {group} cannot be written: {verdict}",
-        hint="{translate_group} shows more; then: drkit failover --resume",
+        hint="{translate_group} shows more; then: {drkit:failover --resume}",
     ),
     "positions_differ": failed(
         "the target's group offsets differ from those that were written",
-        hint="who else commits for these groups? stop it, then: drkit failover --resume",
+        hint="who else commits for these groups? stop it, then: {drkit:failover --resume}",
     ),
     "positions_not_stored": failed(
         "the target did not store group offsets",
-        hint="a member that joined just now? stop it, then: drkit failover --resume",
+        hint="a member that joined just now? stop it, then: {drkit:failover --resume}",
     ),
     "opposite_run": refused(
         "a failover in the other direction is under way",
-        hint="end it first: drkit failover --flow '{flow}' --resume, or --abort",
+        hint="end it first: {drkit:failover --flow '{flow}' --resume}, or --abort",
         page="failover-another-orchestrator",
     ),
     "promoted": refused(
         "an earlier failover promoted these topics: producers already write to the target",
-        hint=("drkit status shows which cluster is active; to move back, protect the new primary first"),
+        hint=("{drkit:status} shows which cluster is active; to move back, protect the new primary first"),
         page="failover-already-promoted",
     ),
     "record_not_kept": failed(
         "the new primary lost a test record",
-        hint="look at these brokers' logs and disks, then: drkit failover --resume",
+        hint="look at these brokers' logs and disks, then: {drkit:failover --resume}",
     ),
     "recreated_on_old_primary": refused(
         ("topics were recreated on the old primary; the standby has copies of their predecessors"),
         hint=(
             "find out who creates them (auto.create.topics.enable); delete them there if their "
-            "records are not needed, then: drkit failover --resume; or roll it back: drkit "
-            "failover --abort"
+            "records are not needed, then: {drkit:failover --resume}; or roll it back: {drkit:"
+            "failover --abort}"
         ),
         page="failover-topics-not-copied",
     ),
     "repoint_failed": failed(
         "{count} of {total} endpoints could not be updated",
-        hint="correct them, then: drkit failover --resume (endpoints already updated are skipped)",
+        hint="correct them, then: {drkit:failover --resume} (endpoints already updated are skipped)",
     ),
     "repoint_reaches_others": refused(
         "an endpoint also serves clients that stay on the primary",
         hint=(
-            "limit it with groups or topics in the settings; or move everything: drkit failover "
-            "--all; or send these clients to the target, too: --repoint-others"
+            "limit it with groups or topics in the settings; or move everything: {drkit:failover "
+            "--all}; or send these clients to the target, too: {drkit:--repoint-others}"
         ),
         page="failover-repoint-others",
     ),
     "promoted_elsewhere": refused(
         "another flow of the same primary has promoted these topics: there would be two primaries",
         hint=(
-            "protect that new primary: drkit status shows it; or make a second one: --despite-signs-of-life"
-            ' "REASON"'
+            "protect that new primary: {drkit:status} shows it; or make a second one: "
+            '{drkit:--despite-signs-of-life "REASON"}'
         ),
         page="failover-already-promoted",
     ),
@@ -260,7 +263,7 @@ ERRORS: Final[dict[str, Entry]] = {
         "a planned switchover needs both clusters",
         hint=(
             "bring it back; or fail over without --planned, what is not copied is lost then (one "
-            "that has begun is rolled back first: drkit failover --abort)"
+            "that has begun is rolled back first: {drkit:failover --abort})"
         ),
         page="failover-planned-not-possible",
     ),
@@ -278,7 +281,9 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "switchover_incomplete": refused(
         "the switchover is held: the copy is incomplete, or the source is not fenced",
-        hint=("see drkit status, then: drkit failover --resume; or roll it back: drkit failover --abort"),
+        hint=(
+            "see {drkit:status}, then: {drkit:failover --resume}; or roll it back: {drkit:failover --abort}"
+        ),
         page="failover-data-loss",
     ),
     "target_not_ready": refused(
@@ -289,7 +294,7 @@ ERRORS: Final[dict[str, Entry]] = {
     "topic_unknown": wrong("the flow has no copy of topic '{topic}'"),
     "translation_not_reversible": failed(
         "a translated position does not lead back to where it came from",
-        hint="roll back (drkit failover --abort) and report it",
+        hint="roll back ({drkit:failover --abort}) and report it",
     ),
     "unreplayed": refused(
         "records of {topics} are saved in an export and not replayed yet",
@@ -298,7 +303,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "wrong_cluster": refused(
         "another cluster answers at the addresses of {alias}",
-        hint="correct bootstrap_servers of [clusters.{alias}], then: drkit config check --connect",
+        hint="correct bootstrap_servers of [clusters.{alias}], then: {drkit:config check --connect}",
         page="failover-wrong-cluster",
     ),
 }

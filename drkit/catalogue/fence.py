@@ -10,8 +10,8 @@ ERRORS: Final[dict[str, Entry]] = {
     "aborted_at_source": refused(
         "the run was rolled back on its source while the target was down",
         hint=(
-            "end it here as well: drkit failover --abort; where OPEN has begun: drkit failover "
-            '--resume --accept-data-loss "REASON"'
+            "end it here as well: {drkit:failover --abort}; where OPEN has begun: {drkit:failover "
+            '--resume --accept-data-loss "REASON"}'
         ),
         page="failover-target-away",
     ),
@@ -50,8 +50,8 @@ ERRORS: Final[dict[str, Entry]] = {
         "the canary has no WRITE permission, so its refusal proves no fence",
         hint=(
             "give {who} WRITE on them, or name an ordinary producer as canary in "
-            "[failover.fence], then: drkit failover --resume; or continue unfenced: drkit "
-            'failover --resume --accept-data-loss "REASON"'
+            "[failover.fence], then: {drkit:failover --resume}; or continue unfenced: {drkit:"
+            'failover --resume --accept-data-loss "REASON"}'
         ),
         page="failover-canary-proves-nothing",
     ),
@@ -74,72 +74,72 @@ ERRORS: Final[dict[str, Entry]] = {
     "later_failover": refused(
         "a later failover of these topics opened the target",
         hint=(
-            "bring the target back, then: drkit status --flow '{flow}'; if it is lost: drkit "
-            'failover --abort --target-lost "HOW YOU KNOW"'
+            "bring the target back, then: {drkit:status --flow '{flow}'}; if it is lost: {drkit:"
+            'failover --abort --target-lost "HOW YOU KNOW"}'
         ),
         page="failover-target-away",
     ),
     "lift_opens_both": refused(
         ("lifting this fence would let both clusters accept writes: the new primary owns these topics"),
         hint=(
-            'keep them fenced; or, if no client writes there: drkit fence lift --accept-divergence "REASON"'
+            'keep them fenced; or, if no client writes there: {drkit:fence lift --accept-divergence "REASON"}'
         ),
         page="failover-fence-owned",
     ),
-    "no_fence_of_drkit": wrong("drkit has no fence on {topics}", hint="drkit fence show names them"),
+    "no_fence_of_drkit": wrong("drkit has no fence on {topics}", hint="{drkit:fence show} names them"),
     "no_planned_fence": refused(
         "the target does not answer, and the source has no record of a planned run",
-        hint="bring the target back, then: drkit failover --abort",
+        hint="bring the target back, then: {drkit:failover --abort}",
         page="failover-target-away",
     ),
     "not_authorized_to_fence": failed(
         "drkit may not fence its own writers on the target",
-        hint="grant drkit's principal ALTER on the cluster (ACL), then: drkit failover --resume",
+        hint="grant drkit's principal ALTER on the cluster (ACL), then: {drkit:failover --resume}",
     ),
     "old_primary_not_stopped": failed(
-        "the old primary was not stopped", hint="stop its brokers by hand, then: drkit failover --resume"
+        "the old primary was not stopped", hint="stop its brokers by hand, then: {drkit:failover --resume}"
     ),
     "old_primary_unreachable": failed("the old primary does not answer"),
     "open_transactions": refused(
         "{count} fenced partitions have an open transaction",
         hint=(
             'let their producers end them, or set open_transactions = "abort" in '
-            "[failover.fence]; then: drkit failover --resume"
+            "[failover.fence]; then: {drkit:failover --resume}"
         ),
         page="failover-open-transactions",
     ),
     "open_unknown": refused(
         "without the target it is unknown whether this run already opened it",
         hint=(
-            "bring the target back, then: drkit failover --resume, or --abort; if the target is "
-            'lost and stays away from all clients: drkit failover --abort --target-lost "HOW YOU '
-            'KNOW"'
+            "bring the target back, then: {drkit:failover --resume}, or --abort; if the target is "
+            'lost and stays away from all clients: {drkit:failover --abort --target-lost "HOW YOU '
+            'KNOW"}'
         ),
         page="failover-target-away",
     ),
     "opened_meanwhile": refused(
         "the run has opened its target meanwhile",
-        hint="see drkit status; to move back, protect the new primary first: drkit reprotect",
+        hint="see {drkit:status}; to move back, protect the new primary first: {drkit:reprotect}",
         page="failover-target-away",
     ),
     "source_record_untrusted": refused(
         "the fence record on the source cannot be trusted",
-        hint="find out who writes there besides drkit; with the target: drkit failover --abort",
+        hint="find out who writes there besides drkit; with the target: {drkit:failover --abort}",
         page="failover-target-away",
     ),
     "source_record_unwritable": refused(
         "the opening of the target cannot be recorded: the old primary does not answer",
         hint=(
-            "when it answers: drkit failover --resume; if it is gone: drkit failover --abort, "
+            "when it answers: {drkit:failover --resume}; if it is gone: {drkit:failover --abort}, "
             "then a failover without --planned"
         ),
         page="failover-target-away",
     ),
     "suspended_in_abort": failed(
-        "this process was suspended during the abort", hint="repeat it: drkit failover --abort"
+        "this process was suspended during the abort", hint="repeat it: {drkit:failover --abort}"
     ),
     "target_guard_not_lifted": failed(
         "the write guard on the target's topics could not be removed",
-        hint="grant drkit's principal ALTER on the cluster, then: drkit failover --resume",
+        hint="grant drkit's principal ALTER on the cluster, then: {drkit:failover --resume}",
     ),
 }

@@ -6,17 +6,22 @@ from typing import Final
 
 from drkit.catalogue.entry import Entry, failed, refused
 
+HOW_TO_ADOPT: Final = (
+    "if it was written before this pair had a control key: {drkit:control adopt}; if another process of drkit"
+    " has another key, or none: give it this one; if neither: find out who writes there besides drkit, and"
+    " deny it"
+)
 ERRORS: Final[dict[str, Entry]] = {
     "copy_not_empty": refused(
         "a copy is not empty up to where its seed begins",
-        hint=("its brokers have brought back what was deleted: drkit reprotect --resume empties it again"),
+        hint=("its brokers have brought back what was deleted: {drkit:reprotect --resume} empties it again"),
     ),
     "copy_start_unknown": failed(
-        "where a copy begins is unknown", hint="check the cluster, then: drkit reprotect --resume"
+        "where a copy begins is unknown", hint="check the cluster, then: {drkit:reprotect --resume}"
     ),
     "copy_unreadable": failed(
         "the copy of a partition cannot be looked at",
-        hint="check the target cluster, then: drkit reprotect --resume",
+        hint="check the target cluster, then: {drkit:reprotect --resume}",
     ),
     "flow_without_producer_id": failed(
         "the flow has no producer id",
@@ -34,7 +39,7 @@ ERRORS: Final[dict[str, Entry]] = {
         "another run replicates {flow}",
         hint=(
             "stop that process (SIGTERM); its lease ends {ttl_ms:.0f} s after its last renewal; "
-            "drkit replicate --standby waits for that and takes over"
+            "{drkit:replicate --standby} waits for that and takes over"
         ),
     ),
     "lease_lost": failed("{reason}"),
@@ -42,7 +47,7 @@ ERRORS: Final[dict[str, Entry]] = {
         "the lease of {flow} could not be renewed",
         hint="check the target cluster, and drkit's permission on its transactional ids",
     ),
-    "lease_taken": refused("another run of {flow} took over", hint="see who: drkit status"),
+    "lease_taken": refused("another run of {flow} took over", hint="see who: {drkit:status}"),
     "lease_unknown": failed(
         "the holder of the lease of {flow} is unknown",
         hint="list and abort hanging transactions on the target",
@@ -107,7 +112,7 @@ ERRORS: Final[dict[str, Entry]] = {
         "a copy does not end at the offset of its seed",
         hint=(
             "find out who writes there, and stop it; only a new return compares and saves what it"
-            " wrote: drkit reprotect --abort, then begin again"
+            " wrote: {drkit:reprotect --abort}, then begin again"
         ),
     ),
     "source_replaced": refused(
@@ -125,14 +130,7 @@ ERRORS: Final[dict[str, Entry]] = {
             "them, delete the copied topics and the flow's state topic on the target"
         ),
     ),
-    "state_unsigned": refused(
-        "the flow's state has no valid MAC of the control key",
-        hint=(
-            "if it was written before this pair had a control key: drkit control adopt; if "
-            "another process of drkit has another key, or none: give it this one; if neither: "
-            "find out who writes there besides drkit, and deny it"
-        ),
-    ),
+    "state_unsigned": refused("the flow's state has no valid MAC of the control key", hint=HOW_TO_ADOPT),
     "transaction_left_open": failed("drkit may not end a transaction that an earlier task left open"),
     "write_time_over": failed("this task's right to write has expired"),
 }

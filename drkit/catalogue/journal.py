@@ -5,23 +5,24 @@ from __future__ import annotations
 from typing import Final
 
 from drkit.catalogue.entry import Entry, failed, refused, wrong
+from drkit.catalogue.flow import HOW_TO_ADOPT
 
 ERRORS: Final[dict[str, Entry]] = {
     "adopt_flow_running": refused(
         "the flow is running: its new records would be overwritten",
-        hint="stop that process (SIGTERM), then: drkit control adopt",
+        hint="stop that process (SIGTERM), then: {drkit:control adopt}",
         page="failover-control-key",
     ),
     "adopt_nothing_signed": refused(
         ("no record of this flow has a MAC of the control key: all of its state would be deleted"),
         hint=(
-            "sign what is there: drkit control adopt; or name the key that signed it in previous_key_files"
+            "sign what is there: {drkit:control adopt}; or name the key that signed it in previous_key_files"
         ),
         page="failover-control-key",
     ),
     "adopt_state_changing": refused(
         "another process changes the flow's state: its records would be overwritten",
-        hint="stop drkit replicate, and let drkit failover end; then: drkit control adopt",
+        hint="stop drkit replicate, and let drkit failover end; then: {drkit:control adopt}",
         page="failover-control-key",
     ),
     "choice_of_other_topic": refused(
@@ -32,7 +33,7 @@ ERRORS: Final[dict[str, Entry]] = {
     "control_key_mismatch": refused(
         "the control key of this host is not the key of the pair",
         hint=(
-            "give this host the key file of a host where drkit status works: drkit config check names the"
+            "give this host the key file of a host where {drkit:status} works: {drkit:config check} names the"
             " fingerprint; if all hosts have this key, find out who writes there besides drkit, and deny it"
         ),
         page="failover-control-key",
@@ -42,7 +43,7 @@ ERRORS: Final[dict[str, Entry]] = {
         hint=(
             "{command} --abort, then a return of the topics that had not begun may decide "
             "otherwise; or {command} --resume without these; what is discarded can be replayed "
-            "later: drkit replay --from MANIFEST"
+            "later: {drkit:replay --from MANIFEST}"
         ),
         page="reprotect-undecided",
     ),
@@ -65,7 +66,7 @@ ERRORS: Final[dict[str, Entry]] = {
     "journal_fenced": failed("another process took over the journal"),
     "journal_foreign_run": refused(
         "the failover journal on the target has a run that drkit did not start",
-        hint=("find out who writes to drkit-failover.*.internal; drkit explain failover-journal-lost"),
+        hint=("find out who writes to drkit-failover.*.internal; {drkit:explain failover-journal-lost}"),
         page="failover-journal-lost",
     ),
     "journal_not_understood": failed(
@@ -79,8 +80,8 @@ ERRORS: Final[dict[str, Entry]] = {
     "journal_run_lost": refused(
         "the failover journal on the target lacks a run that this machine started",
         hint=(
-            "find out who deleted the journal. What the run did is still done: see drkit status "
-            "and drkit fence show; drkit explain failover-journal-lost says when to begin again. "
+            "find out who deleted the journal. What the run did is still done: see {drkit:status} "
+            "and {drkit:fence show}; {drkit:explain failover-journal-lost} says when to begin again. "
             "When the run is over, move the file away"
         ),
         page="failover-journal-lost",
@@ -91,22 +92,17 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "journal_unsigned": refused(
         "the failover journal has no valid MAC of the control key",
-        hint=(
-            "if it was written before this pair had a control key: drkit control adopt; if "
-            "another process of drkit has another key, or none: give it this one; if neither: "
-            "find out who writes there besides drkit, and deny it; where there never was a "
-            "failover: drkit control adopt --discard"
-        ),
+        hint=HOW_TO_ADOPT + "; where there never was a failover: {drkit:control adopt --discard}",
         page="failover-control-key",
     ),
     "never_copied": refused(
         "this cluster has no copy of the flow's topics",
-        hint="copy first: drkit replicate --flow '{flow}'",
+        hint="copy first: {drkit:replicate --flow '{flow}'}",
         page="failover-nothing-copied",
     ),
     "no_control_key": wrong(
         "no control key is configured",
-        hint=("drkit control create PATH, the same file on every host; then set key_file in [control]"),
+        hint=("{drkit:control create PATH}, the same file on every host; then set key_file in [control]"),
     ),
     "no_reverse_flow": wrong(
         "no flow copies from {target} to {source}",
@@ -115,7 +111,7 @@ ERRORS: Final[dict[str, Entry]] = {
     "no_run": wrong(
         "there is no failover to {verb}",
         hint=(
-            "begin one: drkit failover --group G, or --all; a return begins with drkit reprotect, "
+            "begin one: {drkit:failover --group G}, or --all; a return begins with drkit reprotect, "
             "and drkit failback moves clients back"
         ),
     ),
@@ -131,19 +127,19 @@ ERRORS: Final[dict[str, Entry]] = {
     "run_locked": refused("another process runs this {table}", page="failover-another-orchestrator"),
     "signing_failed": failed(
         "drkit's records could not be signed",
-        hint=("check its in-sync replicas, and drkit's right to write there; then: drkit control adopt"),
+        hint=("check its in-sync replicas, and drkit's right to write there; then: {drkit:control adopt}"),
     ),
     "state_younger": refused(
         "the flow's state on {target} is younger than its failover journal, so roles are unknown",
         hint=(
             "find out who deleted it, and delete nothing more: {target} may have the only copy of what"
-            " clients wrote since; drkit status shows the roles in the journal"
+            " clients wrote since; {drkit:status} shows the roles in the journal"
         ),
         page="failover-journal-lost",
     ),
     "unstable_preconditions": refused(
         "the preconditions of the failover keep changing",
-        hint="stop it or let it run, then: drkit failover --resume; or drkit failover --abort",
+        hint="stop it or let it run, then: {drkit:failover --resume}; or {drkit:failover --abort}",
         page="failover-not-stable",
     ),
 }

@@ -15,14 +15,16 @@ ERRORS: Final[dict[str, Entry]] = {
     "client_property_not_a_number": wrong(
         "{key}: '{value}' is not a whole number", hint="set {key} to a number without unit, or leave it out"
     ),
-    "cluster_request_failed": failed("cannot {what}", hint="check the cluster: drkit config check --connect"),
+    "cluster_request_failed": failed(
+        "cannot {what}", hint="check the cluster: {drkit:config check --connect}"
+    ),
     "cluster_silent": failed("cluster {alias} did not answer in {seconds:.0f} s"),
     "cluster_unusable": failed("cannot use cluster {alias}: {reason}"),
     "clusters_identical": refused(
         "{source} and {target} are the same cluster",
         hint=(
             "a host name may point to the other side by now: correct bootstrap_servers, then: "
-            "drkit config check --connect"
+            "{drkit:config check --connect}"
         ),
         page="failover-wrong-cluster",
     ),
@@ -73,7 +75,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "own_topic_unreadable": failed(
         "one of drkit's topics cannot be read",
-        hint="check the cluster, and drkit's READ right on it, with: drkit config check --connect",
+        hint="check the cluster, and drkit's READ right on it, with: {drkit:config check --connect}",
     ),
     "own_topic_unwritable": failed(
         "one of drkit's topics cannot be written",
@@ -90,10 +92,10 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "transaction_failed": failed(
         "{name} of {transactional_id} failed",
-        hint="another run may hold this transactional id; see: drkit status",
+        hint="another run may hold this transactional id; see: {drkit:status}",
     ),
     "verify_broke_off": failed(
-        "the comparison was interrupted", hint="check both clusters, then run drkit verify again"
+        "the comparison was interrupted", hint="check both clusters, then run {drkit:verify} again"
     ),
     "verify_cluster_silent": failed(
         "a cluster stopped answering during the comparison",

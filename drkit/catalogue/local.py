@@ -33,7 +33,7 @@ ERRORS: Final[dict[str, Entry]] = {
     "demo_orders_refused": failed("the primary rejects the demo's orders"),
     "demo_pair_runs": refused(
         "a local pair is already running",
-        hint="drkit local down, then drkit demo --keep again; or plain drkit demo",
+        hint="{drkit:local down}, then {drkit:demo --keep} again; or plain {drkit:demo}",
     ),
     "demo_payments_missing": failed("the group did not receive its payments"),
     "demo_records_differ": failed("a consumer sees different records on the standby"),
@@ -43,7 +43,7 @@ ERRORS: Final[dict[str, Entry]] = {
     "demo_switchover_uneven": failed("the record counts after both switchovers do not match"),
     "demo_waited_in_vain": failed(
         "the demo timed out after {seconds:.0f} s: {note}",
-        hint="a busy machine? write less: drkit demo --rate 300; the same again: please report it",
+        hint="a busy machine? write less: {drkit:demo --rate 300}; the same again: please report it",
     ),
     "folders_not_ours": refused(
         "`drkit local up` did not create these folders, so nothing was deleted",
@@ -84,7 +84,7 @@ ERRORS: Final[dict[str, Entry]] = {
     "keytool_missing": failed("keytool cannot be run"),
     "listener_unknown": wrong("the listener does not exist", hint="there are: {listeners}"),
     "local_pair_incomplete": refused(
-        "a process of the local pair has ended", hint="drkit local down, then up again"
+        "a process of the local pair has ended", hint="{drkit:local down}, then up again"
     ),
     "local_state_unreadable": failed(
         "the state of the local pair cannot be read",
@@ -102,7 +102,7 @@ ERRORS: Final[dict[str, Entry]] = {
         ),
     ),
     "no_link": wrong("no link in front of this role"),
-    "no_local_pair": refused("this folder has no local pair", hint="drkit local up"),
+    "no_local_pair": refused("this folder has no local pair", hint="{drkit:local up}"),
     "pyspark_missing_for_jars": wrong(
         "pyspark is not installed, and its Ivy fetches Kafka's jars", hint="pip install pyspark"
     ),

@@ -10,8 +10,8 @@ ERRORS: Final[dict[str, Entry]] = {
     "can_still_fail_back": refused(
         "{topics} can still fail back",
         hint=(
-            "{source} may have the only copy of its records: save them with drkit divergence "
-            "export --flow '{flow}' --to DIR; if nothing of it is wanted there, delete the "
+            "{source} may have the only copy of its records: save them with {drkit:divergence "
+            "export --flow '{flow}' --to DIR}; if nothing of it is wanted there, delete the "
             "topic on {source} yourself, then repeat the command; to return what {target} "
             "still has: {command} --flow '{flow}' --topic TOPIC"
         ),
@@ -27,7 +27,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "emptied_records_back": failed(
         "emptied partitions have records from before the switchover again",
-        hint="drkit failover --resume empties them again",
+        hint="{drkit:failover --resume} empties them again",
     ),
     "emptied_starts_unknown": failed(
         "the start offsets of emptied partitions are unknown", hint="check the cluster, then try again"
@@ -56,12 +56,12 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "guard_not_authorized": refused(
         "the fence cannot be converted to a write guard: drkit may not list or change ACLs",
-        hint=("grant drkit's principal DESCRIBE and ALTER on the cluster, then: drkit reprotect --resume"),
+        hint=("grant drkit's principal DESCRIBE and ALTER on the cluster, then: {drkit:reprotect --resume}"),
         page="reprotect-fence-refuses-drkit",
     ),
     "hold_not_promoted": refused(
         "only promoted topics can be held",
-        hint="drkit status shows which cluster is active and what protects it",
+        hint="{drkit:status} shows which cluster is active and what protects it",
         page="reprotect-not-ready",
     ),
     "late_fence_refuses_drkit": refused(
@@ -88,12 +88,12 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "not_promoted": refused(
         "only promoted topics can be forgotten",
-        hint="drkit status names the promoted topics",
+        hint="{drkit:status} names the promoted topics",
         page="reprotect-forget",
     ),
     "nothing_promoted": wrong(
         "no failover of this flow has promoted a topic",
-        hint="drkit divergence is for the time after drkit failover",
+        hint="{drkit:divergence} is for the time after drkit failover",
     ),
     "old_primary_replaced": refused(
         "this is not the old primary: its cluster id differs",
@@ -105,7 +105,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "old_retention_failed": failed(
         "the retention of {topics} on the old primary could not be {done}",
-        hint=("grant drkit's principal ALTER_CONFIGS on topics there, then: drkit reprotect --resume"),
+        hint=("grant drkit's principal ALTER_CONFIGS on topics there, then: {drkit:reprotect --resume}"),
     ),
     "partition_unreadable": failed("a partition cannot be read"),
     "tail_unknown": refused(
@@ -120,7 +120,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "topics_not_promoted": wrong(
         "no failover has promoted {topics}",
-        hint="name topics as the old primary does; drkit divergence lists them",
+        hint="name topics as the old primary does; {drkit:divergence} lists them",
     ),
     "topics_unknown": failed(
         "drkit cannot tell whether {topics} exist",

@@ -18,28 +18,28 @@ ERRORS: Final[dict[str, Entry]] = {
     "chaos_run_under_way": refused(
         "another chaos run is in progress", hint="wait for it, or give --folder another folder"
     ),
-    "chaos_until_unknown": wrong("unknown condition '{until}'", hint="drkit explain chaos"),
+    "chaos_until_unknown": wrong("unknown condition '{until}'", hint="{drkit:explain chaos}"),
     "chaos_waited_in_vain": failed("timed out after {seconds:.0f} s waiting for {what}"),
     "child_not_ended": failed("a child process did not end"),
     "child_not_started": failed("a process of the scenario did not start"),
     "cron_differs_in_kubernetes": refused(
         "Kubernetes interprets this cron expression differently",
-        hint="write the days as lists, with the other field as '*'; or run drkit drill schedule",
+        hint="write the days as lists, with the other field as '*'; or run {drkit:drill schedule}",
     ),
     "drill_aborted": failed("{reason}"),
     "drill_cleanup_owed": refused(
         "an earlier drill was not cleaned up",
-        hint=("delete what it names, or bring back the cluster that does not answer: drkit drill cleanup"),
+        hint=("delete what it names, or bring back the cluster that does not answer: {drkit:drill cleanup}"),
     ),
     "drill_cleanup_unrecorded": failed(
         "the drill owes its cleanup, and this machine cannot keep its history",
-        hint="make room there, then: drkit drill cleanup --flow {flow!q}",
+        hint="make room there, then: {drkit:drill cleanup --flow '{flow}'}",
         page="drill-cleanup-owed",
     ),
     "drill_control_refused": failed("a control of the drill cannot be written"),
     "drill_due_time_taken": refused(
         "another process already handled this scheduled time",
-        hint="another scheduler runs the same drills: drkit drill history",
+        hint="another scheduler runs the same drills: {drkit:drill history}",
     ),
     "drill_failover_not_done": failed("the bubble's failover did not complete"),
     "drill_flow_missing": failed("the flow of this drill is not configured"),
@@ -47,16 +47,16 @@ ERRORS: Final[dict[str, Entry]] = {
         "this machine cannot keep the history of drills", hint="make room there, then repeat the command"
     ),
     "drill_id_unknown": wrong(
-        "no drill has the id {drill_id}", hint="{suggestion}; all: drkit drill history"
+        "no drill has the id {drill_id}", hint="{suggestion}; all: {drkit:drill history}"
     ),
     "drill_leftover": refused(
         "a {kind} of a drill already exists", hint="delete it if no other drill of this flow runs"
     ),
     "drill_list_refused": refused(
         "drkit cannot list topics and groups of {side}",
-        hint="give drkit the right to describe them: drkit config check --connect",
+        hint="give drkit the right to describe them: {drkit:config check --connect}",
     ),
-    "drill_lock_held": refused("another drill is running", hint="wait until it ends: drkit drill history"),
+    "drill_lock_held": refused("another drill is running", hint="wait until it ends: {drkit:drill history}"),
     "drill_no_room": refused(
         "the standby has no room for the records of a drill",
         hint="free its disk, or lower limits.bytes_per_second or limits.seconds of the drill",
@@ -64,7 +64,7 @@ ERRORS: Final[dict[str, Entry]] = {
     "drill_records_refused": failed("the first records of the drill are refused"),
     "drill_report_elsewhere": failed(
         "the report of this drill is not on this machine",
-        hint="an unfinished one is still running, or its process was killed: drkit drill history",
+        hint="an unfinished one is still running, or its process was killed: {drkit:drill history}",
     ),
     "drill_running": refused("a drill of this flow is running", hint="wait for its end"),
     "drill_step_refused": failed("the operating system refused a step of the drill"),
@@ -74,14 +74,14 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="set it to true, or rehearse with the kinds readiness and translation",
     ),
     "drill_under_way": refused(
-        "another drill of this flow is in progress", hint="wait until it ends: drkit drill history"
+        "another drill of this flow is in progress", hint="wait until it ends: {drkit:drill history}"
     ),
     "drills_unknown": failed(
         "the drills of this flow cannot be read", hint="bring back its target, then repeat the command"
     ),
     "failovers_paused": refused("failovers are paused", page="failover-paused"),
     "fault_not_in_force": wrong("fault '{name}' is not active", hint="a fault of an instant has no end"),
-    "fault_unknown": wrong("unknown fault '{name}'", hint="drkit explain chaos"),
+    "fault_unknown": wrong("unknown fault '{name}'", hint="{drkit:explain chaos}"),
     "foreign_record_not_accepted": failed("the foreign record was not accepted"),
     "link_still_connects": failed("the link still accepts connections"),
     "link_still_passes": failed("the link still passes data"),
@@ -94,13 +94,13 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "not_a_drill_report": failed("this file is not a drill report"),
     "not_protected": refused(
-        "production is not PROTECTED", hint="drkit status --flow '{flow}' shows the reason"
+        "production is not PROTECTED", hint="{drkit:status --flow '{flow}'} shows the reason"
     ),
     "other_run_moved_production": failed("another run moved production"),
     "process_stopped": failed("the process was asked to stop"),
     "process_stopped_before_switchover": failed("the process was asked to stop before the switchover"),
     "production_not_at_home": refused(
-        "production does not run on its original cluster", hint="drkit failback --flow '{flow}'"
+        "production does not run on its original cluster", hint="{drkit:failback --flow '{flow}'}"
     ),
     "replicator_not_stopped": failed("the replicator is not stopped"),
     "reverse_flow_leaves_out": refused(
@@ -109,12 +109,12 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "reverse_replicator_missing": refused(
         "a switchover drill needs a running replicator of the opposite flow",
-        hint="start it: drkit replicate --flow '{flow}'",
+        hint="start it: {drkit:replicate --flow '{flow}'}",
     ),
     "scenario_not_an_experiment": wrong("the file is not an experiment of Chaos Toolkit"),
     "scenario_not_yaml": wrong("the file is not YAML"),
     "scenario_unknown": wrong(
-        "there is no scenario '{name}'", hint="{suggestion}; all scenarios: drkit chaos list"
+        "there is no scenario '{name}'", hint="{suggestion}; all scenarios: {drkit:chaos list}"
     ),
     "scenario_unreadable": wrong("the scenario file cannot be read"),
 }

@@ -29,7 +29,7 @@ ERRORS: Final[dict[str, Entry]] = {
     "keep_content_known": refused(
         "the new primary already has some records with the same content, and keep skips none",
         hint=(
-            "if they are others, drkit reprotect --resume --same none keeps both; if they are the same: "
+            "if they are others, {drkit:reprotect --resume --same none} keeps both; if they are the same: "
             "{command} appends what is missing"
         ),
         page="replay-same-or-other",
@@ -41,16 +41,16 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "keep_under_way": refused(
         "a failback is appending this tail",
-        hint="let that return end, or roll it back: drkit reprotect --abort",
+        hint="let that return end, or roll it back: {drkit:reprotect --abort}",
         page="replay-taken",
     ),
     "not_authorized_to_replay": failed(
         "no permission to {verb} a topic on {alias}",
-        hint="grant drkit's principal READ and WRITE on the topic; see drkit explain replay",
+        hint="grant drkit's principal READ and WRITE on the topic; see {drkit:explain replay}",
     ),
     "nothing_to_replay": refused(
         "no records of this export wait for a replay",
-        hint="name the manifest and the topics as drkit status does",
+        hint="name the manifest and the topics as {drkit:status} does",
         page="replay-another-export",
     ),
     "partition_silent": failed(
@@ -79,7 +79,7 @@ ERRORS: Final[dict[str, Entry]] = {
         "the topic refused a record",
         hint=(
             "a compacted topic rejects records without a key; keep such records in quarantine: "
-            "drkit replay --from MANIFEST --to-quarantine"
+            "{drkit:replay --from MANIFEST --to-quarantine}"
         ),
         page="replay-not-taken",
     ),
@@ -98,7 +98,7 @@ ERRORS: Final[dict[str, Entry]] = {
         page="replay-not-taken",
     ),
     "replay_content_known": refused(
-        ("the new primary has records with the content of some of the tail: sent again, or others?"),
+        ("the new primary has records with the content of some of the tail: duplicates or distinct?"),
         hint=("--same content leaves these out, for payloads that are unique; --same none sends all"),
         page="replay-same-or-other",
     ),
@@ -106,7 +106,7 @@ ERRORS: Final[dict[str, Entry]] = {
         "the export belongs to an earlier failover of this topic",
         hint=(
             "earlier replayed records cannot be distinguished from others; keep the records in "
-            "quarantine: drkit replay --from MANIFEST --to-quarantine"
+            "quarantine: {drkit:replay --from MANIFEST --to-quarantine}"
         ),
         page="replay-wrong-place",
     ),
@@ -124,7 +124,7 @@ ERRORS: Final[dict[str, Entry]] = {
         "the first records since the failover were deleted, so duplicates cannot be found",
         hint=(
             "send all of the tail with --same none (not on a compacted topic); or keep it in "
-            "quarantine: drkit replay --from MANIFEST --to-quarantine"
+            "quarantine: {drkit:replay --from MANIFEST --to-quarantine}"
         ),
         page="replay-not-comparable",
     ),
@@ -138,12 +138,12 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "replay_other_failover": refused(
         "the export belongs to another failover of this topic",
-        hint="keep the records in quarantine: drkit replay --from MANIFEST --to-quarantine",
+        hint="keep the records in quarantine: {drkit:replay --from MANIFEST --to-quarantine}",
         page="replay-wrong-place",
     ),
     "replay_other_primary": refused(
         "this cluster is no longer the primary of this topic",
-        hint="replay to the cluster that accepts writes, before a return ends; see drkit status",
+        hint="replay to the cluster that accepts writes, before a return ends; see {drkit:status}",
         page="replay-wrong-place",
     ),
     "replay_other_source": refused(
@@ -181,8 +181,8 @@ ERRORS: Final[dict[str, Entry]] = {
     "replay_start_unrecorded": refused(
         "the journal lacks the offset at which clients began to write on the new primary",
         hint=(
-            "without it nothing can be compared; keep the records in quarantine: drkit replay "
-            "--from MANIFEST --to-quarantine"
+            "without it nothing can be compared; keep the records in quarantine: {drkit:replay "
+            "--from MANIFEST --to-quarantine}"
         ),
         page="replay-not-comparable",
     ),
@@ -198,7 +198,7 @@ ERRORS: Final[dict[str, Entry]] = {
         "the topic to replay into was deleted or recreated",
         hint=(
             "drkit does not append to another topic of the same name; keep the records in "
-            "quarantine: drkit replay --from MANIFEST --to-quarantine"
+            "quarantine: {drkit:replay --from MANIFEST --to-quarantine}"
         ),
         page="replay-wrong-place",
     ),

@@ -46,7 +46,9 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "older_term": refused(
         "clients already follow a newer term than {cluster}, term {term}",
-        hint=("a later run moved them; drkit repoint show tells where they are, a failback moves them again"),
+        hint=(
+            "a later run moved them; {drkit:repoint show} tells where they are, a failback moves them again"
+        ),
     ),
     "program_missing": failed(
         "the program does not exist, or may not be executed",

@@ -54,7 +54,7 @@ ERRORS: Final[dict[str, Entry]] = {
         "passwords and keys would reach Spark's executors unencrypted",
         hint=(
             "put the cluster's spark.authenticate.secret into a file and name it with "
-            "--spark-properties, see drkit explain spark-cluster"
+            "--spark-properties, see {drkit:explain spark-cluster}"
         ),
     ),
     "spark_setting_owned": wrong("'{key}' is set by drkit: {owned}", hint="leave it out"),

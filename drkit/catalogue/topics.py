@@ -57,7 +57,7 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="check in-sync replicas of the cluster and drkit's permission to write there",
     ),
     "no_topic_matches": wrong(
-        "no topic of the source matches this flow", hint="see what there is: drkit replicate --dry-run"
+        "no topic of the source matches this flow", hint="see what there is: {drkit:replicate --dry-run}"
     ),
     "permissions_missing": failed("drkit's principal lacks {count} permission{plural}"),
     "replicas_impossible": refused(

@@ -17,7 +17,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "checkpoint_location_unknown": refused(
         "the checkpoint contains its own path, and the path of its copy is unknown",
-        hint="name the place that you will copy it to: --location URL",
+        hint="name the place that you will copy it to: {drkit:--location URL}",
     ),
     "checkpoint_nested": refused(
         "one checkpoint folder would be inside the other", hint="name a folder beside it with --out"
@@ -34,11 +34,11 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="nothing was left there; check the disk and its permissions, then try again",
     ),
     "flow_not_known": failed(
-        "the target has no state of this flow", hint="copy first: drkit replicate --flow '{flow}'"
+        "the target has no state of this flow", hint="copy first: {drkit:replicate --flow '{flow}'}"
     ),
     "group_without_offsets": wrong(
         "group {group} has no committed offsets",
-        hint=("name another --group, or one offset: drkit translate --topic T --partition P --offset N"),
+        hint=("name another --group, or one offset: {drkit:translate --topic T --partition P --offset N}"),
     ),
     "no_checkpoint": wrong("this is not a checkpoint of Structured Streaming"),
     "offset_log_malformed": refused(

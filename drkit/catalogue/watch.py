@@ -25,6 +25,6 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "no_flow_to_watch": wrong("there is no flow to watch", hint="add a [[flows]] table"),
     "nothing_to_acknowledge": refused(
-        "there is no automatic failover to acknowledge", hint="drkit watch --once 5 shows what is seen now"
+        "there is no automatic failover to acknowledge", hint="{drkit:watch --once 5} shows what is seen now"
     ),
 }

@@ -25,10 +25,10 @@ _CLOSE_BEHIND = 1000
 """Records; half a second of the shop."""
 
 _PICTURE = """
-      the shop                        drkit, on Spark                     after a disaster
-   ┌────────────┐  orders   ┌─────────┐         ┌─────────┐   the same   ┌────────────┐
-   │ producers  │ ────────▶ │ primary │ ──────▶ │ standby │ ───────────▶ │ consumers  │
-   └────────────┘ payments  └─────────┘  copy   └─────────┘   records    └────────────┘
+     the shop                   drkit, on Spark              after a disaster
+   ┌───────────┐  orders   ┌─────────┐      ┌─────────┐ the same ┌───────────┐
+   │ producers │ ────────▶ │ primary │ ───▶ │ standby │ ───────▶ │ consumers │
+   └───────────┘ payments  └─────────┘ copy └─────────┘ records  └───────────┘
 """
 
 
@@ -148,7 +148,7 @@ class Kill:
             lambda: stage.observer.records >= written and _close(stage),
         )
         seconds = time.monotonic() - begun
-        stage.watch(_AFTER_SECONDS, "as before")
+        stage.watch(_AFTER_SECONDS, "keeping up again")
         stage.measured |= {"killed_at_lag_records": lost, "recovered_seconds": round(seconds, 1)}
         stage.screen.fact(f"{lost:,} records behind when it started again, caught up {seconds:.1f} s later")
 
@@ -183,8 +183,8 @@ class VerifyAct:
     def run(self, stage: Stage) -> None:
         """Run the command."""
         stage.screen.say(
-            "[b]drkit verify[/b] reads both clusters side by side and compares every record: key, value,"
-            " headers and time, and that each is exactly at the offset that drkit says."
+            "[b]drkit verify[/b] reads both clusters side by side and compares every record, heartbeats too:"
+            " key, value, headers and time, and that each is exactly at the offset that drkit says."
         )
         stage.screen.command("drkit verify")
         answer: dict[str, Any] = stage.ask("verify")

@@ -131,7 +131,7 @@ class FailOver:
         if report.get("state") != "done":
             raise Failed("demo_failover_failed", where="drkit failover", evidence=str(report)[:1500])
         stage.screen.table([_row(step) for step in report["steps"]])
-        stage.screen.fact(report["loss"]["statement"])
+        stage.screen.fact(f"reported loss: {report['loss']['statement']}")
         places = report["loss"]["partitions"]
         lost = max(0, stage.shop.records - stage.observer.records)
         stage.measured |= {

@@ -26,8 +26,8 @@ class GoOver:
         """Switch over, let the shop work there, and start the reverse flow."""
         stage.screen.say(
             "The primary is to be upgraded, so everything moves to the standby for a while: a planned"
-            " switchover. It waits until all is copied, and fences the primary. Where no ACL keeps clients"
-            " off the old primary while it is the standby, a person says how."
+            " switchover. It waits until all is copied, and fences the primary. These brokers have no ACLs"
+            " to keep clients off the old primary, so the command states how they are kept off."
         )
         switched(stage, _FORTH)
         stage.screen.say(
@@ -182,10 +182,10 @@ class HomeAgain:
         stage.measured |= {"home_records": here.total(), "home_lost": lost, "home_repeated": repeated}
         stage.screen.table(
             [
-                ("on either side", f"{stage.on_either_side.total():,}", "before the old primary came home"),
+                ("either side", f"{stage.on_either_side.total():,}", "one or both had, before the failback"),
                 ("on the primary", f"{here.total():,}", ""),
                 ("on the standby", f"{there.total():,}", ""),
-                ("lost", f"{lost}", "also none of those that the failover had left behind"),
+                ("lost", f"{lost}", "including those that the failover left behind"),
                 ("repeated", f"{repeated}", ""),
             ]
         )

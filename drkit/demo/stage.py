@@ -230,7 +230,7 @@ class Stage:
     read_on_primary: Payments = field(default_factory=dict, init=False)
     """What the group got before it moved."""
     on_either_side: Counter[Content] = field(default_factory=Counter, init=False)
-    """The committed records that either cluster had before the old primary came home."""
+    """The committed records that either cluster had before the failback."""
     folder: Path = field(init=False)
     _ending: ExitStack = field(default_factory=ExitStack, init=False)
     _asked: float = field(default=0.0, init=False)

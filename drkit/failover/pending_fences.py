@@ -108,11 +108,11 @@ class DueFences(NamedTuple):
 
     def besides(self, agreed: DueFences) -> list[str]:
         """Return the work that is due now and was not agreed to, as sentences."""
-        sentences = ("the fence of {} is pending", "the lift of the fence of {} is pending",
-                 "somebody has lifted the fence of {}", "the fence of {} went off its record")  # fmt: skip
+        sentences = ("fence of {} is pending", "lift of the fence of {} is pending",
+             "fence of {} was lifted outside drkit", "fence of {} is no longer recorded")  # fmt: skip
         since = "since this command has looked: nothing was done about it"
         return [
-            f"{sentence.format(first_of(sorted(now - before)))} {since}"
+            f"the {sentence.format(first_of(sorted(now - before)))} {since}"
             for sentence, now, before in zip(sentences, self, agreed, strict=True)
             if now - before
         ]
@@ -193,7 +193,7 @@ def planned(service: FailoverService) -> list[StepEffect]:
         what = f"lift the fences of {counted(len(lift.topics), 'topic')}"
         effects.append(StepEffect(what, context.flow.source, lift.why))
     if open_ := sorted(now.off_record):
-        why = "its fence is on no record any more, and it takes writes; asked first, or --yes"
+        why = "its fence is no longer recorded, and it takes writes; asked first, or --yes"
         effects.append(StepEffect(f"close {first_of(open_)} again", context.flow.source, why))
     if topics := now.to_fence:
         effects += LateFence().plan(_for(service, context, topics))
@@ -258,9 +258,9 @@ def apply_pending(service: FailoverService, agreed: DueFences | None = None) -> 
         with suppress(NotAuthorized):
             forget_replaced(context, gone)
         record_standing(context, topics)
-        notes += [f"somebody had lifted the fence of {first_of(gone)}: it is up again"] if gone else []
+        notes += [f"the fence of {first_of(gone)} was lifted outside drkit: it is up again"] if gone else []
         if open_ := sorted(work.off_record):
-            notes.append(f"the fence of {first_of(open_)} was on no record: it is up again, and on record")
+            notes.append(f"the fence of {first_of(open_)} was not recorded: it is up again, and recorded")
         evidence, notes = applied.evidence, [*notes, *applied.notes]
     return AppliedFences(evidence, (*notes, *besides), is_paid=True)
 

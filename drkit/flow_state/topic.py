@@ -11,9 +11,10 @@ from types import TracebackType
 from typing import Final, Generic, Self, TypeVar
 
 from drkit import observe
+from drkit.catalogue import ERRORS, filled
 from drkit.clock import wall_ms
 from drkit.config import ClusterSettings
-from drkit.control_key import WHO_WRITES, is_of_other_key
+from drkit.control_key import is_of_other_key
 from drkit.counted import is_reported
 from drkit.errors import Failed
 from drkit.flow_state.names import state_topic
@@ -22,10 +23,7 @@ from drkit.flow_state.state import FlowState, R, StateChange
 from drkit.kafka.reading.signed_log import SignedLog
 from drkit.wire import Record
 
-HOW_TO_ADOPT: Final = (
-    "if it was written before this pair had a control key: drkit control adopt; if another process of drkit"
-    f" has another key, or none: give it this one; if neither: {WHO_WRITES}"
-)
+HOW_TO_ADOPT: Final = filled(ERRORS["state_unsigned"].hint, {})
 """What to do about records without a valid MAC."""
 
 

@@ -141,6 +141,8 @@ class LocalPair:
         :raises Refused: folders of these names exist, and no ``up`` made them
         :raises Failed: a broker does not end
         """
+        if not self.folder.is_dir():
+            return {"stopped": [], "folder": str(self.folder)}
         self._refuse_folders_of_others(self._records())  # before a lock file is made there
         with self._locked():
             records = self._records()

@@ -15,7 +15,7 @@ from drkit.replay.compare import Origin
 BROKEN: Final = "a resumed return knows neither how far its replay has come, nor the records that it replayed"
 SCENARIO: Final = "return-replayed"
 CAUGHT_BY: Final = (
-    "drkit itself: the new primary has records with the content of some of the tail: sent again, or others?"
+    "drkit itself: the new primary has records with the content of some of the tail: duplicates or distinct?"
 )
 
 

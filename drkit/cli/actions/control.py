@@ -50,22 +50,27 @@ def check(names: tuple[str, ...]) -> int:
 def adopt(names: tuple[str, ...], *, dry_run: bool, again: bool, discard: bool, yes: bool) -> None:
     """Run ``drkit control adopt``."""
     settings = configuration().settings
-    for flow in settings.chosen_flows(names):
-        found = adopting.look(settings, flow)
-        refuse_running(flow, found.topics)
-        if discard:
-            refuse_loss(found.topics)
-        unsigned = not discard and (again or not found.adopted)
-        answer: dict[str, object] = {"flow": flow.name, "topics": found.to_json()}
-        if dry_run:
-            emit(answer)
-            continue
-        if not yes:
-            _show(found)
-            question = f"Sign the records of {flow.name} with the key {found.keys.current.fingerprint}?"
-            ask(question, command="drkit control adopt")
-        signed = adopting.sign_all(found, unsigned=unsigned, discard=discard)
-        emit(answer | {"signed": signed, "next": to_type(_next(found, unsigned=unsigned or discard))})
+    answers: list[dict[str, object]] = []
+    try:
+        for flow in settings.chosen_flows(names):
+            found = adopting.look(settings, flow)
+            refuse_running(flow, found.topics)
+            if discard:
+                refuse_loss(found.topics)
+            unsigned = not discard and (again or not found.adopted)
+            answer: dict[str, object] = {"flow": flow.name, "topics": found.to_json()}
+            if not dry_run:
+                if not yes:
+                    _show(found)
+                    key = found.keys.current.fingerprint
+                    ask(f"Sign the records of {flow.name} with the key {key}?", command="drkit control adopt")
+                signed = adopting.sign_all(found, unsigned=unsigned, discard=discard)
+                next_ = _next(found, unsigned=unsigned or discard)
+                answer |= {"signed": signed, "next": to_type(next_)}
+            answers.append(answer)
+    finally:
+        if answers:
+            emit(answers if len(answers) > 1 else answers[0], shown=answers)
 
 
 def _show(found: adopting.FlowRecords) -> None:

@@ -81,9 +81,9 @@ def _question(agreed: DueFences, source: str) -> str:
     """Return what only a person can agree to, or "" if nothing of it is due."""
     said = []
     if gone := sorted(agreed.taken_away):
-        said.append(f"Somebody has lifted the fence of {first_of(gone)} on {source}")
+        said.append(f"The fence of {first_of(gone)} on {source} was lifted outside drkit")
     if open_ := sorted(agreed.off_record):
-        said.append(f"The fence of {first_of(open_)} on {source} is on no record any more")
+        said.append(f"The fence of {first_of(open_)} on {source} is no longer recorded")
     return f"{'. '.join(said)}: clients may write there. Refuse them again?" if said else ""
 
 

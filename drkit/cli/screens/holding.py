@@ -55,7 +55,7 @@ def notes_of(topics: Sequence[HeldTopic]) -> Iterator[str]:
         yield f"nothing to change: {first_of(own)}"
     for t in topics:
         for name, value in sorted(t.changed.items()):
-            said = f"somebody has set {name} to {_said(value)} since it was held"
+            said = f"{name} was set to {_said(value)} outside drkit since it was held"
             yield f"{t.topic}: {said}: it is taken for the topic's own"
 
 

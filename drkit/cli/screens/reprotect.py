@@ -44,7 +44,7 @@ def _changes(proposal: ReturnProposal) -> Iterator[str]:
 def verdict_of_return(found: ReturnProposal) -> str:
     """A dry run in one line; a return that would be refused has raised that."""
     if found.undecided:
-        return f"would be refused: somebody has to decide, {found.undecided}"
+        return f"would be refused: a decision is required: {found.undecided}"
     some = counted(len(found.topics), "topic", "becomes")
     return f"would begin: {some} passive on {found.old_primary}"
 

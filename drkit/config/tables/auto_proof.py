@@ -153,7 +153,7 @@ def _times(watch: WatchSettings, agent: FenceAgentSettings) -> Iterator[Finding]
     round_trip = agent.check_seconds + watch.vote_interval_seconds
     if agent.ttl_seconds < 3 * round_trip:
         what = (
-            f"a lease would end by two lost messages: fence_agent.ttl_seconds {agent.ttl_seconds:g} is "
+            f"two lost messages would end a lease: fence_agent.ttl_seconds {agent.ttl_seconds:g} is "
             f"less than 3 × (fence_agent.check_seconds {agent.check_seconds:g} + watch.vote_interval_seconds "
             f"{watch.vote_interval_seconds:g})"
         )

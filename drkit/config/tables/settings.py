@@ -101,13 +101,10 @@ class Settings(Strict):
         )
 
     def cluster(self, alias: str) -> ClusterSettings:
-        """The cluster of this alias. Raises ConfigError naming the closest one."""
-        try:
+        """Return the cluster of this alias, as ``--to`` names it. Raises Usage naming the closest one."""
+        if alias in self.clusters:
             return self.clusters[alias]
-        except KeyError:
-            raise ConfigError(
-                "cluster_unknown", where="clusters", hint=suggestion(alias, self.clusters), alias=alias
-            ) from None
+        raise Usage("cluster_unknown", where="--to", hint=suggestion(alias, self.clusters), alias=alias)
 
     def flow(self, name: str) -> FlowSettings:
         """The flow ``source->target``, as ``--flow`` names it. Raises Usage naming the closest one."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Mapping
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from drkit.checkpoints.other_groups import is_consumer
@@ -22,22 +21,18 @@ from drkit.offsets.group_guard import OffsetMark, StoredOffset, positions_in
 
 FROM_SOURCE: Final = "source"
 FROM_CHECKPOINTS: Final = "checkpoints"
-FROM_THE_START: Final = MappingProxyType(
-    {
-        "then": "",
-        "evict": ": --evict-members",
-        "keep": ": --keep-positions",
-        "accept": ': --accept-data-loss "REASON"',
-    }
-)
-RESUMED: Final = MappingProxyType(
-    {
-        "then": ", then: drkit failover --resume",
-        "evict": ": drkit failover --resume --evict-members",
-        "keep": ": drkit failover --resume --keep-positions",
-        "accept": ': drkit failover --resume --accept-data-loss "REASON"; or drkit failover --abort',
-    }
-)
+FROM_THE_START: Final[Mapping[str, str]] = {
+    "then": "",
+    "evict": ": --evict-members",
+    "keep": ": --keep-positions",
+    "accept": ': --accept-data-loss "REASON"',
+}
+RESUMED: Final[Mapping[str, str]] = {
+    "then": ", then: drkit failover --resume",
+    "evict": ": drkit failover --resume --evict-members",
+    "keep": ": drkit failover --resume --keep-positions",
+    "accept": ': drkit failover --resume --accept-data-loss "REASON"; or drkit failover --abort',
+}
 """Options for the hint of a refusal about a group: before a run has begun, and while one is held."""
 Positions = dict[str, dict[TopicPartition, StoredOffset]]
 """Group → partition → offset, committed or to be written."""

@@ -50,7 +50,7 @@ class CopyFate(StrEnum):
     """The topic or the partition does not exist any more."""
 
 
-ANOTHER_TOPIC: Final = {CopyFate.RECREATED: "was made anew", CopyFate.GONE: "is gone"}
+ANOTHER_TOPIC: Final = {CopyFate.RECREATED: "was recreated", CopyFate.GONE: "is gone"}
 """The fate of a copy that is not the promoted topic, in words."""
 
 

@@ -102,7 +102,7 @@ class DecideStep(Step):
         for topic, each in sorted(lost.items()):
             lines.append(StepEffect(f"{alias} has lost records", f"{alias}: {topic}", each.in_words))
         if open_ is not None:
-            lines.append(StepEffect("somebody decides first", context.flow.name, open_.evidence))
+            lines.append(StepEffect("a decision is required", context.flow.name, open_.evidence))
         return lines
 
     def run(self, context: Context) -> StepResult:

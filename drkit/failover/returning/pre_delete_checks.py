@@ -76,7 +76,7 @@ class PreDeleteChecks:
                  if known.get(tp, 0) != now.get(tp)]  # fmt: skip
         wrong += [f"{tp}: a transaction is open" for tp, e in sorted(ends.items()) if e.held_offsets]
         old_ids = before.get("ids", {})
-        wrong += [f"{t}: made anew" for t, i in sorted(ids.items()) if t in old_ids and old_ids[t] != str(i)]
+        wrong += [f"{t}: recreated" for t, i in sorted(ids.items()) if t in old_ids and old_ids[t] != str(i)]
         if wrong:
             raise Refused(
                 "old_primary_changed", where=context.flow.source, evidence=first_of(wrong), abort=_ABORT

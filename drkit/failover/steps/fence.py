@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from drkit.catalogue import ERRORS, filled
 from drkit.counted import counted
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
 from drkit.failover.core.context import Context, StepProgress
@@ -36,10 +37,7 @@ _ELSEWHERE: Final = "elsewhere"
 _UNFENCED: Final = (
     f"{FAILOVER.resume}; or continue unfenced: {FAILOVER.resume.plus('--accept-data-loss', REASON)}"
 )
-_LATER: Final = (
-    "once it answers, drkit failover --resume fences it, or drkit fence pay when the failover is over; else"
-    " close its listeners"
-)
+_LATER: Final = filled(ERRORS["old_primary_back"].hint, {})
 
 
 class FenceStep(Step):

@@ -9,9 +9,10 @@ import re
 import pytest
 
 from drkit.local.cluster import LocalCluster
+from tests.support.cli.json_fields import pin
 from tests.support.failback.pair import CUT, Pair
 from tests.support.failback.tail import REASON, Case, DeadPrimary
-from tests.support.failover.command import drkit
+from tests.support.failover.command import Said, drkit
 from tests.support.failover.settings_file import written
 from tests.support.failover.truth import values
 from tests.support.shared_clusters import ModuleClusters
@@ -48,7 +49,7 @@ def test_clients_come_home(home: DeadPrimary, tmp_path: Path) -> None:
     assert shown.code == 0, shown.err
     assert {row["step"] for row in shown.data["steps"]} >= {"EXPORT", "BEGIN"}
 
-    alone = drkit(file, *words, "--yes", "--wait-seconds", "0")
+    alone = run(file, *words, "--yes", "--wait-seconds", "0")
     assert alone.code == 1, alone.err
     assert (alone.data["home"], [s["stage"] for s in alone.data["stages"]]) == (False, ["return"])
     assert alone.data["stages"][0]["report"]["state"] == "done"
@@ -58,7 +59,7 @@ def test_clients_come_home(home: DeadPrimary, tmp_path: Path) -> None:
     home.back.copied(home.topics, dict.fromkeys(home.groups))
     home.positions_are_right()
     _refused_before_anybody_moves(file)
-    there = drkit(file, "failback", "--clients-cut", CUT, "--yes")
+    there = run(file, "failback", "--clients-cut", CUT, "--yes")
     assert there.code == 0, (there.out, there.err)
     assert (there.data["home"], [s["stage"] for s in there.data["stages"]]) == (True, ["switch", "turn"])
     for cluster in (home.side.source, home.side.target):
@@ -79,6 +80,13 @@ def test_clients_come_home(home: DeadPrimary, tmp_path: Path) -> None:
     assert (again.code, again.error) == (3, "nothing_to_fail_back"), again.err
     nameless = drkit(file, "failback", "--yes")
     assert (nameless.code, "lost its primary" in nameless.err) == (2, True), "either side may be home now"
+
+
+def run(file: Path, *words: str) -> Said:
+    """Run a failback; the fields of its answer are as recorded, and its reports have those of a failover."""
+    said = drkit(file, *words)
+    pin("failback", said.data | {"stages": [{**stage, "report": {}} for stage in said.data["stages"]]})
+    return said
 
 
 def _refused_before_anybody_moves(file: Path) -> None:
@@ -134,7 +142,7 @@ def test_some_topics_come_home_before_the_others(
         assert (unknown.code, unknown.error) == (2, "topic_unknown"), unknown.err
         assert "'no-such-topic'" in unknown.err
 
-        alone = drkit(file, *words, "0", "--topic", first)
+        alone = run(file, *words, "0", "--topic", first)
         assert (alone.code, [s["stage"] for s in alone.data["stages"]]) == (1, ["return"]), alone.err
         assert f"--flow '{flow}' --topic {first}" in alone.err
         returned = drkit(file, "reprotect", "--flow", flow, "--topic", first, "--yes")

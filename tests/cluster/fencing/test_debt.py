@@ -213,9 +213,7 @@ def test_a_fence_off_its_record_is_offered_and_put_up_again_when_asked(owing: Ow
     assert "fence 1 topic by max.message.bytes" in {row["what"] for row in dry.data}
     asked = process(owing.file, "fence", "pay")
     assert asked.returncode == Usage.exit_code, asked
-    assert (
-        f"The fence of {owing.topic} on {owing.world.source.alias} is on no record any more" in asked.stderr
-    )
+    assert f"The fence of {owing.topic} on {owing.world.source.alias} is no longer recorded" in asked.stderr
     assert "--yes" in asked.stderr
     with owing.world.desk() as desk:
         assert pending_fences.due(desk) == DueFences(off_record=frozenset({owing.topic}))
@@ -224,7 +222,7 @@ def test_a_fence_off_its_record_is_offered_and_put_up_again_when_asked(owing: Ow
     paid = drkit(owing.file, "fence", "pay", "--yes")
     assert paid.code == 0, paid.err
     assert (
-        paid.data["notes"][0] == f"the fence of {owing.topic} was on no record: it is up again, and on record"
+        paid.data["notes"][0] == f"the fence of {owing.topic} was not recorded: it is up again, and recorded"
     )
     assert owing.write() is not None
     assert owing.write(owing.other) is None, "a topic that was not promoted is not fenced"

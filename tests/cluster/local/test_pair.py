@@ -8,6 +8,7 @@ from pathlib import Path
 import signal
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,9 @@ from drkit.config import load
 from drkit.errors import ConfigError, Refused
 from drkit.local.pair import LocalPair, default_folder
 from drkit.local.process import ProcessIdentity
+from tests.support.cli.json_fields import pin
 from tests.support.errors import coded
+from tests.support.failover.command import drkit
 from tests.support.waiting import wait_until
 
 _UP = """
@@ -24,6 +27,14 @@ from pathlib import Path
 from drkit.local.pair import LocalPair
 LocalPair(Path(sys.argv[1])).up(Path(sys.argv[2]))
 """
+
+
+def typed(command: str, pair: LocalPair, *words: str) -> Any:
+    """Return the answer of a command of ``drkit local``; its fields are as recorded."""
+    said = drkit(pair.folder / "none.toml", "local", command, *words, "--folder", str(pair.folder))
+    assert said.code == 0, said.err
+    pin(f"local {command}", said.data)
+    return said.data
 
 
 @pytest.fixture
@@ -45,11 +56,13 @@ def test_a_pair_lives_on_is_told_apart_and_goes_down_without_a_trace(pair, tmp_p
     assert {name: each.bootstrap_servers for name, each in settings.clusters.items()} == {
         broker["cluster"]: broker["bootstrap"] for broker in status["brokers"]
     }
-    assert pair.up(config)["brokers"] == status["brokers"], "a second up changes nothing"
+    assert typed("up", pair, "--write", str(config))["brokers"] == status["brokers"], (
+        "a second up changes nothing"
+    )
 
     primary, standby = (ProcessIdentity.of(broker["pid"]) for broker in status["brokers"])
-    assert [b["state"] for b in pair.kill("standby")["brokers"]] == ["ready", "ended"]
-    again = pair.start("standby")["brokers"]
+    assert [b["state"] for b in typed("kill", pair, "standby")["brokers"]] == ["ready", "ended"]
+    again = typed("start", pair, "standby")["brokers"]
     assert [b["state"] for b in again] == ["ready", "ready"]
     assert [b["bootstrap"] for b in again] == [b["bootstrap"] for b in status["brokers"]]
     standby = ProcessIdentity.of(again[1]["pid"])
@@ -61,11 +74,16 @@ def test_a_pair_lives_on_is_told_apart_and_goes_down_without_a_trace(pair, tmp_p
     with pytest.raises(Refused, check=coded("local_pair_incomplete")):
         pair.up(config)
 
-    assert pair.down()["stopped"] == [standby.pid]
+    assert typed("down", pair)["stopped"] == [standby.pid]
     assert not standby.alive
     assert not config.exists()
     assert pair.status() == {"state": "down", "config": "", "brokers": []}
     assert [entry.name for entry in pair.folder.iterdir()] == ["lock"]
+
+
+def test_down_leaves_nothing_where_nothing_was(pair):
+    assert pair.down() == {"stopped": [], "folder": str(pair.folder)}
+    assert not pair.folder.exists()
 
 
 @pytest.mark.wide

@@ -14,6 +14,7 @@ from drkit.flow_state.records import UnreplayedRecord
 from drkit.model import TopicPartition
 from drkit.replay import tail as tails
 from drkit.replay.tail import export_at
+from tests.support.cli.json_fields import pin
 from tests.support.replay.world import ReplayWorld, as_replayed, own, run_of, tail
 from tests.support.spark.here import drkit_here
 
@@ -30,7 +31,10 @@ class Typed(NamedTuple):
         """Exit code, answer, and what stood on standard error."""
         more = ("--config", str(self.config), "--json")
         done = drkit_here("replay", "--from", self.manifest, *words, *more)
-        return done.returncode, json.loads(done.stdout or "{}"), done.stderr
+        answer = json.loads(done.stdout or "{}")
+        if answer:
+            pin("replay", answer)
+        return done.returncode, answer, done.stderr
 
     def refused(self, *words: str) -> tuple[int, str, str]:
         """Exit code, and the code and the hint of the error."""

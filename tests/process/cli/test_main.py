@@ -195,6 +195,14 @@ def test_a_wrong_command_line_is_not_called_configuration(
     assert capsys.readouterr().err.startswith("usage: ")
 
 
+def test_a_cluster_of_another_name_is_found(config: str, capsys: pytest.CaptureFixture[str]):
+    assert cli.run(["repoint", "apply", "--to", "stanby", "--config", config]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("usage: ")
+    assert "where      --to" in err
+    assert "did you mean 'standby'?" in err
+
+
 def test_a_starter_configuration_is_whole_and_overwrites_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

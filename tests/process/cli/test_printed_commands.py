@@ -26,7 +26,7 @@ ODD = [
 ]  # fmt: skip
 CONFIG = "night shift's.toml"
 GIVEN = Given((), CONFIG, ("flows.a->b.tasks=4",), "a->b")
-VALUES = {"{}->{}": "a->b", "--flow {}": "--flow 'a->b'", "{}": "a->b"}
+VALUES = {"{}->{}": "a->b", "{}": "a->b"}
 
 
 def one_thing(given: dict[str, Any]) -> bool:

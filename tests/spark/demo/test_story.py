@@ -20,6 +20,7 @@ from drkit.demo.screen import Scene
 from drkit.demo.stage import StandbyObserver
 from drkit.demo.story import rows
 from tests.support.circles import in_soak, in_wide
+from tests.support.cli.json_fields import pin
 from tests.support.flows.process import take_interrupts
 
 COMMAND = [sys.executable, "-m", "drkit", "demo"]
@@ -70,6 +71,7 @@ def test_the_story(tmp_path: Path, place: dict[str, str], until: str, rate: int)
     )
     assert done.returncode == 0, done.stderr[-3000:]
     measured = json.loads(done.stdout)
+    pin("demo", measured)
     assert measured["lost"] == measured["twice"] == 0
     assert measured["identical"]
     assert measured["verify"]["verdict"] == "equal"

@@ -24,6 +24,7 @@ from drkit.export.record import HoleKind
 from drkit.export.run import CopiedBack, Exported, read_back
 from drkit.flow_state.records import RoleRecord
 from drkit.flow_state.topic import StateTopic
+from tests.support.cli.json_fields import pin
 from tests.support.errors import coded
 from tests.support.export.by_spark import MASTER, export
 from tests.support.export.holes import holes_of
@@ -233,6 +234,7 @@ def test_the_commands(topics: Topics, tmp_path: Path):
     assert code == 1
     code, answer, said = run("export", "--to", str(tmp_path / "to"), "--master", MASTER)
     assert code == 0, said
+    pin("divergence export", answer)
     records = sum(each["records"] for each in bare["partitions"])
     assert (answer["records"], answer["term"], answer["partitions"]) == (records, 4, 2)
     assert "topics that were never copied: " in answer["not_exported"][0]
@@ -245,6 +247,7 @@ def test_the_commands(topics: Topics, tmp_path: Path):
     done = drkit_here(*verify, "--master", MASTER, "--json")
     code, verified, said = done.returncode, json.loads(done.stdout or "{}"), done.stderr
     assert (code, verified["records"]) == (0, answer["records"]), said
+    pin("divergence verify", verified)
     assert run("verify", answer["exported"], "--sha256", "0" * 64)[0] == 3
     assert run("verify", str(tmp_path / "to"))[0] == 2
     assert run("export", "--to", str(tmp_path / "to"), "--topic", "other")[0] == 2

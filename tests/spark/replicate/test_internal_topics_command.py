@@ -14,6 +14,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics, delete_topics, topic_names
 from drkit.local.cluster import LocalCluster
 from tests.support.cli.forked import Forked
+from tests.support.cli.json_fields import pin
 from tests.support.flows.compare import read
 from tests.support.flows.produce import fill
 from tests.support.spark.here import drkit_here
@@ -49,12 +50,14 @@ class Shop:
     def ended(self, process: Forked) -> tuple[int, dict[str, object]]:
         """Exit code and the flow's line of the answer."""
         out, _ = process.communicate(timeout=120)
-        return process.wait(), json.loads(out)["flows"][0]
+        pin("replicate", answer := json.loads(out))
+        return process.wait(), answer["flows"][0]
 
     def once(self) -> tuple[int, dict[str, object]]:
         """Exit code and the flow's line of the answer of a copy with an end."""
         done = drkit_here("replicate", "--config", str(self.config), "--json", "--once")
-        return done.returncode, json.loads(done.stdout)["flows"][0]
+        pin("replicate", answer := json.loads(done.stdout))
+        return done.returncode, answer["flows"][0]
 
     def copies(self) -> int:
         if self.topic not in topic_names(Cluster.connect(self.target)):

@@ -13,6 +13,7 @@ import pytest
 from drkit.cli.main import run
 from drkit.config import ClusterSettings
 from drkit.local.cluster import LocalCluster
+from tests.support.cli.json_fields import pin
 from tests.support.flows.compare import read
 from tests.support.flows.flow import DAY_MS, Flow
 from tests.support.flows.known_flow import remember, write_settings
@@ -95,6 +96,7 @@ def moved(query: dict[str, Any], tmp_path: Path, translate: Translate) -> None:
     found = snapshot(before)
     code, told = translate(before, "--out", str(tmp_path / f"{query['kind']}-after"))
     assert code == 0, told
+    pin("translate spark-checkpoint", told)
     assert snapshot(before) == found
     runs_again = query["kind"] == "killed"
     assert ("runs again" in told["batch"]) == runs_again

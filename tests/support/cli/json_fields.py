@@ -15,7 +15,18 @@ from pathlib import Path
 from typing import Any, Final
 
 FILE: Final = Path(__file__).with_name("json_fields.json")
-BY_NAME: Final = frozenset({"topics"})
+BY_NAME: Final = frozenset(
+    {
+        "topics",
+        "holes",
+        "left_out",
+        "stopped_partitions",
+        "processed_by",
+        "signed",
+        "subscribe",
+        "flows[].groups",
+    }
+)
 """Objects whose keys are names of topics, groups and the like: all of their values have one shape."""
 _TYPES: Final[Mapping[type, str]] = {
     type(None): "null",
@@ -39,7 +50,8 @@ document on standard output. `drkit watch` and `drkit status --watch` print one 
 says how the command ended.
 
 Later versions add fields. They remove none of this page and change no type, so ignore fields that you do not
-know. `[]` is each element of a list, `*` each name of a topic. "Not always": some answers lack the field.
+know. `[]` is each element of a list, `*` each name of a topic. "Not always": some answers lack the field. The
+reports in an answer of `drkit failback` have the fields of [`drkit failover`](#drkit-failover).
 """
 
 Fields = dict[str, str]
@@ -129,7 +141,7 @@ def _may_have(fields: Mapping[str, tuple[str, set[str]]], path: str) -> bool:
 
 
 def _is_by_name(path: str) -> bool:
-    return path.rpartition(".")[2] in BY_NAME
+    return not BY_NAME.isdisjoint({path, path.rpartition(".")[2]})
 
 
 def _by_path(fields: Fields) -> dict[str, tuple[str, set[str]]]:

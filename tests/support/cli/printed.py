@@ -12,12 +12,15 @@ from pathlib import Path
 import re
 from typing import Final
 
+from drkit.catalogue.entry import Program
 from drkit.cli.main import _COMMANDS
 from tests.support.laws import source_of
 
 DRKIT: Final = Path(__file__).parents[3] / "drkit"
 _VERBS: Final = "|".join(sorted(_COMMANDS, key=len, reverse=True))
-_VALUE: Final = re.compile(r"\{\w+(?:![a-z])?(?::[^}]*)?\}")
+_TYPED: Final = re.compile(r"\{drkit:((?:[^{}]|\{[^}]*\})*)\}")
+"""A command in a hint of the catalogue, or options to add to one."""
+_VALUE: Final = re.compile(r"\{\w+(?::[^}]*)?\}")
 """A placeholder in a sentence of the catalogue."""
 PRINTED: Final = re.compile(
     rf"\bdrkit (?:{_VERBS})\b"
@@ -92,7 +95,7 @@ OTHERS: Final[dict[str, tuple[State, ...]]] = {
     "drkit divergence export --to DIR": (D, W),
     "drkit divergence export --flow '{}' --to DIR": (D, W),
     "drkit drill cleanup": (A,),
-    "drkit drill cleanup --flow {}": (A,),
+    "drkit drill cleanup --flow '{}'": (A,),
     "drkit drill history": (A,),
     "drkit drill report --check FILE": (A,),
     "drkit drill run --kind readiness": (A,),
@@ -142,7 +145,7 @@ REGISTRY: Final = FAILOVER | OTHERS
 
 def texts(path: Path) -> Iterator[str]:
     """What a module says: its strings, but for its docstrings; what is filled in is ``{}``."""
-    passed = set[int]()
+    passed, is_template = set[int](), "catalogue" in path.parts
     for node in source_of(path).nodes:
         if isinstance(node, (ast.Expr, ast.JoinedStr)):
             inner = [node.value] if isinstance(node, ast.Expr) else node.values
@@ -150,7 +153,11 @@ def texts(path: Path) -> Iterator[str]:
         if isinstance(node, ast.JoinedStr) and id(node) not in passed:
             yield "".join(str(v.value) if isinstance(v, ast.Constant) else "{}" for v in node.values)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in passed:
-            yield _VALUE.sub("{}", node.value) if "catalogue" in path.parts else node.value
+            yield _VALUE.sub("{}", _TYPED.sub(_printed, node.value)) if is_template else node.value
+
+
+def _printed(field: re.Match[str]) -> str:
+    return format(Program(), field[1])
 
 
 def printed_in(text: str) -> Iterator[str]:

@@ -47,6 +47,6 @@ def test_a_person_is_asked_only_about_what_a_person_has_done() -> None:
     assert not fence._question(DueFences(pending=frozenset("a"), lift=frozenset("b")), "p")
     asked = fence._question(DueFences(taken_away=frozenset("a"), off_record=frozenset("b")), "p")
     assert asked == (
-        "Somebody has lifted the fence of a on p. The fence of b on p is on no record any more:"
+        "The fence of a on p was lifted outside drkit. The fence of b on p is no longer recorded:"
         " clients may write there. Refuse them again?"
     )

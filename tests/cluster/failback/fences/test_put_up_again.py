@@ -53,7 +53,7 @@ def test_what_was_written_meanwhile_is_exported_and_waits_for_a_decision(
     file, pay = written(side, tmp_path), ("fence", "pay", "--flow", side.settings.flows[0].name)
     asked = drkit(file, *pay)
     assert asked.returncode == Usage.exit_code, asked
-    assert f"Somebody has lifted the fence of {topic}" in asked.stderr
+    assert f"The fence of {topic} on {side.source.alias} was lifted outside drkit" in asked.stderr
     assert "--yes" in asked.stderr
     assert answers(side.source, topic, [b"still open"]) == [None], "nobody has said yes"
     paid = drkit(file, *pay, "--yes")
@@ -127,14 +127,14 @@ def test_a_person_puts_it_up_again_and_the_old_primary_becomes_the_standby(lifte
         late = pending_fences.apply_pending(desk, DueFences())
         assert late is not None, "it was lifted after a person had looked"
         assert not late.is_paid
-        assert f"somebody has lifted the fence of {topic} since this command has looked" in late.notes[0]
+        assert f"the fence of {topic} was lifted outside drkit since this command has looked" in late.notes[0]
         assert topic_configs(admin, [topic])[topic][SIZE].value != "0", "nobody has agreed to that"
         agreed = pending_fences.due(desk)
         assert agreed == DueFences(taken_away=frozenset({topic}))
         done = pending_fences.apply_pending(desk, agreed)
         assert done is not None
         assert done.is_paid
-        assert done.notes[0] == f"somebody had lifted the fence of {topic}: it is up again"
+        assert done.notes[0] == f"the fence of {topic} was lifted outside drkit: it is up again"
         assert done.evidence["proven"]
         [shown] = pending_fences.shown(desk).topics
         assert (shown.fence, shown.takes_writes) == (SIZE, "no")

@@ -17,6 +17,6 @@ def test_what_came_up_since_is_named_and_not_done() -> None:
     assert [line.partition(" since ")[0] for line in now.besides(agreed)] == [
         "the fence of d is pending",
         "the lift of the fence of a is pending",
-        "somebody has lifted the fence of e",
+        "the fence of e was lifted outside drkit",
     ]
     assert not agreed.within(agreed).besides(agreed)

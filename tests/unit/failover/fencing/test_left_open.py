@@ -50,5 +50,5 @@ def test_only_what_a_person_has_agreed_to_is_closed_again() -> None:
     assert now.to_fence == ["a", "b"]
     assert now.within(DueFences.of(None, None, ["a"], ["b"])).to_fence == ["b"]
     assert now.besides(DueFences.of(None, None, [], ["b"])) == [
-        "the fence of a went off its record since this command has looked: nothing was done about it"
+        "the fence of a is no longer recorded since this command has looked: nothing was done about it"
     ]
