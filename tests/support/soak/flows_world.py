@@ -1,0 +1,147 @@
+"""Up to three clusters, the flows between them, and two machines with a configuration file each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+import shlex
+from typing import Any, Final
+import uuid
+
+from drkit.chaos.processes import CommandResult, ProcessParent
+from drkit.local.cluster import LocalCluster
+from drkit.next_command import _COMMAND
+from tests.support.failback.pair import Side
+from tests.support.failover.settings_file import toml
+from tests.support.failover.world import World
+
+HERE, ELSEWHERE = MACHINES = ("here", "elsewhere")
+A, B, C = "abc"
+OTHER: Final = {A: B, B: A}
+FAN_OUTS: Final = ((A, C), (B, C))
+_FILLED: Final = {"HOW": "the walk", "REASON": "the walk", "WHY": "the walk"}
+Way = tuple[str, str]
+"""Source and target of a flow."""
+
+
+class Flow(Side):
+    """One flow of several; its configuration names all of them, this one first."""
+
+    plain_of: Callable[[Flow], dict[str, Any]]
+
+    def plain(self) -> dict[str, Any]:
+        return self.plain_of(self)
+
+
+class FlowsWorld:
+    """The flows of one walk, with names of its own.
+
+    :param fan_outs: flows to the third cluster, beside both directions of the pair
+    :param warm: forks commands that can be killed at an entry of their journal
+    """
+
+    def __init__(
+        self, clusters: Mapping[str, LocalCluster], folder: Path, warm: ProcessParent, fan_outs: Sequence[Way]
+    ) -> None:
+        self.clusters, self.folder, self._warm = dict(clusters), folder, warm
+        self.tag = uuid.uuid4().hex[:6]
+        self.steps: list[str] = []
+        """What was done, for a person who repeats the walk."""
+        self.narrow: dict[str, list[str]] = {}
+        """Machine → the topics that its file selects, where these are not all."""
+        self.removed: set[Way] = set()
+        """Flows that are in no configuration for now."""
+        self.flows: dict[Way, Flow] = {}
+        for way in [(A, B), (B, A), *fan_outs]:
+            source, target = (self.clusters[name] for name in way)
+            naming = {"naming": "prefix"} if C in way else {}
+            flow = Flow(source, target, folder / HERE, tag=self.tag, sides="".join(way), **naming)
+            flow.plain_of = self.plain
+            flow.failover_fields["fence"] = {"transaction_wait_seconds": 0.5}
+            self.flows[way] = flow
+
+    def name(self, way: Way) -> str:
+        """A flow's name in the configuration."""
+        return "->".join(f"{side}{self.tag}" for side in way)
+
+    def way_of(self, words: Sequence[str]) -> Way:
+        """The flow that a command names."""
+        name = words[words.index("--flow") + 1]
+        return next(way for way in self.flows if self.name(way) == name)
+
+    def plain(self, first: Flow | None = None, machine: str = HERE) -> dict[str, Any]:
+        """The configuration of a machine as plain data, a flow of it first."""
+        named = [f for way, f in self.flows.items() if way not in self.removed]
+        ordered = sorted(named, key=lambda f: f is not first)
+        parts = [World.plain(flow) for flow in ordered]
+        clusters = {alias: cluster for part in parts for alias, cluster in part["clusters"].items()}
+        topics = self.narrow.get(machine)
+        tables = [f.flow_fields | ({"topics": topics} if topics else {}) for f in ordered]
+        failover = parts[0]["failover"] | {"journal_folder": str(self.folder / machine)}
+        return {"clusters": clusters, "flows": tables, "failover": failover}
+
+    def types(self, *words: str, machine: str = HERE, kill_at: int | None = None) -> CommandResult:
+        """Type a command on a machine; returns how it ended.
+
+        :param kill_at: the number of the entry of its journal at which the process is killed
+        """
+        file = self.folder / f"{machine}.toml"
+        file.write_text(toml(self.plain(machine=machine)), encoding="utf-8")
+        child = self._warm.run_command(file, *words, elsewhere=machine == ELSEWHERE)
+        killed_at = None
+        if kill_at is None:
+            child.finish()
+        else:
+            left = iter(range(kill_at, -1, -1))
+            killed_at = child.run_until(lambda _: next(left) == 0)
+            if killed_at is not None:
+                child.kill()
+        said = child.ended()
+        error = said.error
+        ended = f"killed at {killed_at}" if killed_at else f"{said.code} {error.get('code', '')}"
+        self.steps.append(f"{machine}: drkit {shlex.join(words)}: {ended} {error.get('evidence', '')[:160]}")
+        return said
+
+    def commands_in(self, lines: Sequence[str]) -> list[tuple[str, ...]]:
+        """Commands that drkit prints in these lines, as a person types them, without the file's name."""
+        found = []
+        for line in lines:
+            for match in _COMMAND.finditer(line):
+                words = shlex.split(f"{match['verb']}{match['options']}")
+                if "--config" in words:  # another machine's file has another name
+                    at = words.index("--config")
+                    del words[at : at + 2]
+                found.append(tuple(_FILLED.get(word, word) for word in words))
+        return found
+
+    # -- replicators and clusters -------------------------------------------------------------------
+
+    def replicate(self, *ways: Way) -> None:
+        """Restart the replicators of these flows, by default of all: they list topics at their start."""
+        for way in ways or tuple(self.flows):
+            if way not in self.removed:
+                self.stop(way)
+                self.flows[way].replicate()
+
+    def stop(self, *ways: Way) -> None:
+        """SIGKILL the replicators of these flows, by default of all."""
+        for way in ways or tuple(self.flows):
+            self.flows[way].stop_replicating()
+
+    def touching(self, cluster: str) -> list[Way]:
+        """The flows from or to a cluster."""
+        return [way for way in self.flows if cluster in way]
+
+    def bounce(self, cluster: str) -> None:
+        """SIGKILL a cluster's broker, and start it again."""
+        self.clusters[cluster].kill()
+        self.clusters[cluster].restart()
+
+    def flow_at(self, cluster: str) -> Flow:
+        """A flow whose source is a cluster of the pair."""
+        return self.flows[(cluster, OTHER[cluster])]
+
+    def close(self) -> None:
+        """Stop everything but the clusters, which the next walk uses again."""
+        for flow in self.flows.values():
+            flow.close()
