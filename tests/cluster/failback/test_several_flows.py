@@ -14,17 +14,17 @@ import pytest
 from drkit.chaos.processes import ProcessParent
 from drkit.local.cluster import LocalCluster
 from tests.support.shared_clusters import ModuleClusters
-from tests.support.soak.flows_walk import walk
+from tests.support.soak.flows_walk import FlowsWalk
 
 SEED = int(os.environ.get("DRKIT_TEST_SEED", "1"))
 WALKS = int(os.environ.get("DRKIT_TEST_WALKS", "100"))
 
 
 @pytest.fixture(scope="module")
-def warm() -> Iterator[ProcessParent]:
+def parent() -> Iterator[ProcessParent]:
     """The parent of commands that can be killed."""
-    with ProcessParent() as parent:
-        yield parent
+    with ProcessParent() as found:
+        yield found
 
 
 @pytest.fixture
@@ -37,9 +37,9 @@ def clusters(module_cluster: ModuleClusters) -> dict[str, LocalCluster]:
 @pytest.mark.wide
 @pytest.mark.timeout(600)
 def test_a_walk_over_several_flows(
-    clusters: dict[str, LocalCluster], warm: ProcessParent, tmp_path: Path
+    clusters: dict[str, LocalCluster], parent: ProcessParent, tmp_path: Path
 ) -> None:
-    counted = walk(clusters, tmp_path, warm, SEED, rounds=3)
+    counted = FlowsWalk(clusters, tmp_path, parent, SEED).run(3)
     print(f"seed {SEED}: {counted}")  # noqa: T201
 
 
@@ -47,7 +47,7 @@ def test_a_walk_over_several_flows(
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("seed", range(SEED, SEED + WALKS))
 def test_many_walks_over_several_flows(
-    clusters: dict[str, LocalCluster], warm: ProcessParent, tmp_path: Path, seed: int
+    clusters: dict[str, LocalCluster], parent: ProcessParent, tmp_path: Path, seed: int
 ) -> None:
-    counted = walk(clusters, tmp_path, warm, seed, rounds=5)
+    counted = FlowsWalk(clusters, tmp_path, parent, seed).run(5)
     print(f"seed {seed}: {counted}")  # noqa: T201

@@ -14,6 +14,8 @@ from tests.support.flows.produce import producer, put
 from tests.support.soak.flows_world import OTHER, A, Flow, FlowsWorld
 
 PARTITIONS = 2
+_NUMBERS = 1_000_000
+"""Values of one load; each load has numbers of its own."""
 Log = dict[int, list[Seen]]
 
 
@@ -24,62 +26,74 @@ class Topic:
     name: str
     active: str = A
     is_protected: bool = True
-    """Whether the passive side has returned as a standby, or was one from the beginning."""
+    """Whether the other side is a standby: from the beginning, or after a return."""
     acked: dict[int, list[bytes]] = field(default_factory=lambda: {p: [] for p in range(PARTITIONS)})
-    """Acknowledged values by partition, in the order of the log of the active side."""
+    """By partition, in the order of the active side's log."""
+    tail: set[bytes] = field(default_factory=set)
+    """Values that a printed loss covers, of which a return has not decided yet."""
     lost: set[bytes] = field(default_factory=set)
-    """Values of a tail that a printed loss covers, and that nothing has appended since."""
+    """Values that a return was told to give up."""
     replayed: set[bytes] = field(default_factory=set)
-    """Values of a tail that a return has appended: once each, in any place."""
+    """Values that a return has appended: once each, in any order."""
     read: dict[str, dict[int, set[bytes]]] = field(default_factory=dict)
     """Group → partition → the values that it has read."""
+
+    def decide(self, disposition: str) -> None:
+        """Take what became of the tail in a return into account."""
+        self.is_protected = True
+        (self.replayed if disposition == "replay" else self.lost).update(self.tail)
+        self.tail.clear()
 
 
 class Oracle:
     """What was acknowledged and read, compared with the clusters."""
 
     def __init__(self, world: FlowsWorld, names: Sequence[str]) -> None:
-        self.world = world
-        self.topics = {name: Topic(name) for name in names}
+        self.world, self.topics = world, {name: Topic(name) for name in names}
         self.counted: Counter[str] = Counter()
         """What was compared."""
 
-    def on(self, cluster: str, *, protected: bool | None = None) -> list[Topic]:
-        """Topics whose clients write to a cluster, by default whether the other side is a standby or not."""
-        found = (t for t in self.topics.values() if t.active == cluster)
+    def on(self, side: str, *, protected: bool | None = None) -> list[Topic]:
+        """Return the topics whose clients write to a side, all or by whether the other one is a standby."""
+        found = (t for t in self.topics.values() if t.active == side)
         return [t for t in found if protected in {None, t.is_protected}]
 
-    def log(self, cluster: str, topic: Topic) -> Log:
-        """Everything in a topic of a cluster of the pair."""
-        flow = self.world.flow_at(cluster)
+    def log(self, side: str, topic: Topic) -> Log:
+        """Return everything in a topic of a side."""
+        flow = self.world.flow_from(side)
         return flow.records(flow.source, topic.name)
 
     # -- what clients do ----------------------------------------------------------------------------
 
     def write(self, topic: Topic, number: int) -> None:
-        """Clients write to the active side, and everything is acknowledged."""
-        out = producer(self.world.flow_at(topic.active).source, message_timeout_ms=20_000)
-        failed: list[Any] = []
-        for _ in range(number):
-            self.counted["written"] += 1
-            n = self.counted["written"]
-            value, p = b"%s w %d" % (topic.name.encode(), n), n % PARTITIONS
-            more = {"partition": p, "on_delivery": lambda e, _: failed.append(e) if e else None}
-            put(out, topic.name, value, value, **more)
-            topic.acked[p].append(value)
+        """Write to the active side, which acknowledges everything."""
+        out, failed = producer(self.world.flow_from(topic.active).source, message_timeout_ms=20_000), []
+        for n in range(self.counted["written"], self.counted["written"] + number):
+            value, partition = b"%s written %d" % (topic.name.encode(), n), n % PARTITIONS
+            told = lambda error, _: failed.append(error) if error else None  # noqa: E731
+            put(out, topic.name, value, value, partition=partition, on_delivery=told)
+            topic.acked[partition].append(value)
+        self.counted["written"] += number
         assert out.flush(30) == 0, f"{topic.name}: no answer of {topic.active}"
         assert not failed, f"{topic.name}: {topic.active} refuses its clients: {failed[0]}"
 
-    def heard(self, load: Load) -> None:
-        """Take what a load was told."""
+    def load(self, topic: Topic) -> Load:
+        """Return a load of the active side; its values are its own."""
+        self.counted["loads"] += 1
+        found = Load(self.world.flow_from(topic.active).source, [topic.name], per_second=100)
+        found._number = _NUMBERS * self.counted["loads"]
+        return found
+
+    def take(self, load: Load) -> None:
+        """Take the records that a load was acknowledged."""
         for name, records in load.acked.items():
+            self.counted["written under load"] += len(records)
             for record in sorted(records, key=lambda r: r.offset):
                 self.topics[name].acked[record.partition].append(record.value)
-                self.counted["under load"] += 1
 
-    def reads(self, topic: Topic, group: str, share: float) -> None:
-        """A group without members reads on, up to a share of what is there."""
-        flow = self.world.flow_at(topic.active)
+    def read_on(self, topic: Topic, group: str, share: float) -> None:
+        """Commit for a group without members, past a share of what it has not read."""
+        flow = self.world.flow_from(topic.active)
         read = topic.read.setdefault(group, {p: set() for p in range(PARTITIONS)})
         offsets = {}
         for p, records in self.log(topic.active, topic).items():
@@ -91,98 +105,72 @@ class Oracle:
 
     # -- what must hold -----------------------------------------------------------------------------
 
-    def active_is_right(self, topic: Topic) -> None:
+    def check_active(self, topic: Topic) -> None:
         """Each acknowledged record is on the active side once and in order, but for a printed loss."""
         for p, records in self.log(topic.active, topic).items():
-            found, where = values(records), f"{topic.name}-{p} on {topic.active}"
-            wanted = [v for v in topic.acked[p] if v not in topic.lost]
-            known = {*topic.acked[p]}
-            twice = [v for v, n in Counter(found).items() if n > 1 and v in known]
+            found, where = Counter(values(records)), f"{topic.name}-{p} on {topic.active}"
+            absent = topic.lost | topic.tail
+            wanted = [v for v in topic.acked[p] if v not in absent]
+            twice = [v for v in topic.acked[p] if found[v] > 1]
+            missing, back = [v for v in wanted if not found[v]], [v for v in absent if found[v]]
             assert not twice, f"{where}: {len(twice)} records twice: {twice[:3]}"
-            missing = [v for v in wanted if v not in {*found}]
             assert not missing, f"{where}: {len(missing)} of {len(wanted)} records missing: {missing[:3]}"
-            back = [v for v in found if v in topic.lost]
-            assert not back, f"{where}: {len(back)} records that were lost are back: {back[:3]}"
-            ordered = [v for v in found if v in known and v not in topic.replayed]
-            assert ordered == [v for v in wanted if v not in topic.replayed], f"{where}: another order"
+            assert not back, f"{where}: {len(back)} lost records are there: {back[:3]}"
+            in_order = {*wanted} - topic.replayed
+            assert [v for v in found if v in in_order] == [v for v in wanted if v in in_order], where
             self.counted["records"] += len(wanted)
 
-    def loss_is_printed(self, topic: Topic, report: Mapping[str, Any], source_log: Log, target: str) -> None:
-        """What is missing on the new active side is in the printed loss; it counts as lost from then on.
+    def check_loss(self, topic: Topic, loss: Mapping[str, Any], old_log: Log, target: str) -> None:
+        """What is missing on the new active side is in the printed loss.
 
-        :param source_log: the old active side's log when it was last read
+        :param old_log: of the old active side, before it died
         """
-        loss = report["loss"]
         stated = {p["partition"]: p for p in loss["partitions"] if p["topic"] == topic.name}
         assert stated.keys() == topic.acked.keys(), (topic.name, loss)
         for p, records in self.log(target, topic).items():
-            there, where = {*values(records)}, f"{topic.name}-{p} → {target}"
-            offsets = {s.value or b"": s.offset for s in source_log[p]}
-            missing = [v for v in topic.acked[p] if v not in there and v not in topic.lost]
+            gone = {*values(records)} | topic.lost | topic.tail
+            missing = [s for s in old_log[p] if s.value in {*topic.acked[p]} - gone]
             first, number = stated[p]["lost_from"], stated[p]["records"]
-            unsaid = [v for v in missing if first is not None and offsets.get(v, first) < first]
-            early = stated[p]["missing_from"]
-            unsaid = [v for v in unsaid if early is None or offsets[v] < early]
-            assert not unsaid, f"{where}: {len(unsaid)} lost that are not printed: {unsaid[:3]}, {stated[p]}"
-            assert not (missing and loss["drained"]), f"{where}: drained, and {len(missing)} are missing"
+            unsaid = [s.offset for s in missing if first is not None and s.offset < first]
+            assert not unsaid, f"{topic.name}-{p}: lost, and not printed: {unsaid[:3]}, {stated[p]}"
             if loss["exact"] and number is not None:
-                assert len(missing) <= number, f"{where}: {len(missing)} lost, {number} printed"
-            topic.lost.update(missing)
+                assert len(missing) <= number, f"{topic.name}-{p}: {len(missing)} lost, {stated[p]}"
+            topic.tail.update(s.value or b"" for s in missing)
             self.counted["lost"] += len(missing)
 
-    def groups_are_right(self, topic: Topic, cluster: str, *, exact: bool) -> None:
+    def check_groups(self, topic: Topic, side: str, *, exact: bool) -> None:
         """Each group continues at its next record: nothing is skipped, and nothing repeated where exact."""
-        flow, log = self.world.flow_at(cluster), self.log(cluster, topic)
+        flow, log = self.world.flow_from(side), self.log(side, topic)
         for group, read in topic.read.items():
             committed = flow.committed(flow.source, group)
             for p, records in log.items():
                 at = TopicPartition(topic.name, p)
                 offset = committed[at].offset if at in committed else 0
-                before, after = (
-                    {s.value or b"" for s in records if (s.offset < offset) is side} for side in (True, False)
-                )
-                skipped = before - read[p]
-                assert not skipped, (
-                    f"{group} {at} on {cluster}: {offset} skips {len(skipped)}: {[*skipped][:3]}"
-                )
-                repeated = read[p] & after
-                assert not (exact and repeated), (
-                    f"{group} {at} on {cluster}: {offset} repeats {len(repeated)}: {[*repeated][:3]}"
-                )
-                read[p] = before  # what it reads again, it has not read
+                before = {s.value or b"" for s in records if s.offset < offset}
+                skipped, repeated = before - read[p], (read[p] - before) & {*values(records)}
+                where = f"{group} {at} on {side} continues at {offset}"
+                assert not skipped, f"{where}: skips {len(skipped)}: {[*skipped][:3]}"
+                assert not (exact and repeated), f"{where}: repeats {len(repeated)}: {[*repeated][:3]}"
+                if side == topic.active:
+                    read[p] = before
                 self.counted["positions"] += 1
 
-    def copy_is_right(self, flow: Flow, topics: Sequence[Topic]) -> None:
-        """Compare both logs of a flow at rest, record by record."""
-        prefix = f"{flow.source.alias}." if flow.settings.flows[0].naming == "prefix" else ""
+    def check_copy(self, flow: Flow, topics: Sequence[Topic]) -> None:
+        """Both logs of a flow at rest have the same records."""
         for topic in topics:
-            there = flow.records(flow.source, topic.name)
-            here = flow.records(flow.target, f"{prefix}{topic.name}")
-            for p, records in there.items():
-                wanted, found = ([s.content for s in log] for log in (records, here[p]))
-                assert wanted == found, (
-                    f"{topic.name}-{p} {flow.source.alias}->{flow.target.alias}: {len(wanted)} records,"
-                    f" {len(found)} copied, {len({*found} & {*wanted})} in both"
-                )
+            copies = flow.records(flow.target, flow.prefix + topic.name)
+            for p, records in flow.records(flow.source, topic.name).items():
+                wanted, found = ([s.content for s in log] for log in (records, copies[p]))
+                where = f"{topic.name}-{p} to {flow.target.alias}"
+                assert wanted == found, f"{where}: {len(wanted)} records, {len(found)} copied"
                 self.counted["copied"] += len(found)
 
-    def status_is_right(self, data: Mapping[str, Any]) -> None:
+    def check_status(self, data: Mapping[str, Any]) -> None:
         """No line of `drkit status` names an active side that is not, while both sides answer."""
+        aliases = {side: self.world.flow_from(side).source.alias for side in OTHER}
         for flow in data["flows"]:
-            for row in (flow.get("pair") or {}).get("topics", ()):
-                topic = self.topics.get(row["topic"])
-                if topic is not None and {flow["source"], flow["target"]} == self._pair:
-                    wanted = self.world.flow_at(topic.active).source.alias
-                    assert row["active"] in {wanted, ""}, (row, wanted)
-                    self.counted["lines of status"] += 1
-
-    @property
-    def _pair(self) -> set[str]:
-        return {self.world.flow_at(name).source.alias for name in OTHER}
-
-
-def replaced(topic: Topic, disposition: str) -> None:
-    """Take the disposition of a tail into account."""
-    if disposition == "replay":
-        topic.replayed |= topic.lost
-        topic.lost.clear()
+            if {flow["source"], flow["target"]} == {*aliases.values()}:
+                for row in flow["pair"]["topics"]:
+                    if (topic := self.topics.get(row["topic"])) is not None:
+                        assert row["active"] in {aliases[topic.active], ""}, (row, topic.active)
+                        self.counted["lines of status"] += 1

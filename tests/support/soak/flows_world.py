@@ -29,6 +29,11 @@ class Flow(Side):
 
     plain_of: Callable[[Flow], dict[str, Any]]
 
+    @property
+    def prefix(self) -> str:
+        """The beginning of the names of its copies."""
+        return f"{self.source.alias}." if self.flow_fields.get("naming") == "prefix" else ""
+
     def plain(self) -> dict[str, Any]:
         return self.plain_of(self)
 
@@ -37,13 +42,17 @@ class FlowsWorld:
     """The flows of one walk, with names of its own.
 
     :param fan_outs: flows to the third cluster, beside both directions of the pair
-    :param warm: forks commands that can be killed at an entry of their journal
+    :param parent: forks commands that can be killed at an entry of their journal
     """
 
     def __init__(
-        self, clusters: Mapping[str, LocalCluster], folder: Path, warm: ProcessParent, fan_outs: Sequence[Way]
+        self,
+        clusters: Mapping[str, LocalCluster],
+        folder: Path,
+        parent: ProcessParent,
+        fan_outs: Sequence[Way],
     ) -> None:
-        self.clusters, self.folder, self._warm = dict(clusters), folder, warm
+        self.clusters, self.folder, self._parent = dict(clusters), folder, parent
         self.tag = uuid.uuid4().hex[:6]
         self.steps: list[str] = []
         """What was done, for a person who repeats the walk."""
@@ -59,6 +68,12 @@ class FlowsWorld:
             flow.plain_of = self.plain
             flow.failover_fields["fence"] = {"transaction_wait_seconds": 0.5}
             self.flows[way] = flow
+
+    def did(self, what: str) -> None:
+        """Keep a step, also in a file that outlives a walk without an end."""
+        self.steps.append(what)
+        with (self.folder / "steps").open("a", encoding="utf-8") as file:
+            file.write(f"{what}\n")
 
     def name(self, way: Way) -> str:
         """A flow's name in the configuration."""
@@ -87,7 +102,7 @@ class FlowsWorld:
         """
         file = self.folder / f"{machine}.toml"
         file.write_text(toml(self.plain(machine=machine)), encoding="utf-8")
-        child = self._warm.run_command(file, *words, elsewhere=machine == ELSEWHERE)
+        child = self._parent.run_command(file, *words, elsewhere=machine == ELSEWHERE)
         killed_at = None
         if kill_at is None:
             child.finish()
@@ -96,11 +111,11 @@ class FlowsWorld:
             killed_at = child.run_until(lambda _: next(left) == 0)
             if killed_at is not None:
                 child.kill()
-        said = child.ended()
-        error = said.error
-        ended = f"killed at {killed_at}" if killed_at else f"{said.code} {error.get('code', '')}"
-        self.steps.append(f"{machine}: drkit {shlex.join(words)}: {ended} {error.get('evidence', '')[:160]}")
-        return said
+        result = child.ended()
+        error = result.error
+        ended = f"killed at {killed_at}" if killed_at else f"{result.code} {error.get('code', '')}"
+        self.did(f"{machine}: drkit {shlex.join(words)}: {ended} {error.get('evidence', '')[:160]}")
+        return result
 
     def commands_in(self, lines: Sequence[str]) -> list[tuple[str, ...]]:
         """Commands that drkit prints in these lines, as a person types them, without the file's name."""
@@ -128,18 +143,17 @@ class FlowsWorld:
         for way in ways or tuple(self.flows):
             self.flows[way].stop_replicating()
 
-    def touching(self, cluster: str) -> list[Way]:
-        """The flows from or to a cluster."""
-        return [way for way in self.flows if cluster in way]
+    def fan_outs(self) -> list[Way]:
+        """Return the flows to the third cluster that are configured now."""
+        return [way for way in self.flows if C in way and way not in self.removed]
 
-    def bounce(self, cluster: str) -> None:
-        """SIGKILL a cluster's broker, and start it again."""
-        self.clusters[cluster].kill()
-        self.clusters[cluster].restart()
+    def flow_from(self, side: str) -> Flow:
+        """Return the flow of the pair whose source is this side."""
+        return self.flows[(side, OTHER[side])]
 
-    def flow_at(self, cluster: str) -> Flow:
-        """A flow whose source is a cluster of the pair."""
-        return self.flows[(cluster, OTHER[cluster])]
+    def is_up(self, side: str) -> bool:
+        """Return whether the brokers of a cluster run."""
+        return all(broker.running for broker in self.clusters[side].brokers)
 
     def close(self) -> None:
         """Stop everything but the clusters, which the next walk uses again."""
