@@ -39,6 +39,8 @@ class FlowsWalk:
         self.oracle = Oracle(self.world, [flow.name("one"), flow.name("two")])
         self._returned: set[str] = set()
         """Sides that were made a standby at least once."""
+        self._replaced: dict[str, str] = {}
+        """Side that an empty cluster has replaced → its cluster id."""
         self._next: dict[Way, tuple[str, ...]] = {}
         """Flow → the printed command that makes its old primary the standby."""
 
@@ -83,7 +85,9 @@ class FlowsWalk:
         else:
             self._lose(active)
         waiting = sorted({t.active for t in self._topics if not t.is_protected} & self._returned)
-        if waiting and self._chance.random() < 0.4:  # it dies before the other side is its standby
+        if (
+            waiting and not self._replaced and self._chance.random() < 0.4
+        ):  # it dies before the other side is its standby
             self._lose(waiting[0])
         for side in (A, B):
             if topics := self.oracle.on(side, protected=False):
@@ -223,7 +227,7 @@ class FlowsWalk:
             self.oracle.counted["printed commands"] += 1
 
     def _lose(self, source: str) -> None:
-        """The active side dies, perhaps with a tail; the other one is opened; it is back, and is fenced."""
+        """The active side dies, perhaps with a tail; the other one is opened; it returns, or is replaced."""
         world, oracle, topics, way = self.world, self.oracle, self.oracle.on(source), (source, OTHER[source])
         has_tail = self._chance.random() < 0.7 or not all(t.is_protected for t in topics)
         if not has_tail:
@@ -239,6 +243,11 @@ class FlowsWalk:
         for topic in topics:
             oracle.check_loss(topic, report["loss"], before[topic.name], way[1])
         self._moved(topics, source, report["topics"], exact=not has_tail)
+        is_alone = topics == self._topics and (source, C) not in world.flows
+        if is_alone and self._chance.random() < 0.3:
+            self._replaced[source] = world.replace(source)
+            self._type_printed([line for line in report["next"] if "reprotect" in line])
+            return
         world.clusters[source].restart()
         words = ("fence", "pay", "--flow", world.name(way), "--yes")
         ended = world.types(*words, machine=self._machine())
@@ -257,7 +266,10 @@ class FlowsWalk:
         words = (*self._next.pop((source, target)), "--yes")
         if "--clients-cut" not in words:
             words += ("--clients-cut", CUT)
-        if any(t.tail for t in topics):
+        if new := self._replaced.pop(source, ""):
+            disposition = "discard"
+            words += ("--new-primary", new, "--reason", "the walk")
+        elif any(t.tail for t in topics):
             words += (
                 "--export-to",
                 self._export,

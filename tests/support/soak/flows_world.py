@@ -10,6 +10,7 @@ import uuid
 
 from drkit.chaos.processes import CommandResult, ProcessParent
 from drkit.local.cluster import LocalCluster
+from drkit.local.storage import random_kafka_uuid
 from drkit.next_command import _COMMAND
 from tests.support.failback.pair import Side
 from tests.support.failover.settings_file import toml
@@ -62,12 +63,26 @@ class FlowsWorld:
         """Flows that are in no configuration for now."""
         self.flows: dict[Way, Flow] = {}
         for way in [(A, B), (B, A), *fan_outs]:
-            source, target = (self.clusters[name] for name in way)
-            naming = {"naming": "prefix"} if C in way else {}
-            flow = Flow(source, target, folder / HERE, tag=self.tag, sides="".join(way), **naming)
-            flow.plain_of = self.plain
-            flow.failover_fields["fence"] = {"transaction_wait_seconds": 0.5}
-            self.flows[way] = flow
+            self.flows[way] = self._flow(way)
+
+    def _flow(self, way: Way) -> Flow:
+        source, target = (self.clusters[side] for side in way)
+        naming = {"naming": "prefix"} if C in way else {}
+        flow = Flow(source, target, self.folder / HERE, tag=self.tag, sides="".join(way), **naming)
+        flow.plain_of = self.plain
+        flow.failover_fields["fence"] = {"transaction_wait_seconds": 0.5}
+        return flow
+
+    def replace(self, side: str) -> str:
+        """Start an empty cluster under the name of one that died; return its id."""
+        cluster = self.clusters[side]
+        cluster.cluster_id = random_kafka_uuid()
+        cluster.start()
+        for way in [way for way in self.flows if side in way]:
+            self.flows[way].close()
+            self.flows[way] = self._flow(way)
+        self.did(f"an empty cluster replaces {side}")
+        return cluster.cluster_id
 
     def did(self, what: str) -> None:
         """Keep a step, also in a file that outlives a walk without an end."""
