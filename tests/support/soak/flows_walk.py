@@ -84,11 +84,11 @@ class FlowsWalk:
             self._switch(active)
         else:
             self._lose(active)
-        waiting = sorted({t.active for t in self._topics if not t.is_protected} & self._returned)
-        if (
-            waiting and not self._replaced and self._chance.random() < 0.4
-        ):  # it dies before the other side is its standby
-            self._lose(waiting[0])
+        known = self._returned | {B}
+        waiting = {t.active for t in self._topics if not t.is_protected and OTHER[t.active] in known}
+        if waiting and not self._replaced and self._chance.random() < 0.4:
+            # It dies before the other side is its standby.
+            self._lose(min(waiting))
         for side in (A, B):
             if topics := self.oracle.on(side, protected=False):
                 self._return(topics, OTHER[side], side)
