@@ -214,6 +214,7 @@ class FlowsWalk:
             self.oracle.check_groups(topic, topic.active, exact=exact)
             self._work(topic)
             self._check_fence(source, topic)
+        self.oracle.check_status(self.world.types("status", machine=self._machine()).answer)
 
     def _check_fence(self, side: str, topic: Topic) -> None:
         if self.world.is_up(side):
