@@ -17,7 +17,6 @@ from drkit.failover.checks.out_of_scope import (
     OutOfScope,
     Reach,
     SourceReader,
-    differences,
     left_groups,
     not_copied,
     outside,
@@ -29,6 +28,7 @@ from drkit.failover.checks.scope import Basis, chosen
 from drkit.failover.checks.survey import ClusterIdentity, Survey
 from drkit.failover.core.context import Scope
 from drkit.failover.core.request import RunRequest
+from drkit.flow_state.records import ConfigurationRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition
@@ -170,19 +170,17 @@ def test_the_parts_of_a_configuration_that_the_replicator_has_otherwise():
 
     wide = settings(FLOW)
     own = wide.fingerprints(wide.flows[0])
-    lease = {"run_id": "r", "host": "h", "pid": 1, "renewed_ms": 1}
-    noted = flow_state({"lease": {**lease, "files": own}})
-    assert differences(own, noted) == ()
+    noted = ConfigurationRecord(own)
+    assert noted.differences(own) == ()
     for other, parts in (
         (settings(NARROW), ("topics", "groups")),
         (settings(FLOW, flows=[{"source": "b", "target": "a"}]), ("flows",)),
         (settings(FLOW, failover={"fence": {"means": "none"}}), ("failover.fence",)),
         (settings(FLOW, failover={"repoint": [{"kind": "print"}]}), ("failover.repoint",)),
     ):
-        assert differences(other.fingerprints(other.flows[0]), noted) == parts
-    assert differences(own, flow_state({"lease": lease})) == (), "of a release that notes none"
-    assert differences(own, flow_state({})) == ()
-    note = "the replicator has another configuration of topics"
+        assert noted.differences(other.fingerprints(other.flows[0])) == parts
+    assert ConfigurationRecord({}).differences(own) == (), "of a release that knows fewer parts"
+    note = "the flow's last replicator had another configuration of topics"
     assert note in OutOfScope(differs=("topics",)).notes()
 
 
