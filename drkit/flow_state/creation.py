@@ -10,12 +10,7 @@ from drkit import observe
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import ClusterUnreachable, Failed, NotAuthenticated, NotAuthorized, Refused
 from drkit.flow_state.names import journal_topic, offset_map_topic, state_topic
-from drkit.flow_state.records import (
-    ClustersRecord,
-    ConfigurationRecord,
-    FormerSourcesRecord,
-    OffsetMapRecord,
-)
+from drkit.flow_state.records import ClustersRecord, ConfigurationRecord, FormerSourcesRecord, OffsetMapRecord
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster

@@ -222,9 +222,8 @@ def _on_record(sides: TopicSides, promoted: Way) -> PairTopic:
 def _promoted(sides: TopicSides, promoted: Way, rpo_seconds: float) -> PairTopic:
     role, back = promoted.role, sides.other(promoted)
     assert role is not None  # noqa: S101  the newest promotion is one
-    active, name = promoted.flow.target, back.flow.name
     state, why = _returning(promoted, back, role, rpo_seconds)
-    found = PairTopic(*sides.names, state, name, active, why, since_ms=role.at_ms)
+    found = PairTopic(*sides.names, state, back.flow.name, sides.active, why, since_ms=role.at_ms)
     lag = back.flow.lags.get(back.name) if back.flow.lags is not None else None
     if lag is None:
         return found

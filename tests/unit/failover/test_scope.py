@@ -34,6 +34,7 @@ from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import StoredOffset
 from drkit.pair.promotions import is_over
+from drkit.pair.view import Refusing
 from tests.support.errors import sentence
 from tests.support.stored import flow_state
 
@@ -305,6 +306,12 @@ def test_what_has_moved_is_refused_by_its_name_and_everything_in_one_sentence():
     error = gates(again, RunRequest(), promoted=("orders",))["failover-already-promoted"]
     assert error.code == "promoted"
     assert gates(chosen(basis("orders"), ()).scope, RunRequest()) == {}
+    denied = Refusing(frozenset({"orders"}))
+    error = gates(again, RunRequest(), promoted=("orders",), refusing=denied)["failover-already-promoted"]
+    assert (error.code, error.evidence) == ("promoted_refuses", "orders")
+    hidden = Refusing(unknown="not authorized")
+    error = gates(whole, RunRequest(), promoted=COPIED, refusing=hidden)["failover-already-promoted"]
+    assert (error.code, "unknown: not authorized" in error.evidence) == ("all_promoted", True)
 
 
 def test_a_switchover_of_everything_waits_for_topics_without_a_copy():
