@@ -220,6 +220,11 @@ ERRORS: Final[dict[str, Entry]] = {
         hint=("{drkit:status} shows which cluster is active; to move back, protect the new primary first"),
         page="failover-already-promoted",
     ),
+    "promoted_refuses": refused(
+        "an earlier failover opened these topics, and their target refuses every client",
+        hint="delete the DENYs of WRITE on these topics: by drkit fence, or kafka-acls; then: drkit status",
+        page="failover-already-promoted",
+    ),
     "record_not_kept": failed(
         "the new primary lost a test record",
         hint="look at these brokers' logs and disks, then: {drkit:failover --resume}",

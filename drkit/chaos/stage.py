@@ -127,8 +127,6 @@ class ClientStage(ABC):
     def application(self, cluster: str) -> dict[str, Any]:
         """Return the properties of an application's client of a cluster, with ``bootstrap.servers``."""
 
-    # -- clients ------------------------------------------------------------------------------------
-
     def start_client(self, name: str, kind: str, **options: Any) -> None:
         """Start a client process; `options` are those of its kind."""
         properties = {k: v for k, v in self.application(PRIMARY).items() if k != _BOOTSTRAP}
@@ -159,8 +157,6 @@ class ClientStage(ABC):
         producer.produce(topic, value, value, partition=0, on_delivery=delivered)
         producer.flush(_SEND_SECONDS)
         return answers[0] if answers else ("no answer", 0)
-
-    # -- questions ----------------------------------------------------------------------------------
 
     def history(self) -> ScenarioHistory:
         """Return the history so far."""
@@ -277,8 +273,6 @@ class ScenarioStage(ClientStage):
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
-    # -- addresses and settings ---------------------------------------------------------------------
-
     @property
     def flows(self) -> Mapping[str, FlowSettings]:
         """Both directions."""
@@ -327,8 +321,6 @@ class ScenarioStage(ClientStage):
     def settings(self) -> Settings:
         """The operator's configuration."""
         return load(self.config())
-
-    # -- before the method --------------------------------------------------------------------------
 
     def prepare(self) -> None:
         """Bring the pair to its steady state: clients at work, all copied, all groups synced, PROTECTED.
@@ -381,9 +373,6 @@ class ScenarioStage(ClientStage):
     def wait_protected(self, flow: str) -> None:
         """Wait until the pair is PROTECTED in one direction: all topics copied and noted."""
         self.wait_pair(self.settings, self.settings.one_flow(flow))
-
-
-# -- rights -------------------------------------------------------------------------------------------------
 
 
 def _allow(

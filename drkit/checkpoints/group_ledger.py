@@ -176,8 +176,6 @@ class GroupLedger:
             if name not in again and name not in self._changed:
                 self._pending.discard(name)
 
-    # -- all of them ----------------------------------------------------------------------------------
-
     @property
     def names(self) -> Collection[str]:
         """The known groups."""

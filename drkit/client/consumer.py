@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 import os
 import threading
-from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
@@ -310,9 +309,7 @@ class FailoverConsumer(ConsumerSelection, ConsumerQuestions):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __getattr__(self, name: str) -> Any:

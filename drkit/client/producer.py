@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 import os
-from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeVar
 
 from confluent_kafka import KafkaException
@@ -229,9 +228,7 @@ class FailoverProducer(TransactionalCalls, ClusterQuestions):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __getattr__(self, name: str) -> Any:

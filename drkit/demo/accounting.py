@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from types import TracebackType
 from typing import Final, Self
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -39,9 +38,7 @@ class Accounting:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._consumer.close()
 
     def read(self, count: int) -> Payments:

@@ -372,8 +372,6 @@ class Probes:
         self._from_notes.discard(address)
         self._probers.pop(address).stop()
 
-    # -- now and then -------------------------------------------------------------------------------
-
     def _take_care(self) -> None:
         """Give every broker its canary, and forget brokers that were removed from the cluster."""
         loop, told = EventLoop(), ""

@@ -121,8 +121,6 @@ class _Bubble:
             except DrkitError as error:
                 self._note(cleanup_problems=(*self._evidence.cleanup_problems, error.in_short))
 
-    # -- the steps ----------------------------------------------------------------------------------
-
     def gate(self) -> str:
         """Clean up after earlier drills; check that production could fail over and a drill be deleted.
 
@@ -260,8 +258,6 @@ class _Bubble:
         self._note(inventory=compared)
         is_clean = all(each.is_clean for each in compared.values())
         return "nothing of the drill is left" if is_clean else "something of the drill is left or unknown"
-
-    # -- shared -------------------------------------------------------------------------------------
 
     def _note(self, **evidence: Any) -> None:
         self._evidence = replace(self._evidence, **evidence)

@@ -176,8 +176,6 @@ class DrillHistory:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         return locked_alone(self.folder / ".lock", "drill_lock_held")
 
-    # -- read ---------------------------------------------------------------------------------------
-
     def entries(self, name: str | None = None) -> list[DrillEntry]:
         """Return the drills and the due times without a drill, the oldest first.
 
@@ -261,8 +259,6 @@ class DrillHistory:
         previous = next((e for e in of_hash if self.report_path(e.id).exists()), None)
         return None if previous is None else self.report_of(previous)
 
-    # -- write --------------------------------------------------------------------------------------
-
     def begin(self, entry: DrillEntry) -> None:
         """Write the entry of a drill that begins, and those that the target of its flow lacks.
 
@@ -327,8 +323,6 @@ class DrillHistory:
         )
         self.put(entry)
         return entry
-
-    # -- the machine and the targets -----------------------------------------------------------------
 
     def _local(self) -> list[DrillEntry]:
         try:

@@ -207,9 +207,6 @@ JUDGES: Final[Mapping[str, Callable[[DrillEvidence, VerdictLimits], Findings]]] 
 }
 
 
-# -- negative controls --------------------------------------------------------------------------------------
-
-
 def _controls(kind: str, evidence: DrillEvidence, objectives: VerdictLimits) -> dict[str, bool | None]:
     """Judge the evidence with one defect each; return by the defect's name whether it is found."""
     if kind != TRANSLATION:

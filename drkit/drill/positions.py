@@ -237,8 +237,6 @@ class _PositionSurvey:
             questions = await self._again(pending, rows)
         return rows
 
-    # -- the questions ------------------------------------------------------------------------------
-
     async def _questions(self, groups: Sequence[str], rows: _Rows) -> list[PositionLookup]:
         """Return the questions about some groups; a group without an answer becomes a row."""
         # Stored offsets first: then no mark is newer than what the group has committed.
@@ -270,8 +268,6 @@ class _PositionSurvey:
         found = await self._questions(sorted({group for group, _ in wanted}), rows)
         stored = [q for q in found if q.form is PositionForm.STORED and (q.group, q.tp) in wanted]
         return [q for q in pending if q.form is PositionForm.TRANSLATED] + stored
-
-    # -- the answers --------------------------------------------------------------------------------
 
     async def _look(self, questions: list[PositionLookup]) -> list[tuple[PositionLookup, PositionEvidence]]:
         """Return the evidence of some positions, as both clusters are now."""

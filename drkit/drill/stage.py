@@ -167,8 +167,6 @@ class BubbleStage(ClientStage):
         groups = [MadeItem(side, "group", name) for side in (SOURCE, TARGET) for name in self.groups]
         return (*topics, *groups)
 
-    # -- the end of everything ----------------------------------------------------------------------
-
     def abort(self, reason: str) -> None:
         """Kill every process of the bubble; its own thread then raises :class:`DrillAborted`."""
         self.abort_reason = self.abort_reason or reason
@@ -205,8 +203,6 @@ class BubbleStage(ClientStage):
 
         super().wait_for(is_over, what, seconds)
         self.check_aborted()
-
-    # -- its steps ----------------------------------------------------------------------------------
 
     def create_topics(self) -> None:
         """Create the topics on the source, and write the first records.

@@ -146,8 +146,6 @@ class _Switchover:
         cut = ("--clients-cut", self._plan.clients_cut) if self._plan.clients_cut else ()
         return typed("drkit", "failback", "--flow", self._there.name, *cut)
 
-    # -- the steps ----------------------------------------------------------------------------------
-
     def gate(self) -> str:
         """Check that production can be moved, and brought home."""
         self._scope = rehearse_switchover(self._settings, self._plan).chosen.scope
@@ -195,8 +193,6 @@ class _Switchover:
     def settle(self) -> str:
         """Wait until the pair is PROTECTED as before, and groups at work have followed."""
         return self._look_at(self._there, 0.0, threading.Event(), to_end=True)
-
-    # -- how ----------------------------------------------------------------------------------------
 
     def _fail_back(self, until: FailbackStage | None = None) -> None:
         """Run the remaining stages before one; a refused return is repeated until the time limit."""

@@ -346,8 +346,6 @@ class Failback:
         later = situation(self._settings, self._ways)
         return later is None or later.stage is not now.stage
 
-    # -- a stage ------------------------------------------------------------------------------------
-
     @property
     def _topics(self) -> tuple[str, ...]:
         """The topics that fail back, or none for all. Their names are the same on both sides."""
@@ -391,8 +389,6 @@ class Failback:
             evict_members=request.evict_members,
             acls_only_home=request.acls_only_home,
         )
-
-    # -- the copy -----------------------------------------------------------------------------------
 
     def _wait_for_copy(self) -> None:
         back = self._ways.back

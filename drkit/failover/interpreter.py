@@ -131,8 +131,6 @@ class Interpreter:
                 self._guarded(row, self._undo)
         self._journal.write(EntryKind.END, None, "", {"state": RunState.ABORTED.value})
 
-    # -- what may have changed ----------------------------------------------------------------------
-
     @property
     def _opened(self) -> bool:
         """Return whether clients may write to the new primary: then no earlier step is repeated."""
@@ -207,8 +205,6 @@ class Interpreter:
                     self._awake(row.step, partial(step.refuse_aborted, self._context))
 
         self._guarded(self._table.row[run.last_step], ask)
-
-    # -- one step -----------------------------------------------------------------------------------
 
     def _guarded(self, row: StepRow, work: Callable[[StepRow], None]) -> None:
         """Journal what a step raises, unless the lock is lost: then no entry may be written."""

@@ -33,6 +33,7 @@ from drkit.journal.journal import NoJournal
 from drkit.journal.machine import StepName
 from drkit.pair.promotions import promoted_of
 from drkit.pair.view import PairRoles
+from drkit.status.pair.facts import fenced_topics
 
 TAKEN_AWAY: Final = "taken away"
 
@@ -322,8 +323,7 @@ def liftable(service: FailoverService, topics: Collection[str], reason: str) -> 
     """
     context = _context(service)
     pending, _ = _pending_work(service, context)
-    acls, sizes = recorded_acls(context.state), recorded_sizes(context.state)
-    known = {*sizes, *(a.name for a in acls), *(pending.topics if pending is not None else ())}
+    known = fenced_topics(context.state.records) | set(pending.topics if pending is not None else ())
     if unknown := sorted(set(topics) - known):
         raise ConfigError(
             "no_fence_of_drkit",
@@ -357,9 +357,6 @@ def lift(service: FailoverService, topics: Collection[str], reason: str) -> list
     observe.event("fence_lifted", level="warning", flow=context.flow.name, topics=sorted(wanted),
                   reason=reason)  # fmt: skip
     return sorted(wanted)
-
-
-# -- how ---------------------------------------------------------------------------------------------
 
 
 def _context(service: FailoverService) -> Context:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import inf
 from threading import Event
-from types import TracebackType
 from typing import Any, ClassVar, Final, Self
 import uuid
 
@@ -38,6 +37,7 @@ from drkit.failover.steps.opening import OpenStep
 from drkit.failover.steps.snapshot import LockStep, SnapshotStep
 from drkit.flow_state.names import journal_topic, state_topic
 from drkit.flow_state.pending_fence import paid_with
+from drkit.flow_state.records import GenerationRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.journal.entries import RunLog
 from drkit.journal.file import JournalFile, folder_of
@@ -143,8 +143,6 @@ class Runs:
         self.stopping: Callable[[], Event] = Event
         """Called when a run begins to work: the event stops it before its point of no return."""
 
-    # -- the connections ----------------------------------------------------------------------------
-
     def __enter__(self) -> Self:
         """Connect to the target.
 
@@ -166,25 +164,22 @@ class Runs:
                 topics = loop.run(metadata, target, [name, journal])
                 if topics[name].error and not topics[journal].error:
                     raise state_younger(flow, f"there is {journal}, and no {name}")
+                none = f"no topic is in {name} on {flow.target}"
+                never = Refused("never_copied", where=f"flow {flow.name}", evidence=none, flow=flow.name)
                 if topics[name].error:
-                    raise Refused(
-                        "never_copied",
-                        where=f"flow {flow.name}",
-                        evidence=f"there is no {name} on {flow.target}",
-                        flow=flow.name,
-                    )
+                    raise never
                 self._state_id = str(topics[name].topic_id)
                 self._state = StateTopic(target_settings, flow.source)
                 self._state.load()
+                if topics[journal].error and not self._state.all(GenerationRecord):
+                    raise never
                 loop.run(self._topic.read_existing)
         except DrkitError:
             self.close()
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -196,8 +191,6 @@ class Runs:
         if self._state is not None:
             self._state.close()
         self._loop.close()
-
-    # -- operations ---------------------------------------------------------------------------------
 
     def refuse_under_way(self) -> None:
         """Refuse to begin a run, or to show one, while another is under way or held. Raises RunLocked."""
@@ -268,8 +261,6 @@ class Runs:
         """Run → how its step FENCE ended, of the failovers in the journal, as of its last read."""
         ends = {i: run.results.get(StepName.FENCE) for i, run in self._topic.history.runs.items()}
         return {i: str(end.get("evidence", {}).get("how", "")) for i, end in ends.items() if end is not None}
-
-    # -- how ----------------------------------------------------------------------------------------
 
     def _begun(
         self, context: Context, opening: Mapping[str, Any], decision: Mapping[str, Any]

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Protocol
 
+from drkit import observe
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import ClusterUnreachable, Failed, NotAuthenticated, NotAuthorized, Refused
 from drkit.flow_state.names import journal_topic, offset_map_topic, state_topic
-from drkit.flow_state.records import ClustersRecord, FormerSourcesRecord, OffsetMapRecord
+from drkit.flow_state.records import ClustersRecord, ConfigurationRecord, FormerSourcesRecord, OffsetMapRecord
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
@@ -43,6 +44,20 @@ def note_clusters(state: StateTopic, clusters: ClustersRecord) -> None:
         state.put(FormerSourcesRecord.after(state.get(FormerSourcesRecord), known.source))
     if known != clusters:
         state.put(clusters)
+
+
+def note_configuration(state: StateTopic, flow: FlowSettings, parts: Mapping[str, str]) -> None:
+    """Record the configuration of a flow's replicator, which holds the lease; report what is not as before.
+
+    :param state: loaded
+    :param parts: fingerprints of its parts
+    :raises DrkitError: the state cannot be written
+    """
+    known, own = state.get(ConfigurationRecord), ConfigurationRecord(parts)
+    if known is not None and (changed := known.differences(parts)):
+        observe.event("configuration_changed", level="warning", flow=flow.name, parts=list(changed))
+    if known != own:
+        state.put(own)
 
 
 def ensure_offset_map(target: Cluster, flow: FlowSettings, state: StateTopic) -> None:

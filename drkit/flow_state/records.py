@@ -19,6 +19,7 @@ from drkit.flow_state.kinds.run import (
     BulkProducerRecord,
     CheckpointsRecord,
     ClustersRecord,
+    ConfigurationRecord,
     ControlKeyRecord,
     ControlRecord,
     Ends,
@@ -63,7 +64,7 @@ KINDS: Final[tuple[type[StateRecord], ...]] = (
     RoleRecord, ConfigsRecord, TakeoverRecord, CutRecord, ReturnRecord, TailRecord, IncompleteRecord,
     HeldSettingsRecord, UnreplayedRecord, SavedTailRecord, WrittenRecord, VerifiedRecord, EventRecord,
     PromotionRecord, PendingFence, FenceSizesRecord, FenceAclsRecord, GuardAclsRecord, AclsRecord,
-    PendingLift, ControlKeyRecord, StandbyRecord, OppositePromotionRecord,
+    PendingLift, ControlKeyRecord, StandbyRecord, OppositePromotionRecord, ConfigurationRecord,
 )  # fmt: skip
 _SINGLE: Final = {k.KEY: k for k in KINDS if not k.KEY.endswith("/")}
 _NAMED: Final = tuple(k for k in KINDS if k.KEY.endswith("/"))

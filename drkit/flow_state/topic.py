@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from types import TracebackType
 from typing import Final, Generic, Self, TypeVar
 
 from drkit import observe
@@ -224,9 +223,7 @@ class StateTopic:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _unreadable(self, evidence: str) -> Failed:

@@ -77,8 +77,6 @@ class Journal:
         """The run as recorded in the log."""
         return self._topic.history.runs[self.run_id]
 
-    # -- the lock -----------------------------------------------------------------------------------
-
     def begin(self, least_term: int, opening: Mapping[str, Any]) -> None:
         """Begin a new run, unless one is under way.
 

@@ -9,7 +9,6 @@ import shutil
 import tempfile
 import threading
 import time
-from types import TracebackType
 from typing import Self
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
@@ -242,9 +241,7 @@ class LocalCluster:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
 

@@ -75,7 +75,8 @@ class RemovedLook:
     ) -> dict[TopicPartition, tuple[int, int]]:
         """Return the source offsets that are missing at the beginning of copies, by source partition.
 
-        A topic that a failover has promoted is no copy. Without its retention on record nothing is missing.
+        A topic that a failover has promoted is no copy. Where no retention is on record, the source may keep
+        all that the copy has removed: an upper bound.
 
         :param clusters: source and target; the source is None if it does not answer
         :param starts: first offsets of the source; if it does not answer, as last recorded
@@ -86,7 +87,7 @@ class RemovedLook:
         removals: RemovedByCopy = {}
         for w, removed in copies.items():
             retention, due = self.due.get(w.source, (None, 0))
-            if w.retention is not None and w.until is None and w.source in starts:
+            if w.until is None and w.source in starts:
                 first = max(removed.first, starts[w.source], due if retention == w.retention else 0)
                 removals[w] = removed._replace(first=first)
         removals = {w: removed for w, removed in removals.items() if removed.first < removed.end}

@@ -217,8 +217,6 @@ class PartitionMap:
         self.segments, self.broken = packed, ""
         self.pending = [p for p in self.pending if p.downstream + p.count > part.until]
 
-    # -- what anchors prove ----------------------------------------------------------------------------
-
     def _confirm(self, history: History, sequence: int, offset: int) -> bool:
         """Take over what the claims say of records before an anchor; returns whether there was any."""
         claims = [p for p in self.pending if p.history == history]

@@ -54,8 +54,8 @@ class PartitionPosition:
     crossings: tuple[Crossing, ...] = ()
     """Where both sides have the same records in another order; ascending."""
     missing: tuple[int, int] | None = None
-    """Source offsets, half open, that were copied and that the target has removed before its time, or
-    None if there are none, or the source's retention is unknown."""
+    """Source offsets, half open, that were copied, and that the target has removed although the source may
+    keep them, or None if there are none."""
 
     def forward(self, upstream: int) -> Translation:
         """The target offset at which a group continues that has committed `upstream` on the source.
@@ -70,10 +70,8 @@ class PartitionPosition:
             return position
         first = max(upstream, self.missing[0])
         note = position.note or "behind retention"
-        text = (
-            f"{note}; by the source's retention source offsets {first} to {self.missing[1] - 1} are missing"
-        )
-        return Unavailable(text, position.offset)
+        removed = f"source offsets {first} to {self.missing[1] - 1}, which the source may keep"
+        return Unavailable(f"{note}; the target has removed {removed}", position.offset)
 
     def _forward(self, upstream: int) -> Translation:
         if why := self._too_far(upstream):

@@ -196,21 +196,12 @@ def waiting_topics(
 
 def why_not_copied(flow: FlowSettings, topic: str, role: RoleRecord) -> Refused:
     """The reason why a flow leaves out a topic that its opposite flow has promoted, and what to do."""
-    where = f"topic {topic}, flow {flow.name}"
-    if role.planned:
-        return Refused(
-            "promoted_by_switchover",
-            where=where,
-            evidence=f"{flow.source} has been its primary since term {role.term}",
-            run_id=role.run_id,
-            to_reprotect=to_reprotect(flow.target, flow.source),
-            target=flow.target,
-        )
+    since = f"{flow.source} has been its primary since term {role.term}"
+    only = f"records that only {flow.target} has would stand in front of new ones"
     return Refused(
-        "promoted_by_failover",
-        where=where,
-        evidence=f"records that only {flow.target} has would stand in front of new ones, and groups that lag"
-        " would skip records",
+        "promoted_by_switchover" if role.planned else "promoted_by_failover",
+        where=f"topic {topic}, flow {flow.name}",
+        evidence=since if role.planned else f"{only}, and groups that lag would skip records",
         run_id=role.run_id,
         to_reprotect=to_reprotect(flow.target, flow.source),
         target=flow.target,

@@ -31,6 +31,17 @@ class FenceSeen(Enum):
     """On record, but the source does not have it."""
 
 
+class Refusing(NamedTuple):
+    """Topics of a cluster that refuse every client."""
+
+    topics: frozenset[str] = frozenset()
+    unknown: str = ""
+    """The reason why others may refuse clients, too; empty if all is known, or the cluster was not asked."""
+
+
+NOT_ASKED: Final = Refusing()
+
+
 @dataclass(frozen=True, slots=True)
 class Observation:
     """One direction, as a look found it: state and journal are on its target, fences on its source."""
@@ -56,8 +67,8 @@ class Observation:
     """By source topic; a topic that is missing has none on record."""
     recorded: Mapping[str, RoleRecord] = field(default_factory=dict)
     """By source topic: the promotion that is on record on the source, with its fence."""
-    refusing: frozenset[str] = frozenset()
-    """Topics of the target that refuse every record, if it was asked."""
+    refusing: Refusing = NOT_ASKED
+    """Of the target, if it was asked."""
 
     @property
     def name(self) -> str:
@@ -151,8 +162,8 @@ class TopicView(NamedTuple, Generic[D]):
         return min(fenced, key=lambda s: s.flow.source) if len(fenced) == len(self) else None
 
     def refuses(self, alias: str) -> bool:
-        """Return whether a cluster was seen to refuse every record for the topic."""
-        return any(s.flow.target == alias and s.copy in s.flow.refusing for s in self)
+        """Return whether a cluster was seen to refuse every client for the topic."""
+        return any(s.flow.target == alias and s.copy in s.flow.refusing.topics for s in self)
 
     @property
     def active(self) -> str:
@@ -190,14 +201,14 @@ def observation_of(
     opened: Mapping[str, RoleRecord] = MappingProxyType({}),
     *,
     is_another: bool = False,
-    refusing: frozenset[str] = frozenset(),
+    refusing: Refusing = NOT_ASKED,
 ) -> Observation:
     """Return what a flow's state has.
 
     :param aliases: of source and target
     :param opened: the promotions in its journal, by source topic
     :param is_another: whether its journal names another state topic
-    :param refusing: topics of the target that refuse every record, if it was asked
+    :param refusing: topics of the target that refuse every client, if it was asked
     :raises Damaged: a record of the state was replaced
     """
     younger = lost_state(state, opened, is_another=is_another)
@@ -225,8 +236,8 @@ def pair_view(first: D, second: D) -> Iterator[TopicView[D]]:
     names |= {(t, copy) for t, copy in first.not_begun() if t not in by_first and copy not in by_second}
     names |= {(copy, t) for t, copy in second.not_begun() if t not in by_second and copy not in by_first}
     by_first, by_second = dict(names), {copy: topic for topic, copy in names}
-    names |= {(t, t) for t in first.promoted if t not in by_first}
-    names |= {(t, t) for t in second.promoted if t not in by_second}
+    names |= {(t, t) for t in {*first.promoted, *first.recorded} if t not in by_first}
+    names |= {(t, t) for t in {*second.promoted, *second.recorded} if t not in by_second}
     for topic, copy in sorted(names):
         yield TopicView(_one_way(first, topic, second, copy), _one_way(second, copy, first, topic))
 

@@ -124,8 +124,6 @@ class Replayer:
         book: ReplayBook = self._side.run(lambda: self._log.read(self._side, log_id, decided=decided))
         return book
 
-    # -- planning -----------------------------------------------------------------------------------
-
     def _same(self, book: ReplayBook) -> Same | None:
         """Return the meaning of equal records, as begun or as requested. Raises Refused if they differ."""
         if self._request.to_quarantine:
@@ -178,8 +176,6 @@ class Replayer:
             return await plan_partition(self._side, self._log, tail, destination, book, same, commits=commits)
 
         return await self._side.cluster.loop.some_at_once(one, self._request.export.tails, _AT_ONCE)
-
-    # -- running ------------------------------------------------------------------------------------
 
     def _with_topics(self, plans: list[PartitionPlan], log_id: UUID) -> list[PartitionPlan]:
         assert self._place is not None  # noqa: S101  the plan has it

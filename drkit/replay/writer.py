@@ -202,8 +202,6 @@ class PartitionReplay:
         refuse_other_way(self._plan.tail, seen.values(), f"{self._plan.to.at} on {self._side.alias}")
         self._progress = begun_by(self._plan.tail, self._plan.to, seen)
 
-    # -- one attempt --------------------------------------------------------------------------------
-
     async def _append_rest(self) -> None:
         if self._progress is None:
             await self._begin()
@@ -283,8 +281,6 @@ class PartitionReplay:
         await self._transactions.end(commit=True)
         self._progress = after
         self._work.told(after)
-
-    # -- requests -----------------------------------------------------------------------------------
 
     async def _produce(self, records: list[Record]) -> int:
         to, answers, end = self._plan.to, [], 0

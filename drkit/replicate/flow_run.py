@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 import threading
+from types import MappingProxyType
 from typing import Any, Final
 from uuid import UUID
 
@@ -16,7 +17,7 @@ from drkit.copy_task.core.assignment import PartitionAssignment
 from drkit.copy_task.report import note_speed
 from drkit.errors import Refused
 from drkit.flow_state.copied_topics import FrozenTopics, written_of
-from drkit.flow_state.creation import ensure_offset_map, restore, to_copy_again
+from drkit.flow_state.creation import ensure_offset_map, note_configuration, restore, to_copy_again
 from drkit.flow_state.lease.run_lease import FlowLease
 from drkit.flow_state.names import offset_map_topic
 from drkit.flow_state.producer_ids import own_ids, own_on_record
@@ -233,7 +234,7 @@ class FlowMemory:
         once: bool = False,
         standby: bool = False,
         both_ways: bool = False,
-        files: Mapping[str, str] | None = None,
+        files: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.flow, self.clusters, self.files = flow, clusters, files
         self.workshop, self.run_id = workshop, run_id
@@ -274,6 +275,7 @@ class FlowRun:
     ) -> None:
         state.load()
         self._internal = InternalTopics(target, job.flow, state)
+        note_configuration(state, job.flow, job.files)
         self._job = job
         self._source, self._target, self._state = source, target, state
         self._lease, self._opposite, self._flow = lease, opposite, job.flow

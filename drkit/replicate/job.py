@@ -38,9 +38,7 @@ class FlowJob(FlowMemory):
         ensure_state_topic(target, self.flow)
         with StateTopic(target.settings, self.flow.source) as state:
             workers = partial(session_of, self.workshop)
-            lease = FlowLease(
-                target.settings, self.flow, state, self.run_id, workers=workers, files=self.files
-            )
+            lease = FlowLease(target.settings, self.flow, state, self.run_id, workers=workers)
             if self.standby:
                 self.progress = None  # what looks after a flow that copies does nothing now
                 if not Standby(self.flow, self.clusters, self.workshop, state, lease).wait(stop):

@@ -139,8 +139,6 @@ class CheckpointDriver:
             if self._stop.wait(min(remaining, _SETTINGS_SECONDS)):
                 return
 
-    # -- what to do ---------------------------------------------------------------------------------
-
     def shards(self, *, at_once: bool = False) -> list[Shard]:
         """All current groups as shards; empty when nothing was copied yet, or without groups.
 
@@ -175,8 +173,6 @@ class CheckpointDriver:
             self._report_trouble(error.in_short)
         else:
             self.report(reports)
-
-    # -- its result ---------------------------------------------------------------------------------
 
     def report(self, reports: list[ShardReport], seconds: float = 0.0) -> dict[str, Any]:
         """Record and report a round; return its summary.

@@ -28,7 +28,12 @@ from drkit.copy_task.copier import copy_task
 from drkit.copy_task.core.assignment import TaskAssignment
 from drkit.errors import DrkitError, Failed
 from drkit.flow_state.copied_topics import known_of, written_of
-from drkit.flow_state.creation import ensure_offset_map, ensure_state_topic, note_clusters
+from drkit.flow_state.creation import (
+    ensure_offset_map,
+    ensure_state_topic,
+    note_clusters,
+    note_configuration,
+)
 from drkit.flow_state.lease.run_lease import FlowLease
 from drkit.flow_state.producer_ids import own_ids
 from drkit.flow_state.records import CheckpointsRecord, ClustersRecord, ControlRecord, CutRecord, RoleRecord
@@ -81,6 +86,7 @@ class SoloReplicator:
         self._take_lease()
         self._state.load()
         ensure_offset_map(self._target, self._flow, self._state)
+        note_configuration(self._state, self._flow, self._settings.fingerprints(self._flow))
         heartbeats = HeartbeatEmitter(self._source.settings, self._flow)
         heartbeats.start()
         topics = self._sync_topics()
@@ -116,8 +122,7 @@ class SoloReplicator:
                 self._state = StateTopic(self._target.settings, self._flow.source)
 
     def _new_lease(self) -> FlowLease:
-        files = self._settings.fingerprints(self._flow)
-        return FlowLease(self._target.settings, self._flow, self._state, self._run_id, files=files)
+        return FlowLease(self._target.settings, self._flow, self._state, self._run_id)
 
     def _sync_topics(self) -> TopicSyncResult:
         flow = self._flow

@@ -58,7 +58,7 @@ class Webhook:
             "User-Agent": "drkit",
             "Idempotency-Key": f"{endpoint.cluster_id}-{endpoint.term}",
             "Drkit-Term": str(endpoint.term),
-            **self._signed(body),
+            **(signed(self._secret, body, self._wall()) if self._secret is not None else {}),
             **self._headers,
         }
         answer = self._caller.call("POST", self._url, headers, body)
@@ -69,11 +69,6 @@ class Webhook:
         if not answer.is_done:
             raise Failed("webhook_refused", where=place_of(self._url), evidence=answer.text)
         return RepointEffect.UNCHANGED if answer.status == _ALREADY else RepointEffect.CHANGED
-
-    def _signed(self, body: bytes) -> dict[str, str]:
-        if self._secret is None:
-            return {}
-        return signed(self._secret, body, self._wall())
 
 
 def signed(secret: str, body: bytes, at_ms: int) -> dict[str, str]:

@@ -95,7 +95,7 @@ def _removed_faults(found: Findings) -> Iterator[Fault]:
     if later:
         number = counted(sum(p.missing for p in later), "record")
         text = f"up to {number} that the source keeps, removed from {counted(len(later), 'partition')}"
-        first = first_of((f"{p.topic}-{p.partition}: {p.missing:,}" for p in later), 3)
+        first = first_of((p.missing_in_words for p in later), 3)
         yield Fault("standby_begins_later", f"the target has lost the beginning of copies: {text}: {first}")
     if found.compacted_alone:
         text = f"copies are compacted, their source topics are not: {first_of(found.compacted_alone, 3)}"

@@ -135,8 +135,6 @@ class StatusCollector:
             self._drop(alias)
         self._loop.close()
 
-    # -- the target ---------------------------------------------------------------------------------
-
     def _load(self) -> FlowState:
         if self._state is None:
             target = self._cluster(self._flow.target)
@@ -212,8 +210,6 @@ class StatusCollector:
             return await held_by_others(await self._connected(self._flow.target), names, own)
         except RawError:
             return {}  # a leader is down; positions and heartbeats report that
-
-    # -- the source ---------------------------------------------------------------------------------
 
     def _ask_source(self, found: Findings, state: FlowState, skip: LeftOut) -> SourceLook:
         try:

@@ -58,7 +58,13 @@ class PartitionStatus:
     held_back_seconds: float | None = 0.0
     """Age of the oldest acknowledged record that is held back; 0 without one, None: unknown."""
     missing: int = 0
-    """Offsets at the beginning whose records the source is to keep, and the target has removed."""
+    """Offsets at the beginning whose records the source may keep, and the target has removed."""
+
+    @property
+    def missing_in_words(self) -> str:
+        """How many those are, and, where it is unknown which of them the source keeps, the reason."""
+        unclear = f" ({self.reason})" if self.reason else ""
+        return f"{self.topic}-{self.partition}: {self.missing:,}{unclear}"
 
     @property
     def at_risk(self) -> int | None:

@@ -22,7 +22,7 @@ from drkit.journal.topic import JournalReader
 from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.model import TopicPartition
 from drkit.pair.promotions import are_opposite, not_noted_since, promotions_of
-from drkit.pair.view import promotions_in
+from drkit.pair.view import NOT_ASKED, Refusing, observation_of, promotions_in
 from drkit.status.facts import error_line, is_note_preferred, seen_record
 from drkit.status.faults import OTHER_KEY, with_pair, with_source_record, without_passive
 from drkit.status.lag.source import Ends
@@ -161,8 +161,9 @@ class PairedCollector(StatusCollector):
         if not self._reverse_aliases:
             return DirectionFacts(source, target, configured=False, silent=silent)
         if not status.source_answers:
-            log = self._fence_log(FlowSettings(source=source, target=target)) if first.promoted else None
-            recorded = promotions_in(log)
+            is_asked = first.promoted or not first.copies
+            opposite = FlowSettings(source=source, target=target)
+            recorded = promotions_in(self._fence_log(opposite) if is_asked else None)
             return DirectionFacts(source, target, unread=_silent(target), silent=silent, recorded=recorded)
         try:
             alias, state = self._reverse_records()
@@ -203,22 +204,21 @@ class PairedCollector(StatusCollector):
             gone = frozenset() if silent else fences_gone(self._sides[source], state, fenced_topics(state))
         flow = self._reverse if source == self._flow.target else self._flow
         try:
+            refusing = self._refusing(target, state) if silent else NOT_ASKED
+            seen = observation_of(aliases, state, history.opened, is_another=is_another, refusing=refusing)
             return DirectionFacts.of(
-                aliases, state, now_ms, runs=runs, silent=silent, lags=lags, gone=gone,
-                refusing=self._refusing(target, state) if silent else frozenset(), opened=history.opened,
-                is_another=is_another, passed_over=(flow or self._flow).is_heartbeats,
-                selects=flow.copies if flow is not None else _all,
+                replace(seen, silent=silent), state, now_ms, runs=runs, lags=lags, gone=gone,
+                passed_over=(flow or self._flow).is_heartbeats,
+                selects=flow.copies if flow is not None else lambda _: True,  # unknown: not configured
             )  # fmt: skip
         except DrkitError as error:
             return DirectionFacts(*aliases, unread=error_line(error), silent=silent)
 
-    def _refusing(self, alias: str, state: FlowState) -> frozenset[str]:
-        """Promoted topics of a target that refuse every record: the side that has fenced them is silent."""
-        copies, topics = state.readable(GenerationRecord), frozenset[str]()
-        with suppress(DrkitError):
-            promoted = [copies[t].target for t in promotions_of(state) if t in copies]
-            topics = refusing_topics(self._sides[alias], promoted)
-        return topics
+    def _refusing(self, alias: str, state: FlowState) -> Refusing:
+        """Return the promoted topics that a target refuses to clients: what fenced them is silent."""
+        copies = state.readable(GenerationRecord)
+        promoted = [copies[t].target for t in promotions_of(state) if t in copies]
+        return refusing_topics(self._sides[alias], promoted)
 
     async def _read_journal(self, alias: str, source: str) -> tuple[JournalHistory, bool]:
         cluster = await self._connected(alias)
@@ -271,8 +271,6 @@ class PairedCollector(StatusCollector):
             return fences.read()
         return None
 
-    # -- what the active side keeps -----------------------------------------------------------------
-
     def _with_deltas(
         self, pair: PairStatus, flows: tuple[DirectionFacts, DirectionFacts], now_ms: int
     ) -> PairStatus:
@@ -306,8 +304,3 @@ class PairedCollector(StatusCollector):
 
 def _silent(alias: str) -> str:
     return f"{alias} does not answer"
-
-
-def _all(_topic: str) -> bool:
-    """Of a flow that this configuration does not have it is unknown what it leaves out."""
-    return True

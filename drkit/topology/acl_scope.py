@@ -154,6 +154,16 @@ def writers(
     )
 
 
+def refuses_clients(topic: str, acls: Collection[Acl], own: Collection[str]) -> bool:
+    """Return whether DENYs keep every client from writing to a topic, as those of a fence do.
+
+    Without a DENY, clients may be super users, which no ACL on a topic shows.
+    """
+    of_topic = (a for a in acls if a.resource is ResourceKind.TOPIC and a.covers(topic))
+    denied = any(a.denies and a.operation in _WRITES for a in of_topic)
+    return denied and not writers(topic, acls, own, is_open=True)
+
+
 def _shown(acl: Acl) -> str:
     who = f"every client that can log in ({EVERYBODY})" if acl.principal == EVERYBODY else acl.principal
     host = "" if acl.host == ANY_HOST else f" from {acl.host}"

@@ -134,9 +134,6 @@ def _listing(path: Path) -> Listing:
     return files
 
 
-# -- writing ----------------------------------------------------------------------------------------
-
-
 def check_out(path: Path, out: Path) -> None:
     """Check that a copy of the folder may be written there.
 

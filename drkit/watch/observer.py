@@ -165,8 +165,6 @@ class Observer:
         """The topic on the flow's target."""
         return self.boards[0]
 
-    # -- votes ----------------------------------------------------------------------------------------
-
     def _vote(self, picture: Picture) -> Vote:
         now, says = self._clock.now(), votes.MEANS[picture.seen.sight]
         if picture.seen.since is None and says is not Says.UNSURE:
@@ -225,8 +223,6 @@ class Observer:
     def _stale(self, note: Note[AgentNote]) -> str:
         ttl, margin = self._settings.fence_agent.ttl_seconds, self._settings.watch.clock_margin_seconds
         return why_stale(note.body, note.wall_ms, ttl, margin) if note.live else ""
-
-    # -- the picture ----------------------------------------------------------------------------------
 
     def _picture(self, sensed: Sensed, counted: Tally, automatic: Automatic | None) -> Picture:
         settings = self._settings

@@ -25,6 +25,7 @@ from drkit.pair.promotions import is_answered, term_of
 from drkit.pair.view import (
     Observation,
     PairRoles,
+    Refusing,
     TopicView,
     observation_of,
     pair_view,
@@ -104,7 +105,7 @@ class PairModel:
             return Observation(
                 *aliases, unread="it does not answer", silent=source in self.down, recorded=recorded
             )
-        refusing = frozenset(self.fenced[flow.target]) if settings else frozenset[str]()
+        refusing = Refusing(frozenset(self.fenced[flow.target]) if settings else frozenset())
         return observation_of(aliases, flow.state, flow.opened, refusing=refusing)
 
     def views(self, source: str = "p") -> list[TopicView[Observation]]:

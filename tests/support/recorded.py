@@ -34,6 +34,7 @@ from drkit.flow_state.left_out import KeptTail
 from drkit.flow_state.records import (
     CheckpointsRecord,
     ConfigsRecord,
+    ConfigurationRecord,
     ControlRecord,
     CutRecord,
     DelayedSetting,
@@ -182,7 +183,7 @@ STATE: Final[tuple[tuple[str, StateRecord], ...]] = (
     ),
     ("source-seen", SourceSeenRecord(_MS, {}, None, {}, {}, None)),
     ("verified/orders/0", VerifiedRecord(_A, _B, 1, 2, 0, "r")),
-    ("lease", LeaseRecord("r", _PROCESS, _MS, 15_000, files={"topics": "0123456789abcdef"})),
+    ("configuration", ConfigurationRecord({"topics": "0123456789abcdef"})),
 )
 """Records of a flow's state, with the keys under which they are; `old_bytes` has one of each other kind."""
 

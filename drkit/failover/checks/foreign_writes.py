@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Protocol
 
 from drkit.counted import counted, first_of
 from drkit.errors import Refused
 from drkit.failover.core.context import Context
-from drkit.failover.loss.positions import ScopePositions
 from drkit.flow_state.copied_topics import written_of
 from drkit.flow_state.producer_ids import on_record
 from drkit.flow_state.state import FlowState
-from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
-from drkit.offsets.resolution import Foreign
-from drkit.offsets.translation import PartitionPosition
-from drkit.status.lag.source import ends_of
 from drkit.status.lag.target import CopyPosition
 
 
@@ -30,15 +24,7 @@ def places_of(context: Context) -> dict[TopicPartition, CopyPosition]:
     return positions
 
 
-class Placed(Protocol):
-    """The position of a copy at one moment."""
-
-    @property
-    def foreign(self) -> tuple[Foreign, ...]:
-        """Batches of others that the map does not know yet."""
-
-
-def written(context: Context, places: Mapping[TopicPartition, Placed]) -> dict[TopicPartition, str]:
+def written(context: Context, places: Mapping[TopicPartition, CopyPosition]) -> dict[TopicPartition, str]:
     """Return the partitions of the scope to which others wrote since a failback → offset and producer.
 
     Copy tasks record such writes. The log is read as well: no task checks an idle partition between two
@@ -75,24 +61,14 @@ def stopped(state: FlowState, topics: Collection[str] = ()) -> dict[TopicPartiti
     return {tp: _text(r.offset, r.producer_id) for tp, r in records if not topics or tp.topic in topics}
 
 
-def refuse_written(context: Context, places: ScopePositions) -> None:
-    """Refuse to open a standby to which another client wrote since a failback. Raises Refused."""
-    known = {tp: place for tp, place in places.items() if isinstance(place, PartitionPosition)}
-    writes = written(context, known)
-    if not writes and _is_undecided(context):
-        # Those positions end at the last stable offset: a transaction that is open there may still commit.
-        writes = written(context, places_of(context))
-    if writes:
+def refuse_written(context: Context) -> None:
+    """Refuse to open a standby to which another client wrote since a failback. Raises Refused.
+
+    Also where the record is in an open transaction: it may still commit.
+    """
+    has_returned = not {tp.topic for tp in context.known.cuts}.isdisjoint(context.scope.topics)
+    if writes := written(context, places_of(context) if has_returned else {}):
         raise refusal(context.flow.name, context.flow.target, writes)
-
-
-def _is_undecided(context: Context) -> bool:
-    turned = {tp.topic for tp in context.known.cuts} & context.scope.topics.keys()
-    if not turned:
-        return False
-    topics = context.run(metadata, context.target, sorted(context.scope.topics[t] for t in turned))
-    ends = context.run(ends_of, context.target, topics, topics)
-    return any(e.held_offsets for e in ends.values())
 
 
 def _text(offset: int, producer_id: int) -> str:

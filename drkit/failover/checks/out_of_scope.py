@@ -16,7 +16,7 @@ from drkit.config import FlowSettings, RepointSettings
 from drkit.counted import first_of
 from drkit.failover.core.context import Context, Scope
 from drkit.failover.groups.offsets import Positions, partition_of
-from drkit.flow_state.records import CheckpointsRecord, EventRecord, GenerationRecord, LeaseRecord
+from drkit.flow_state.records import CheckpointsRecord, ConfigurationRecord, EventRecord, GenerationRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.groups.requests import Groups
 from drkit.kafka.raw import RawCluster
@@ -78,7 +78,7 @@ class OutOfScope:
         """Return sentences for the proposal and the report."""
         remains = "reads topics that move, and remains"
         notes = [f"topic {topic} remains: {why}" for topic, why in sorted(self.not_copied.items())]
-        notes += [f"the replicator has another configuration of {part}" for part in self.differs]
+        notes += [f"the flow's last replicator had another configuration of {part}" for part in self.differs]
         notes += [f"group {group} {remains}: {why}" for group, why in sorted(self.groups.items())]
         notes += [f"group {g} committed after the scope was chosen; TRANSLATE looks again" for g in self.late]
         notes += [
@@ -115,18 +115,12 @@ def look_outside(context: Context, source: RawCluster | None, positions: Positio
     else:
         checkpoints = context.kept.checkpoints_of(context.target_settings, flow)
         readers = {**left_groups(flow, checkpoints.of(None), context.known.upstream), **readers}
-    topics, differs = unselected(flow, listed, state), differences(context.settings.fingerprints(flow), state)
+    topics, known = unselected(flow, listed, state), state.readable(ConfigurationRecord).get("")
+    differs = known.differences(context.settings.fingerprints(flow)) if known is not None else ()
     result = outside(flow, context.scope, readers, not_copied(flow, listed, state) | topics, state)
     groups = [g for g, reason in result.groups.items() if reason == _FILTERED and "groups" in differs]
     result = replace(result, differs=differs, by_file=(*topics, *groups))
     return result if source is not None else by_the_last_round(result, context.scope, state)
-
-
-def differences(own: Mapping[str, str], state: FlowState) -> tuple[str, ...]:
-    """Return the parts of a configuration that differ from the flow's last replicator's. Pure."""
-    lease = state.readable(LeaseRecord).get("")
-    recorded = (lease.files if lease is not None else None) or {}
-    return tuple(part for part, value in own.items() if recorded.get(part, value) != value)
 
 
 def unselected(flow: FlowSettings, listed: Container[str] | None, state: FlowState) -> dict[str, str]:
@@ -276,11 +270,6 @@ class Reach(NamedTuple):
             "every client that follows it" if self.unlimited else f"groups {first_of(self.groups) or 'none'}"
         )
         return f"{self.way}: {who}" + (f"; also {self.others}" if self.others else "")
-
-
-def look_reach(context: Context, outside: OutOfScope) -> tuple[Reach, ...]:
-    """Return the clients that the configured ways reach when the scope of a run moves."""
-    return reach(context.settings.failover.repoint, context.scope, outside)
 
 
 def reach(ways: Iterable[RepointSettings], scope: Scope, outside: OutOfScope) -> tuple[Reach, ...]:

@@ -129,11 +129,14 @@ def _wrong_cluster(q: PreconditionInput) -> Iterator[Refused]:
 
 
 def _promoted(q: PreconditionInput) -> Iterator[Refused]:
-    topics = first_of(q.survey.promoted)
-    if topics and q.scope.whole_flow:
-        yield Refused("all_promoted", where=q.flow, evidence=f"opened by earlier failovers: {topics}")
+    topics, (denied, unknown) = first_of(q.survey.promoted), q.survey.refusing
+    if denied:
+        target = q.survey.target.alias
+        yield Refused("promoted_refuses", where=f"{q.flow}: {target}", evidence=first_of(sorted(denied)))
     elif topics:
-        yield Refused("promoted", where=q.flow, evidence=topics)
+        code = "all_promoted" if q.scope.whole_flow else "promoted"
+        hidden = f"; whether ACLs refuse clients there is unknown: {unknown}" if unknown else ""
+        yield Refused(code, where=q.flow, evidence=f"opened by earlier failovers: {topics}{hidden}")
     if q.survey.away and not q.survey.source_error:
         source, target = q.survey.source.alias, q.survey.target.alias
         to_return, away = to_reprotect(target, source), first_of(q.survey.away)
@@ -237,7 +240,7 @@ def _written(q: PreconditionInput) -> Iterator[Refused]:
 
 def _begins_later(q: PreconditionInput) -> Iterator[Refused]:
     reasons = {t: f"{t} is compacted on the standby alone" for t in q.survey.compacted_alone}
-    reasons |= {p.topic: f"{p.topic}-{p.partition}: {p.missing:,}" for p in q.survey.partitions if p.missing}
+    reasons |= {p.topic: p.missing_in_words for p in q.survey.partitions if p.missing}
     lost = {topic: reason for topic, reason in reasons.items() if not q.request.gives_up(topic)}
     if q.request.planned and lost:
         yield begins_later(f"{q.flow}: {q.survey.target.alias}", lost)

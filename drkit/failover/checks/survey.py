@@ -13,7 +13,7 @@ from drkit.detect.reasons import FailoverFacts
 from drkit.detect.risk import Risk, of_answering_source
 from drkit.failover.checks.foreign_writes import places_of, written
 from drkit.failover.checks.home_acls import NOT_COMPARED, HomeAcls, look_home_acls
-from drkit.failover.checks.out_of_scope import OutOfScope, Reach, look_outside, look_reach
+from drkit.failover.checks.out_of_scope import OutOfScope, Reach, look_outside, reach
 from drkit.failover.checks.silent_source_facts import facts_of
 from drkit.failover.core.context import Context, asked
 from drkit.failover.core.reverse import pair_roles, promoted_elsewhere, unreplayed_on_source
@@ -40,11 +40,13 @@ from drkit.kafka.transactions import hanging
 from drkit.model import TopicPartition
 from drkit.offsets import Unavailable
 from drkit.pair.promotions import begun_by_turn
+from drkit.pair.view import NOT_ASKED, Refusing
 from drkit.status.facts import compacted_alone, noted_ends, status_of
 from drkit.status.lag.held_back import held_back, with_held
 from drkit.status.lag.source import Ends, UncopiedRecords, ends_of, held_total, waiting
 from drkit.status.lag.target import CopyPosition
 from drkit.status.model import PartitionStatus, oldest_of
+from drkit.status.pair.reading import refusing_topics
 from drkit.status.source_look import gaps_of
 from drkit.topology.topic_configs import MIN_INSYNC_REPLICAS
 
@@ -117,6 +119,8 @@ class Survey:
     """Topics of the scope that an earlier failover opened."""
     outside: OutOfScope
     reach: tuple[Reach, ...]
+    refusing: Refusing = NOT_ASKED
+    """Of `promoted`, those whose copy refuses every client."""
     promoted_elsewhere: Mapping[str, str] = field(default_factory=dict)
     """Topics of the scope that another flow of the same source has promoted → that flow."""
     begun_by_turn: frozenset[str] = frozenset()
@@ -177,7 +181,7 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
     target_id = context.run(describe_cluster, context.target).cluster_id
     planned = context.request.planned and source is not None
     places, roles = places_of(context), pair_roles(context)
-    away = tuple(sorted(roles.away & scope.topics.keys()))
+    away, promoted = (tuple(sorted(t & scope.topics.keys())) for t in (roles.away, roles.opened))
     partitions = _partitions(context, places, source, now)
     # All groups while the source is silent: then only the flow's checkpoints name the remaining groups.
     positions, origin = positions_of(context, source, scope.groups if source is not None else None)
@@ -205,10 +209,11 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
         facts=facts_of(context, notes, risk, unready, lacking, silent=source is None),
         # A switchover depends on it, so there another machine's clock is not enough.
         replicator=context.replicator(certain=True) if planned else replicator_of(state.records, now),
-        promoted=tuple(sorted(roles.opened & scope.topics.keys())),
+        promoted=promoted,
+        refusing=refusing_topics(context.target_settings, [scope.topics[t] for t in promoted]),
         away=away,
         outside=outside,
-        reach=look_reach(context, outside),
+        reach=reach(context.settings.failover.repoint, scope, outside),
         promoted_elsewhere=promoted_elsewhere(context),
         begun_by_turn=(turned := begun_by_turn(state.records) & set(scope.topics.values())),
         hanging=context.run(hanging, context.target, turned, now) if turned else {},

@@ -7,18 +7,27 @@ role is still true.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
+from typing import Final, NamedTuple
+from uuid import UUID
 
 from drkit import observe
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.counted import counted, first_of
 from drkit.errors import ClusterUnreachable, ConfigError, DrkitError, NotAuthorized, Refused
 from drkit.failover.core.context import Context
-from drkit.flow_state.creation import ensure_state_topic
+from drkit.flow_state.creation import ensure_offset_map, ensure_state_topic
 from drkit.flow_state.names import state_topic
-from drkit.flow_state.records import GenerationRecord, RoleRecord
+from drkit.flow_state.records import (
+    ClustersRecord,
+    ConfigsRecord,
+    GenerationRecord,
+    OppositePromotionRecord,
+    RoleRecord,
+    StateRecord,
+)
+from drkit.flow_state.source_fence.entries import FenceLog
 from drkit.flow_state.source_fence.topic import FenceTopic
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
@@ -26,15 +35,27 @@ from drkit.flow_state.unreplayed import Unreplayed, unreplayed
 from drkit.journal.entries import JournalHistory
 from drkit.journal.machine import FAILOVER
 from drkit.journal.topic import JournalReader
-from drkit.kafka.admin import Cluster
-from drkit.kafka.raw import RawCluster
+from drkit.kafka.admin import Cluster, reach
 from drkit.kafka.reading.compacted import NewestValues, newest_values
-from drkit.kafka.requests import TopicMetadata, metadata
-from drkit.kafka.topics import describe_topics
+from drkit.kafka.requests import metadata
+from drkit.kafka.topics import describe_topics, topic_configs
 from drkit.pair.promotions import are_opposite, away_from, promoted_of
-from drkit.pair.view import Observation, PairRoles, observation_of, pair_view, promotions_in, roles_in, untold
+from drkit.pair.view import (
+    Observation,
+    PairRoles,
+    Refusing,
+    observation_of,
+    pair_view,
+    promotions_in,
+    roles_in,
+    untold,
+)
 from drkit.status.pair.journal import RunUnderWay
-from drkit.status.pair.reading import refusing_topics
+from drkit.status.pair.reading import refusing_by_size
+from drkit.topology.topic_configs import MAX_MESSAGE_BYTES, PASSIVE, own_value
+
+_NO_TOPIC: Final = UUID(int=0)
+"""Kafka's id of no topic: the one on the lost cluster is unknown."""
 
 
 class Reverse(NamedTuple):
@@ -83,9 +104,7 @@ def reverse(context: Context) -> Iterator[Reverse]:
 
 def reverse_state(context: Context) -> FlowState:
     """Return the reverse flow's state on the old primary; empty where it never ran. Raises DrkitError."""
-    name, cluster = state_topic(context.flow.target), Cluster.connect(context.source_settings)
-    values = newest_values(cluster, [name], verified=True).get(name, NewestValues())
-    return FlowState.of(values, f"{name} on {context.flow.source}", values.refused)
+    return _read_state(Cluster.connect(context.source_settings), opposite_of(context.flow))
 
 
 @contextmanager
@@ -103,8 +122,50 @@ def state_of(settings: Settings, flow: FlowSettings) -> Iterator[StateTopic | No
 
 def records_of(settings: Settings, flow: FlowSettings) -> FlowState:
     """Return what a flow's state has; empty where it never ran. Raises DrkitError: its target is silent."""
-    with state_of(settings, flow) as state:
-        return state.records if state is not None else FlowState()
+    target = settings.cluster(flow.target).with_client(flow.target_admin)
+    return _read_state(Cluster.connect(target), flow)
+
+
+def begin_unreturned(settings: Settings, flow: FlowSettings) -> None:
+    """Begin the state of a flow that never ran, where the opposite flow moved clients off its target.
+
+    That flow's own state is on the source, which is lost; its record of fences on the target names the topics
+    and their promotions. With these in the state, a failover opens the target. Repeatable; writes nothing
+    where there is no such record, or where the source answers. Raises DrkitError: the target refuses.
+    """
+    if not reach(settings.cluster(flow.source)).silence:
+        return
+    target = settings.cluster(flow.target).with_client(flow.target_admin)
+    cluster = Cluster.connect(target)
+    with FenceTopic(target, opposite_of(flow)) as fences:
+        log = fences.read()
+    promoted = promotions_in(log)
+    known = describe_topics(cluster, promoted) if promoted else {}
+    if not known:
+        return
+    ensure_state_topic(cluster, flow)
+    with StateTopic(target, flow.source) as state:
+        state.load()
+        ensure_offset_map(cluster, flow, state)
+        source_id = next((r.target_id for r in log.records.values() if r.target_id), "unknown")
+        records: list[tuple[str, StateRecord]] = [("", ClustersRecord(source_id, cluster.cluster_id))]
+        for name, settings_before in _settings_before(cluster, known, log).items():
+            role, copy_id = promoted[name], known[name].topic_id
+            records.append((name, GenerationRecord(name, _NO_TOPIC, copy_id)))
+            records.append((name, OppositePromotionRecord(role.term, role.run_id, role.at_ms)))
+            records.append((name, ConfigsRecord(settings_before)))
+        state.put_all(records)  # together: without one of them the topics would have another meaning
+
+
+def _settings_before(cluster: Cluster, topics: Collection[str], log: FenceLog) -> dict[str, dict[str, str]]:
+    """Return the settings that topics return to when they are opened, as they were before their fence."""
+    sizes = {t: size for record in log.records.values() for t, size in record.own_sizes.items()}
+    found = {}
+    for topic, configs in topic_configs(cluster, topics).items():
+        own = {name: own_value(configs, name) for name in (*PASSIVE, MAX_MESSAGE_BYTES)}
+        own[MAX_MESSAGE_BYTES] = sizes.get(topic, own[MAX_MESSAGE_BYTES])
+        found[topic] = {name: value for name, value in own.items() if value is not None}
+    return found
 
 
 def unreplayed_on_source(context: Context) -> list[Unreplayed]:
@@ -144,11 +205,6 @@ def opposite_journal(context: Context) -> JournalHistory | None:
     return None
 
 
-def _topic_of(context: Context, cluster: RawCluster, name: str) -> TopicMetadata:
-    found: TopicMetadata = context.run(metadata, cluster, [name])[name]
-    return found
-
-
 def pair_roles(context: Context) -> PairRoles:
     """Return the roles of a flow's topics, with what both sides know. Changes nothing.
 
@@ -161,7 +217,7 @@ def pair_roles(context: Context) -> PairRoles:
         return PairRoles()
     flow, copies = context.flow, state.all(GenerationRecord)
     topics = [copies[t].target for t in promoted_of(state) if t in copies]
-    closed = refusing_topics(context.target_settings, topics)
+    closed = Refusing(refusing_by_size(context.target_settings, topics))
     first = observation_of((flow.source, flow.target), state, refusing=closed)
     return roles_in(pair_view(first, _opposite(context)))
 
@@ -190,10 +246,10 @@ def _opposite(context: Context) -> Observation:
 
 def _opposite_seen(context: Context, flow: FlowSettings, journal: JournalHistory) -> Observation | None:
     """Return the opposite flow's observation, or None if the state on the source is of another pair."""
-    state, source = reverse_state(context), context.source()
+    state, source, name = reverse_state(context), context.source(), state_topic(flow.source)
     if source is None or not are_opposite(context.state.records, state):
         return None
-    is_another = journal.names_another(_topic_of(context, source, state_topic(flow.source)).topic_id)
+    is_another = journal.names_another(context.run(metadata, source, [name])[name].topic_id)
     return observation_of((flow.source, flow.target), state, journal.opened, is_another=is_another)
 
 
@@ -239,23 +295,34 @@ def share_promotions(context: Context) -> tuple[str, ...]:
     return ()
 
 
-def states_elsewhere(context: Context) -> Iterator[tuple[str, FlowState]]:
+def _read_state(cluster: Cluster, flow: FlowSettings) -> FlowState:
+    name = state_topic(flow.source)
+    values = newest_values(cluster, [name], verified=True).get(name, NewestValues())
+    return FlowState.of(values, f"{name} on {cluster.alias}", values.refused)
+
+
+def states_elsewhere(context: Context) -> Iterator[tuple[FlowSettings, FlowState]]:
     """Yield the flows from the old primary to other clusters of the configuration, with their states.
 
     A cluster that does not answer, or shows no state to drkit, is left out.
     """
-    source, name = context.flow.source, state_topic(context.flow.source)
-    for alias in sorted(context.settings.clusters.keys() - {source, context.flow.target}):
+    for alias in sorted(context.settings.clusters.keys() - {context.flow.source, context.flow.target}):
+        flow = FlowSettings(source=context.flow.source, target=alias)
         with suppress(ClusterUnreachable, NotAuthorized):
-            cluster = Cluster.connect(context.settings.cluster(alias))
-            yield f"{source}->{alias}", FlowState.of(newest_values(cluster, [name]).get(name) or {})
+            yield flow, _read_state(Cluster.connect(context.settings.cluster(alias)), flow)
 
 
 def promoted_elsewhere(context: Context) -> dict[str, str]:
-    """Return topics of the scope that another flow of the same source has promoted, and that flow."""
-    return {
-        topic: flow
-        for flow, state in states_elsewhere(context)
-        for topic, role in state.readable(RoleRecord).items()
-        if role.is_promoted and topic in context.scope.topics
-    }
+    """Return topics of the scope that another flow of the same source has moved away, and that flow."""
+    found = dict[str, str]()
+    for flow, state in states_elsewhere(context):
+        back = opposite_of(flow)
+        second = Observation(back.source, back.target, unread=context.source_error or "it is not readable")
+        with suppress(ClusterUnreachable, NotAuthorized):
+            if context.source() is not None:
+                records = _read_state(Cluster.connect(context.source_settings), back)
+                second = observation_of((back.source, back.target), records)
+        first = observation_of((flow.source, flow.target), state)
+        opened = roles_in(pair_view(first, second)).opened & context.scope.topics.keys()
+        found |= dict.fromkeys(opened, flow.name)
+    return found

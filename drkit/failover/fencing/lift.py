@@ -26,14 +26,14 @@ from drkit.flow_state.pending_fence import settle
 from drkit.flow_state.records import GuardAclsRecord, PendingLift
 from drkit.kafka.access.acls import NoAuthorizer, delete_acls, list_acls, own_principals
 from drkit.pair.promotions import promotions_of
+from drkit.status.pair.facts import fenced_topics
 from drkit.status.pair.reading import fences_gone
 from drkit.topology.acls import EVERYBODY, Acl, AclOperation, PatternKind, ResourceKind, to_json
 
 
 def fenced(context: Context, topics: Collection[str]) -> list[str]:
     """Return the given source topics that have a fence on record, sorted."""
-    on_record = {*recorded_sizes(context.state), *(a.name for a in recorded_acls(context.state))}
-    return sorted(on_record & set(topics))
+    return sorted(fenced_topics(context.state.records) & set(topics))
 
 
 def taken_away(context: Context) -> list[str]:

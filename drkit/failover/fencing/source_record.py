@@ -32,7 +32,7 @@ from drkit.kafka.access.acls import NoAuthorizer, list_acls
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_configs
 from drkit.pair.promotions import away_from, promotions_of
-from drkit.status.pair.reading import refusing_topics
+from drkit.status.pair.reading import refusing_by_size
 from drkit.topology.acls import from_json, to_json
 from drkit.topology.topic_configs import MAX_MESSAGE_BYTES, NOTHING_PASSES
 
@@ -63,9 +63,8 @@ def write_down(context: Context, method: str, details: dict[str, Any]) -> None:
         return
     topic, names = _topic(context), sorted(context.scope.topics)
     with context.effect(StepName.FENCE, RECORD, method=method, **details):
-        entry = topic.entry(
-            FenceMark.RAISED, context.run_id, context.term, topics=names, method=method, **details
-        )
+        fence = {"method": method, "target_id": context.target.cluster_id, **details}
+        entry = topic.entry(FenceMark.RAISED, context.run_id, context.term, topics=names, **fence)
         record = topic.append(entry).records[context.run_id]
     _refuse(context, record)
 
@@ -156,7 +155,8 @@ def record_standing(context: Context, topics: Collection[str]) -> None:
     for run_id in sorted({roles[t].run_id for t in topics if t in roles}):
         names = sorted(t for t in topics if t in roles and roles[t].run_id == run_id)
         term, of_run = roles[names[0]].term, frozenset(a for a in acls if a.name in names)
-        fence = {"sizes": {t: sizes[t] for t in names if t in sizes}, "acls": to_json(of_run)}
+        of_sizes, target_id = {t: sizes[t] for t in names if t in sizes}, context.target.cluster_id
+        fence = {"sizes": of_sizes, "acls": to_json(of_run), "target_id": target_id}
         topic.append(topic.entry(FenceMark.RAISED, run_id, term, topics=names, **fence))
         for mark in (FenceMark.OPENING, FenceMark.OPENED):
             topic.append(topic.entry(mark, run_id, term))
@@ -181,7 +181,7 @@ def opposite_fence(context: Context) -> dict[str, Any]:
         acls = frozenset(a for r in topic.read().records.values() for a in r.own_acls if a.name in topics)
     with suppress(NoAuthorizer):
         acls = acls and acls & list_acls(settings).acls
-    known, closed = state.all(ConfigsRecord), refusing_topics(settings, topics)
+    known, closed = state.all(ConfigsRecord), refusing_by_size(settings, topics)
     sizes = {
         copy: known[t].settings.get(MAX_MESSAGE_BYTES) if t in known else None
         for t, copy in names.items()

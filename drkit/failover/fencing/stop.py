@@ -16,7 +16,7 @@ from drkit.kafka.raw import EventLoop
 from drkit.kafka.security.settings import Tls
 from drkit.repoint.http import HttpCaller, place_of
 from drkit.repoint.program import run_program
-from drkit.repoint.webhook import signature
+from drkit.repoint.webhook import signed
 
 _WHERE: Final = "[failover.fence]"
 _CLOSED: Final = frozenset({ProbeKind.REFUSED, ProbeKind.NO_ROUTE})
@@ -42,10 +42,9 @@ def stop_site(settings: FenceSettings, document: dict[str, Any]) -> str:
 
 
 def _posted(settings: FenceSettings, body: bytes) -> str:
-    url, stamp = settings.stop_webhook or "", str(wall_ms() // 1000)
-    headers = {"Content-Type": "application/json", "User-Agent": "drkit"}
+    url, headers = settings.stop_webhook or "", {"Content-Type": "application/json", "User-Agent": "drkit"}
     if settings.stop_secret:
-        headers |= {"Drkit-Timestamp": stamp, "Drkit-Signature": signature(settings.stop_secret, stamp, body)}
+        headers |= signed(settings.stop_secret, body, wall_ms())
     caller = HttpCaller(tls_context(Tls(ca_file=settings.stop_ca_file), _WHERE), settings.stop_seconds)
     try:
         answer = caller.call("POST", url, headers, body)

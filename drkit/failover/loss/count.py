@@ -25,6 +25,7 @@ from drkit.offsets.translation import PartitionPosition
 from drkit.status.facts import noted_ends
 from drkit.status.lag.held_back import held_back, with_held
 from drkit.status.lag.source import Ends, HeldBack, UncopiedRange, ends_of, held_text, held_total
+from drkit.status.lag.target import unclear
 
 _FETCH_BYTES: Final = 4 << 20
 _AT_ONCE: Final = 8
@@ -115,20 +116,24 @@ class Lost(NamedTuple):
             held_acknowledged=back.acknowledged, held_oldest_ms=back.oldest_ms,
         )  # fmt: skip
 
-    def removed(self, place: PartitionPosition | Unavailable | None) -> Lost:
-        """Return a copy with the records that were copied and that the target has removed."""
+    def removed(self, place: PartitionPosition | Unavailable | None, reason: str = "") -> Lost:
+        """Return a copy with the records that were copied and that the target has removed.
+
+        :param reason: why it is unknown which of them the source keeps
+        """
         if not isinstance(place, PartitionPosition) or place.missing is None:
             return self
         first, end = place.missing
-        return self._replace(missing_from=first, missing=end - first)
+        return self._replace(missing_from=first, missing=end - first, reason=self.reason or reason)
 
 
 def lost_partitions(context: Context, places: ScopePositions, source: RawCluster | None) -> list[Lost]:
     """Return the loss of each partition of the scope. Raises RawError if the source stopped answering."""
-    noted = noted_ends(context.state.records)
+    noted, known = noted_ends(context.state.records), context.known
     if source is None:
-        return [_of_silent(tp, p, noted.get(tp)).removed(p) for tp, p in sorted(places.items())]
-    skip = context.known.left_out
+        found = sorted(places.items())
+        return [_of_silent(tp, p, noted.get(tp)).removed(p, unclear(known, tp)) for tp, p in found]
+    skip = known.left_out
     ends: dict[TopicPartition, Ends] = context.run(_ends, source, {tp.topic for tp in places}, skip)
     places = {tp: reaching(p, ends.get(tp)) for tp, p in places.items()}
     gaps = [UncopiedRange(tp, *span) for tp, p in places.items() if (span := span_of(p)) is not None]
@@ -140,7 +145,7 @@ def lost_partitions(context: Context, places: ScopePositions, source: RawCluster
     lost = [
         _of_deleted(tp, p, noted.get(tp), planned=planned)
         if tp.topic in deleted and isinstance(p, PartitionPosition)
-        else of_answering(tp, p, counts.get(tp), ends.get(tp)).removed(p)
+        else of_answering(tp, p, counts.get(tp), ends.get(tp)).removed(p, unclear(known, tp))
         for tp, p in sorted(places.items())
     ]
     # A topic may have grown since the scope was compared, and the standby does not have that partition yet.
@@ -324,7 +329,9 @@ def _removed(lost: Sequence[Lost]) -> str:
     if not missing:
         return ""
     number = counted(sum(missing.values()), "record")
-    return f"lost: up to {number} that the standby has removed: {first_of(missing, _SHOWN)}"
+    why = next((p.reason for p in lost if p.missing and p.reason), "")
+    reason = f"; how many the source keeps is unknown: {why}" if why else ""
+    return f"lost: up to {number} that the standby has removed: {first_of(missing, _SHOWN)}{reason}"
 
 
 def begins_later(where: str, lost: Mapping[str, str]) -> Refused:

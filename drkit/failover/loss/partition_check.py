@@ -121,8 +121,6 @@ class PartitionCheck:
             tail = self._judged(content, error.in_short)
         return await self._read(tail, take) if tail.found in _READ else tail
 
-    # -- the state --------------------------------------------------------------------------------------
-
     @property
     def _log(self) -> Ends | None:
         return self.old.ends.get(self.at)
@@ -173,8 +171,6 @@ class PartitionCheck:
         number, _ = await count_visible(self.old.side, self.at, [span], _ANY_BYTES)
         return number > 0
 
-    # -- records of the new primary alone ---------------------------------------------------------------
-
     async def _with_only_new(self, tail: PartitionDivergence, content: ContentResult) -> PartitionDivergence:
         pair = self.new.pairs.get(self.at)
         if pair is None or tail.copy not in {CopyFate.KEPT, CopyFate.REGRESSED} or self.copy.unknown:
@@ -205,8 +201,6 @@ class PartitionCheck:
         if content.compared_from is None:
             return 0, [*before, (max(copies.new_span[0], mapped.copied_end), end)]
         return content.strays, [span for span in before if span[1] <= content.compared_from]
-
-    # -- the tail ---------------------------------------------------------------------------------------
 
     async def _read(self, tail: PartitionDivergence, take: Take) -> PartitionDivergence:
         assert tail.end is not None  # noqa: S101  it has a log

@@ -187,8 +187,8 @@ def refuse_other_flows(context: Context, topics: Collection[str]) -> None:
     copied = {f.name: sorted(t for t in emptied if f.copies(t)) for f in others}
     for flow, state in states_elsewhere(context):
         # The age of a lease is not asked: its holder's clock may be behind.
-        if flow not in copied and state.readable(LeaseRecord):
-            copied[flow] = sorted(state.readable(GenerationRecord).keys() & emptied)
+        if flow.name not in copied and state.readable(LeaseRecord):
+            copied[flow.name] = sorted(state.readable(GenerationRecord).keys() & emptied)
     readers = [f"{flow} copies {first_of(names)}" for flow, names in copied.items() if names]
     flows = [f"{context.flow.source}->{alias}" for alias in ([] if readers else _beating(context))]
     readers += [f"{flow} runs: its heartbeats are new" for flow in flows]

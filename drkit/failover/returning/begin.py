@@ -154,8 +154,6 @@ class BeginStep(Step):
             evidence["pending"] = "; ".join(notes)
         return StepResult(evidence, tuple(notes))
 
-    # -- the parts ----------------------------------------------------------------------------------
-
     def _begin(
         self, context: Context, back: Reverse, checks: PreDeleteChecks, topics: Collection[str],
         methods: Methods, which: str,

@@ -113,8 +113,6 @@ class DemoteStep(Step):
                 back.state.put(PromotionRecord.of(promotion))
         return StepResult({}, tuple(notes))
 
-    # -- the parts ----------------------------------------------------------------------------------
-
     def _demote(self, context: Context, back: Reverse) -> None:
         """Take the roles away: of an earlier switchover in the other direction, and of this one's FREEZE."""
         known = intent_of(context, self.name, ROLES)

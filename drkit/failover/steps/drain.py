@@ -20,7 +20,7 @@ from drkit.failover.loss.count import (
     known_records,
     lost_partitions,
 )
-from drkit.failover.loss.positions import ScopePositions, scope_positions
+from drkit.failover.loss.positions import scope_positions
 from drkit.failover.loss.silent import silent_risk
 from drkit.flow_state.records import RoleRecord
 from drkit.journal.machine import StepName
@@ -55,10 +55,10 @@ class DrainStep(Step):
     def run(self, context: Context) -> StepResult:
         fenced = bool(context.result(StepName.FENCE).get("proven"))
         deadline = context.clock() + context.settings.failover.drain_seconds
-        loss, positions = self._wait_for_copy(context, deadline, fenced=fenced)
+        loss = self._wait_for_copy(context, deadline, fenced=fenced)
         if context.request.planned:
             context.state.load()
-            refuse_written(context, positions)
+            refuse_written(context)
         _refuse(context, loss, fenced=fenced)
         evidence: dict[str, Any] = {**loss}
         notes = [loss["statement"]]
@@ -72,15 +72,12 @@ class DrainStep(Step):
             notes += [f"{g} still reads on {context.flow.source}: {reason}" for g, reason in behind.items()]
         return StepResult(evidence, tuple(notes))
 
-    def _wait_for_copy(
-        self, context: Context, deadline: float, *, fenced: bool
-    ) -> tuple[LossEvidence, ScopePositions]:
+    def _wait_for_copy(self, context: Context, deadline: float, *, fenced: bool) -> LossEvidence:
         reported, until = float("-inf"), context.clock() + _RETURN_SECONDS
         while True:
             source = context.source()
             try:
-                positions = scope_positions(context, source)
-                lost = lost_partitions(context, positions, source)
+                lost = lost_partitions(context, scope_positions(context, source), source)
             except RawError as error:
                 if source is None:
                     raise  # the target
@@ -88,7 +85,7 @@ class DrainStep(Step):
                 continue
             if source is None:
                 risk = silent_risk(context, known_records(lost), held_of(lost))
-                return evidence_of(context, lost, risk, fenced=fenced), positions
+                return evidence_of(context, lost, risk, fenced=fenced)
             now = context.clock()
             if (
                 is_drained(lost)
@@ -96,7 +93,7 @@ class DrainStep(Step):
                 or _is_stuck(context, lost)
                 or not _is_copied(context, until)
             ):
-                return evidence_of(context, lost, None, fenced=fenced), positions
+                return evidence_of(context, lost, None, fenced=fenced)
             if now - reported > _TELL_SECONDS:
                 reported = now
                 context.tell(StepProgress(self.name, _left(lost), {"seconds_left": round(deadline - now, 1)}))

@@ -115,8 +115,6 @@ class FenceStep(Step):
             context.tell(StepProgress(self.name, note))
         return StepResult({"pending": pending} if pending else {}, tuple(notes))
 
-    # -- a primary that answers ---------------------------------------------------------------------
-
     def method(self, context: Context) -> FenceMethod | None:
         """Return the fence that the source gets now, or None if drkit applies none. Raises DrkitError."""
         return choose(self._wish(context), context.source_settings, context.state, context.scope.topics)
@@ -203,8 +201,6 @@ class FenceStep(Step):
 
     def _canary(self, context: Context) -> str:
         return canary_name(context.source_settings, context.settings.failover.fence.canary)
-
-    # -- a silent primary ---------------------------------------------------------------------------
 
     def _silent(self, context: Context) -> StepResult:
         settings, reason = context.settings.failover.fence, context.source_error or "it does not answer"

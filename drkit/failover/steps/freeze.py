@@ -169,8 +169,6 @@ class FreezeStep(Step):
         )
         return StepResult({}, tuple(notes))
 
-    # -- the flow -----------------------------------------------------------------------------------
-
     def _wait_for_replicators(
         self, context: Context, reverse: ReverseHold, before: ControlRecord | None
     ) -> bool:

@@ -85,8 +85,6 @@ class LeaseRecord(StateRecord):
     """The lease expires after this time without a renewal."""
     spark_session: Omitted[Count] = None
     """The session of Spark's processes on the holder's machine: its workers outlive it for a moment."""
-    files: Omitted[Map[Name, Name]] = None
-    """Fingerprints of the holder's configuration by part, or None from a release without them."""
 
     @classmethod
     def of(cls, raw: Any) -> Self:
@@ -106,6 +104,21 @@ class LeaseRecord(StateRecord):
     def is_fresh(self, now_ms: int) -> bool:
         """Whether it was renewed within its time."""
         return self.age_ms(now_ms) <= self.ttl_ms
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationRecord(StateRecord):
+    """The configuration of the flow's last replicator, which is kept when its lease ends."""
+
+    KEY: ClassVar[str] = "configuration"
+    REQUIRED: ClassVar[bool] = False
+
+    parts: Map[Name, Name]
+    """Part → fingerprint."""
+
+    def differences(self, own: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the parts of another configuration that are not the same."""
+        return tuple(part for part, value in own.items() if self.parts.get(part, value) != value)
 
 
 @dataclass(frozen=True, slots=True)

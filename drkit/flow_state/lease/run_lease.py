@@ -7,7 +7,7 @@ work against each other, and so that the second one says why it does not start.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 import threading
 from typing import ClassVar, Final
@@ -61,7 +61,6 @@ class FlowLease:
     :param run_id: this run; a lease of the same run is taken back at once
     :param ttl_seconds: seconds without a renewal after which the lease is free; None: as the flow says
     :param workers: the session of Spark's processes on this machine, once there is one
-    :param files: fingerprints of this run's configuration
     """
 
     def __init__(
@@ -72,8 +71,6 @@ class FlowLease:
         run_id: str,
         ttl_seconds: float | None = None,
         workers: Callable[[], int | None] = lambda: None,
-        *,
-        files: Mapping[str, str] | None = None,
     ) -> None:
         self._target = target
         self._flow = flow
@@ -81,7 +78,7 @@ class FlowLease:
         self.run_id: Final = run_id
         self.seconds: Final = ttl_seconds or flow.lease_seconds
         """The lease time."""
-        self._workers, self._files = workers, files
+        self._workers = workers
         self._turn = LeaseTurn(run_id)
         self._right = LeaseRight(self.seconds)
         self._strict = True
@@ -201,7 +198,7 @@ class FlowLease:
 
     def _record(self) -> LeaseRecord:
         ttl_ms, process = int(self.seconds * 1000), this_process()
-        return LeaseRecord(self.run_id, process, wall_ms(), ttl_ms, self._workers(), self._files)
+        return LeaseRecord(self.run_id, process, wall_ms(), ttl_ms, self._workers())
 
     def _renew(self) -> None:
         pause = self.seconds / 3

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
-from drkit.flow_state.codec.fields import Count, Many, Name, Prose, TopicName
+from drkit.flow_state.codec.fields import Count, Many, Name, Omitted, Prose, TopicName
 from drkit.flow_state.codec.record import Body
 from drkit.flow_state.kinds.failover import Acls, Sizes
 from drkit.topology.acls import Acl
@@ -57,6 +57,8 @@ class FenceEntry(Body):
     """The ACLs of the fence."""
     why: Prose = ""
     """The statement of a person; empty: none was needed."""
+    target_id: Omitted[Name] = None
+    """Cluster id of the target, or None in an entry of an earlier release, or of another mark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ class FenceRecord:
     """Whether the abort at the source has lifted the fence; the run may have raised it once more since."""
     may_be_open: bool = False
     """Whether the run had marked before an abort at the source that it opens its target."""
+    target_id: str | None = None
 
     @property
     def is_open(self) -> bool:
@@ -112,6 +115,7 @@ class FenceRecord:
         return replace(
             self, mark=mark, topics=self.topics | set(entry.topics), lifted=False,
             sizes={**entry.sizes, **self.sizes}, acls=self.acls | entry.acls,
+            target_id=entry.target_id or self.target_id,
         )  # fmt: skip
 
     def marked(self, entry: FenceEntry) -> FenceRecord:

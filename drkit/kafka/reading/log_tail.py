@@ -318,8 +318,6 @@ class LogTail:
             self._pass_over(header.base_offset, error.reason)
             return []
 
-    # -- the end of the log ----------------------------------------------------------------------
-
     def exists(self, seconds: float) -> bool:
         """Return whether the topic exists. Raises as :meth:`read` does."""
         is_there: bool = self._run(self.is_there, seconds)

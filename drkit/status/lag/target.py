@@ -30,7 +30,7 @@ class CopyPosition(NamedTuple):
     removed: Removed | None = None
     """Copied records that the target has removed, or None without such a topic."""
     missing: int = 0
-    """Number of source offsets of those that the source is to keep: :meth:`CopyLocator.compared`."""
+    """Number of source offsets of those that the source may keep: :meth:`CopyLocator.compared`."""
 
 
 @dataclass(slots=True)
@@ -92,8 +92,15 @@ class CopyLocator:
         starts = {tp: e.start for tp, e in ends.items()}
         clusters = source, self.cluster
         missing = await self.removed.missing(clusters, removed, starts, known.producers.left_out)
-        sizes = {tp: end - first for tp, (first, end) in missing.items()}
-        return {tp: position._replace(missing=sizes.get(tp, 0)) for tp, position in positions.items()}
+        return dict(positions) | {
+            tp: positions[tp]._replace(missing=end - first, reason=positions[tp].reason or unclear(known, tp))
+            for tp, (first, end) in missing.items()
+        }
+
+
+def unclear(known: CopiedTopics, tp: TopicPartition) -> str:
+    """Return why it is unknown what a copy may remove of a partition, or an empty text."""
+    return "" if tp.topic in known.retention else f"no retention of {tp.topic} is on record"
 
 
 def _with_removed(located: Located, w: CopiedPartition, start: int) -> CopyPosition:

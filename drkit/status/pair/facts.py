@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from types import MappingProxyType
 from typing import Final, NamedTuple, Self
 
 from drkit.flow_state.copied_topics import written_of
@@ -17,11 +16,12 @@ from drkit.flow_state.records import (
     LeaseRecord,
     PendingFence,
     RoleRecord,
+    SourceSeenRecord,
 )
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.unreplayed import Unreplayed, unreplayed
 from drkit.pair.promotions import never_noted, not_noted_since
-from drkit.pair.view import FenceSeen, Observation, observation_of
+from drkit.pair.view import FenceSeen, Observation
 from drkit.status.pair.journal import JournalRuns, RunUnderWay
 
 _LEFT_OUT: Final = "topic_left_out"
@@ -82,6 +82,8 @@ class DirectionFacts(Observation):
     """Source topics whose ends were not noted on the target since a turn."""
     never_noted: frozenset[str] = frozenset()
     """Source topics with partitions whose ends were not noted since they are copied."""
+    source_noted_ms: tuple[int, ...] = ()
+    """When the source's ends were noted on the target last; empty: never, or unknown."""
     unreplayed: Mapping[str, tuple[Unreplayed, ...]] = field(default_factory=dict)
     """Source topic → what a return was to append to its copy, and has not."""
 
@@ -94,37 +96,29 @@ class DirectionFacts(Observation):
     @classmethod
     def of(
         cls,
-        aliases: tuple[str, str],
+        own: Observation,
         state: FlowState,
         now_ms: int,
         *,
         runs: JournalRuns | str,
-        silent: bool = False,
         lags: Mapping[str, TopicLag] | None = None,
         gone: frozenset[str] = frozenset(),
         passed_over: Callable[[str], bool] = lambda _topic: False,
         selects: Callable[[str], bool] = lambda _topic: True,
-        refusing: frozenset[str] = frozenset(),
-        opened: Mapping[str, RoleRecord] = MappingProxyType({}),
-        is_another: bool = False,
     ) -> Self:
         """The facts in a flow's state.
 
-        :param aliases: of source and target
+        :param own: its observation by :func:`drkit.pair.view.observation_of`
         :param runs: of its journal; or why it could not be read
         :param gone: source topics whose recorded fence the source does not have
         :param passed_over: whether a source topic is not one that clients write
         :param selects: whether the flow is to copy a source topic; what it copied before counts where one
             of both sides was promoted
-        :param refusing: topics of the target that refuse every record, if they were asked
-        :param opened: the promotions in its journal, by source topic
-        :param is_another: whether its journal names another state topic
         """
         journal, lease = runs if isinstance(runs, JournalRuns) else JournalRuns(), state.get(LeaseRecord)
-        own = observation_of(aliases, state, opened, is_another=is_another, refusing=refusing)
-        moved = state.all(RoleRecord).keys() | own.returns
+        moved, noted = state.all(RoleRecord).keys() | own.returns, state.readable(SourceSeenRecord)
         copies = {t: c for t, c in own.copies.items() if not passed_over(t) and (selects(t) or t in moved)}
-        own = replace(own, silent=silent, copies=copies, fences=_fences(state, gone))
+        own = replace(own, copies=copies, fences=_fences(state, gone))
         return cls(
             **{each.name: getattr(own, each.name) for each in fields(own)},
             running=bool(lease and lease.is_fresh(now_ms)),
@@ -140,6 +134,7 @@ class DirectionFacts(Observation):
             held=state.all(HeldSettingsRecord),
             not_noted=not_noted_since(state),
             never_noted=never_noted(state, {t: len(lag.ages) for t, lag in (lags or {}).items()}),
+            source_noted_ms=tuple(record.at_ms for record in noted.values()),
             unreplayed=_unreplayed(state),
         )
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from drkit.counted import counted
+from drkit.counted import counted, utc
 from drkit.flow_state.records import HeldSettingsRecord, RoleRecord
 from drkit.flow_state.unreplayed import Unreplayed
 from drkit.journal.machine import RETURN
@@ -61,7 +61,7 @@ def _not_replayed(side: Way, each: Unreplayed) -> str:
 
 def _both_closed(sides: TopicSides, promoted: Way | None) -> str:
     if promoted is not None and sides.refuses(promoted.flow.target) and promoted.flow.silent:
-        return f"{promoted.flow.target} refuses every record, and {promoted.flow.source} does not answer"
+        return f"{promoted.flow.target} refuses every client, and {promoted.flow.source} does not answer"
     closing = sides.other(promoted) if promoted is not None else sides.original
     if closing is None or closing.fence is not FenceSeen.STANDS or next(runs_of(sides), None) is not None:
         return ""
@@ -127,9 +127,24 @@ def judge(first: DirectionFacts, second: DirectionFacts, rpo_seconds: float) -> 
     :param rpo_seconds: a copy whose oldest missing record is older is not in step
     """
     topics = tuple(_topic(sides, rpo_seconds) for sides in pair_view(first, second))
-    unknown = tuple(f"{f.name}: {reason}" for f in (first, second) if (reason := f.unread or f.runs_unknown))
+    directions = (first, second), (second, first)
+    silent = {f.source: _known_ms(f, opposite) for f, opposite in directions if f.silent}
+    lines = (f"{alias} does not answer: {_known(ms)}" for alias, ms in silent.items())
+    reasons = ((f.name, f.runs_unknown or ("" if f.target in silent else f.unread)) for f in (first, second))
+    hidden = ((f"whether {f.target} refuses clients", f.refusing.unknown) for f in (first, second))
+    unknown = (*lines, *(f"{name}: {reason}" for name, reason in (*reasons, *hidden) if reason))
     a, b = sorted((first.source, first.target))
-    return PairStatus((a, b), topics, "" if topics or unknown else "nothing was copied yet", unknown)
+    return PairStatus((a, b), topics, "" if topics or unknown else "nothing was copied yet", unknown, silent)
+
+
+def _known_ms(flow: DirectionFacts, opposite: DirectionFacts) -> int | None:
+    """Return when the newest record of a flow's source on the other side was made, or None without one."""
+    later = [p.at_ms for p in flow.opposite.values()] + [p.at_ms for p in opposite.recorded.values()]
+    return max([*later, *flow.source_noted_ms], default=None)
+
+
+def _known(at_ms: int | None) -> str:
+    return "it has never been noted" if at_ms is None else f"what is known of it was noted at {utc(at_ms)}"
 
 
 class Delta(NamedTuple):
@@ -196,7 +211,7 @@ def _on_record(sides: TopicSides, promoted: Way) -> PairTopic:
     """Judge a topic whose active side does not answer; the old primary has its promotion on record."""
     role, flow, back = promoted.role, promoted.flow, sides.other(promoted).flow
     reason = f"{flow.target} was promoted by run {role.run_id if role else ''}, and is unknown: {flow.unread}"
-    if back.silent and back.copies:
+    if back.silent and back.configured and (back.copies or flow.recorded):
         words = ("drkit", "failover", "--flow", back.name, "--all", "--accept-data-loss", REASON)
         opens = typed(*words)
         reason = f"{reason}; where it is lost, this opens {flow.source}: {opens}"
@@ -207,9 +222,8 @@ def _on_record(sides: TopicSides, promoted: Way) -> PairTopic:
 def _promoted(sides: TopicSides, promoted: Way, rpo_seconds: float) -> PairTopic:
     role, back = promoted.role, sides.other(promoted)
     assert role is not None  # noqa: S101  the newest promotion is one
-    active, name = promoted.flow.target, back.flow.name
     state, why = _returning(promoted, back, role, rpo_seconds)
-    found = PairTopic(*sides.names, state, name, active, why, since_ms=role.at_ms)
+    found = PairTopic(*sides.names, state, back.flow.name, sides.active, why, since_ms=role.at_ms)
     lag = back.flow.lags.get(back.name) if back.flow.lags is not None else None
     if lag is None:
         return found

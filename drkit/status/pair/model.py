@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
@@ -172,6 +172,8 @@ class PairStatus:
     """Why nothing is said of topics."""
     unknown: tuple[str, ...] = field(default=())
     """What could not be read, and why."""
+    silent: Mapping[str, int | None] = field(default_factory=dict)
+    """Cluster that does not answer → when the newest record of it was made, or None without one."""
 
     @property
     def state(self) -> PairState:
@@ -239,6 +241,7 @@ class PairStatus:
             "delta_used": self.delta_used,
             "why": self.why,
             "unknown": list(self.unknown),
+            "silent": [{"cluster": alias, "known_ms": ms} for alias, ms in self.silent.items()],
             "parts": [_part(p) for p in self.parts],
         }
         if details:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from drkit.config import ClusterSettings
+from drkit.errors import DrkitError
 from drkit.flow_state.records import FenceAclsRecord, RoleRecord
 from drkit.flow_state.state import FlowState
-from drkit.kafka.access.acls import NoAuthorizer, list_acls
+from drkit.kafka.access.acls import NoAuthorizer, list_acls, own_principals
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import (
@@ -23,6 +24,7 @@ from drkit.kafka.requests import (
 )
 from drkit.kafka.topics import topic_configs
 from drkit.model import TopicPartition
+from drkit.pair.view import NOT_ASKED, Refusing
 from drkit.status.pair.delta import (
     CLEANUP_POLICY,
     DELETE_RETENTION_MS,
@@ -31,6 +33,7 @@ from drkit.status.pair.delta import (
     PartitionDelta,
 )
 from drkit.status.pair.facts import sizes_of
+from drkit.topology.acl_scope import refuses_clients
 from drkit.topology.topic_configs import MAX_MESSAGE_BYTES, NOTHING_PASSES
 from drkit.wire import CorruptBatch, read_header, visible
 
@@ -59,9 +62,24 @@ def fences_gone(settings: ClusterSettings, state: FlowState, topics: Collection[
     return frozenset(gone)
 
 
-def refusing_topics(settings: ClusterSettings, topics: Collection[str]) -> frozenset[str]:
-    """Return those of some topics that refuse every record, by their settings. Raises DrkitError."""
+def refusing_by_size(settings: ClusterSettings, topics: Collection[str]) -> frozenset[str]:
+    """Return those of some topics whose settings refuse every record. Raises DrkitError."""
     return frozenset(_by_size(settings, topics, lambda value: value == NOTHING_PASSES))
+
+
+def refusing_topics(settings: ClusterSettings, topics: Collection[str]) -> Refusing:
+    """Return those of some topics that refuse every client, by settings or ACLs; what is hidden: unknown."""
+    if not topics:
+        return NOT_ASKED
+    by_size = frozenset[str]()
+    try:
+        by_size = refusing_by_size(settings, topics)
+        acls, own = list_acls(settings).acls, own_principals(settings)
+    except NoAuthorizer:
+        return Refusing(by_size)
+    except DrkitError as error:
+        return Refusing(by_size, error.in_short)
+    return Refusing(by_size | {topic for topic in topics if refuses_clients(topic, acls, own)})
 
 
 def _by_size(

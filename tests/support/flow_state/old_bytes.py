@@ -75,6 +75,7 @@ RECORDS: Final[dict[str, bytes]] = {
         b'5c6d7e8f9", "offset": 0, "producer_id": -1, "at_ms": 1763826448123}'
     ),
     "return/orders": (b'{"promoted_by": "7d1f0a2b", "run_id": "9a8b7c6d", "at_ms": 1763826448123}'),
+    "configuration": b'{"parts": {"topics": "0123456789abcdef"}}',
     "opposite/orders": (
         b'{"term": 4, "run_id": "7d1f0a2b", "at_ms": 1763826448123, "ends": "5c6d7e8f", "planned": true}'
     ),

@@ -17,7 +17,6 @@ from drkit.failover.checks.out_of_scope import (
     OutOfScope,
     Reach,
     SourceReader,
-    differences,
     left_groups,
     not_copied,
     outside,
@@ -29,11 +28,13 @@ from drkit.failover.checks.scope import Basis, chosen
 from drkit.failover.checks.survey import ClusterIdentity, Survey
 from drkit.failover.core.context import Scope
 from drkit.failover.core.request import RunRequest
+from drkit.flow_state.records import ConfigurationRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import StoredOffset
 from drkit.pair.promotions import is_over
+from drkit.pair.view import Refusing
 from tests.support.errors import sentence
 from tests.support.stored import flow_state
 
@@ -170,19 +171,17 @@ def test_the_parts_of_a_configuration_that_the_replicator_has_otherwise():
 
     wide = settings(FLOW)
     own = wide.fingerprints(wide.flows[0])
-    lease = {"run_id": "r", "host": "h", "pid": 1, "renewed_ms": 1}
-    noted = flow_state({"lease": {**lease, "files": own}})
-    assert differences(own, noted) == ()
+    noted = ConfigurationRecord(own)
+    assert noted.differences(own) == ()
     for other, parts in (
         (settings(NARROW), ("topics", "groups")),
         (settings(FLOW, flows=[{"source": "b", "target": "a"}]), ("flows",)),
         (settings(FLOW, failover={"fence": {"means": "none"}}), ("failover.fence",)),
         (settings(FLOW, failover={"repoint": [{"kind": "print"}]}), ("failover.repoint",)),
     ):
-        assert differences(other.fingerprints(other.flows[0]), noted) == parts
-    assert differences(own, flow_state({"lease": lease})) == (), "of a release that notes none"
-    assert differences(own, flow_state({})) == ()
-    note = "the replicator has another configuration of topics"
+        assert noted.differences(other.fingerprints(other.flows[0])) == parts
+    assert ConfigurationRecord({}).differences(own) == (), "of a release that knows fewer parts"
+    note = "the flow's last replicator had another configuration of topics"
     assert note in OutOfScope(differs=("topics",)).notes()
 
 
@@ -307,6 +306,12 @@ def test_what_has_moved_is_refused_by_its_name_and_everything_in_one_sentence():
     error = gates(again, RunRequest(), promoted=("orders",))["failover-already-promoted"]
     assert error.code == "promoted"
     assert gates(chosen(basis("orders"), ()).scope, RunRequest()) == {}
+    denied = Refusing(frozenset({"orders"}))
+    error = gates(again, RunRequest(), promoted=("orders",), refusing=denied)["failover-already-promoted"]
+    assert (error.code, error.evidence) == ("promoted_refuses", "orders")
+    hidden = Refusing(unknown="not authorized")
+    error = gates(whole, RunRequest(), promoted=COPIED, refusing=hidden)["failover-already-promoted"]
+    assert (error.code, "unknown: not authorized" in error.evidence) == ("all_promoted", True)
 
 
 def test_a_switchover_of_everything_waits_for_topics_without_a_copy():

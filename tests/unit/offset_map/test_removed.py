@@ -132,6 +132,9 @@ def test_a_refusal_names_the_option_that_gives_up() -> None:
     lost = Lost("t", 0, 12, 12, 0, exact=True).removed(place)
     assert (lost.missing_from, lost.missing, lost.records) == (5, 7, 0)
     assert Lost("t", 0).removed(Unavailable("why")).missing == 0
+    unclear = Lost("t", 0, 12, 12, 0, exact=True).removed(place, "no retention of t is on record")
+    assert (unclear.missing, unclear.reason) == (7, "no retention of t is on record")
+    assert Lost("t", 0, reason="why").removed(place, "another").reason == "why"
 
 
 def test_what_was_claimed_and_never_confirmed_counts() -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from drkit.flow_state.records import OppositePromotionRecord
 from drkit.journal.machine import RETURN
-from drkit.pair.view import FenceSeen
+from drkit.pair.view import FenceSeen, Refusing
 from drkit.status.pair.facts import DirectionFacts, LeftOutTopic, TopicLag
 from drkit.status.pair.journal import RunUnderWay
 from drkit.status.pair.judge import judge
@@ -178,6 +179,39 @@ def test_what_does_not_answer_is_unknown():
     nothing = judge(DirectionFacts("p", "s", unread="x"), back(unread="y"), RPO)
     assert (nothing.state, nothing.unknown) == (PairState.UNKNOWN, ("p->s: x", "s->p: y"))
     assert pair_lines(nothing) == [("UNKNOWN", "p->s: x"), ("UNKNOWN", "s->p: y")]
+
+
+def test_what_is_known_of_a_silent_cluster_has_its_time():
+    first = direction(silent=True, source_noted_ms=(3000,))
+    pair = judge(first, back(unread="p does not answer"), RPO)
+    assert pair.silent == {"p": 3000}
+    assert pair.unknown == ("p does not answer: what is known of it was noted at 1970-01-01T00:00:03Z",)
+    assert pair.as_dict()["silent"] == [{"cluster": "p", "known_ms": 3000}]
+    later = {TOPIC: OppositePromotionRecord(2, "f2", 7000)}
+    assert judge(replace(first, opposite=later), back(unread="x"), RPO).silent == {"p": 7000}
+    never = judge(direction(silent=True), back(unread="x", silent=True), RPO)
+    assert never.silent == {"p": None, "s": None}
+    assert never.unknown == tuple(f"{each} does not answer: it has never been noted" for each in "ps")
+
+
+def test_in_a_first_round_the_record_of_fences_names_the_lost_side():
+    first = DirectionFacts("p", "s", unread="s does not answer", recorded=promoted())
+    found = only(first, back(silent=True))
+    assert (found.state, found.active) == (PairState.UNKNOWN, "s")
+    assert "drkit failover --flow 's->p' --all --accept-data-loss" in found.why
+    unnamed = only(first, back(silent=True, configured=False))
+    assert (unnamed.active, "drkit failover" in unnamed.why) == ("s", False), "no such flow can be typed"
+
+
+def test_a_side_that_refuses_its_clients_is_not_active():
+    refusing = Refusing(frozenset({TOPIC}))
+    found = only(replace(OVER, silent=True, refusing=refusing), back(unread="p does not answer"))
+    assert found.active == ""
+    assert found.why_of(PairAlarm.BOTH_CLOSED)
+    hidden = replace(OVER, silent=True, refusing=Refusing(unknown="not authorized"))
+    pair = judge(hidden, back(unread="p does not answer"), RPO)
+    assert pair.topics[0].active == "s"
+    assert "whether s refuses clients: not authorized" in pair.unknown
 
 
 @pytest.mark.parametrize(

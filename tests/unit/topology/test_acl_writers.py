@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drkit.topology.acl_scope import ANY_CLIENT, UNKNOWN, writers
+from drkit.topology.acl_scope import ANY_CLIENT, UNKNOWN, refuses_clients, writers
 from drkit.topology.acls import EVERYBODY, Acl
 from tests.support.topology.acl_samples import OWN, US, acl
 
@@ -36,3 +36,27 @@ def test_without_an_acl_it_is_a_matter_of_the_cluster(*, is_open: bool | None, w
 )
 def test_principals_are_listed_with_what_lets_them_in(acls: list[Acl], who: list[str]):
     assert list(writers(TOPIC, acls, US, is_open=True)) == who
+
+
+@pytest.mark.parametrize(
+    ("acls", "refuses"),
+    [
+        ([], False),
+        ([acl(TOPIC, "READ", EVERYBODY)], False),
+        ([acl(TOPIC, "WRITE")], False),
+        ([acl(TOPIC, "WRITE"), acl(TOPIC, "WRITE", deny=True)], True),
+        ([acl("*", "WRITE"), acl("*", "ALL", "User:etl"), acl(TOPIC, "WRITE", deny=True)], False),
+        (
+            [
+                acl("*", "WRITE"),
+                acl("*", "ALL", "User:etl"),
+                acl("drkit-", "ALL", EVERYBODY, prefixed=True, deny=True),
+            ],
+            True,
+        ),
+        ([acl(TOPIC, "WRITE", OWN), acl(TOPIC, "WRITE", deny=True)], True),
+        ([acl("orders", "WRITE", deny=True)], False),
+    ],
+)
+def test_a_topic_refuses_its_clients_if_each_writer_is_denied(acls: list[Acl], *, refuses: bool):
+    assert refuses_clients(TOPIC, acls, US) is refuses

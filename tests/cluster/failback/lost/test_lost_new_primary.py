@@ -11,13 +11,17 @@ from pathlib import Path
 
 import pytest
 
+from drkit.counted import utc
 from drkit.errors import Refused
 from drkit.failover.core.request import RunRequest
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import topic_configs
 from drkit.model import TopicPartition
 from tests.support.errors import coded
 from tests.support.failback.dying_pair import DyingPair
 from tests.support.failback.pair import CUT
 from tests.support.shared_clusters import ModuleClusters
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.wide
 BURNT = ("--accept-data-loss", "it burnt", "--yes")
@@ -52,6 +56,59 @@ def test_an_old_primary_that_was_fenced_opens(lab: DyingPair) -> None:
     assert lab.accepts(lab.there, topic, ["at home"])
     [found] = lab.topics_of_status(home)
     assert found["active"] == lab.there.source.alias
+
+
+@pytest.mark.parametrize("planned", [True, False])
+def test_in_the_first_round_nothing_was_copied_back(lab: DyingPair, *, planned: bool) -> None:
+    topic, side = lab.there.name("t"), lab.there
+    side.create(side.source, topic, 1, {"retention.ms": "-1", "max.message.bytes": "700000"})
+    lab.write(side, topic, "a", 100)
+    side.commit(side.source, lab.group, {TopicPartition(topic, 0): 50})
+    there, home = side.settings.flows[0].name, lab.home()
+    if planned:
+        side.replicate()
+        side.copied([topic], {lab.group: None})
+        side.protected([topic])
+        assert lab.pair.switch()["state"] == "done"
+    else:
+        lab.lose_primary([topic])
+        assert lab.command("fence", "pay", "--flow", there, "--yes").code == 0
+    opens = ("failover", "--flow", home, "--all", *BURNT)
+    refused = lab.command(*opens)
+    assert (refused.code, refused.error) == (3, "never_copied"), "clients write to the standby, which answers"
+    lab.standby.kill()
+    assert not lab.accepts(side, topic, ["fenced"])
+    for flow in (there, home):
+        [found] = lab.topics_of_status(flow)
+        assert (found["state"], found["active"]) == ("unknown", side.target.alias), found
+        assert f"drkit failover --flow '{home}' --all --accept-data-loss" in found["why"], found
+    pair = lab.command("status", "--flow", home).data["flows"][0]["pair"]
+    [silent] = pair["silent"]
+    assert silent["cluster"] == side.target.alias
+    assert any(utc(silent["known_ms"]) in line for line in pair["lines"]), pair["lines"]
+    unaccepted = lab.command("failover", "--flow", home, "--all", "--yes")
+    assert (unaccepted.code, unaccepted.error) == (3, "never_copied")
+    assert "--accept-data-loss" in unaccepted.err
+    done = lab.command(*opens)
+    assert done.code == 0, done.err[-2000:]
+    assert done.data["loss"]["records"] is None, "what the standby took is not known here"
+    assert lab.accepts(side, topic, ["at home"])
+    sizes = topic_configs(Cluster.connect(side.source), [topic])[topic]
+    assert sizes["max.message.bytes"].value == "700000"
+    [found] = lab.topics_of_status(home)
+    assert found["active"] == side.source.alias, found
+    again = lab.command(*opens)
+    assert (again.code, again.error) == (3, "all_promoted"), again
+
+    lab.standby.restart()
+    eventually(lambda: side.offsets(side.target, topic), what="an answer of the standby")
+    for flow in (there, home):
+        [found] = lab.topics_of_status(flow)
+        assert found["active"] == side.source.alias, found
+        assert "both_open" in {each["alarm"] for each in found["alarms"]}, found
+    assert lab.command("fence", "pay", "--flow", home, "--yes").code == 0
+    assert not lab.accepts(side, topic, ["late"], on_target=True)
+    assert lab.accepts(side, topic, ["at home still"])
 
 
 def test_a_topic_that_waits_for_its_return_is_not_called_moved(lab: DyingPair) -> None:

@@ -10,9 +10,10 @@ import pytest
 from drkit.config import Settings
 from drkit.failover.core.request import RunRequest
 from drkit.failover.service import FailoverService
-from drkit.flow_state.records import PromotionRecord
+from drkit.flow_state.records import LeaseRecord, PromotionRecord
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
+from tests.support.failback.pair import Pair
 from tests.support.failover.world import World
 from tests.support.flows.produce import fill
 from tests.support.shared_clusters import ModuleClusters
@@ -62,6 +63,22 @@ def test_a_narrower_file_leaves_nothing_behind_unsaid(world: World) -> None:
     assert PromotionRecord.KEY in world.state()
 
 
+@pytest.mark.wide
+@pytest.mark.timeout(300)
+def test_the_file_of_a_replicator_that_stopped_is_compared(world: World) -> None:
+    topic, inside, outside = (world.name(n) for n in ("one", "inside", "outside"))
+    world.create(world.source, topic, 1, {"retention.ms": "-1"})
+    fill(world.source, topic, 20)
+    for group in (inside, outside):
+        world.commit(world.source, group, {TopicPartition(topic, 0): 5})
+    world.replicate()
+    world.copied([topic], {inside: None, outside: None})
+    assert world.end_replicating() == 0
+    assert LeaseRecord.KEY not in world.state(), "its lease is released"
+    world.flow_fields["groups"] = [inside]
+    assert names(refusals(world, RunRequest(accept_data_loss="test"))["left_by_configuration"]) == [outside]
+
+
 def names(where: str) -> list[str]:
     """The names in ``flow: a, b``."""
     return where.partition(": ")[2].split(", ")
@@ -93,3 +110,44 @@ def test_a_second_failover_of_one_primary_is_refused(
             assert "promoted_elsewhere" not in {e.code for _, e in desk.rehearse([], overruled).refusals}
     finally:
         reports.close()
+
+
+@pytest.mark.wide
+@pytest.mark.timeout(400)
+def test_a_promotion_by_another_flow_that_is_over_does_not_count(
+    source: LocalCluster, target: LocalCluster, module_cluster: ModuleClusters, tmp_path: Path
+) -> None:
+    """Clients went to the third cluster and came back; its role stays on record there until its return."""
+    pair = Pair(source, module_cluster("reports"), tmp_path / "journal")
+    side = pair.now
+    world = World(source, target, tmp_path / "journal", tag=side.tag, sides="ac")
+    topic = side.name("fan")
+    plain: dict[str, Any] = world.plain()
+    plain["clusters"] |= side.plain()["clusters"]
+    settings = Settings.model_validate(plain)
+
+    def elsewhere() -> dict[str, str]:
+        with FailoverService(settings, settings.flows[0]) as desk:
+            seen = desk.rehearse([], RunRequest(accept_data_loss="test")).survey
+        return dict(seen.promoted_elsewhere)
+
+    try:
+        side.create(side.source, topic, 1, {"retention.ms": "-1"})
+        fill(side.source, topic, 20)
+        for each in (world, side):
+            each.replicate()
+            each.copied([topic])
+        assert world.end_replicating() == 0
+        side.protected([topic])
+        assert pair.switch()["state"] == "done"
+        assert elsewhere() == {topic: side.settings.flows[0].name}
+        assert pair.reprotect()["state"] == "done"
+        back = pair.now
+        back.replicate()
+        back.copied([topic])
+        back.protected([topic])
+        assert pair.switch()["state"] == "done"
+        assert elsewhere() == {}
+    finally:
+        world.close()
+        pair.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 
 from drkit.errors import Refused
 from drkit.failover.core.request import RunRequest
+from drkit.flow_state.records import ConfigsRecord
+from drkit.flow_state.topic import StateTopic
 from drkit.model import TopicPartition
 from drkit.status.look import StatusCollector
 from drkit.status.model import FlowStatus
@@ -118,6 +121,29 @@ def test_an_unplanned_failover_states_what_both_sides_have_lost(pair: Pair) -> N
     assert report["loss"]["records"] >= REMOVED + 100
     assert f"{REMOVED + 100} records that the standby has removed: {topic}-0@0" in report["loss"]["statement"]
     assert side.committed(side.target, group)[TopicPartition(topic, 0)].offset == REMOVED + 100
+
+
+def test_without_a_retention_on_record_it_is_unknown(pair: Pair) -> None:
+    """An older replicator did not note the source's settings: nobody says that nothing is lost."""
+    side = pair.now
+    topic, _ = _lost(side)
+    side.stop_replicating()
+    with StateTopic(side.target, side.source.alias) as state:
+        state.load()
+        state.put(replace(state.all(ConfigsRecord)[topic], retention=None), topic)
+    unknown = f"no retention of {topic} is on record"
+    for answers in (True, False):
+        if not answers:
+            side.brokers[0].kill()
+        [text] = [f.text for f in _looked(side).faults if f.code == "standby_begins_later"]
+        assert (f"{REMOVED} records" in text, unknown in text) == (True, True), text
+    with side.desk() as desk:
+        report = desk.begin([], RunRequest(accept_data_loss="it is dead"))
+    loss = report["loss"]
+    assert (loss["records"] >= REMOVED, loss["exact"]) == (True, False)
+    assert f"how many the source keeps is unknown: {unknown}" in loss["statement"], loss
+    notes = [n for step in report["steps"] for n in step["notes"]]
+    assert not any("1 position of" in n for n in notes), "it is no exact one"
 
 
 @pytest.mark.wide
