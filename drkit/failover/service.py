@@ -12,7 +12,7 @@ from drkit.failover.checks.survey import survey
 from drkit.failover.core.commands import UNTIL_EXPORT
 from drkit.failover.core.context import Context, Scope
 from drkit.failover.core.request import RunRequest
-from drkit.failover.core.reverse import reverse_flow
+from drkit.failover.core.reverse import begin_unreturned, reverse_flow
 from drkit.failover.fencing.methods import SIZE
 from drkit.failover.interpreter import request_errors
 from drkit.failover.proposal import Confirm, ConfirmReturn, Proposal, Rehearsal, ReturnProposal, rehearse
@@ -50,6 +50,10 @@ class FailoverService(Runs):
         self.refuse_under_way()
         context = self._new_context(NO_SCOPE, request, NoJournal(), decision)
         with request_errors():
+            if request.accept_data_loss and context.source() is None:
+                copies = [copy for copy, *_ in context.known.topics.values()]
+                if begin_unreturned(self._settings, self._flow, copies):
+                    context.state.load()
             chosen = choose(context, groups, topics)
             context = self._context = replace(context, scope=chosen.scope)
             seen = survey(context)

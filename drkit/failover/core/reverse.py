@@ -126,35 +126,43 @@ def records_of(settings: Settings, flow: FlowSettings) -> FlowState:
     return _read_state(Cluster.connect(target), flow)
 
 
-def begin_unreturned(settings: Settings, flow: FlowSettings) -> None:
-    """Begin the state of a flow that never ran, where the opposite flow moved clients off its target.
+def begin_unreturned(settings: Settings, flow: FlowSettings, known: Collection[str] = ()) -> bool:
+    """Record topics that a flow never copied in its state, where the opposite flow moved their clients.
 
     That flow's own state is on the source, which is lost; its record of fences on the target names the topics
     and their promotions. With these in the state, a failover opens the target. Repeatable; writes nothing
     where there is no such record, or where the source answers. Raises DrkitError: the target refuses.
+
+    :param known: topics of the target that the state has
+    :return: whether something was recorded
     """
-    if not reach(settings.cluster(flow.source)).silence:
-        return
     target = settings.cluster(flow.target).with_client(flow.target_admin)
-    cluster = Cluster.connect(target)
-    with FenceTopic(target, opposite_of(flow)) as fences:
-        log = fences.read()
+    log = FenceLog()
+    with suppress(NotAuthorized), FenceTopic(target, opposite_of(flow)) as fences:
+        log = fences.read()  # what drkit may not read, it has not written
     promoted = promotions_in(log)
-    known = describe_topics(cluster, promoted) if promoted else {}
-    if not known:
-        return
+    unreturned = promoted.keys() - set(known)
+    if not unreturned or not reach(settings.cluster(flow.source)).silence:
+        return False
+    cluster = Cluster.connect(target)
+    topics = describe_topics(cluster, unreturned)
+    if not topics:
+        return False
     ensure_state_topic(cluster, flow)
     with StateTopic(target, flow.source) as state:
         state.load()
         ensure_offset_map(cluster, flow, state)
-        source_id = next((r.target_id for r in log.records.values() if r.target_id), "unknown")
-        records: list[tuple[str, StateRecord]] = [("", ClustersRecord(source_id, cluster.cluster_id))]
-        for name, settings_before in _settings_before(cluster, known, log).items():
-            role, copy_id = promoted[name], known[name].topic_id
+        records: list[tuple[str, StateRecord]] = []
+        if state.get(ClustersRecord) is None:
+            source_id = next((r.target_id for r in log.records.values() if r.target_id), "unknown")
+            records.append(("", ClustersRecord(source_id, cluster.cluster_id)))
+        for name, settings_before in _settings_before(cluster, topics, log).items():
+            role, copy_id = promoted[name], topics[name].topic_id
             records.append((name, GenerationRecord(name, _NO_TOPIC, copy_id)))
             records.append((name, OppositePromotionRecord(role.term, role.run_id, role.at_ms)))
             records.append((name, ConfigsRecord(settings_before)))
         state.put_all(records)  # together: without one of them the topics would have another meaning
+    return True
 
 
 def _settings_before(cluster: Cluster, topics: Collection[str], log: FenceLog) -> dict[str, dict[str, str]]:

@@ -111,6 +111,27 @@ def test_in_the_first_round_nothing_was_copied_back(lab: DyingPair, *, planned: 
     assert lab.accepts(side, topic, ["at home still"])
 
 
+def test_a_first_round_beside_a_topic_that_returned(lab: DyingPair) -> None:
+    returned, topic, side = lab.there.name("t1"), lab.there.name("t2"), lab.there
+    lab.begin([returned])
+    side.create(side.source, topic, 1, {"retention.ms": "-1"})
+    lab.write(side, topic, "a", 40)
+    side.replicate()
+    side.copied([returned, topic], {lab.group: None})
+    side.protected([returned, topic])
+    there, home = side.settings.flows[0].name, lab.home()
+    moves = ("failover", "--flow", there, "--topic", topic, "--planned", "--clients-cut", CUT, "--yes")
+    moved = lab.command(*moves)
+    assert moved.code == 0, moved.err[-2000:]
+    lab.standby.kill()
+    assert not lab.accepts(side, topic, ["fenced"])
+    opened = lab.command("failover", "--flow", home, "--all", *BURNT)
+    assert opened.code == 0, opened.err[-2000:]
+    assert [*opened.data["topics"]] == [topic]
+    assert lab.accepts(side, topic, ["at home"])
+    assert lab.accepts(side, returned, ["at home still"])
+
+
 def test_a_topic_that_waits_for_its_return_is_not_called_moved(lab: DyingPair) -> None:
     t1, t2 = lab.there.name("t1"), lab.there.name("t2")
     lab.begin([t1, t2])
