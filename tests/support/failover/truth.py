@@ -25,14 +25,19 @@ class Acked(NamedTuple):
 
 
 class Load:
-    """Writes unique values until stopped, and remembers which were acknowledged and which refused."""
+    """Writes unique values until stopped, and remembers which were acknowledged and which refused.
 
-    def __init__(self, cluster: ClusterSettings, topics: Sequence[str], *, per_second: int = 1500) -> None:
+    :param first: the number before that of the first value
+    """
+
+    def __init__(
+        self, cluster: ClusterSettings, topics: Sequence[str], *, per_second: int = 1500, first: int = 0
+    ) -> None:
         self._topics, self._each = topics, max(1, int(per_second * _TICK_SECONDS))
         self._stop = threading.Event()
         self.acked: dict[str, list[Acked]] = {t: [] for t in topics}
         self.refused: list[KafkaError] = []
-        self._number = 0
+        self._number = first
         self._producer = Producer(
             {
                 "bootstrap.servers": cluster.bootstrap_servers,

@@ -39,8 +39,6 @@ class FlowsWalk:
         self.world = FlowsWorld(clusters, folder, parent, fan_outs)
         flow = self.world.flows[(A, B)]
         self.oracle = Oracle(self.world, [flow.name("one"), flow.name("two")])
-        self._returned: set[str] = set()
-        """Sides that were made a standby at least once."""
         self._replaced: dict[str, str] = {}
         """Side that an empty cluster has replaced → its cluster id."""
         self._next: dict[Way, tuple[str, ...]] = {}
@@ -86,8 +84,7 @@ class FlowsWalk:
             self._switch(active)
         else:
             self._lose(active)
-        known = self._returned | {B}
-        waiting = {t.active for t in self._topics if not t.is_protected and OTHER[t.active] in known}
+        waiting = {t.active for t in self._topics if not t.is_protected}
         if waiting and not self._replaced and self._chance.random() < 0.4:
             # It dies before the other side is its standby.
             self._lose(min(waiting))
@@ -298,7 +295,6 @@ class FlowsWalk:
         if any("restart broker" in line for line in report["next"]):
             world.clusters[source].kill()
             world.clusters[source].restart()
-        self._returned.add(source)
         world.replicate(*(w for w in world.flows if source in w))
         if third in world.removed:
             self._copy_again(third)

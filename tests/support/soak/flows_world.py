@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+import re
 import shlex
 from typing import Any, Final
 import uuid
@@ -11,7 +12,6 @@ import uuid
 from drkit.chaos.processes import CommandResult, ProcessParent
 from drkit.local.cluster import LocalCluster
 from drkit.local.storage import random_kafka_uuid
-from drkit.next_command import _COMMAND
 from tests.support.failback.pair import Side
 from tests.support.failover.settings_file import toml
 from tests.support.failover.world import World
@@ -20,6 +20,10 @@ HERE, ELSEWHERE = MACHINES = ("here", "elsewhere")
 A, B, C = "abc"
 OTHER: Final = {A: B, B: A}
 FAN_OUTS: Final = ((A, C), (B, C))
+_COMMAND: Final = re.compile(
+    r"drkit ([a-z-]+(?: [a-z]+)?(?: --[a-z-]+(?: (?!-)(?:\"[^\"]*\"|'[^']*'|[^\s;,()\"']+))?)+)"
+)
+"""A command within a sentence: each printed one has an option, the name of its file."""
 _FILLED: Final = {"HOW": "the walk", "REASON": "the walk", "WHY": "the walk"}
 Way = tuple[str, str]
 """Source and target of a flow."""
@@ -135,13 +139,10 @@ class FlowsWorld:
     def commands_in(self, lines: Sequence[str]) -> list[tuple[str, ...]]:
         """Commands that drkit prints in these lines, as a person types them, without the file's name."""
         found = []
-        for line in lines:
-            for match in _COMMAND.finditer(line):
-                words = shlex.split(f"{match['verb']}{match['options']}")
-                if "--config" in words:  # another machine's file has another name
-                    at = words.index("--config")
-                    del words[at : at + 2]
-                found.append(tuple(_FILLED.get(word, word) for word in words))
+        for command in _COMMAND.findall("\n".join(lines)):
+            words = [_FILLED.get(word, word) for word in shlex.split(command)]
+            at = words.index("--config")  # another machine's file has another name
+            found.append((*words[:at], *words[at + 2 :]))
         return found
 
     # -- replicators and clusters -------------------------------------------------------------------
