@@ -98,8 +98,8 @@ ERRORS: Final[dict[str, Entry]] = {
     "never_copied": refused(
         "this cluster has no copy of the flow's topics",
         hint=(
-            "copy first: {drkit:replicate --flow '{flow}'}; where clients moved to its source, which is lost, "
-            'this opens the cluster that they left: {drkit:--all --accept-data-loss "REASON"}'
+            "copy first: {drkit:replicate --flow '{flow}'}; if clients moved to its source, which is lost, "
+            "this opens what they left: {drkit:failover --flow '{flow}' --all --accept-data-loss \"REASON\"}"
         ),
         page="failover-nothing-copied",
     ),

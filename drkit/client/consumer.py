@@ -117,8 +117,6 @@ class FailoverConsumer(ConsumerSelection, ConsumerQuestions):
         """The endpoint that the consumer is on."""
         return self._watch.endpoint
 
-    # -- records ------------------------------------------------------------------------------------
-
     def poll(self, timeout: float | None = None) -> Message | None:
         """Do what `Consumer.poll` does. Raises WrongCluster if another cluster answers there."""
         deadline = deadline_of(timeout)
@@ -151,8 +149,6 @@ class FailoverConsumer(ConsumerSelection, ConsumerQuestions):
             raise WrongCluster(f"{self.endpoint.bootstrap_servers} does not tell its cluster id")
         if self._switches:
             self._read.note(messages)
-
-    # -- positions ----------------------------------------------------------------------------------
 
     def commit(
         self,
@@ -215,8 +211,6 @@ class FailoverConsumer(ConsumerSelection, ConsumerQuestions):
                 f"{old.cluster} has not answered, and clients go to {new.cluster} (term {new.term}): nothing"
                 " of this call was sent there; call poll, reading continues at the group's position there"
             ) from error
-
-    # -- from cluster to cluster --------------------------------------------------------------------
 
     def _open(self, endpoint: Endpoint, number: int) -> Opened:
         config = configuration(self._config, self._clusters, endpoint)

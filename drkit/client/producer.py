@@ -97,8 +97,6 @@ class FailoverProducer(TransactionalCalls, ClusterQuestions):
     def __bool__(self) -> bool:
         return True
 
-    # -- records ------------------------------------------------------------------------------------
-
     def produce(
         self,
         topic: str,

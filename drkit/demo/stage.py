@@ -268,8 +268,6 @@ class Stage:
             if before is not None:
                 signal.signal(signal.SIGINT, before)
 
-    # -- the clusters -------------------------------------------------------------------------------
-
     def start_clusters(self) -> None:
         """Two clusters of one broker each, with the shop's topics on the primary.
 
@@ -363,8 +361,6 @@ class Stage:
             raise Failed("demo_no_answer", where=" ".join(command[1:]), evidence=done.stderr[-1500:])
         return json.loads(done.stdout)
 
-    # -- the others ---------------------------------------------------------------------------------
-
     @property
     def shop(self) -> Shop:
         """Writes to the primary."""
@@ -385,8 +381,6 @@ class Stage:
         if self._replicator is None:
             self._replicator = ReplicatorProcess(self.config, self.folder)
         return self._replicator
-
-    # -- watching -----------------------------------------------------------------------------------
 
     def watch(self, seconds: float, note: str, until: Any = None, *, alive: bool = True) -> float:
         """Show the live picture for some seconds, or until something is true; returns how long it took.

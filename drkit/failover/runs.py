@@ -164,15 +164,12 @@ class Runs:
                 topics = loop.run(metadata, target, [name, journal])
                 if topics[name].error and not topics[journal].error:
                     raise state_younger(flow, f"there is {journal}, and no {name}")
-                none = f"no topic is in {name} on {flow.target}"
-                never = Refused("never_copied", where=f"flow {flow.name}", evidence=none, flow=flow.name)
                 if topics[name].error:
-                    raise never
+                    none = f"there is no {name} on {flow.target}"
+                    raise Refused("never_copied", where=f"flow {flow.name}", evidence=none, flow=flow.name)
                 self._state_id = str(topics[name].topic_id)
                 self._state = StateTopic(target_settings, flow.source)
                 self._state.load()
-                if topics[journal].error and not self._state.all(GenerationRecord):
-                    raise never
                 loop.run(self._topic.read_existing)
         except DrkitError:
             self.close()
@@ -245,6 +242,12 @@ class Runs:
     def flow(self) -> FlowSettings:
         """The flow."""
         return self._flow
+
+    @property
+    def is_unused(self) -> bool:
+        """Return whether the flow has copied no topic of clients, and no run was begun."""
+        copied = self._state.all(GenerationRecord) if self._state is not None else {}
+        return not self._topic.history.runs and all(self._flow.is_heartbeats(topic) for topic in copied)
 
     @property
     def under_way(self) -> RunLog | None:

@@ -84,8 +84,6 @@ class PositionReader:
         """Records of the offset map that could not be read, by partition of its topic."""
         return self._locator.unreadable
 
-    # -- the source ---------------------------------------------------------------------------------
-
     async def _with_source(
         self,
         source: RawCluster,

@@ -146,10 +146,10 @@ def lost_state(state: FlowState, opened: Mapping[str, RoleRecord], *, is_another
     :param opened: the promotions in the journal, by source topic
     :param is_another: whether the journal names another state topic than the one that was read
     """
-    missing = [kind.KEY for kind in (ClustersRecord, OffsetMapRecord) if state.get(kind) is None]
-    if not opened or not (missing or is_another):
+    is_missing = state.get(OffsetMapRecord) is None
+    if not opened or not (is_missing or is_another):
         return ""
-    lack = f"has no record of {' and '.join(missing)}" if missing else "topic was deleted, and is another one"
+    lack = "has no record of its offset map" if is_missing else "topic was deleted, and is another one"
     return f"its state {lack}; its journal has run {min(role.run_id for role in opened.values())}"
 
 

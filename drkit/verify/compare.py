@@ -382,8 +382,6 @@ class Comparison:
             self.undecided = f"over {_LIVING_KEYS} keys of the compacted source wait for a later record"
             self.living, self._rules = LivingKeys(), replace(self._rules, keys_from=_NEVER)
 
-    # -- results of the strays ----------------------------------------------------------------------
-
     def _moved(self, source: Stray, target: Stray) -> None:
         offsets = (source.offset, target.offset)
         crossed = source.equal_before != target.equal_before

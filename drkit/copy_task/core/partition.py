@@ -130,8 +130,6 @@ class PartitionCopy:
         self.target = TopicPartition(lease.target_topic, lease.partition)
         self.kept = lease.kept_to or 0, frozenset(lease.kept_ids)
 
-    # -- fetching ---------------------------------------------------------------------------------
-
     @property
     def exhausted(self) -> bool:
         """With an end: everything before it has been fetched."""
@@ -192,8 +190,6 @@ class PartitionCopy:
         if self.waiting:
             self.fetch_position = self.waiting[0].runs[0].source
             self.waiting.clear()
-
-    # -- its position -------------------------------------------------------------------------------
 
     def void(self) -> None:
         """Forget everything fetched and staged; the target must be asked."""
@@ -264,8 +260,6 @@ class PartitionCopy:
         self.marked = (-1, -1)
         self.attempts = 0
         self.state = CopyState.LIVE
-
-    # -- live mode ----------------------------------------------------------------------------------
 
     def oldest_is_older_than(self, floor_ms: int) -> bool:
         """The first waiting chunk is older than a wall-clock time in ms."""

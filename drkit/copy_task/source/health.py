@@ -61,8 +61,6 @@ class SourceHealth:
         self._fetchers: set[int] = set()
         self._open: dict[int, float] = {}
 
-    # -- what fetchers say --------------------------------------------------------------------------
-
     def fetcher_begins(self, node: int) -> None:
         """From now on a fetcher asks this broker."""
         self._fetchers.add(node)
@@ -124,8 +122,6 @@ class SourceHealth:
                 self._reported.discard(p.source)
                 over.append(p)
         return over
-
-    # -- what the rounds ask ------------------------------------------------------------------------
 
     def activity(self, p: PartitionCopy, now: float) -> Activity:
         """The activity for a partition, or the reason why it makes no progress."""

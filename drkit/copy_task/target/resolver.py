@@ -240,8 +240,6 @@ class PartitionResolver:
                 out.update({tp: a.offset for tp, a in answers.items() if not a.error})
         return out
 
-    # -- what to do with each ------------------------------------------------------------------------
-
     def _take_up(
         self, p: PartitionCopy, settled: Settled, starts: Mapping[TopicPartition, int]
     ) -> TakeUp | None:

@@ -153,9 +153,9 @@ def begin_unreturned(settings: Settings, flow: FlowSettings, known: Collection[s
         state.load()
         ensure_offset_map(cluster, flow, state)
         records: list[tuple[str, StateRecord]] = []
-        if state.get(ClustersRecord) is None:
-            source_id = next((r.target_id for r in log.records.values() if r.target_id), "unknown")
-            records.append(("", ClustersRecord(source_id, cluster.cluster_id)))
+        ids = [r.target_id for r in log.records.values() if r.target_id is not None]
+        if ids and state.get(ClustersRecord) is None:
+            records.append(("", ClustersRecord(ids[-1], cluster.cluster_id)))
         for name, settings_before in _settings_before(cluster, topics, log).items():
             role, copy_id = promoted[name], topics[name].topic_id
             records.append((name, GenerationRecord(name, _NO_TOPIC, copy_id)))
@@ -303,9 +303,9 @@ def share_promotions(context: Context) -> tuple[str, ...]:
     return ()
 
 
-def _read_state(cluster: Cluster, flow: FlowSettings) -> FlowState:
+def _read_state(cluster: Cluster, flow: FlowSettings, *, verified: bool = True) -> FlowState:
     name = state_topic(flow.source)
-    values = newest_values(cluster, [name], verified=True).get(name, NewestValues())
+    values = newest_values(cluster, [name], verified=verified).get(name, NewestValues())
     return FlowState.of(values, f"{name} on {cluster.alias}", values.refused)
 
 
@@ -317,20 +317,23 @@ def states_elsewhere(context: Context) -> Iterator[tuple[FlowSettings, FlowState
     for alias in sorted(context.settings.clusters.keys() - {context.flow.source, context.flow.target}):
         flow = FlowSettings(source=context.flow.source, target=alias)
         with suppress(ClusterUnreachable, NotAuthorized):
-            yield flow, _read_state(Cluster.connect(context.settings.cluster(alias)), flow)
+            # Unverified: another pair may have another control key, and what its flow does counts here.
+            yield flow, _read_state(Cluster.connect(context.settings.cluster(alias)), flow, verified=False)
 
 
 def promoted_elsewhere(context: Context) -> dict[str, str]:
     """Return topics of the scope that another flow of the same source has moved away, and that flow."""
     found = dict[str, str]()
     for flow, state in states_elsewhere(context):
-        back = opposite_of(flow)
-        second = Observation(back.source, back.target, unread=context.source_error or "it is not readable")
-        with suppress(ClusterUnreachable, NotAuthorized):
+        opened = {topic for topic, role in state.readable(RoleRecord).items() if role.is_promoted}
+        with suppress(DrkitError):  # a promotion whose end cannot be read is in effect
+            back = opposite_of(flow)
+            second = Observation(back.source, back.target, unread=context.source_error or "of another pair")
             if context.source() is not None:
                 records = _read_state(Cluster.connect(context.source_settings), back)
-                second = observation_of((back.source, back.target), records)
-        first = observation_of((flow.source, flow.target), state)
-        opened = roles_in(pair_view(first, second)).opened & context.scope.topics.keys()
-        found |= dict.fromkeys(opened, flow.name)
+                if are_opposite(state, records):
+                    second = observation_of((back.source, back.target), records)
+            first = observation_of((flow.source, flow.target), state)
+            opened = set(roles_in(pair_view(first, second)).opened)
+        found |= dict.fromkeys(sorted(opened & context.scope.topics.keys()), flow.name)
     return found

@@ -7,6 +7,7 @@ of the run that ended it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ import pytest
 from drkit.counted import utc
 from drkit.errors import Refused
 from drkit.failover.core.request import RunRequest
+from drkit.flow_state.records import OffsetMapRecord
+from drkit.flow_state.source_fence.topic import FenceTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import topic_configs
 from drkit.model import TopicPartition
@@ -58,13 +61,9 @@ def test_an_old_primary_that_was_fenced_opens(lab: DyingPair) -> None:
     assert found["active"] == lab.there.source.alias
 
 
-@pytest.mark.parametrize("planned", [True, False])
-def test_in_the_first_round_nothing_was_copied_back(lab: DyingPair, *, planned: bool) -> None:
-    topic, side = lab.there.name("t"), lab.there
-    side.create(side.source, topic, 1, {"retention.ms": "-1", "max.message.bytes": "700000"})
-    lab.write(side, topic, "a", 100)
-    side.commit(side.source, lab.group, {TopicPartition(topic, 0): 50})
-    there, home = side.settings.flows[0].name, lab.home()
+def move_to_the_standby(lab: DyingPair, topic: str, *, planned: bool) -> None:
+    """Open the standby, and fence the primary."""
+    side = lab.there
     if planned:
         side.replicate()
         side.copied([topic], {lab.group: None})
@@ -72,7 +71,39 @@ def test_in_the_first_round_nothing_was_copied_back(lab: DyingPair, *, planned: 
         assert lab.pair.switch()["state"] == "done"
     else:
         lab.lose_primary([topic])
-        assert lab.command("fence", "pay", "--flow", there, "--yes").code == 0
+        assert lab.command("fence", "pay", "--flow", side.settings.flows[0].name, "--yes").code == 0
+
+
+def standby_comes_back(lab: DyingPair, topic: str) -> None:
+    """Restart the standby, which takes writes again until its fence is paid."""
+    side, home = lab.there, lab.home()
+    lab.standby.restart()
+    eventually(lambda: side.offsets(side.target, topic), what="an answer of the standby")
+    for flow in (side.settings.flows[0].name, home):
+        [found] = lab.topics_of_status(flow)
+        assert found["active"] == side.source.alias, found
+        assert "both_open" in {each["alarm"] for each in found["alarms"]}, found
+    assert lab.command("fence", "pay", "--flow", home, "--yes").code == 0
+    assert not lab.accepts(side, topic, ["late"], on_target=True)
+    assert lab.accepts(side, topic, ["at home still"])
+
+
+@pytest.mark.parametrize(("planned", "old_record"), [(True, False), (False, False), (False, True)])
+def test_in_the_first_round_nothing_was_copied_back(
+    lab: DyingPair, monkeypatch: pytest.MonkeyPatch, *, planned: bool, old_record: bool
+) -> None:
+    """An old record of fences does not name the target's cluster."""
+    if old_record:
+        entry = FenceTopic.entry
+        monkeypatch.setattr(
+            FenceTopic, "entry", lambda *a, **more: replace(entry(*a, **more), target_id=None)
+        )
+    topic, side = lab.there.name("t"), lab.there
+    side.create(side.source, topic, 1, {"retention.ms": "-1", "max.message.bytes": "700000"})
+    lab.write(side, topic, "a", 100)
+    side.commit(side.source, lab.group, {TopicPartition(topic, 0): 50})
+    there, home = side.settings.flows[0].name, lab.home()
+    move_to_the_standby(lab, topic, planned=planned)
     opens = ("failover", "--flow", home, "--all", *BURNT)
     refused = lab.command(*opens)
     assert (refused.code, refused.error) == (3, "never_copied"), "clients write to the standby, which answers"
@@ -99,16 +130,31 @@ def test_in_the_first_round_nothing_was_copied_back(lab: DyingPair, *, planned: 
     assert found["active"] == side.source.alias, found
     again = lab.command(*opens)
     assert (again.code, again.error) == (3, "all_promoted"), again
+    standby_comes_back(lab, topic)
 
-    lab.standby.restart()
-    eventually(lambda: side.offsets(side.target, topic), what="an answer of the standby")
-    for flow in (there, home):
-        [found] = lab.topics_of_status(flow)
-        assert found["active"] == side.source.alias, found
-        assert "both_open" in {each["alarm"] for each in found["alarms"]}, found
-    assert lab.command("fence", "pay", "--flow", home, "--yes").code == 0
-    assert not lab.accepts(side, topic, ["late"], on_target=True)
-    assert lab.accepts(side, topic, ["at home still"])
+
+def test_a_flow_back_that_has_copied_nothing_opens(lab: DyingPair) -> None:
+    """Its replicator waits for the return: there is a state, without any topic of clients."""
+    topic, side, back = lab.there.name("t"), lab.there, lab.pair.other
+    side.create(side.source, topic, 1, {"retention.ms": "-1"})
+    lab.write(side, topic, "a", 100)
+    side.commit(side.source, lab.group, {TopicPartition(topic, 0): 50})
+    move_to_the_standby(lab, topic, planned=True)
+    back.replicate()
+    eventually(lambda: OffsetMapRecord.KEY in back.state(), what="the state of the flow back")
+    back.stop_replicating()
+    opens = ("failover", "--flow", lab.home(), "--all", *BURNT)
+    refused = lab.command(*opens)
+    assert (refused.code, refused.error) == (2, "nothing_to_move"), (
+        "clients write to the standby, which answers"
+    )
+    lab.standby.kill()
+    unaccepted = lab.command("failover", "--flow", lab.home(), "--all", "--yes")
+    assert (unaccepted.code, unaccepted.error) == (2, "nothing_to_move")
+    assert not lab.accepts(side, topic, ["fenced"])
+    done = lab.command(*opens)
+    assert done.code == 0, done.err[-2000:]
+    assert lab.accepts(side, topic, ["at home"])
 
 
 def test_a_first_round_beside_a_topic_that_returned(lab: DyingPair) -> None:
