@@ -37,7 +37,6 @@ from drkit.failover.steps.opening import OpenStep
 from drkit.failover.steps.snapshot import LockStep, SnapshotStep
 from drkit.flow_state.names import journal_topic, state_topic
 from drkit.flow_state.pending_fence import paid_with
-from drkit.flow_state.records import GenerationRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.journal.entries import RunLog
 from drkit.journal.file import JournalFile, folder_of
@@ -242,12 +241,6 @@ class Runs:
     def flow(self) -> FlowSettings:
         """The flow."""
         return self._flow
-
-    @property
-    def is_unused(self) -> bool:
-        """Return whether the flow has copied no topic of clients, and no run was begun."""
-        copied = self._state.all(GenerationRecord) if self._state is not None else {}
-        return not self._topic.history.runs and all(self._flow.is_heartbeats(topic) for topic in copied)
 
     @property
     def under_way(self) -> RunLog | None:

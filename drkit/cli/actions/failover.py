@@ -55,10 +55,6 @@ def connected(
                 raise
             begin_unreturned(settings, flow)
             stack.enter_context(service)
-        if opens and service.is_unused:
-            stack.close()
-            begin_unreturned(settings, flow)
-            stack.enter_context(service)
         _refuse_answering(target_lost, flow)
         yield service
 
