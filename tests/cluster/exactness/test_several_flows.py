@@ -49,5 +49,5 @@ def test_a_walk_over_several_flows(
 def test_many_walks_over_several_flows(
     clusters: dict[str, LocalCluster], parent: ProcessParent, tmp_path: Path, seed: int
 ) -> None:
-    counted = FlowsWalk(clusters, tmp_path, parent, seed).run(5)
+    counted = FlowsWalk(clusters, tmp_path, parent, seed).run(3)
     print(f"seed {seed}: {counted}")  # noqa: T201

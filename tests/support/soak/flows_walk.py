@@ -283,10 +283,11 @@ class FlowsWalk:
                 "--reason",
                 "the walk",
             )
-        if world.types(*words, "--dry-run").error.get("code") == "other_flow_reads":
+        if self._is_read_by_another(words):
             world.did(f"{third} is taken out of the configuration")
             world.stop(third)
             world.removed.add(third)
+            eventually(lambda: not self._is_read_by_another(words), 120, "an end of its heartbeats")
         report = self._run(words).answer
         for topic in topics:
             assert topic.name in str(report["topics"]), report["topics"]
@@ -298,6 +299,9 @@ class FlowsWalk:
         world.replicate(*(w for w in world.flows if source in w))
         if third in world.removed:
             self._copy_again(third)
+
+    def _is_read_by_another(self, words: Sequence[str]) -> bool:
+        return self.world.types(*words, "--dry-run").error.get("code") == "other_flow_reads"
 
     def _copy_again(self, way: Way) -> None:
         """Put a flow back, which copies from the start, once the pair is protected."""
