@@ -89,7 +89,9 @@ class FlowsWorld:
         return cluster.cluster_id
 
     def did(self, what: str) -> None:
-        """Keep a step, also in a file that outlives a walk without an end."""
+        """Keep a step, once if it is repeated, also in a file that outlives a walk without an end."""
+        if self.steps[-1:] == [what]:
+            return
         self.steps.append(what)
         with (self.folder / "steps").open("a", encoding="utf-8") as file:
             file.write(f"{what}\n")
