@@ -157,7 +157,7 @@ class PairedCollector(StatusCollector):
 
     def _second(self, status: FlowStatus, first: DirectionFacts) -> DirectionFacts:
         source, target = self._flow.target, self._flow.source
-        silent = not status.target_answers
+        silent = first.unread == _silent(source)  # a cluster with another control key answers
         if not self._reverse_aliases:
             return DirectionFacts(source, target, configured=False, silent=silent)
         if not status.source_answers:
