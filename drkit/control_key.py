@@ -168,12 +168,17 @@ class Signatures:
         """The highest order signed here."""
         self._forget_at = _REMEMBERED
 
-    def refused(self, key: bytes | None, value: bytes | None, headers: Headers | None) -> str:
-        """Return the reason why the next record of the log does not count, or an empty text."""
+    def refused(
+        self, key: bytes | None, value: bytes | None, headers: Headers | None, stamped_ms: int = 0
+    ) -> str:
+        """Return the reason why the next record of the log does not count, or an empty text.
+
+        :param stamped_ms: its timestamp; where brokers set it, a copy has a later one
+        """
         if self._keys is None:
             return NO_KEY if headers and _macs(headers) else ""
         found = read_mac(self._keys, self._place, key, value, headers)
-        return found if isinstance(found, str) else self._out_of_order(key, found)
+        return found if isinstance(found, str) else self._out_of_order(key, found, stamped_ms * 1000)
 
     def may_count(self, key: bytes | None, value: bytes | None, headers: Headers | None) -> bool:
         """Return whether a record would count if it were the next one."""
@@ -190,12 +195,12 @@ class Signatures:
     def _place(self) -> LogPlace:
         return LogPlace(self._topic, self._cluster_id())
 
-    def _out_of_order(self, key: bytes | None, order: int | None) -> str:
+    def _out_of_order(self, key: bytes | None, order: int | None, stamped: int) -> str:
         if order is None:
             return UNORDERED if self._newest else ""
         if order < self._orders.get(key, 0):
             return REPLAYED
-        if order < self._newest - _WINDOW:
+        if order < max(self._newest, stamped) - _WINDOW:
             return OUTDATED
         self._newest = max(self._newest, order)
         self._orders[key] = order

@@ -63,6 +63,7 @@ class Lease:
         self._sent[self._number] = now
         while len(self._sent) > _REMEMBERED:
             self._sent.popitem(last=False)
+        self._answered = {o: n for o, n in self._answered.items() if n in self._sent}
         return self._number
 
     def heard(self, observer: str, number: int) -> None:

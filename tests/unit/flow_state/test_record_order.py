@@ -91,3 +91,15 @@ def test_memory_of_orders_is_bounded_by_the_window():
         key = b"later/%d" % number
         assert reader.refused(key, b"", late.headers(key, b"")) == ""
     assert len(reader._orders) <= 30_001
+
+
+def test_a_copy_shows_its_age_where_brokers_set_the_time_of_records():
+    """Votes that precede it were replaced by later ones: compaction has left nothing before the copy."""
+    now_ms = 10_000_000
+    old = signatures(now_ms=now_ms).headers(b"pause", None)
+    later_ms = now_ms + int(1000 * WINDOW_SECONDS)
+    assert signatures().refused(b"pause", None, old, later_ms) == ""
+    assert signatures().refused(b"pause", None, old, later_ms + 1) == OUTDATED
+    found = NewestValues(signatures())
+    found.take(Record(7, later_ms + 1, b"pause", None, old))
+    assert found.refused == {b"pause": OUTDATED}
