@@ -99,10 +99,8 @@ class InternalTopics:
         :raises DrkitError: the record cannot be written
         """
         records = self._state.records
-        damaged = records.unreadable | records.forged
-        new = [(key, reason) for key, reason in damaged.items() if self._reported.get(key) != reason]
-        self._reported = damaged
-        for key, reason in new:
+        before, self._reported = self._reported, records.unreadable | records.forged
+        for key, reason in sorted(self._reported.items() - before.items()):
             restored = not _is_of_others(key) and restore(self._state, key)
             observe.event(
                 "internal_topic_unreadable", level="warning", flow=self._flow.name, topic=self._state.name,
