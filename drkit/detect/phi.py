@@ -79,15 +79,6 @@ class PhiAccrual:
         variance = self._squares / len(self._intervals) - self.mean**2
         return max(self._rules.min_deviation, sqrt(max(0.0, variance)))
 
-    def late_after(self) -> float:
-        """The silence, in seconds, at which phi reaches the threshold."""
-        low, high = 0.0, self.mean + self._rules.pause + 1e4 * self.deviation
-        while high - low > 1e-3:  # noqa: PLR2004  a millisecond
-            middle = (low + high) / 2
-            late = phi_of(middle, self.mean + self._rules.pause, self.deviation) >= self._rules.threshold
-            low, high = (low, middle) if late else (middle, high)
-        return high
-
     def _take(self, interval: float) -> None:
         if len(self._intervals) == self._intervals.maxlen:
             old = self._intervals[0]

@@ -147,11 +147,6 @@ class Mm2Topics:
         """Return the topic on the target with the checkpoints of a source's groups."""
         return f"{source}{self._checkpoints}"
 
-    def is_offset_syncs(self, topic: str) -> bool:
-        """Return whether a topic holds offset syncs of some cluster."""
-        begin, end = f"mm2-offset-syncs{self.separator}", f"{self.separator}internal"
-        return topic.startswith(begin) and topic.endswith(end) and len(topic) > len(begin) + len(end)
-
     def checkpoints_of(self, topic: str) -> str | None:
         """Return the source alias in the name of a checkpoints topic, or None for any other topic."""
         return topic.removesuffix(self._checkpoints) if self.is_checkpoints(topic) else None

@@ -28,7 +28,6 @@ def test_names_with_a_separator_of_their_own():
 @given(ALIAS, st.sampled_from("._-"))
 def test_its_own_names_are_internal(alias: str, separator: str):
     names = Mm2Topics(separator)
-    assert names.is_offset_syncs(names.offset_syncs(alias))
     assert names.checkpoints_of(names.checkpoints(alias)) == alias
     for name in (names.offset_syncs(alias), names.checkpoints(alias), f"mm2-offsets.{alias}.internal"):
         assert names.is_internal(name)
