@@ -17,7 +17,6 @@ import gc
 from typing import Final
 
 _M_TRIM_THRESHOLD: Final = -1
-_M_ARENA_MAX: Final = -8
 _M_MMAP_THRESHOLD: Final = -3
 _LARGEST_MMAP_THRESHOLD: Final = 32 << 20
 """The largest value that glibc accepts on 64 bits (mallopt(3))."""
@@ -26,7 +25,6 @@ _KEPT_BYTES: Final = 128 << 20
 _TOUCHED_BYTES: Final = 64 << 20
 """Memory that every copy task uses: added to the heap before the first records."""
 _PAGE_BYTES: Final = 4096
-_ARENAS: Final = 2
 _NEW_OBJECTS: Final = 50_000
 """Surplus of new over freed objects at which the young ones are searched for cycles."""
 
@@ -46,17 +44,6 @@ def keep_memory() -> bool:
     if kept:
         _touch()
     return kept
-
-
-def share_arenas() -> None:
-    """Let all threads of a process that runs for months allocate from two arenas of glibc; before they begin.
-
-    Each of forty threads keeps what it freed in an arena of its own: an observer grew by 3 MB a minute while
-    topics and groups came and went, although it had no more objects.
-    """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(_M_ARENA_MAX, _ARENAS)
 
 
 @cache

@@ -133,6 +133,12 @@ class LogPlace(NamedTuple):
 
     topic: str
     cluster_id: str
+    partition: int = 0
+
+    @property
+    def log(self) -> bytes:
+        """The log's name in a MAC with an order."""
+        return (f"{self.topic}-{self.partition}" if self.partition else self.topic).encode()
 
 
 class Signatures:
@@ -156,10 +162,12 @@ class Signatures:
         cluster_id: Callable[[], str],
         wall: Millis = wall_ms,
         newest: int = 0,
+        partition: int = 0,
     ) -> None:
         if keys is not None:
             SignedTopic(topic.removeprefix(NOT_MIRRORED).partition(".")[0])
-        self._keys, self._topic, self._cluster_id, self._wall = keys, topic, cluster_id, wall
+        self._keys, self._cluster_id, self._wall = keys, cluster_id, wall
+        self._place: Callable[[], LogPlace] = lambda: LogPlace(topic, cluster_id(), partition)
         self._newest = newest
         """The highest order of a record that counted."""
         self._orders: dict[bytes | None, int] = {}
@@ -168,34 +176,35 @@ class Signatures:
         """The highest order signed here."""
         self._forget_at = _REMEMBERED
 
-    def refused(self, key: bytes | None, value: bytes | None, headers: Headers | None) -> str:
-        """Return the reason why the next record of the log does not count, or an empty text."""
+    def refused(
+        self, key: bytes | None, value: bytes | None, headers: Headers | None, stamped_ms: int = 0
+    ) -> str:
+        """Return the reason why the next record of the log does not count, or an empty text.
+
+        :param stamped_ms: its timestamp; where brokers set it, a copy has a later one
+        """
         if self._keys is None:
             return NO_KEY if headers and _macs(headers) else ""
-        found = read_mac(self._keys, self._place, key, value, headers)
-        return found if isinstance(found, str) else self._out_of_order(key, found)
+        found = read_mac(self._keys, self._place(), key, value, headers)
+        return found if isinstance(found, str) else self._out_of_order(key, found, stamped_ms * 1000)
 
     def may_count(self, key: bytes | None, value: bytes | None, headers: Headers | None) -> bool:
         """Return whether a record would count if it were the next one."""
         if self._keys is None:
             return key is not None and not (headers and _macs(headers))
-        order = read_mac(self._keys, self._place, key, value, headers)
+        order = read_mac(self._keys, self._place(), key, value, headers)
         if isinstance(order, str):
             return False
         if order is None:
             return not self._newest
         return order > max(self._orders.get(key, 0), self._newest - _WINDOW)
 
-    @property
-    def _place(self) -> LogPlace:
-        return LogPlace(self._topic, self._cluster_id())
-
-    def _out_of_order(self, key: bytes | None, order: int | None) -> str:
+    def _out_of_order(self, key: bytes | None, order: int | None, stamped: int) -> str:
         if order is None:
             return UNORDERED if self._newest else ""
         if order < self._orders.get(key, 0):
             return REPLAYED
-        if order < self._newest - _WINDOW:
+        if order < max(self._newest, stamped) - _WINDOW:
             return OUTDATED
         self._newest = max(self._newest, order)
         self._orders[key] = order
@@ -214,7 +223,7 @@ class Signatures:
             return ()
         assert self._cluster_id(), "the log was not read"  # noqa: S101  else every reader refuses the record
         self._signed = order = max(self._newest + 1, self._signed + 1, self._wall() * 1000)
-        return ((_NAME, mac_of(self._keys.current, self._place, key, value, order)),)
+        return ((_NAME, mac_of(self._keys.current, self._place(), key, value, order)),)
 
     def text_headers(self, key: bytes | None, value: bytes | None) -> dict[str, str | bytes | None] | None:
         """Return the same headers for confluent-kafka, or None without a control key."""
@@ -227,7 +236,7 @@ def mac_of(key: ControlKey, place: LogPlace, name: bytes | None, value: bytes | 
     :param name: the record's key
     """
     number = order.to_bytes(_ORDER_BYTES, "big")
-    message = _message(_ORDERED, (place.cluster_id.encode(), place.topic.encode(), name, value, number))
+    message = _message(_ORDERED, (place.cluster_id.encode(), place.log, name, value, number))
     return _ORDERED + bytes.fromhex(key.fingerprint) + number + key.mac(message)
 
 
@@ -248,7 +257,7 @@ def read_mac(
     number = mac[1 + _ID_BYTES : -_MAC_BYTES]
     parts: tuple[bytes | None, ...] = (place.topic.encode(), key, value)
     if version == _ORDERED:
-        parts = (place.cluster_id.encode(), *parts, number)
+        parts = (place.cluster_id.encode(), place.log, key, value, number)
     if not hmac.compare_digest(mac[-_MAC_BYTES:], control.mac(_message(version, parts))):
         return f"its MAC is wrong for the control key {fingerprint}"
     return int.from_bytes(number, "big") if number else None

@@ -222,7 +222,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "promoted_refuses": refused(
         "an earlier failover opened these topics, and their target refuses every client",
-        hint="delete the DENYs of WRITE on these topics: by drkit fence, or kafka-acls; then: drkit status",
+        hint="delete the DENYs of WRITE on these topics: by drkit fence, or kafka-acls; then: {drkit:status}",
         page="failover-already-promoted",
     ),
     "record_not_kept": failed(

@@ -112,9 +112,8 @@ class GroupLedger:
             entry.fresh = False
         self._changed = frozenset() if changed is None else changed & existing
         self._pending |= existing if changed is None else self._changed | existing.difference(self._entries)
-        whole: set[str] = set()
-        if sync:
-            whole, self._unsynced = self._unsynced, set()
+        whole = self._unsynced & existing if sync else set[str]()
+        self._unsynced = set() if sync else self._unsynced & existing
         passed = max(0.0, now - self._planned_at) if self._planned_at is not None else 0.0
         self._planned_at = now
         whole |= self._oldest(len(existing), now, passed, look_seconds)

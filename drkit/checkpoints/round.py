@@ -173,6 +173,8 @@ async def checkpoint_round(shard: Shard, links: RoundLinks, memory: Memory) -> S
     report = ShardReport(
         shard.number, shard.round, len(shard.groups), synced=shard.sync, started_ms=wall_ms()
     )
+    for groups in (links.source_groups, links.target_groups):
+        groups.keep(shard.remembered)
     again: set[str] = set()
     positions = await _positions(shard, links, memory, report, again)
     if shard.sync:

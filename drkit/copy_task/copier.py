@@ -137,7 +137,7 @@ def take(task: TaskContext, reading: ReadProgress, records: Iterable[Record]) ->
     """
     last = dict[bytes, Record]()
     for record in records:
-        refusal = task.signatures.refused(record.key, record.value, record.headers)
+        refusal = task.signatures.refused(record.key, record.value, record.headers, record.timestamp)
         if record.key in {_CONTROL, _LEASE} and not refusal:
             last[record.key] = record
     if (control := last.get(_CONTROL)) is not None and control.value is not None:

@@ -63,6 +63,7 @@ class Lease:
         self._sent[self._number] = now
         while len(self._sent) > _REMEMBERED:
             self._sent.popitem(last=False)
+        self._answered = {o: n for o, n in self._answered.items() if n in self._sent}
         return self._number
 
     def heard(self, observer: str, number: int) -> None:
@@ -83,12 +84,10 @@ class Lease:
 
     def answered(self, now: float) -> tuple[str, ...]:
         """Observers whose answer has not expired."""
-        return tuple(
-            sorted(o for o, n in self._answered.items() if now - self._sent.get(n, float("-inf")) < self._ttl)
-        )
+        return tuple(sorted(o for o, n in self._answered.items() if now - self._sent[n] < self._ttl))
 
     def _renew(self) -> None:
-        sent = sorted((self._sent[n] for n in self._answered.values() if n in self._sent), reverse=True)
+        sent = sorted((self._sent[n] for n in self._answered.values()), reverse=True)
         if len(sent) >= self._needed:
             least = sent[self._needed - 1]
             self._from = least if self._from is None else max(self._from, least)

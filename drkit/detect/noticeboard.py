@@ -55,6 +55,7 @@ def ensure_board(cluster: Cluster, flow: FlowSettings) -> None:
         # Brokers unpack what they store: no small batch unpacks to a large one at its readers.
         "compression.type": "uncompressed",
         "max.message.bytes": str(SMALL_BYTES),
+        "message.timestamp.type": "LogAppendTime",  # a copy of a signed note shows its age
     }
     create_own_topic(cluster, topic_name(flow), configs | kept_tombstones(cluster.settings))
 
@@ -130,16 +131,16 @@ class Noticeboard(Background):
         self._clock, self._wall = clock, wall
         self._lock = threading.Lock()
         self._notes = Notes(partial(_report, f"{self.topic} on {self.alias}"), speakers)
-        self._waiting: dict[str, bytes] = {}
+        self._waiting: dict[str, bytes | None] = {}
         self._is_read = False
         self._log = SignedLog(cluster, self.topic, self.take, unpacked_bytes=SMALL_BYTES)
         self._acked: float | None = None
         self._why = "not connected yet"
 
-    def publish(self, key: str, note: StateRecord) -> None:
-        """Tell the others, as soon as possible; a newer note of the same key replaces one that waits."""
+    def publish(self, key: str, note: StateRecord | None) -> None:
+        """Tell the others soon; a newer note of a key replaces one that waits, and None deletes the key."""
         with self._lock:
-            self._waiting[key] = note.encode()
+            self._waiting[key] = None if note is None else note.encode()
 
     def notes(self, prefix: str = "") -> dict[str, Note[Any]]:
         """The notes by key."""

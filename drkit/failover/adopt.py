@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -336,12 +336,11 @@ def _read(topic: TopicRecords, cluster: Cluster, keys: ControlKeys) -> None:
     """Read a topic from its first record to its end. Raises DrkitError."""
     topic.records, topic.ends, topic.hidden = [], {}, None
     described = describe_topics(cluster, [topic.name]).get(topic.name)
-    place = LogPlace(topic.name, cluster.cluster_id)
     with closing(EventLoop()) as loop, closing(RawCluster(loop, cluster.settings, "adopt")) as raw:
         for partition in described.leaders if described is not None else ():
 
             def read(record: Record, partition: int = partition) -> ReadRecord:
-                return _read_record(place, keys, partition, record)
+                return _read_record(LogPlace(topic.name, cluster.cluster_id, partition), keys, record)
 
             tail = LogTail(
                 raw,
@@ -363,18 +362,18 @@ def _ends(topic: TopicRecords, cluster: Cluster) -> dict[int, int]:
     return {tp.partition: e for tp, e in list_offsets(cluster, partitions, "latest", committed=False).items()}
 
 
-def _read_record(place: LogPlace, keys: ControlKeys, partition: int, record: Record) -> ReadRecord:
+def _read_record(place: LogPlace, keys: ControlKeys, record: Record) -> ReadRecord:
     key, value, headers = record.key, record.value, record.headers
     order = read_mac(keys, place, key, value, headers)
     if isinstance(order, str):
         sign, order = (Sign.NONE if order == NO_MAC else Sign.WRONG), 0
     else:
         sign = Sign.CURRENT if key_of(headers) == keys.current.fingerprint else Sign.PREVIOUS
-    return ReadRecord(partition, record.offset, key, value, sign, order or 0)
+    return ReadRecord(place.partition, record.offset, key, value, sign, order or 0)
 
 
 def _write(
-    topic: TopicRecords, cluster: Cluster, flow: FlowSettings, keys: ControlKeys, records: Iterable[Written]
+    topic: TopicRecords, cluster: Cluster, flow: FlowSettings, keys: ControlKeys, records: Collection[Written]
 ) -> None:
     """Sign and write records in order.
 
@@ -392,12 +391,13 @@ def _write(
         config["transaction.timeout.ms"] = int(_SECONDS * 1000)
     producer, failed = Producer(config, logger=QUIET), ""
     newest = max((r.order for r in topic.records), default=0)
-    signatures = Signatures(keys, topic.name, lambda: cluster.cluster_id, newest=newest)
+    numbers = range(1 + max(partition for partition, _, _ in records))
+    logs = [Signatures(keys, topic.name, lambda: cluster.cluster_id, wall_ms, newest, p) for p in numbers]
     try:
         if is_whole:
             producer.init_transactions(_SECONDS)
             producer.begin_transaction()
-        signed = ((p, key, value, signatures.text_headers(key, value)) for p, key, value in records)
+        signed = ((p, key, value, logs[p].text_headers(key, value)) for p, key, value in records)
         delivery = deliver(producer, topic.name, signed, _SECONDS)
         failed = delivery.evidence
         if is_whole and not failed:

@@ -165,7 +165,9 @@ def _promoted_before(
     if opposite is None or not names:
         return {}
     state = records_of(context.settings, opposite)
-    promoted, known = promoted_of(state) & names.keys(), state.all(GenerationRecord)
+    known, roles = state.all(GenerationRecord), state.all(RoleRecord)
+    # Also one that the newer promotion has ended: without its record the role would count again.
+    promoted = {copy for copy in names if copy in roles and roles[copy].is_promoted}
     retained = {each.topic for each in unreplayed(state, promoted)}
     for copy in promoted & known.keys():
         ids = {answer.topic_id for answer in on_new.get(copy, ()) if not answer.error}

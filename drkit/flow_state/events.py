@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import Any
+from typing import Any, Final
 
 from drkit import observe
+from drkit.clock import monotonic, wall_ms
 from drkit.config import FlowSettings
 from drkit.errors import DrkitError
 from drkit.flow_state.records import EventRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.observe import Level
+
+_FORGOTTEN_SECONDS: Final = 24 * 3600.0  # longer than any interval between two looks
 
 
 class TopicEvents:
@@ -23,24 +26,31 @@ class TopicEvents:
         self._flow = flow
         self._state = state
         self._effects = effects
-        self._reported: set[tuple[str, str, str]] = set()
+        self._reported: dict[tuple[str, str, str], float] = {}  # when it was made last, in that order
 
     def once(self, kind: str, topic: str, identity: str, *, level: Level = "info", **fields: Any) -> None:
-        """Log a finding once per run, and write it once.
+        """Log a finding once for as long as it lasts, and write it once.
 
         :param identity: separates this finding from a later one of the same kind
         """
-        if (kind, topic, identity) in self._reported:
+        now, finding = monotonic(), (kind, topic, identity)
+        is_new = self._reported.pop(finding, None) is None
+        self._reported[finding] = now
+        while now - self._reported[first := next(iter(self._reported))] > _FORGOTTEN_SECONDS:
+            del self._reported[first]
+        if not is_new:
             return
-        self._reported.add((kind, topic, identity))
         observe.event(kind, level=level, flow=self._flow.name, topic=topic, **fields)
         written = self._state.get(EventRecord, EventRecord.name_of(kind, topic))
         if self._effects and (written is None or written.fields.get("identity") != identity):
             self._state.emit(kind, topic, flow=self._flow.name, identity=identity, **fields)
 
-    def forget(self, topics: Container[str]) -> None:
-        """Forget what was reported of topics that are gone."""
-        self._reported = {reported for reported in self._reported if reported[1] not in topics}
+    def forget(self, kinds: Container[str], grace_ms: int) -> None:
+        """Delete the records of findings of some kinds that are older than this and are not made any more."""
+        made, before = {finding[:2] for finding in self._reported}, wall_ms() - grace_ms
+        found = self._state.records.readable(EventRecord).items()
+        old = [n for n, e in found if e.kind in kinds and e.at_ms < before and (e.kind, e.topic) not in made]
+        self._state.delete_all(EventRecord, old)
 
     def done(self, kind: str, topic: str, **fields: Any) -> None:
         """Log something that was done."""

@@ -206,9 +206,9 @@ class RawCluster:
         except errors.KafkaError:
             return  # the probe of the port finds the cause
 
-    def signatures(self, topic: str) -> Signatures:
+    def signatures(self, topic: str, partition: int = 0) -> Signatures:
         """Return what verifies and signs the records of one partition of drkit's own topic there."""
-        return Signatures(self.control, topic, lambda: self.cluster_id or "")
+        return Signatures(self.control, topic, lambda: self.cluster_id or "", partition=partition)
 
     @property
     def cluster_id(self) -> str | None:

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import math
 import ssl
 import struct
+import threading
 from typing import Any, Final
 
 from kafka.errors import InvalidReceiveError, KafkaConnectionError
@@ -76,6 +77,16 @@ _GROWS: Final = 16
 """An entry of such an answer is at most this much larger than that of its request."""
 _READS_OF_BATCH: Final = 100_000
 _READS_OF_PARTITION: Final = 100
+
+
+class _ReadBuffer(threading.local):
+    """The buffer of a thread: `recv` allocates what it may get and shrinks it, which fragments the heap."""
+
+    def __init__(self) -> None:
+        self.view = memoryview(bytearray(_READ_BYTES))
+
+
+_BUFFER: Final = _ReadBuffer()
 
 
 @dataclass(slots=True)
@@ -181,15 +192,15 @@ class WideTransport(_GatedSend, KafkaTCPTransport):  # type: ignore[misc]
         pieces: list[bytes] = []
         for _ in range(_READS):
             try:
-                data = self._sock.recv(_READ_BYTES)
+                got = self._sock.recv_into(_BUFFER.view)
             except (BlockingIOError, InterruptedError):
                 break
             except OSError as error:
                 return b"", KafkaConnectionError(error)
-            if not data:
+            if not got:
                 return b"".join(pieces), None if pieces else KafkaConnectionError("socket disconnected")
-            pieces.append(data)
-            if len(data) < _READ_BYTES:
+            pieces.append(bytes(_BUFFER.view[:got]))
+            if got < _READ_BYTES:
                 break
         return pieces[0] if len(pieces) == 1 else b"".join(pieces), None
 

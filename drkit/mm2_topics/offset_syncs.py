@@ -89,7 +89,8 @@ class OffsetSyncs:
         writer.write(OffsetSync(*at, *sync) for at, syncs in planned.items() for sync in syncs)
         for at, syncs in planned.items():
             self._held.setdefault(at, HeldSyncs()).take(syncs)
-        self._seen = {w: end for w, end in (self._seen | seen).items() if w.source.topic in known.topics}
+        ends = [(w, end) for w, end in (self._seen | seen).items() if w.source.topic in known.topics]
+        self._seen = {w: end for w, end in ends if w == known.pair(*w.source)}
         return sum(map(len, planned.values()))
 
     def _open(self) -> Mm2Topic:

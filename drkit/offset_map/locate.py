@@ -123,8 +123,8 @@ class PartitionLocator:
 
     def state(self, w: CopiedPartition) -> PartitionMap:
         """What the map says of a partition, as it was read last."""
-        bucket = self._bucket(w)
-        return PartitionMap() if bucket is None else bucket.of(w.source_id, w.target_id, w.source.partition)
+        bucket, key = self._bucket(w), MapKey(w.source_id, w.target_id, w.source.partition)
+        return PartitionMap() if bucket is None else bucket.partitions.get(key, PartitionMap())
 
     def _bucket(self, w: CopiedPartition) -> MapBucket | None:
         count = len(self.topics[self.name].leaders)

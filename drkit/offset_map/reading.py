@@ -79,7 +79,7 @@ def _tail(cluster: RawCluster, topic: TopicMetadata, bucket: MapBucket) -> LogTa
 
 def signatures_of(bucket: MapBucket, cluster: RawCluster) -> Signatures:
     """Return the signatures of a bucket, which verify its next records and sign new ones."""
-    bucket.signatures = bucket.signatures or cluster.signatures(bucket.name)
+    bucket.signatures = bucket.signatures or cluster.signatures(bucket.name, bucket.bucket)
     return bucket.signatures
 
 

@@ -84,6 +84,8 @@ class RemovedLook:
         :raises RawError: a cluster stopped answering
         """
         source, target = clusters
+        asked = {w.source for w in copies}
+        self.due = {tp: due for tp, due in self.due.items() if tp in asked}
         removals: RemovedByCopy = {}
         for w, removed in copies.items():
             retention, due = self.due.get(w.source, (None, 0))

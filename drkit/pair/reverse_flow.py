@@ -213,6 +213,7 @@ class OppositeFlows:
         """Look for new flows: all at once, and not again for flows known to be unrelated."""
         names = [name for name in topic_names(self._source) if source_of_state_topic(name) is not None]
         self._unnamed.keep(names)
+        self._strangers.intersection_update(names)
         self._consider(names)
 
     def follow(self) -> None:

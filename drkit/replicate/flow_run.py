@@ -72,7 +72,7 @@ class InternalTopics:
     def __init__(self, target: Cluster, flow: FlowSettings, state: StateTopic) -> None:
         self._target, self._flow, self._state = target, flow, state
         self._map = offset_map_topic(flow.source)
-        self._reported: set[str] = set()
+        self._reported: dict[str, str] = {}
         state.records.refuse_damaged()
         if state.get(OffsetMapRecord) is None:
             self._refuse_lost_state()
@@ -100,23 +100,14 @@ class InternalTopics:
         :raises DrkitError: the record cannot be written
         """
         records = self._state.records
-        damaged = [*records.unreadable.items(), *records.forged.items()]
-        new = [(key, reason) for key, reason in damaged if f"{key} {reason}" not in self._reported]
-        if not new or self._is_hidden():
-            return
-        for key, reason in new:
-            self._reported.add(f"{key} {reason}")
+        before, self._reported = self._reported, records.unreadable | records.forged
+        for key, reason in sorted(self._reported.items() - before.items()):
             restored = not _is_of_others(key) and restore(self._state, key)
             observe.event(
                 "internal_topic_unreadable", level="warning", flow=self._flow.name, topic=self._state.name,
                 cluster=self._target.alias, key=key, reason=reason, restored=restored,
                 hint=WHO_WRITES,
             )  # fmt: skip
-
-    def _is_hidden(self) -> bool:
-        """Return whether an open transaction hides later records: they may be newer than the loaded state."""
-        tp = TopicPartition(self._state.name, 0)
-        return list_offsets(self._target, [tp], "latest", committed=False)[tp] > self._state.position
 
     def _described(self) -> dict[str, TopicMetadata]:
         return describe_topics(self._target, [self._state.name, self._map])
@@ -457,8 +448,8 @@ class FlowRun:
 
         An open transaction of another client stops no copy: a run that freezes the flow fences its writers.
         """
-        self._state.load_decided()
-        self._internal.restore()
+        if self._state.load_decided():
+            self._internal.restore()
 
     def _end(self, loop: EpochLoop) -> None:
         """Let the tasks drain in-flight batches, then end the epochs; seconds, whatever is broken."""

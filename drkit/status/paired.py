@@ -61,7 +61,7 @@ class PairedCollector(StatusCollector):
         self._journals: dict[str, JournalReader] = {}
         self._reverse_state: StateTopic | None = None
         self._reverse_look: StatusCollector | None = None
-        self._delta = DeltaLook()
+        self._deltas = {cluster.alias: DeltaLook() for cluster in settings.sides(flow)}
         self._last: FlowStatus | None = None
         self._times: TopicTimes | None = None
         self._noted = _Noted({}, knew_age=False)
@@ -157,7 +157,7 @@ class PairedCollector(StatusCollector):
 
     def _second(self, status: FlowStatus, first: DirectionFacts) -> DirectionFacts:
         source, target = self._flow.target, self._flow.source
-        silent = not status.target_answers
+        silent = first.unread == _silent(source)  # a cluster with another control key answers
         if not self._reverse_aliases:
             return DirectionFacts(source, target, configured=False, silent=silent)
         if not status.source_answers:
@@ -299,7 +299,7 @@ class PairedCollector(StatusCollector):
         self, active: str, roles: Mapping[str, RoleRecord], settings: Mapping[str, Mapping[str, str | None]]
     ) -> dict[str, list[PartitionDelta]]:
         sizes = any(int(s.get(RETENTION_BYTES) or -1) > 0 for s in settings.values())
-        return await self._delta.partitions(await self._connected(active), roles, sizes=sizes)
+        return await self._deltas[active].partitions(await self._connected(active), roles, sizes=sizes)
 
 
 def _silent(alias: str) -> str:

@@ -22,6 +22,7 @@ from drkit.kafka.access.acls import NoAuthorizer, create_acls, delete_acls, is_o
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import describe_topics, topic_names
 from drkit.pair.reverse_flow import OppositeFlows
+from drkit.topic_sync.sync import GRACE_MS
 from drkit.topology.acl_plan import (
     LOCKS_OUT,
     OUTSIDE,
@@ -38,6 +39,7 @@ from drkit.topology.topic_plan import ChangeRow
 
 _LARGEST_RECORD: Final = 900_000
 _SHOWN: Final = 20
+_FINDINGS: Final = frozenset({"acl_left_out", "acl_leak", "acl_refused"})
 _OWN_HINT: Final = 'set own_principal = "User:…" in [clusters.{alias}]'
 _OUTSIDE_HINT: Final = "delete it if it is yours to delete; find out who else writes to {topic}"
 _OPEN_HINT: Final = "set allow_everyone_if_no_acl_found in [clusters.{alias}] as its brokers have it"
@@ -107,6 +109,7 @@ class AclSync:
         plan = self.plan(topics)
         self._tell(plan)
         self._apply(plan)
+        self._events.forget(_FINDINGS, GRACE_MS)
         return plan
 
     def plan(self, topics: Iterable[str]) -> AclPlan:

@@ -209,7 +209,6 @@ class SourceGone:
         gone = self._gone(listed, now)
         for name in gone[:_AT_ONCE]:
             self._delete(name)
-        self._events.forget(frozenset(gone[:_AT_ONCE]))
         if len(gone) <= _AT_ONCE:
             self._forget_ms = now + _PAUSE_MS
 

@@ -23,6 +23,7 @@ from drkit.watch.senses import Sensed, Senses
 
 _START_SECONDS: Final = 10.0
 """A target has this long until its first answer is missed."""
+_ENDED_MS: Final = 24 * 3600 * 1000
 _SHOWN: Final = 5
 """Maximum number of shown notes that do not count."""
 
@@ -192,7 +193,14 @@ class Observer:
             key = Vote.key(self.identity.name) if self.identity.votes else LOOK
             for board in self.boards:
                 board.publish(key, vote)
+                self._forget_ended(board, vote)
         return vote
+
+    def _forget_ended(self, board: Noticeboard, own: Vote) -> None:
+        """Delete votes of observers that ended: without configured names, each machine leaves one."""
+        for note in board.all(Vote) if self.identity.votes else ():
+            if own.at_ms - note.body.at_ms > _ENDED_MS:
+                board.publish(Vote.key(note.body.observer), None)
 
     def _heard(self) -> Iterable[Heard]:
         for board in self.boards:

@@ -100,11 +100,6 @@ class BatchHeader(NamedTuple):
         return bool(self.attributes & LOG_APPEND_TIME_BIT)
 
     @property
-    def has_delete_horizon(self) -> bool:
-        """Whether the base timestamp is the time after which compaction drops tombstones (KIP-534)."""
-        return bool(self.attributes & DELETE_HORIZON_BIT)
-
-    @property
     def last_offset(self) -> int:
         """Offset of the last record the batch was appended with; compaction may have removed it since."""
         return self.base_offset + self.last_offset_delta

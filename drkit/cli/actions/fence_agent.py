@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 
-from drkit.allocator import share_arenas
 from drkit.cli.configuration import configuration
 from drkit.cli.render import emit
 from drkit.cli.signals import until_signalled
@@ -20,7 +19,6 @@ def fence_agent(flow: str | None, name: str | None, *, lifts: bool) -> None:
         return
     if not settings.fence_agent.command:
         raise ConfigError("no_fence_configured", where="fence_agent.command")
-    share_arenas()
     guarded = settings.one_flow(flow)
     agent = FenceAgent(settings, guarded, name or settings.fence_agent.name or socket.gethostname())
     agent.run(until_signalled())

@@ -12,7 +12,6 @@ from types import FrameType
 from typing import Any
 
 from drkit import observe
-from drkit.allocator import share_arenas
 from drkit.cli.configuration import configuration
 from drkit.cli.loading import work
 from drkit.cli.render import emit
@@ -51,7 +50,6 @@ def replicate(
     takeover: bool,
 ) -> None:
     """Run ``drkit replicate``."""
-    share_arenas()
     if once and standby:
         raise Usage("once_and_standby", where="drkit replicate")
     loaded = configuration()

@@ -6,7 +6,6 @@ from dataclasses import asdict
 import getpass
 
 from drkit import observe
-from drkit.allocator import share_arenas
 from drkit.cli.configuration import configuration
 from drkit.cli.layout import with_times
 from drkit.cli.loading import work
@@ -40,7 +39,6 @@ def watch(
     metrics_address: str,
 ) -> int:
     """Run ``drkit watch``."""
-    share_arenas()
     observe.setup(session().log_format, session().log_level)
     settings = configuration().settings
     identity = this_process(observer, votes=once is None, watch=settings.watch)

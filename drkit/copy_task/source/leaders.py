@@ -122,6 +122,7 @@ class LeaderWatch:
         self._next = self._answers = 0
         self._found: Mapping[str, TopicMetadata] = {}
         """The source's last answer; empty when it did not answer."""
+        task.links.unavailable.intersection_update(p.source for p in task.partitions)
         self.health = SourceHealth(task.flow.fetch_max_wait_ms / 1000, task.links.unavailable)
 
     async def run(self) -> None:

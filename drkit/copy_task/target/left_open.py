@@ -155,7 +155,7 @@ async def _bulk_records(
 ) -> list[tuple[MapKey, Intent]]:
     """Return the map's records of the open transaction."""
     target, intents = task.links.target, []
-    signatures = target.signatures(left.at.topic)
+    signatures = target.signatures(*left.at)
     tail = LogTail(
         target,
         left.at,

@@ -23,7 +23,6 @@ PASSES: Final = codes.COORDINATOR_MOVES | {NO_ANSWER, codes.REBALANCE_IN_PROGRES
 """Errors that are over soon; the first commit on a new cluster always meets one."""
 _GROUP: Final = 0
 _KEYS_PER_REQUEST: Final = 500
-_REMEMBERED: Final = 100_000
 _PATIENCE_SECONDS: Final = 15.0
 _PAUSE_SECONDS: Final = 0.05
 _PAUSE_LIMIT_SECONDS: Final = 0.5
@@ -88,6 +87,11 @@ class Coordinators:
                 pause = min(2 * pause, _PAUSE_LIMIT_SECONDS)
         return out
 
+    def keep(self, most: int) -> None:
+        """Forget the coordinators that were found first, beyond a number: that of the groups that exist."""
+        for group in list(self._of)[: max(0, len(self._of) - most)]:
+            del self._of[group]
+
     def _batches(self, groups: list[str], size: int) -> Iterator[tuple[int, list[list[str]]]]:
         by_node: dict[int, list[str]] = {}
         for group in groups:
@@ -106,8 +110,6 @@ class Coordinators:
 
     async def _find(self, groups: Iterable[str]) -> dict[str, int]:
         """Find the unknown coordinators (KIP-699); returns only the errors."""
-        if len(self._of) > _REMEMBERED:
-            self._of.clear()  # most of them are gone by now
         unknown = [g for g in groups if g not in self._of]
         failed: dict[str, int] = {}
         for i in range(0, len(unknown), _KEYS_PER_REQUEST):

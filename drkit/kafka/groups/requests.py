@@ -137,6 +137,7 @@ class Groups:
     def __init__(self, cluster: RawCluster) -> None:
         self._cluster = cluster
         self._coordinators = Coordinators(cluster)
+        self.keep = self._coordinators.keep
 
     async def listed(self) -> dict[str, ListedGroup]:
         """All groups that drkit's principal may see, from every broker.
@@ -146,6 +147,7 @@ class Groups:
         found, error = await list_everywhere(self._cluster)
         if error:
             raise failure(error, "list groups", self._cluster.alias)
+        self.keep(len(found))
         return {
             g.group_id: ListedGroup(
                 g.group_id, g.group_state or "", (g.group_type or "").lower(), g.protocol_type

@@ -39,7 +39,7 @@ class NewestValues(dict[bytes, bytes]):
         if record.key is None:
             return
         signed = self._signatures
-        if signed is not None and (why := signed.refused(record.key, record.value, record.headers)):
+        if signed and (why := signed.refused(record.key, record.value, record.headers, record.timestamp)):
             if why != REPLAYED:
                 self.refused[record.key] = why
             return

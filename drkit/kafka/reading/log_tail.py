@@ -54,8 +54,6 @@ _FEW_SECONDS: Final = 3.0
 _LEADER_MS: Final = 2000
 """Then the replicas are asked again who leads."""
 _PAUSE_SECONDS: Final = 0.05
-
-
 _FETCH: Final = (1 << 20, 5000)
 """Most bytes of an answer, and the milliseconds that it may take."""
 _WIDE_FETCH: Final = (8 << 20, 30_000)

@@ -9,7 +9,6 @@ import time
 from typing import Any, Final
 
 from drkit.config import ClusterSettings
-from drkit.control_key import Headers
 from drkit.errors import Failed
 from drkit.kafka.clients import (
     ConfluentPartition,
@@ -162,15 +161,6 @@ NOT_TEXT: Final = "\0"
 """Replaces a name that is not UTF-8. No other name is equal: librdkafka ends names at a zero byte."""
 _CALL: Final = methodcaller("headers")
 """A call from C: its result is always checked."""
-
-
-def headers_of(message: Message) -> Headers:
-    """The headers of a record of drkit's own topics; empty if a name is not UTF-8.
-
-    drkit writes no such names: a record with one comes from elsewhere, and must not end its reader.
-    """
-    found = all_headers(message)
-    return () if any(name == NOT_TEXT for name, _ in found) else found
 
 
 def all_headers(message: Message) -> list[tuple[str, bytes | None]]:

@@ -139,7 +139,7 @@ class SignedLog:
         return next((r.offset for r in records if self.signatures.may_count(r.key, r.value, r.headers)), None)
 
     def _read_one(self, record: Record) -> None:
-        why = self.signatures.refused(record.key, record.value, record.headers)
+        why = self.signatures.refused(record.key, record.value, record.headers, record.timestamp)
         if why == REPLAYED:
             self._report(record)
             return

@@ -119,6 +119,8 @@ class DeltaLook:
             for number, cut in (role.ends or {}).items()
             if cut is not None
         }
+        known = self._oldest.items()
+        self._oldest = {(r, at): ms for (r, at), ms in known if at in cuts and roles[at.topic].run_id == r}
         out: dict[str, list[PartitionDelta]] = {name: [] for name, topic in topics.items() if not topic.error}
         for node, tps in by_leader(topics, cuts).items():
             starts = await list_offsets(cluster, node, dict.fromkeys(tps, EARLIEST), committed=False)

@@ -15,6 +15,7 @@ import pytest
 
 from drkit.clock import wall_ms
 from drkit.config import ClusterSettings, FlowSettings
+from drkit.control_key import Signatures
 from drkit.detect.awake import AwakeClock
 from drkit.detect.note_kinds import Automatic, Pause
 from drkit.detect.noticeboard import Noticeboard, ensure_board, put_note, read_notes, topic_name
@@ -29,7 +30,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.reading.log_tail import LogTail
 from drkit.kafka.requests import Append, metadata, produce_request
-from drkit.kafka.topics import appeared
+from drkit.kafka.topics import alter_topic_configs, appeared
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import batch_of, pairs
@@ -149,6 +150,35 @@ def test_the_tombstone_of_an_earlier_resume_ends_no_pause(cluster: Cluster, flow
         eventually(lambda: not board.pause, what="the resume")
         pause(cluster, flow)
         eventually(lambda: "maintenance" in board.pause, what="the pause")
+
+
+def test_the_copy_of_an_old_resume_ends_no_pause_after_compaction(cluster: Cluster, flow: FlowSettings):
+    """Votes are replaced each second: nothing that precedes the copy is left, and the pause is gone, too."""
+    name, out, key = topic_name(flow), producer(cluster.settings), Pause.KEY.encode()
+    ensure_board(cluster, flow)
+    compact_at_once(cluster, name)
+    hour_ago = wall_ms() - 3_600_000
+    resumed = Signatures(KEYS, name, lambda: cluster.cluster_id, lambda: hour_ago).text_headers(key, None)
+    pause(cluster, flow)
+    out.produce(name, None, key, partition=0, headers=resumed)
+    assert out.flush(30) == 0
+    assert "maintenance" in read_notes(cluster, flow).pause
+
+    def is_alone() -> bool:
+        put_note(cluster, flow, "vote/o1", {})  # it rolls the segment
+        return [r.value for r in stored(cluster.settings, name) if r.key == key] == [None]
+
+    eventually(is_alone, seconds=120, what="the cleaner")
+    assert "cannot be read" in read_notes(cluster, flow).pause
+    with following(cluster.settings, flow) as board:
+        assert "cannot be read" in board.pause
+        resume(cluster, flow)
+        eventually(lambda: not board.pause, what="the resume")
+
+
+def compact_at_once(cluster: Cluster, topic: str) -> None:
+    configs = {"segment.ms": "50", "min.cleanable.dirty.ratio": "0", "max.compaction.lag.ms": "1"}
+    assert alter_topic_configs(cluster, {topic: configs}) == {}
 
 
 def test_no_earlier_record_makes_a_promoted_topic_passive(cluster: Cluster, flow: FlowSettings):

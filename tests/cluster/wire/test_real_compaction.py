@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from drkit.wire import How, split
+from drkit.wire.header import DELETE_HORIZON_BIT
 from tests.support.wire.forge import copied
 from tests.support.wire.partition import (
     EVERY_WAY,
@@ -59,7 +60,7 @@ def compacted(broker: Broker) -> Partition:
         headers = [header for header, _ in split(partition.fetch(0).records)]
         holes = any(0 < header.count != header.last_offset_delta + 1 for header in headers)
         empty = any(header.count == 0 for header in headers)
-        horizon = any(header.has_delete_horizon and header.count for header in headers)
+        horizon = any(header.attributes & DELETE_HORIZON_BIT and header.count for header in headers)
         return holes and empty and horizon
 
     _wait_for(done, more)

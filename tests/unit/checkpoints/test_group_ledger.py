@@ -241,3 +241,11 @@ def test_topics_that_come_one_after_the_other_leave_no_group_behind() -> None:
         rounds.ledger.look_soon()
         looked |= rounds.next(NO_GROUP)
     assert looked == rounds.groups
+
+
+def test_a_flow_that_writes_no_positions_forgets_the_groups_that_are_gone() -> None:
+    rounds = Rounds()
+    for number in range(20):
+        rounds.groups = frozenset({"lasting", f"short-{number}"})
+        rounds.next(None, sync=False)
+    assert rounds.ledger._unsynced <= {"lasting", "short-19"}

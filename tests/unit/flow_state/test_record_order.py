@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from drkit.control_key import OUTDATED, UNORDERED, WINDOW_SECONDS, Signatures
 from drkit.kafka.reading.compacted import NewestValues
+from drkit.offset_map.bucket import adopted_at
 from drkit.wire import Record
 from tests.support.flow_state.keys import KEYS, PLACE, TOPIC, earlier_form, signatures
 
@@ -91,3 +92,26 @@ def test_memory_of_orders_is_bounded_by_the_window():
         key = b"later/%d" % number
         assert reader.refused(key, b"", late.headers(key, b"")) == ""
     assert len(reader._orders) <= 30_001
+
+
+def test_a_copy_shows_its_age_where_brokers_set_the_time_of_records():
+    """Votes that precede it were replaced by later ones: compaction has left nothing before the copy."""
+    now_ms = 10_000_000
+    old = signatures(now_ms=now_ms).headers(b"pause", None)
+    later_ms = now_ms + int(1000 * WINDOW_SECONDS)
+    assert signatures().refused(b"pause", None, old, later_ms) == ""
+    assert signatures().refused(b"pause", None, old, later_ms + 1) == OUTDATED
+    found = NewestValues(signatures())
+    found.take(Record(7, later_ms + 1, b"pause", None, old))
+    assert found.refused == {b"pause": OUTDATED}
+
+
+def test_no_record_counts_in_another_partition():
+    """The mark after which a bucket of the map begins again is valid at one offset: all buckets have it."""
+    map_ = "drkit-offset-map.a.internal"
+    logs = [Signatures(KEYS, map_, lambda: PLACE.cluster_id, lambda: 1, partition=p) for p in range(3)]
+    key, value = adopted_at(40)
+    for signed in range(3):
+        headers = logs[signed].headers(key, value)
+        reasons = [log.refused(key, value, headers) for log in logs]
+        assert [p for p, reason in enumerate(reasons) if not reason] == [signed]

@@ -32,11 +32,10 @@ def test_every_field_is_read_from_its_place() -> None:
         (0x08, "is_log_append_time"),
         (0x10, "is_transactional"),
         (0x20, "is_control"),
-        (0x40, "has_delete_horizon"),
     ],
 )
 def test_attribute_bits_have_names(attributes: int, name: str) -> None:
-    names = ("is_log_append_time", "is_transactional", "is_control", "has_delete_horizon")
+    names = ("is_log_append_time", "is_transactional", "is_control")
     header = read_header(batch(0, 1, codec=4, attributes=attributes).to_bytes())
     assert header.codec == 4
     assert [each for each in names if getattr(header, each)] == [name]
