@@ -52,8 +52,8 @@ class FailoverService(Runs):
         with request_errors():
             if request.accept_data_loss and context.source() is None:
                 copies = [copy for copy, *_ in context.known.topics.values()]
-                if begin_unreturned(self._settings, self._flow, copies):
-                    context.state.load()
+                begin_unreturned(self._settings, self._flow, copies)
+                context.state.load()
             chosen = choose(context, groups, topics)
             context = self._context = replace(context, scope=chosen.scope)
             seen = survey(context)

@@ -126,7 +126,7 @@ def records_of(settings: Settings, flow: FlowSettings) -> FlowState:
     return _read_state(Cluster.connect(target), flow)
 
 
-def begin_unreturned(settings: Settings, flow: FlowSettings, known: Collection[str] = ()) -> bool:
+def begin_unreturned(settings: Settings, flow: FlowSettings, known: Collection[str] = ()) -> None:
     """Record topics that a flow never copied in its state, where the opposite flow moved their clients.
 
     That flow's own state is on the source, which is lost; its record of fences on the target names the topics
@@ -134,20 +134,15 @@ def begin_unreturned(settings: Settings, flow: FlowSettings, known: Collection[s
     where there is no such record, or where the source answers. Raises DrkitError: the target refuses.
 
     :param known: topics of the target that the state has
-    :return: whether something was recorded
     """
     target = settings.cluster(flow.target).with_client(flow.target_admin)
     log = FenceLog()
     with suppress(NotAuthorized), FenceTopic(target, opposite_of(flow)) as fences:
         log = fences.read()  # what drkit may not read, it has not written
-    promoted = promotions_in(log)
-    unreturned = promoted.keys() - set(known)
-    if not unreturned or not reach(settings.cluster(flow.source)).silence:
-        return False
-    cluster = Cluster.connect(target)
-    topics = describe_topics(cluster, unreturned)
-    if not topics:
-        return False
+    promoted, cluster = promotions_in(log), Cluster.connect(target)
+    topics = describe_topics(cluster, promoted.keys() - set(known))
+    if not topics or not reach(settings.cluster(flow.source)).silence:
+        return
     ensure_state_topic(cluster, flow)
     with StateTopic(target, flow.source) as state:
         state.load()
@@ -162,7 +157,6 @@ def begin_unreturned(settings: Settings, flow: FlowSettings, known: Collection[s
             records.append((name, OppositePromotionRecord(role.term, role.run_id, role.at_ms)))
             records.append((name, ConfigsRecord(settings_before)))
         state.put_all(records)  # together: without one of them the topics would have another meaning
-    return True
 
 
 def _settings_before(cluster: Cluster, topics: Collection[str], log: FenceLog) -> dict[str, dict[str, str]]:
