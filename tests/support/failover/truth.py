@@ -28,16 +28,24 @@ class Load:
     """Writes unique values until stopped, and remembers which were acknowledged and which refused.
 
     :param first: the number before that of the first value
+    :param timeout_seconds: of each record: after it librdkafka begins a new producer epoch, and may repeat
+        what the broker has: longer than a broker is away, if no record may be repeated
     """
 
     def __init__(
-        self, cluster: ClusterSettings, topics: Sequence[str], *, per_second: int = 1500, first: int = 0
+        self,
+        cluster: ClusterSettings,
+        topics: Sequence[str],
+        *,
+        per_second: int = 1500,
+        first: int = 0,
+        timeout_seconds: int = 5,
     ) -> None:
         self._topics, self._each = topics, max(1, int(per_second * _TICK_SECONDS))
         self._stop = threading.Event()
         self.acked: dict[str, list[Acked]] = {t: [] for t in topics}
         self.refused: list[KafkaError] = []
-        self._number = first
+        self._number, self._timeout_seconds = first, timeout_seconds
         self._producer = Producer(
             {
                 "bootstrap.servers": cluster.bootstrap_servers,
@@ -45,7 +53,7 @@ class Load:
                 # The load itself duplicates nothing, so every duplicate is drkit's.
                 "enable.idempotence": True,
                 "linger.ms": 2,
-                "message.timeout.ms": 5000,
+                "message.timeout.ms": timeout_seconds * 1000,
                 "socket.timeout.ms": 3000,
                 "log_level": 0,
             }
@@ -59,7 +67,7 @@ class Load:
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join(30)
-        self._producer.flush(10)
+        self._producer.flush(2 * self._timeout_seconds)
 
     @property
     def count(self) -> int:

@@ -83,7 +83,7 @@ class Oracle:
         """Return a load of the active side; its values are its own."""
         self.counted["loads"] += 1
         source, first = self.world.flow_from(topic.active).source, _NUMBERS * self.counted["loads"]
-        return Load(source, [topic.name], per_second=100, first=first)
+        return Load(source, [topic.name], per_second=100, first=first, timeout_seconds=60)
 
     def take(self, load: Load) -> None:
         """Take the records that a load was acknowledged."""
