@@ -70,6 +70,7 @@ FAILOVER: Final[dict[str, tuple[State, ...]]] = {
     "drkit failover --all": (N, R),
     "drkit failover --all --dry-run": (N,),
     "drkit failover --all --accept-data-loss REASON": (N,),
+    "drkit failover --flow '{}' --all --accept-data-loss \"REASON\"": (N,),
     "drkit failover --all --without-quorum REASON": (N,),
     "drkit failover --all --planned": (N,),
     "drkit failover --flow '{}->{}' --all --planned": (D,),
