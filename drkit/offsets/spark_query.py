@@ -330,7 +330,10 @@ def _told(offsets: KafkaOffsets, translate: Translate) -> tuple[KafkaOffsets, bo
 
 
 def _moved(at: TopicPartition, offset: int, translate: Translate) -> tuple[TopicPartition, Translation]:
-    return translate(at, offset) if offset >= 0 else (at, Unavailable(NO_OFFSET))
+    to, answer = translate(at, offset) if offset >= 0 else (at, Unavailable(NO_OFFSET))
+    if isinstance(answer, Unavailable) and answer.nearest is not None:  # history may lie there
+        answer = Exact(answer.nearest, answer.reason, skipped=1, reached=False)
+    return to, answer
 
 
 def _is_first(log: QueryLog, source: str) -> bool:

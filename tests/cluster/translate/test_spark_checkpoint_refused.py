@@ -134,8 +134,8 @@ def test_records_that_retention_has_removed(world: World, tmp_path: Path) -> Non
     world.flow.delete_records(world.topic, 1, 15, world.flow.target)
     there = checkpoint(tmp_path / "c", world.at(3, 2), world.at(20, 5), committed=1)
     error = world.refused(there)
-    assert f"{world.topic}-1 at 5 (reads on): behind retention: the target begins at 15" in error.evidence
-    assert "the target has removed source offsets" in error.evidence
+    assert f"{world.topic}-1 at 5 (reads on): records that it has yet to read are gone" in error.evidence
+    assert "behind retention: the target begins at 15" in error.evidence
     # History may lie there.
     there = checkpoint(tmp_path / "c2", world.at(3, 2), world.at(20, world.ends[1]), committed=1)
     assert world.ask(there).positions[1].offset == world.ends[1]
