@@ -50,9 +50,8 @@ class FailoverService(Runs):
         self.refuse_under_way()
         context = self._new_context(NO_SCOPE, request, NoJournal(), decision)
         with request_errors():
-            if request.accept_data_loss and context.source() is None:
-                copies = [copy for copy, *_ in context.known.topics.values()]
-                begin_unreturned(self._settings, self._flow, copies)
+            may_begin = request.accept_data_loss and context.source() is None
+            if may_begin and begin_unreturned(self._settings, self._flow, context.known.upstream):
                 context.state.load()
             chosen = choose(context, groups, topics)
             context = self._context = replace(context, scope=chosen.scope)

@@ -54,8 +54,7 @@ from drkit.status.pair.journal import RunUnderWay
 from drkit.status.pair.reading import refusing_by_size
 from drkit.topology.topic_configs import MAX_MESSAGE_BYTES, PASSIVE, own_value
 
-_NO_TOPIC: Final = UUID(int=0)
-"""Kafka's id of no topic: the one on the lost cluster is unknown."""
+_NO_TOPIC: Final = UUID(int=0)  # Kafka's id of no topic: the one on the lost cluster is unknown
 
 
 class Reverse(NamedTuple):
@@ -126,12 +125,12 @@ def records_of(settings: Settings, flow: FlowSettings) -> FlowState:
     return _read_state(Cluster.connect(target), flow)
 
 
-def begin_unreturned(settings: Settings, flow: FlowSettings, known: Collection[str] = ()) -> None:
+def begin_unreturned(settings: Settings, flow: FlowSettings, known: Collection[str] = ()) -> bool:
     """Record topics that a flow never copied in its state, where the opposite flow moved their clients.
 
     That flow's own state is on the source, which is lost; its record of fences on the target names the topics
-    and their promotions. With these in the state, a failover opens the target. Repeatable; writes nothing
-    where there is no such record, or where the source answers. Raises DrkitError: the target refuses.
+    and their promotions. With these in the state, a failover opens the target. Repeatable; returns False
+    if there is nothing to record, or the source answers. Raises DrkitError: the target refuses.
 
     :param known: topics of the target that the state has
     """
@@ -142,7 +141,7 @@ def begin_unreturned(settings: Settings, flow: FlowSettings, known: Collection[s
     promoted, cluster = promotions_in(log), Cluster.connect(target)
     topics = describe_topics(cluster, promoted.keys() - set(known))
     if not topics or not reach(settings.cluster(flow.source)).silence:
-        return
+        return False
     ensure_state_topic(cluster, flow)
     with StateTopic(target, flow.source) as state:
         state.load()
@@ -157,6 +156,7 @@ def begin_unreturned(settings: Settings, flow: FlowSettings, known: Collection[s
             records.append((name, OppositePromotionRecord(role.term, role.run_id, role.at_ms)))
             records.append((name, ConfigsRecord(settings_before)))
         state.put_all(records)  # together: without one of them the topics would have another meaning
+    return True
 
 
 def _settings_before(cluster: Cluster, topics: Collection[str], log: FenceLog) -> dict[str, dict[str, str]]:
@@ -320,6 +320,8 @@ def promoted_elsewhere(context: Context) -> dict[str, str]:
     found = dict[str, str]()
     for flow, state in states_elsewhere(context):
         opened = {topic for topic, role in state.readable(RoleRecord).items() if role.is_promoted}
+        if not opened & context.scope.topics.keys():
+            continue
         with suppress(DrkitError):  # a promotion whose end cannot be read is in effect
             back = opposite_of(flow)
             second = Observation(back.source, back.target, unread=context.source_error or "of another pair")
