@@ -138,7 +138,7 @@ class Noticeboard(Background):
         self._why = "not connected yet"
 
     def publish(self, key: str, note: StateRecord | None) -> None:
-        """Tell the others soon; a newer note of a key replaces one that waits, and None deletes the key."""
+        """Write a note soon; a newer note of a key replaces one that waits, and None deletes the key."""
         with self._lock:
             self._waiting[key] = None if note is None else note.encode()
 

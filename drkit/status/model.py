@@ -62,7 +62,7 @@ class PartitionStatus:
 
     @property
     def missing_in_words(self) -> str:
-        """How many those are, and, where it is unknown which of them the source keeps, the reason."""
+        """Their number, and the reason where it is unknown which of them the source keeps."""
         unclear = f" ({self.reason})" if self.reason else ""
         return f"{self.topic}-{self.partition}: {self.missing:,}{unclear}"
 

@@ -83,7 +83,7 @@ class DirectionFacts(Observation):
     never_noted: frozenset[str] = frozenset()
     """Source topics with partitions whose ends were not noted since they are copied."""
     source_noted_ms: tuple[int, ...] = ()
-    """When the source's ends were noted on the target last; empty: never, or unknown."""
+    """The times at which the source's ends were noted on the target, or none of them if that is unknown."""
     unreplayed: Mapping[str, tuple[Unreplayed, ...]] = field(default_factory=dict)
     """Source topic → what a return was to append to its copy, and has not."""
 
