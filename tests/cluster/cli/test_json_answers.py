@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from drkit.model import TopicPartition
 from tests.support.cli.json_fields import pin
 from tests.support.failover.command import drkit
 from tests.support.failover.settings_file import toml, written
 from tests.support.failover.world import World
-from tests.support.flows.produce import fill
 
 
 def answered(file: Path, command: str, *words: str, code: int = 0) -> Any:
@@ -25,12 +23,7 @@ def answered(file: Path, command: str, *words: str, code: int = 0) -> Any:
 @pytest.fixture
 def failed_over(world: World, tmp_path: Path) -> Path:
     """The configuration of a flow that a switchover has moved to the target."""
-    topic, group = world.name("orders"), world.name("shop")
-    world.create(world.source, topic, 1, {"retention.ms": "-1"})
-    fill(world.source, topic, 20)
-    world.commit(world.source, group, {TopicPartition(topic, 0): 5})
-    world.replicate()
-    world.copied([topic], {group: None})
+    world.copy_orders()
     file = written(world, tmp_path)
     done = drkit(file, "failover", "--all", "--planned", "--yes")
     assert done.code == 0, done.err

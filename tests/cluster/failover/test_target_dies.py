@@ -12,12 +12,11 @@ import pytest
 
 from drkit.journal.machine import RunState
 from drkit.local.cluster import LocalCluster
-from drkit.model import TopicPartition
 from tests.support.failover.command import Said, drkit
 from tests.support.failover.orchestrator import Kill, Orchestrators
 from tests.support.failover.settings_file import written
 from tests.support.failover.world import World
-from tests.support.flows.produce import answers, fill
+from tests.support.flows.produce import answers
 from tests.support.shared_clusters import own_cluster
 
 DRAIN = Kill(11, "after")
@@ -44,12 +43,7 @@ def test_the_target_dies_behind_the_fence(
 
 
 def told(world: World, standby: LocalCluster, file: Path) -> None:
-    topic, group = world.name("orders"), world.name("shop")
-    world.create(world.source, topic, 1, {"retention.ms": "-1"})
-    fill(world.source, topic, 20)
-    world.commit(world.source, group, {TopicPartition(topic, 0): 5})
-    world.replicate()
-    world.copied([topic], {group: None})
+    topic, group = world.copy_orders()
     with Orchestrators() as orchestrators:
         begun = orchestrators.run(
             world.plain(), "begin", groups=[group], kill=DRAIN, request={"planned": True}

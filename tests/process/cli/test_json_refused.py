@@ -14,17 +14,10 @@ from drkit.catalogue import ERRORS
 from drkit.cli import main as cli
 from tests.commands import commands
 from tests.support.circles import in_wide
+from tests.support.config.silent_pair import silent_pair
 from tests.support.failover.command import drkit
-from tests.support.kafka.ports import closed
 
-_SETTINGS: Final = """
-[clusters.primary]
-bootstrap_servers = "{primary}"
-[clusters.standby]
-bootstrap_servers = "{standby}"
-[[flows]]
-source = "primary"
-target = "standby"
+_TABLES: Final = """
 [control]
 key_file = "{folder}/control.key"
 [failover]
@@ -61,7 +54,7 @@ ASKING: Final[dict[str, tuple[str, ...]]] = {
     "watch pause": ("--reason", "test"),
     "watch resume": (),
 }
-"""Commands that ask a cluster, with what is typed besides."""
+"""Commands that ask a cluster, with the options that are typed."""
 QUICK: Final = {"config check", "status"}
 """Others wait until a connection is given up: 10 s and more."""
 WITHOUT: Final = {
@@ -79,7 +72,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     assert cli.run(["control", "create", "control.key"]) == 0
     file = tmp_path / "drkit.toml"
-    text = _SETTINGS.format(primary=closed(), standby=closed(), folder=tmp_path)
+    text = silent_pair(_TABLES.format(folder=tmp_path))
     file.write_text(text, encoding="utf-8")
     return file
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from confluent_kafka.admin import (
     AclBinding,
@@ -19,6 +20,8 @@ from drkit.config import ClusterSettings
 from drkit.kafka.clients import confluent_config
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
+from tests.support.failback.pair import Pair
+from tests.support.failover.application import CANARY
 from tests.support.topic_sync.acl_world import World as Rights
 from tests.support.topic_sync.applied import acls_applied
 
@@ -79,3 +82,12 @@ def take_cluster_rights(cluster: ClusterSettings) -> None:
 def give_cluster_rights(cluster: ClusterSettings) -> None:
     """Give them back."""
     allow(cluster, DRKIT, [(*CLUSTER, AclOperation.ALL)])
+
+
+def fenced_by_acls(locked: tuple[LocalCluster, LocalCluster], rights: Rights, folder: Path) -> Pair:
+    """Return a pair whose fences are ACLs, each proven by a client of the application."""
+    pair = Pair(*locked, folder / "journal", user="drkit")
+    rights.tag = pair.now.tag
+    for side in (pair.now, pair.other):
+        side.failover_fields["fence"] = {"canary": CANARY, "transaction_wait_seconds": 0.5}
+    return pair

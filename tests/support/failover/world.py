@@ -31,6 +31,7 @@ from drkit.status.pair.model import PairState
 from drkit.status.paired import PairedCollector
 from tests.support.flows.clusters import Clusters
 from tests.support.flows.compare import Seen, read
+from tests.support.flows.produce import fill
 from tests.support.stored import stored
 from tests.support.waiting import eventually
 from tests.support.warm import WarmProcess
@@ -126,6 +127,16 @@ class World(Clusters):
         with StateTopic(self.target, self.source.alias) as found:
             found.load()
             return stored(found)
+
+    def copy_orders(self) -> tuple[str, str]:
+        """Copy a topic of 20 records and a group that has read five of them; returns their names."""
+        topic, group = self.name("orders"), self.name("shop")
+        self.create(self.source, topic, 1, {"retention.ms": "-1"})
+        fill(self.source, topic, 20)
+        self.commit(self.source, group, {TopicPartition(topic, 0): 5})
+        self.replicate()
+        self.copied([topic], {group: None})
+        return topic, group
 
     def protected(self, topics: Sequence[str]) -> None:
         """Wait until `drkit status` says so of every topic: from then on a failover trusts the copies."""

@@ -21,7 +21,7 @@ Log = dict[int, list[Seen]]
 
 @dataclass
 class Topic:
-    """What clients know of a topic: where they write, and what was acknowledged."""
+    """A topic as its clients know it: the side they write to, and the acknowledged records."""
 
     name: str
     active: str = A
@@ -30,9 +30,9 @@ class Topic:
     acked: dict[int, list[bytes]] = field(default_factory=lambda: {p: [] for p in range(PARTITIONS)})
     """By partition, in the order of the active side's log."""
     tail: set[bytes] = field(default_factory=set)
-    """Values that a printed loss covers, of which a return has not decided yet."""
+    """Values that a printed loss covers, until a return decides about them."""
     lost: set[bytes] = field(default_factory=set)
-    """Values that a return was told to give up."""
+    """Values that a return has given up."""
     replayed: set[bytes] = field(default_factory=set)
     """Values that a return has appended: once each, in any order."""
     read: dict[str, dict[int, set[bytes]]] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class Topic:
 
 
 class Oracle:
-    """What was acknowledged and read, compared with the clusters."""
+    """Compares acknowledged records and positions with the clusters."""
 
     def __init__(self, world: FlowsWorld, names: Sequence[str]) -> None:
         self.world, self.topics = world, {name: Topic(name) for name in names}
@@ -72,8 +72,8 @@ class Oracle:
         out, failed = producer(self.world.flow_from(topic.active).source, message_timeout_ms=20_000), []
         for n in range(self.counted["written"], self.counted["written"] + number):
             value, partition = b"%s written %d" % (topic.name.encode(), n), n % PARTITIONS
-            told = lambda error, _: failed.append(error) if error else None  # noqa: E731
-            put(out, topic.name, value, value, partition=partition, on_delivery=told)
+            report = lambda error, _: failed.append(error) if error else None  # noqa: E731
+            put(out, topic.name, value, value, partition=partition, on_delivery=report)
             topic.acked[partition].append(value)
         self.counted["written"] += number
         assert out.flush(30) == 0, f"{topic.name}: no answer of {topic.active}"
@@ -93,7 +93,7 @@ class Oracle:
                 self.topics[name].acked[record.partition].append(record.value)
 
     def read_on(self, topic: Topic, group: str, share: float) -> None:
-        """Commit for a group without members, past a share of what it has not read."""
+        """Commit for a group without members, past a share of the records ahead of it."""
         flow = self.world.flow_from(topic.active)
         read = topic.read.setdefault(group, {p: set() for p in range(PARTITIONS)})
         offsets = {}
@@ -123,7 +123,7 @@ class Oracle:
             self.counted["records"] += len(wanted)
 
     def check_loss(self, topic: Topic, loss: Mapping[str, Any], old_log: Log, target: str) -> None:
-        """What is missing on the new active side is in the printed loss.
+        """Records that are missing on the new active side are in the printed loss.
 
         :param old_log: of the old active side, before it died
         """

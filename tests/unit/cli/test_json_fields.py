@@ -52,17 +52,10 @@ from drkit.watch.observer import Moment
 from tests.commands import commands
 from tests.support.cli.json_fields import FILE, PAGE, complaints, merged, page, pin
 from tests.support.cli.sample import sample
-from tests.support.kafka.ports import closed
+from tests.support.config.silent_pair import silent_pair
 
 ROOT: Final = Path(__file__).parents[3]
-_SETTINGS: Final = """
-[clusters.primary]
-bootstrap_servers = "{primary}"
-[clusters.standby]
-bootstrap_servers = "{standby}"
-[[flows]]
-source = "primary"
-target = "standby"
+_TABLES: Final = """
 [fence_agent]
 state_file = "~/agent.json"
 [[drills]]
@@ -153,7 +146,7 @@ def test_a_command_that_asks_no_cluster(
 ):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
-    text = _SETTINGS.format(primary=closed(), standby=closed())
+    text = silent_pair(_TABLES)
     (tmp_path / "drkit.toml").write_text(text, encoding="utf-8")
     assert cli.run([*command.split(), *_ALONE[command], "--json"]) == 0
     pin(command, json.loads(capsys.readouterr().out))
@@ -172,7 +165,7 @@ def test_the_cleanup_of_a_drill(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     file = tmp_path / "drkit.toml"
-    file.write_text(_SETTINGS.format(primary=closed(), standby=closed()), encoding="utf-8")
+    file.write_text(silent_pair(_TABLES), encoding="utf-8")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setattr("drkit.cli.actions.drills.drill.clean_up", lambda *_: {"d": ["a topic is left"]})
     assert cli.run(["drill", "cleanup", "--config", str(file), "--json"]) == 1

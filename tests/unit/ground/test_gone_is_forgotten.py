@@ -44,7 +44,7 @@ PAY = TopicPartition("pay", 0)
 
 
 def result(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """What a coroutine returns that waits for nothing."""
+    """Return the result of a coroutine that waits for nothing."""
     with pytest.raises(StopIteration) as end:
         coroutine.send(None)
     return end.value.value

@@ -28,10 +28,11 @@ from tests.support.failback.locked import (
     CLUSTER,
     DRKIT,
     allow,
+    fenced_by_acls,
     give_cluster_rights,
     take_cluster_rights,
 )
-from tests.support.failback.pair import CUT, Pair
+from tests.support.failback.pair import CUT
 from tests.support.failback.tail import Case, DeadPrimary
 from tests.support.failover.application import CANARY, as_app
 from tests.support.failover.truth import values
@@ -51,10 +52,7 @@ def homes(locked: tuple[LocalCluster, LocalCluster], rights: Rights, tmp_path: P
     made: list[DeadPrimary] = []
 
     def make(case: Case | None = None) -> DeadPrimary:
-        pair = Pair(*locked, tmp_path / "journal", user="drkit")
-        rights.tag = pair.now.tag
-        for side in (pair.now, pair.other):
-            side.failover_fields["fence"] = {"canary": CANARY, "transaction_wait_seconds": 0.5}
+        pair = fenced_by_acls(locked, rights, tmp_path)
         found = DeadPrimary(pair, locked[0], {"orders": case or Case("discard", tail=6)})
         made.append(found)
         rights.give(0, *(rights.acl(t, do) for t in found.topics for do in ("WRITE", "READ")))

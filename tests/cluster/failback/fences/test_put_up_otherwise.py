@@ -20,10 +20,9 @@ from drkit.local.cluster import LocalCluster
 from drkit.status.pair.model import PairAlarm
 from drkit.status.paired import PairedCollector
 from tests.support.errors import coded
-from tests.support.failback.locked import give_cluster_rights, take_cluster_rights
-from tests.support.failback.pair import Pair
+from tests.support.failback.locked import fenced_by_acls, give_cluster_rights, take_cluster_rights
 from tests.support.failback.tail import Case, DeadPrimary
-from tests.support.failover.application import CANARY, as_app
+from tests.support.failover.application import as_app
 from tests.support.topic_sync.acl_world import World as Rights
 
 pytestmark = pytest.mark.wide
@@ -32,10 +31,7 @@ pytestmark = pytest.mark.wide
 @pytest.fixture
 def home(locked: tuple[LocalCluster, LocalCluster], rights: Rights, tmp_path: Path) -> Iterator[DeadPrimary]:
     """An old primary that died, came back, and was fenced by ACLs then."""
-    pair = Pair(*locked, tmp_path / "journal", user="drkit")
-    rights.tag = pair.now.tag
-    for side in (pair.now, pair.other):
-        side.failover_fields["fence"] = {"canary": CANARY, "transaction_wait_seconds": 0.5}
+    pair = fenced_by_acls(locked, rights, tmp_path)
     cases = {name: Case("discard", tail=6) for name in ("orders", "audit")}
     with closing(DeadPrimary(pair, locked[0], cases)) as found:
         rights.give(0, *(rights.acl(t, do) for t in found.topics for do in ("WRITE", "READ")))

@@ -18,10 +18,10 @@ from drkit.local.cluster import LocalCluster
 from drkit.status.pair.model import PairAlarm, PairStatus
 from drkit.status.paired import PairedCollector
 from tests.support.errors import coded
-from tests.support.failback.locked import give_cluster_rights, take_cluster_rights
-from tests.support.failback.pair import Pair, Side
+from tests.support.failback.locked import fenced_by_acls, give_cluster_rights, take_cluster_rights
+from tests.support.failback.pair import Side
 from tests.support.failback.tail import Case, DeadPrimary
-from tests.support.failover.application import CANARY, as_app
+from tests.support.failover.application import as_app
 from tests.support.topic_sync.acl_world import World as Rights
 from tests.support.topic_sync.applied import acls_applied
 from tests.support.waiting import eventually
@@ -31,10 +31,7 @@ pytestmark = pytest.mark.wide
 
 @pytest.fixture
 def lost(locked: tuple[LocalCluster, LocalCluster], rights: Rights, tmp_path: Path) -> Iterator[DeadPrimary]:
-    pair = Pair(*locked, tmp_path / "journal", user="drkit")
-    rights.tag = pair.now.tag
-    for side in (pair.now, pair.other):
-        side.failover_fields["fence"] = {"canary": CANARY, "transaction_wait_seconds": 0.5}
+    pair = fenced_by_acls(locked, rights, tmp_path)
     found = DeadPrimary(pair, locked[0], {"orders": Case("discard", tail=6)})
     rights.give(0, *(rights.acl(t, do) for t in found.topics for do in ("WRITE", "READ")))
     yield found

@@ -26,6 +26,15 @@ def refusals(world: World, request: RunRequest) -> dict[str, str]:
         return {error.code: error.where for _, error in desk.rehearse([], request).refusals}
 
 
+def copy_by(topic: str, *flows: World) -> None:
+    """Create a topic on the source of some flows, and copy it by each."""
+    flows[0].create(flows[0].source, topic, 1, {"retention.ms": "-1"})
+    fill(flows[0].source, topic, 20)
+    for flow in flows:
+        flow.replicate()
+        flow.copied([topic])
+
+
 @pytest.mark.wide
 @pytest.mark.timeout(300)
 def test_a_narrower_file_leaves_nothing_behind_unsaid(world: World) -> None:
@@ -93,11 +102,7 @@ def test_a_second_failover_of_one_primary_is_refused(
     topic = world.name("fan")
     reports = World(source, module_cluster("reports"), tmp_path / "journal", tag=world.tag, sides="ac")
     try:
-        world.create(world.source, topic, 1, {"retention.ms": "-1"})
-        fill(world.source, topic, 20)
-        for each in (world, reports):
-            each.replicate()
-            each.copied([topic])
+        copy_by(topic, world, reports)
         with world.desk() as desk:
             assert desk.begin([], RunRequest(planned=True))["state"] == "done"
         plain: dict[str, Any] = reports.plain()
@@ -132,11 +137,7 @@ def test_a_promotion_by_another_flow_that_is_over_does_not_count(
         return dict(seen.promoted_elsewhere)
 
     try:
-        side.create(side.source, topic, 1, {"retention.ms": "-1"})
-        fill(side.source, topic, 20)
-        for each in (world, side):
-            each.replicate()
-            each.copied([topic])
+        copy_by(topic, world, side)
         assert world.end_replicating() == 0
         side.protected([topic])
         assert pair.switch()["state"] == "done"

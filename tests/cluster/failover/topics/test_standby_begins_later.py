@@ -124,7 +124,7 @@ def test_an_unplanned_failover_states_what_both_sides_have_lost(pair: Pair) -> N
 
 
 def test_without_a_retention_on_record_it_is_unknown(pair: Pair) -> None:
-    """An older replicator did not note the source's settings: nobody says that nothing is lost."""
+    """An older replicator did not note the source's settings: "nothing is lost" is not known."""
     side = pair.now
     topic, _ = _lost(side)
     side.stop_replicating()
