@@ -81,7 +81,14 @@ def test_a_lost_primary_and_a_held_failover_are_alerts_of_their_own():
     assert "LOST" in lost["annotations"]["summary"]
     assert "drkit failover --all --dry-run" in lost["annotations"]["description"]
     assert "drkit_held_run_topics" in held["expr"]
-    assert all("verdict" not in e or "!=" in e for e in (by_name["DrkitFault"]["expr"],))
+    assert by_name["DrkitFault"]["expr"] == 'drkit_fault{fault!~"verdict|rpo_exceeded"} == 1'
+
+
+def test_the_limit_of_the_loss_is_the_configured_one():
+    """The rule compared with 30 s, whatever rpo_seconds was."""
+    [rule] = [rule for rule in rules() if rule["alert"] == "DrkitLossTooLarge"]
+    assert re.findall(r'fault="(\w+)"', rule["expr"]) == ["rpo_exceeded"]
+    assert not re.search(r"drkit_rpo_seconds\s*[<>]", rule["expr"])
 
 
 def test_a_lost_primary_silences_what_follows_from_it():
