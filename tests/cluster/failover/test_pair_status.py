@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 import json
 from pathlib import Path
+import re
 
 import pytest
 
 from drkit.config import FlowSettings, Settings
+from drkit.detect.reasons import Reason
+from drkit.detect.verdict import Verdict, VerdictKind
 from drkit.errors import Failed
 from drkit.failover.core.context import Context
 from drkit.failover.core.request import RunRequest
@@ -31,15 +35,24 @@ from tests.support.failover.world import World
 from tests.support.flows.produce import fill
 from tests.support.waiting import eventually
 from tests.support.warm import WarmProcess
+from tests.support.watch.world import QUICK, Lookout
 
 DAY_MS = 86_400_000
 SIZE = "max.message.bytes"
 
 
 class StuckStep(DrainStep):
-    """It never gets to the fenced end."""
+    """It never gets to the fenced end.
+
+    :param during: is called while the run is at this step
+    """
+
+    def __init__(self, during: Callable[[], object]) -> None:
+        super().__init__()
+        self._during = during
 
     def run(self, context: Context) -> StepResult:
+        self._during()
         raise made(Failed, "the copy does not move", where=context.flow.name)
 
 
@@ -49,6 +62,7 @@ class Course:
 
     world: World
     seen: dict[str, FlowStatus] = field(default_factory=dict)
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
 
     @property
     def orders(self) -> str:
@@ -82,6 +96,17 @@ class Course:
         settings = self.settings()
         self.seen[when] = self.looked(settings, settings.flows[1])
 
+    @contextmanager
+    def observer(self) -> Iterator[Lookout]:
+        """An observer of the way over, as `drkit watch` starts it."""
+        plain = self.settings().model_dump(mode="json", exclude_unset=True)
+        lookout = Lookout(Settings.model_validate(plain | {"detection": QUICK}), "o1")
+        lookout.start()
+        try:
+            yield lookout
+        finally:
+            lookout.stop()
+
     def topic(self, when: str, name: str) -> PairTopic:
         pair = self.seen[when].pair
         assert pair is not None
@@ -111,8 +136,15 @@ def gone(course: Course) -> None:
     world.replicate()
     world.copied([course.orders, course.quiet], {shop: None})
     course.look("before")
-    with world.desk(steps={**all_steps(), StuckStep().name: StuckStep()}) as desk, pytest.raises(Failed):
-        desk.begin([shop], RunRequest(planned=True))
+    with course.observer() as observer:
+
+        def watched(reason: Reason) -> None:
+            course.verdicts[reason] = observer.sees(reason, 60).verdict
+
+        stuck = StuckStep(lambda: watched(Reason.FAILING_OVER))
+        with world.desk(steps={**all_steps(), stuck.name: stuck}) as desk, pytest.raises(Failed):
+            desk.begin([shop], RunRequest(planned=True))
+        watched(Reason.RUN_HELD)
     course.look("held")
     with world.desk() as desk:
         desk.abort("for the test")
@@ -203,6 +235,15 @@ def test_a_held_run_is_shown_with_its_step_and_why(course: Course):
     )
     assert course.topic("held", course.orders).alarm is None, "the fence is that of a run under way"
     assert course.state("held", course.quiet) == (PairState.PROTECTED, course.over)
+
+
+@pytest.mark.wide
+def test_an_observer_says_that_a_run_is_under_way_and_then_that_it_is_held(course: Course):
+    under_way, held = course.verdicts[Reason.FAILING_OVER], course.verdicts[Reason.RUN_HELD]
+    assert (under_way.kind, under_way.name) == (VerdictKind.DEGRADED, "FAILING OVER")
+    assert any(re.search(r"\bat [A-Z_]+", each) for each in under_way.evidence)
+    assert held.kind is VerdictKind.HOLD
+    assert any("--resume" in each and "--abort" in each for each in held.evidence)
 
 
 @pytest.mark.wide
