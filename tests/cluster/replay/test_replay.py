@@ -77,7 +77,7 @@ def test_equal_records_are_sent_when_they_are_said_to_be_others(world: ReplayWor
 def test_earlier_records_of_a_replay_that_are_repeated(
     target: LocalCluster, topic_name: str, tmp_path: Path, keys: ControlKeys | None
 ) -> None:
-    """With a key they do not count. Without one the replay begins again, and appends all once more."""
+    """With a key they do not count. Without one the replay begins again, and appends all of them again."""
     world, at = ReplayWorld(target, tmp_path, keys), TopicPartition(topic_name, 0)
     mine = world.promoted(topic_name)
     manifest = world.export({at: tail(40)})
