@@ -241,12 +241,12 @@ def test_a_pause_outlives_its_topic_for_those_who_read_it(
         admin.delete_topics([topic_name(flow)])[topic_name(flow)].result(30)
         eventually(lambda: not describe_topics(cluster, [topic_name(flow)]), what="the topic gone")
         ensure_board(cluster, flow)
-        said = ""
+        logged = ""
 
         def is_reported() -> bool:
-            nonlocal said
-            said += capsys.readouterr().err
-            return sentence("log_restarted") in said
+            nonlocal logged
+            logged += capsys.readouterr().err
+            return sentence("log_restarted") in logged
 
         eventually(is_reported, what="the error")
         assert "maintenance" in board.pause
@@ -294,12 +294,12 @@ def test_a_batch_of_very_many_records_is_passed_over(settings: ClusterSettings, 
     pause(cluster, flow)
     empty = tuple(Record(n, 0, None, None) for n in range(100_001))
     append(settings, name, bytearray(Batch(0, empty, codec=1).to_bytes()))
-    found: list[Record] = []
+    records: list[Record] = []
     passed_over: list[tuple[int, str]] = []
-    where = TopicPartition(name, 0)
-    with closing(LogTail(settings, where, found.append, lambda *told: passed_over.append(told))) as tail:
+    tp = TopicPartition(name, 0)
+    with closing(LogTail(settings, tp, records.append, lambda *batch: passed_over.append(batch))) as tail:
         tail.read(30)
-    assert [record.key for record in found] == [Pause.KEY.encode()]
+    assert [record.key for record in records] == [Pause.KEY.encode()]
     assert passed_over == [(1, "a batch of 100,001 records")]
     assert "cannot be read" in read_notes(cluster, flow).pause
 

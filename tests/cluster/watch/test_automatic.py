@@ -184,7 +184,7 @@ def test_an_outage_of_the_standby_does_not_fence_the_primary(site: Site, observe
 
 @pytest.mark.wide
 def test_one_observer_of_three_that_lies_neither_fails_over_nor_fences(site: Site, observers: list[Lookout]):
-    """It has the control key and a configured name, says gone all the time, and renews no lease."""
+    """It has the control key and a configured name, votes "gone" all the time, and renews no lease."""
     eventually(lambda: site.agent.state.armed, 20, "a lease")
     settings, acted = site.settings(), list[Mapping[str, Any]]()
     flow = settings.flows[0]
@@ -197,8 +197,8 @@ def test_one_observer_of_three_that_lies_neither_fails_over_nor_fences(site: Sit
         board.start()
 
     def lie() -> None:
-        number, told = next(votes), ("no broker answers",)
-        vote = Vote("o3", "liar", number, wall_ms(), Sight.GONE, told, 99.0, 999.0, 999.0, mode="auto")
+        number, evidence = next(votes), ("no broker answers",)
+        vote = Vote("o3", "liar", number, wall_ms(), Sight.GONE, evidence, 99.0, 999.0, 999.0, mode="auto")
         for board in boards:
             board.publish(Vote.key("o3"), vote)
 

@@ -15,7 +15,7 @@ from tests.support.config.safe_auto import CONFIG
 KEY = "0123456789abcdef0123456789abcdef"
 ABORTS = """
 import os, resource, sys
-# A small limit: the kernel writes a part, and says so, without a file of many megabytes.
+# A small limit: the kernel writes a part and reports a dump, without a file of many megabytes.
 resource.setrlimit(resource.RLIMIT_CORE, (1 << 16, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 from drkit.config import read
 assert (read(sys.argv[1], {}).settings.control.keys is not None) == (sys.argv[2] == "key")

@@ -34,15 +34,15 @@ def create(settings: ClusterSettings, topic: str) -> None:
 
 
 def stored(settings: ClusterSettings, topic: str) -> list[Record]:
-    """All records that a topic has."""
-    found: list[Record] = []
-    with closing(LogTail(settings, TopicPartition(topic, 0), found.append)) as tail:
+    """Return all records that a topic has."""
+    records: list[Record] = []
+    with closing(LogTail(settings, TopicPartition(topic, 0), records.append)) as tail:
         tail.read(30)
-    return found
+    return records
 
 
 def write_again(settings: ClusterSettings, topic: str, records: Iterable[Record]) -> None:
-    """Write records once more, with their headers."""
+    """Write a copy of records, with their headers."""
     out = producer(settings)
     for record in records:
         headers: dict[str, str | bytes | None] = {name.decode(): value for name, value in record.headers}

@@ -75,7 +75,7 @@ def test_a_reader_after_compaction_takes_no_old_copy_for_the_newest(
 
 
 def test_a_young_copy_counts_where_compaction_has_removed_the_newer_record():
-    """As docs/explanation/state.md says: nothing that such a reader has shows that there was one."""
+    """Nothing shows such a reader that there was one (docs/explanation/state.md)."""
     log = [write(b"pause", b"1", [], 10_000_000)]
     log.append(write(b"pause", None, log, 10_001_000))
     copy = log[0]

@@ -116,7 +116,7 @@ def test_plain_has_no_escapes():
 
 
 def test_a_broker_chooses_how_slow_a_guess_at_the_password_is():
-    """As the threat model says: without TLS, who poses as a broker can ask for one iteration."""
+    """Without TLS, who poses as a broker can ask for one iteration (docs/explanation/threat-model.md)."""
     assert ScramServer({"u": "p=,"}, iterations=1).log_in(scram("u")) == "u"
     with pytest.raises(ValueError, match="too large"):
         ScramServer({"u": "p=,"}, iterations=1_000_001).log_in(scram("u"))
