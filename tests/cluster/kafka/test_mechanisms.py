@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 import shutil
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 from confluent_kafka.admin import (
     AdminClient,
@@ -136,7 +137,8 @@ def test_a_user_name_that_scram_escapes(guarded: Guarded):
         user, ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096), b"drkit-password"
     )
     admin.alter_user_scram_credentials([added])[user].result(30)
-    eventually(lambda: user in admin.describe_user_scram_credentials().result(30), what="the user")
+    described = cast("Callable[[], Future[Any]]", admin.describe_user_scram_credentials)
+    eventually(lambda: user in described().result(30), what="the user")
     client = guarded.client(mechanism)
     client["sasl.jaas.config"] = client["sasl.jaas.config"].replace('username="drkit"', f'username="{user}"')
     assert user in client["sasl.jaas.config"]

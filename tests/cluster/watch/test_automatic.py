@@ -189,9 +189,14 @@ def test_one_observer_of_three_that_lies_neither_fails_over_nor_fences(site: Sit
     settings, acted = site.settings(), list[Mapping[str, Any]]()
     flow = settings.flows[0]
     honest, votes = observers[:2], itertools.count(1)
+
+    def act(decision: Mapping[str, Any]) -> str:
+        acted.append(decision)
+        return "done"
+
     observers[2].stop()
     for lookout in honest:
-        lookout.automat = AutoFailover(settings, flow, lambda decision: acted.append(decision) or "done")
+        lookout.automat = AutoFailover(settings, flow, act)
     boards = [Noticeboard(settings.cluster(a), flow, AwakeClock(), 5.0) for a in (flow.target, "witness")]
     for board in boards:
         board.start()
