@@ -35,7 +35,7 @@ from drkit.flow_state.names import bulk_transactional_id, map_transactional_id
 from drkit.flow_state.records import ControlRecord, LeaseRecord
 from drkit.kafka.codes import error_name
 from drkit.kafka.raw import Future, RawError
-from drkit.kafka.reading.log_tail import LARGE_BYTES, LogTail, NoAnswerYet
+from drkit.kafka.reading.log_tail import LogTail, NoAnswerYet
 from drkit.kafka.requests import LATEST, list_offsets
 from drkit.kafka.transactions import Transactions
 from drkit.model import TopicPartition
@@ -123,7 +123,6 @@ async def _begin(task: TaskContext, reading: ReadProgress) -> LogTail:
         where,
         reading.fresh.append,
         may_count=lambda record: signatures.may_count(record.key, record.value, record.headers),
-        unpacked_bytes=LARGE_BYTES,
         topic=topic,
     )
     reading.end, tail.next_offset = listed.offset, max(0, listed.offset - _LOOK_BACK)

@@ -210,7 +210,8 @@ class Noticeboard(Background):
                     self._send(producer)
                 try:
                     ended = self._log.tail.poll(_ANSWER_SECONDS, _WAIT_MS)
-                except LogRestarted:
+                except LogRestarted as error:
+                    observe.error(error, flow=self._flow.name)  # its notes count until others replace them
                     self._log.restart()
                     raise
                 except DrkitError as error:

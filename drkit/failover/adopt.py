@@ -20,7 +20,7 @@ from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
 from drkit.kafka.clients import QUIET, Delivery, KafkaException, Producer, confluent_config, deliver
 from drkit.kafka.raw import EventLoop, RawCluster
-from drkit.kafka.reading.log_tail import LARGE_BYTES, LogTail
+from drkit.kafka.reading.log_tail import LogTail
 from drkit.kafka.topics import alter_topic_configs, describe_topics, list_offsets
 from drkit.model import TopicPartition
 from drkit.offset_map import bucket
@@ -347,7 +347,6 @@ def _read(topic: TopicRecords, cluster: Cluster, keys: ControlKeys) -> None:
                 TopicPartition(topic.name, partition),
                 lambda record: topic.records.append(read(record)),
                 may_count=lambda record: is_valid(read(record)),
-                unpacked_bytes=LARGE_BYTES,
             )
             topic.ends[partition] = tail.read(_READ_SECONDS).replicated
             if tail.undecided and topic.hidden is None:

@@ -22,7 +22,7 @@ from drkit.journal.machine import FAILOVER, TABLES
 from drkit.kafka import codes
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.reading.log_tail import LARGE_BYTES, LogRestarted, LogTail, NoAnswerYet, T
+from drkit.kafka.reading.log_tail import LogRestarted, LogTail, NoAnswerYet, T
 from drkit.kafka.requests import Append, produce_request
 from drkit.kafka.topics import create_own_topic
 from drkit.kafka.transactions import ProducerIdentity, Transactions
@@ -81,7 +81,6 @@ class JournalReader:
             self._records.append,
             lambda offset, reason: self._refused.append((None, offset, reason)),
             may_count=lambda record: signatures.may_count(record.key, record.value, record.headers),
-            unpacked_bytes=LARGE_BYTES,
         )
 
     @property

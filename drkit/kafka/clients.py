@@ -219,9 +219,12 @@ def _raw_security(settings: ClusterSettings, security: Security) -> dict[str, An
     if sasl := security.sasl:
         if sasl.mechanism == "GSSAPI" and find_spec("gssapi") is None:
             raise ConfigError("kerberos_missing", where=where)
+        name = sasl.username
+        if name and sasl.mechanism.startswith("SCRAM"):  # RFC 5802, 5.1; librdkafka does this itself
+            name = name.replace("=", "=3D").replace(",", "=2C")
         found |= {
             "sasl_mechanism": sasl.mechanism,
-            "sasl_plain_username": sasl.username,
+            "sasl_plain_username": name,
             "sasl_plain_password": sasl.password,
             "sasl_kerberos_service_name": sasl.kerberos_service,
         }

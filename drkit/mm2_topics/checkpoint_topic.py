@@ -8,7 +8,7 @@ from uuid import UUID
 
 from drkit.config import ClusterSettings
 from drkit.kafka.admin import Cluster
-from drkit.kafka.reading.log_tail import LARGE_BYTES, LogRestarted, LogTail
+from drkit.kafka.reading.log_tail import LogRestarted, LogTail
 from drkit.mm2_topics.topic import Mm2Topic, ensure_mm2_topic
 from drkit.model import TopicPartition
 from drkit.offsets.mm2_records import (
@@ -53,7 +53,7 @@ class CheckpointTail:
 
     def _begin(self) -> None:
         at = TopicPartition(self.name, 0)
-        self._tail = LogTail(self._target, at, self._take, self._pass_over, unpacked_bytes=LARGE_BYTES)
+        self._tail = LogTail(self._target, at, self._take, self._pass_over)
         self._fresh: dict[str, dict[bytes, Record]] = {}
         """Group → key → its newest record, while it is not decoded."""
         self._newest: Checkpoints = {}

@@ -12,7 +12,7 @@ from drkit.config import ClusterSettings
 from drkit.errors import Failed
 from drkit.kafka.admin import Cluster
 from drkit.kafka.clients import QUIET, Producer, confluent_config, deliver
-from drkit.kafka.reading.log_tail import LARGE_BYTES, LogTail
+from drkit.kafka.reading.log_tail import LogTail
 from drkit.kafka.topics import BROKER_DEFAULT, TopicPlan, appeared, create_topics, describe_topics
 from drkit.model import TopicPartition
 from drkit.wire import Record
@@ -70,7 +70,7 @@ def read_mm2_topic(cluster: ClusterSettings, name: str) -> list[Record]:
     :raises Failed: it cannot be read
     """
     found: list[Record] = []
-    with closing(LogTail(cluster, TopicPartition(name, 0), found.append, unpacked_bytes=LARGE_BYTES)) as tail:
+    with closing(LogTail(cluster, TopicPartition(name, 0), found.append)) as tail:
         tail.read(_SECONDS)
     return found
 

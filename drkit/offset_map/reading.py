@@ -10,7 +10,7 @@ from drkit.clock import monotonic
 from drkit.control_key import Signatures
 from drkit.errors import Failed
 from drkit.kafka.raw import EventLoop, RawCluster
-from drkit.kafka.reading.log_tail import LARGE_BYTES, LogRestarted, LogTail, NoAnswerYet
+from drkit.kafka.reading.log_tail import LogRestarted, LogTail, NoAnswerYet
 from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import MapBucket
@@ -72,7 +72,7 @@ def _tail(cluster: RawCluster, topic: TopicMetadata, bucket: MapBucket) -> LogTa
     signatures = signatures_of(bucket, cluster)
     tp = TopicPartition(bucket.name, bucket.bucket)
     pass_over = partial(bucket.refuse, None)
-    tail = LogTail(cluster, tp, take, pass_over, unpacked_bytes=LARGE_BYTES, in_order=True, topic=topic)
+    tail = LogTail(cluster, tp, take, pass_over, in_order=True, topic=topic)
     tail.next_offset = bucket.next_offset
     return tail
 

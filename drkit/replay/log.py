@@ -15,7 +15,7 @@ from drkit.flow_state.creation import ensure_compacted
 from drkit.flow_state.names import replay_topic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.reading.compacted import NewestValues
-from drkit.kafka.reading.log_tail import LARGE_BYTES, LogRestarted, LogTail
+from drkit.kafka.reading.log_tail import LogRestarted, LogTail
 from drkit.kafka.topics import describe_topics
 from drkit.model import TopicPartition
 from drkit.replay.progress import ReplayBook
@@ -70,14 +70,7 @@ class ReplayLog:
         cluster, deadline = side.cluster, monotonic() + DECIDED_SECONDS
         self._signatures = self._sign()
         newest = NewestValues(self._signatures)
-        tail = LogTail(
-            cluster,
-            self.at,
-            newest.take,
-            newest.pass_over,
-            may_count=newest.may_count,
-            unpacked_bytes=LARGE_BYTES,
-        )
+        tail = LogTail(cluster, self.at, newest.take, newest.pass_over, may_count=newest.may_count)
         tail.topic_id = topic_id
         try:
             end = (await tail.patiently(cluster, tail.to_end, DECIDED_SECONDS)).replicated

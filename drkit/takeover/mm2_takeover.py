@@ -27,7 +27,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.clients import TIMESTAMP_LOG_APPEND_TIME, Message
 from drkit.kafka.groups.requests import group_members
 from drkit.kafka.raw import ask_once, connections
-from drkit.kafka.reading.log_tail import LARGE_BYTES, LogTail
+from drkit.kafka.reading.log_tail import LogTail
 from drkit.kafka.reading.range_reader import RangeReader, all_headers
 from drkit.kafka.topics import describe_topics, list_offsets
 from drkit.model import TopicPartition
@@ -89,7 +89,7 @@ def stored_offsets(target: Cluster, flow: FlowSettings) -> dict[TopicPartition, 
 
     with connections("takeover", target.settings) as (raw,):
         for p in topic.leaders:
-            LogTail(raw, TopicPartition(name, p), take, unpacked_bytes=LARGE_BYTES).read(_READ_SECONDS)
+            LogTail(raw, TopicPartition(name, p), take).read(_READ_SECONDS)
     return {tp: offset for tp, (_, offset) in newest.items() if offset is not None}
 
 

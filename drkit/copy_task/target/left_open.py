@@ -19,7 +19,7 @@ from drkit.copy_task.core.partition import PartitionCopy
 from drkit.errors import Failed
 from drkit.kafka.codes import CLUSTER_AUTHORIZATION_FAILED
 from drkit.kafka.raw import RawError
-from drkit.kafka.reading.log_tail import LARGE_BYTES, LogTail, NoAnswerYet
+from drkit.kafka.reading.log_tail import LogTail, NoAnswerYet
 from drkit.kafka.requests import ProducerState, TopicMetadata, metadata
 from drkit.kafka.transactions import Marker, open_in, owners, write_markers
 from drkit.model import TopicPartition
@@ -161,7 +161,6 @@ async def _bulk_records(
         left.at,
         lambda _record: None,
         may_count=lambda record: signatures.may_count(record.key, record.value, record.headers),
-        unpacked_bytes=LARGE_BYTES,
         topic=topic,
     )
     tail.next_offset = left.state.open_since

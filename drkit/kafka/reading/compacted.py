@@ -9,7 +9,7 @@ from typing import Final
 from drkit.control_key import REPLAYED, Signatures
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster
-from drkit.kafka.reading.log_tail import LARGE_BYTES, LogTail
+from drkit.kafka.reading.log_tail import LogTail
 from drkit.kafka.topics import describe_topics
 from drkit.model import TopicPartition
 from drkit.wire import Record
@@ -88,14 +88,7 @@ def newest_values(
             values = found[topic.name] = NewestValues(signatures)
             for partition in topic.leaders:
                 at = TopicPartition(topic.name, partition)
-                tail = LogTail(
-                    raw,
-                    at,
-                    values.take,
-                    values.pass_over,
-                    may_count=values.may_count,
-                    unpacked_bytes=LARGE_BYTES,
-                )
+                tail = LogTail(raw, at, values.take, values.pass_over, may_count=values.may_count)
                 tail.read(seconds)
                 values.expect(tail.undecided)
     return found

@@ -62,6 +62,8 @@ SMALL_BYTES: Final = 2 << 20
 """Limit of an unpacked batch in topics with records of at most a megabyte."""
 LARGE_BYTES: Final = 32 << 20
 """Limit of an unpacked batch in topics whose records grow with the number of partitions."""
+_MOST_RECORDS: Final = 100_000
+"""Of a batch; drkit's have fewer. A few kilobytes hold millions of empty records, which take a minute."""
 
 
 class LogEnds(NamedTuple):
@@ -102,7 +104,7 @@ class LogTail:
         pass_over: Callable[[int, str], None] = lambda _offset, _why: None,
         *,
         may_count: Callable[[Record], bool] = lambda _record: True,
-        unpacked_bytes: int = SMALL_BYTES,
+        unpacked_bytes: int = LARGE_BYTES,
         in_order: bool = False,
         topic: TopicMetadata | None = None,
     ) -> None:
@@ -311,10 +313,13 @@ class LogTail:
 
     def _unpacked(self, header: BatchHeader, batch: memoryview) -> list[Record]:
         try:
-            return decode(header, batch, self._limit)
+            if header.count <= _MOST_RECORDS:
+                return decode(header, batch, self._limit)
+            reason = f"a batch of {header.count:,} records"
         except CorruptBatch as error:
-            self._pass_over(header.base_offset, error.reason)
-            return []
+            reason = error.reason
+        self._pass_over(header.base_offset, reason)
+        return []
 
     def exists(self, seconds: float) -> bool:
         """Return whether the topic exists. Raises as :meth:`read` does."""

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 import shutil
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
+from confluent_kafka.admin import (
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 import pytest
 
 from drkit.cli import main as cli
 from drkit.config import ClusterSettings
 from drkit.errors import ClusterUnreachable, ConfigError, DrkitError, NotAuthenticated
 from drkit.kafka.admin import Cluster
+from drkit.kafka.clients import confluent_config
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.requests import metadata
 from drkit.kafka.security.keystores import read_store
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
 from tests.support.kafka.token_server import TokenServer
+from tests.support.waiting import eventually
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 Client = dict[str, str]
@@ -117,6 +126,24 @@ def test_a_wrong_secret_is_refused(guarded: Guarded, plane, mechanism: str):
     client["sasl.jaas.config"] = client["sasl.jaas.config"].replace("drkit-password", "wrong-secret")
     error = refused(plane, NotAuthenticated, settings(guarded.sasl, client))
     assert error.code in {"credentials_refused", "no_token"}
+
+
+@pytest.mark.wide
+def test_a_user_name_that_scram_escapes(guarded: Guarded):
+    """Commas and equals signs separate the parts of SCRAM's messages; kafka-python sends them as they are."""
+    user, mechanism = "a,b=c", "SCRAM-SHA-512"
+    admin = AdminClient(confluent_config(settings(guarded.sasl, guarded.client(mechanism))))
+    added = UserScramCredentialUpsertion(
+        user, ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096), b"drkit-password"
+    )
+    admin.alter_user_scram_credentials([added])[user].result(30)
+    described = cast("Callable[[], Future[Any]]", admin.describe_user_scram_credentials)
+    eventually(lambda: user in described().result(30), what="the user")
+    client = guarded.client(mechanism)
+    client["sasl.jaas.config"] = client["sasl.jaas.config"].replace('username="drkit"', f'username="{user}"')
+    assert user in client["sasl.jaas.config"]
+    for plane in (ordinary, raw):
+        assert plane(settings(guarded.sasl, client))
 
 
 @pytest.mark.wide

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 import resource
+import threading
 import uuid
 from uuid import UUID
-import zlib
 
 from confluent_kafka import KafkaException, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 import pytest
 
+from drkit import observe
 from drkit.clock import wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.control_key import Signatures
+from drkit.detect.agents import AgentNote, Hold
 from drkit.detect.awake import AwakeClock
 from drkit.detect.note_kinds import Automatic, Pause
 from drkit.detect.noticeboard import Noticeboard, ensure_board, put_note, read_notes, topic_name
@@ -29,31 +31,34 @@ from drkit.journal.topic import JournalReader, JournalTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.reading.log_tail import LogTail
-from drkit.kafka.requests import Append, metadata, produce_request
-from drkit.kafka.topics import alter_topic_configs, appeared
+from drkit.kafka.topics import alter_topic_configs, describe_topics
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import batch_of, pairs
 from drkit.offset_map.reading import load
 from drkit.offsets import History, MapKey, Mark
+from drkit.watch import automatic
 from drkit.watch.automatic import acknowledge, claim
-from drkit.wire import Record, batch_crc, stamp
-from drkit.wire.header import CRC_AT, CRC_START, HEADER_SIZE, LENGTH_END, MAGIC
-from drkit.wire.header import HEADER as FIELDS
-from drkit.wire.varint import varint
-from tests.support.errors import coded
+from drkit.wire import Record, stamp
+from tests.support.errors import coded, sentence
 from tests.support.flow_state.keys import KEYS
 from tests.support.flows.produce import producer
+from tests.support.kafka.attacks import append, bomb, create, stored, write_again
 from tests.support.waiting import eventually
+from tests.support.wire.forge import Batch
 
 MAINTENANCE = Pause("root", "maintenance", 1_700_000_000_000)
 PROMOTED = RoleRecord(Role.PROMOTED, 2, "real", 2)
 _MIB = 1 << 20
 
 
+def cluster_settings(alias: str, cluster: LocalCluster) -> ClusterSettings:
+    return ClusterSettings(alias=alias, bootstrap_servers=cluster.bootstrap()).with_control(KEYS)
+
+
 @pytest.fixture
 def settings(target: LocalCluster) -> ClusterSettings:
-    return ClusterSettings(alias="b", bootstrap_servers=target.bootstrap()).with_control(KEYS)
+    return cluster_settings("b", target)
 
 
 @pytest.fixture
@@ -120,6 +125,18 @@ def test_an_open_transaction_hides_no_claim_of_an_automatic_failover(cluster: Cl
         found = acknowledge(cluster.settings, flow, "person", 3_000)
     assert found is not None
     assert found.by == "o1"
+
+
+def test_a_claim_waits_for_its_marker(cluster: Cluster, flow: FlowSettings, monkeypatch: pytest.MonkeyPatch):
+    """A coordinator answers a commit before it writes the marker: on a busy one that takes a while."""
+
+    class Late(Producer):
+        def commit_transaction(self, *given: float) -> None:
+            self.flush()
+            threading.Timer(1.0, super().commit_transaction, given).start()
+
+    monkeypatch.setattr(automatic, "Producer", Late)
+    assert claim(cluster.settings, flow, Automatic("o1", "run-o1", 1_000, ("test",)), 3600.0) == ""
 
 
 def test_a_claim_that_is_not_decided_counts_as_a_failover(cluster: Cluster, flow: FlowSettings):
@@ -196,20 +213,51 @@ def test_no_earlier_record_makes_a_promoted_topic_passive(cluster: Cluster, flow
         assert fresh.get(RoleRecord, "pay") == PROMOTED
 
 
-def stored(settings: ClusterSettings, topic: str) -> list[Record]:
-    found: list[Record] = []
-    with closing(LogTail(settings, TopicPartition(topic, 0), found.append)) as tail:
-        tail.read(30)
-    return found
+def test_no_record_of_another_cluster_counts(cluster: Cluster, source: LocalCluster, flow: FlowSettings):
+    """The third cluster has a topic of the same name, signed with the same key."""
+    third = Cluster.connect(cluster_settings("c", source))
+    name = topic_name(flow)
+    pause(cluster, flow)
+    with following(cluster.settings, flow) as board:
+        eventually(lambda: "maintenance" in board.pause, what="the pause")
+        pause(third, flow)
+        resume(third, flow)
+        write_again(cluster.settings, name, stored(third.settings, name))
+        assert "its MAC is wrong" in read_notes(cluster, flow).pause, "as for any forged record"
+        marker = AgentNote("p-1", "r", 1, Hold.LEASED, 1)  # what is written after them is read after them
+        put_note(cluster, flow, AgentNote.key("p-1"), marker.to_json())
+        eventually(lambda: board.all(AgentNote), what="the marker")
+        assert "maintenance" in board.pause
+
+
+def test_a_pause_outlives_its_topic_for_those_who_read_it(
+    cluster: Cluster, flow: FlowSettings, capsys: pytest.CaptureFixture[str]
+):
+    observe.setup()
+    pause(cluster, flow)
+    with following(cluster.settings, flow) as board:
+        eventually(lambda: "maintenance" in board.pause, what="the pause")
+        admin = AdminClient({"bootstrap.servers": cluster.settings.bootstrap_servers})
+        admin.delete_topics([topic_name(flow)])[topic_name(flow)].result(30)
+        eventually(lambda: not describe_topics(cluster, [topic_name(flow)]), what="the topic gone")
+        ensure_board(cluster, flow)
+        logged = ""
+
+        def is_reported() -> bool:
+            nonlocal logged
+            logged += capsys.readouterr().err
+            return sentence("log_restarted") in logged
+
+        eventually(is_reported, what="the error")
+        assert "maintenance" in board.pause
+        assert read_notes(cluster, flow).pause == "", "who begins later does not know of it"
+        resume(cluster, flow)
+        eventually(lambda: not board.pause, what="the resume")
 
 
 def repeat(settings: ClusterSettings, topic: str) -> None:
     """Write all records but the newest once more, with their headers, as a client without the key can."""
-    out = producer(settings)
-    for record in stored(settings, topic)[:-1]:
-        headers: dict[str, str | bytes | None] = {name.decode(): value for name, value in record.headers}
-        out.produce(topic, record.value, record.key, partition=0, headers=headers)
-    assert out.flush(30) == 0
+    write_again(settings, topic, stored(settings, topic)[:-1])
 
 
 def test_a_record_that_unpacks_to_much_more_ends_no_reader(settings: ClusterSettings, flow: FlowSettings):
@@ -239,6 +287,23 @@ def test_after_such_a_record_alone_failovers_are_paused(settings: ClusterSetting
     assert read_notes(cluster, flow).pause == ""
 
 
+def test_a_batch_of_very_many_records_is_passed_over(settings: ClusterSettings, flow: FlowSettings):
+    """Kilobytes hold millions of empty ones: to take them apart took longer than a lease lasts."""
+    cluster, name = Cluster.connect(settings), topic_name(flow)
+    create(settings, name)
+    pause(cluster, flow)
+    empty = tuple(Record(n, 0, None, None) for n in range(100_001))
+    append(settings, name, bytearray(Batch(0, empty, codec=1).to_bytes()))
+    records: list[Record] = []
+    passed_over: list[tuple[int, str]] = []
+    tp = TopicPartition(name, 0)
+    with closing(LogTail(settings, tp, records.append, lambda *batch: passed_over.append(batch))) as tail:
+        tail.read(30)
+    assert [record.key for record in records] == [Pause.KEY.encode()]
+    assert passed_over == [(1, "a batch of 100,001 records")]
+    assert "cannot be read" in read_notes(cluster, flow).pause
+
+
 def test_brokers_take_no_such_record_for_a_topic_that_drkit_created(
     settings: ClusterSettings, flow: FlowSettings
 ):
@@ -257,48 +322,8 @@ def test_brokers_take_no_such_record_for_an_offset_map(settings: ClusterSettings
         append(settings, offset_map_topic(flow.source), bomb(64))
 
 
-def create(settings: ClusterSettings, topic: str) -> None:
-    """A topic with the settings that brokers give it."""
-    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
-    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
-    appeared(Cluster.connect(settings), topic)
-
-
 def peak_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def bomb(mib: int) -> bytearray:
-    """A batch of one record, which unpacks to some MiB; packed piece by piece."""
-    size = mib * _MIB
-    head = b"\0" + varint(0) + varint(0) + varint(3) + b"key" + varint(size)
-    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
-    parts = [packer.compress(varint(len(head) + size + 1) + head)]
-    parts += [packer.compress(bytes(_MIB)) for _ in range(mib)]
-    parts += [packer.compress(varint(0)), packer.flush()]
-    batch, now = bytearray(HEADER_SIZE) + b"".join(parts), wall_ms()
-    FIELDS.pack_into(batch, 0, 0, len(batch) - LENGTH_END, -1, MAGIC, 0, 1, 0, now, now, -1, -1, -1, 1)
-    batch[CRC_AT:CRC_START] = batch_crc(batch).to_bytes(4, "big")
-    return batch
-
-
-def append(settings: ClusterSettings, topic: str, batch: bytearray) -> None:
-    loop = EventLoop()
-    raw = RawCluster(loop, settings, "test")
-
-    async def send() -> int:
-        await raw.connect()
-        found = (await metadata(raw, [topic]))[topic]
-        request = produce_request([Append(topic, found.topic_id, 0, batch)])
-        answer = await raw.send(request, found.leaders[0].node)
-        return int(answer.responses[0].partition_responses[0].error_code)
-
-    try:
-        code = loop.run(send)
-    finally:
-        raw.close()
-        loop.close()
-    assert code == 0, str(code)
 
 
 def test_neither_an_open_transaction_nor_a_large_record_stops_the_journal(

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from drkit.control_key import ControlKeys
 from drkit.errors import Refused
 from drkit.export.manifest import ExportFormat
+from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.replay.compare import Same
 from drkit.replay.writer import ReplayResult
 from tests.support.errors import coded
+from tests.support.flow_state.keys import KEYS
+from tests.support.kafka.attacks import stored, write_again
 from tests.support.replay.world import ReplayWorld, as_replayed, own, run_of, tail
 
 
@@ -65,6 +71,26 @@ def test_equal_records_are_sent_when_they_are_said_to_be_others(world: ReplayWor
     assert world.replay(second, Same.NONE) == {str(at): ReplayResult(8, 12, 0)}
     seen = own(world.seen(mine))
     assert [s.content for s in seen[12:]] == as_replayed(lost[12:], at, run_of(second))
+
+
+@pytest.mark.parametrize("keys", [KEYS, None], ids=["signed", "unsigned"])
+def test_earlier_records_of_a_replay_that_are_repeated(
+    target: LocalCluster, topic_name: str, tmp_path: Path, keys: ControlKeys | None
+) -> None:
+    """With a key they do not count. Without one the replay begins again, and appends all of them again."""
+    world, at = ReplayWorld(target, tmp_path, keys), TopicPartition(topic_name, 0)
+    mine = world.promoted(topic_name)
+    manifest = world.export({at: tail(40)})
+    try:
+        assert world.replay(manifest) == {str(at): ReplayResult(40, 0, 0)}
+        ends = world.offsets(world.target, mine)
+        flags, begun, *_ = stored(world.target, world.log_topic)
+        write_again(world.target, world.log_topic, [flags, begun])
+        assert world.plan(manifest).is_done == (keys is not None)
+        world.replay(manifest)
+        assert (world.offsets(world.target, mine) == ends) == (keys is not None)
+    finally:
+        world.close()
 
 
 def test_only_some_topics(world: ReplayWorld, topic_name: str) -> None:

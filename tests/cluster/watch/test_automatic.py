@@ -7,6 +7,7 @@ brokers, and only then one of three observers fails over.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+import itertools
 import json
 from pathlib import Path
 import secrets
@@ -18,9 +19,14 @@ from typing import Any
 from confluent_kafka import Producer
 import pytest
 
+from drkit.clock import wall_ms
 from drkit.config import Settings
 from drkit.detect.agents import Hold
+from drkit.detect.awake import AwakeClock
+from drkit.detect.noticeboard import Noticeboard
 from drkit.detect.reasons import Reason
+from drkit.detect.seen import Sight
+from drkit.detect.votes import Vote
 from drkit.flow_state.topic import StateTopic
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
@@ -174,6 +180,56 @@ def test_an_outage_of_the_standby_does_not_fence_the_primary(site: Site, observe
         ready(*observers)
     except AssertionError as late:
         raise AssertionError(f"{late}; the replicator: {site.world.said()}") from None
+
+
+@pytest.mark.wide
+def test_one_observer_of_three_that_lies_neither_fails_over_nor_fences(site: Site, observers: list[Lookout]):
+    """It has the control key and a configured name, votes "gone" all the time, and renews no lease."""
+    eventually(lambda: site.agent.state.armed, 20, "a lease")
+    settings, acted = site.settings(), list[Mapping[str, Any]]()
+    flow = settings.flows[0]
+    honest, votes = observers[:2], itertools.count(1)
+
+    def act(decision: Mapping[str, Any]) -> str:
+        acted.append(decision)
+        return "done"
+
+    observers[2].stop()
+    for lookout in honest:
+        lookout.automat = AutoFailover(settings, flow, act)
+    boards = [Noticeboard(settings.cluster(a), flow, AwakeClock(), 5.0) for a in (flow.target, "witness")]
+    for board in boards:
+        board.start()
+
+    def lie() -> None:
+        number, evidence = next(votes), ("no broker answers",)
+        vote = Vote("o3", "liar", number, wall_ms(), Sight.GONE, evidence, 99.0, 999.0, 999.0, mode="auto")
+        for board in boards:
+            board.publish(Vote.key("o3"), vote)
+
+    def is_counted() -> bool:
+        lie()
+        moments = [lookout.moment for lookout in honest]
+        return all(m is not None and m.picture.tally.gone == ("o3",) for m in moments)
+
+    def has_renewed(since: int) -> bool:
+        """The lie counts all the time in which a lease would have ended."""
+        return is_counted() and site.agent._number > since + AGENT["ttl_seconds"] / AGENT["check_seconds"]
+
+    try:
+        eventually(is_counted, 60, "the lie")
+        since = site.agent._number
+        eventually(lambda: has_renewed(since), 90, "leases by the other two")
+        assert [lookout.reason for lookout in honest] == [Reason.WELL, Reason.WELL]
+        assert site.agent._lease.hold(site.agent._boot()) is Hold.LEASED
+        assert not site.agent.state.fenced
+        assert acted == []
+    finally:
+        for board in boards:
+            board.stop()
+        observers[2] = Lookout(settings, "o3")
+        observers[2].start()
+    ready(observers[2])
 
 
 # P40

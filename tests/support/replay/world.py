@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from drkit.config import ClusterSettings, FlowSettings
+from drkit.control_key import ControlKeys
 from drkit.export.manifest import TailRange
 from drkit.flow_state.creation import ensure_state_topic
 from drkit.flow_state.names import replay_topic
@@ -39,11 +40,11 @@ YEAR_MS = 365 * 86_400_000
 class ReplayWorld(Clusters):
     """Topics on the new primary as a failover leaves them, clients that write there, and replays."""
 
-    def __init__(self, target: LocalCluster, folder: Path) -> None:
+    def __init__(self, target: LocalCluster, folder: Path, control: ControlKeys | None = None) -> None:
         name = uuid4().hex[:8]
         self.folder = folder
         nowhere = ClusterSettings(alias=f"a{name}", bootstrap_servers="127.0.0.1:1")
-        there = ClusterSettings(alias=f"b{name}", bootstrap_servers=target.bootstrap())
+        there = ClusterSettings(alias=f"b{name}", bootstrap_servers=target.bootstrap()).with_control(control)
         super().__init__(nowhere, there, 1)
         self.flow = FlowSettings(source=nowhere.alias, target=there.alias)
         self.log_topic = replay_topic(self.flow.source, self.flow.target)

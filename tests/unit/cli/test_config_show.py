@@ -16,6 +16,8 @@ from drkit.cli import main as cli
 from drkit.cli.screens.config import SettingRow, grouped_writers, settings_rows, settings_text
 from drkit.config import Settings, read
 from drkit.config.tables.cluster import CLIENT_TABLES
+from drkit.errors import ConfigError
+from drkit.masking import MASK
 
 TEXT = """\
 [clusters.primary]
@@ -89,6 +91,21 @@ def test_no_secret_is_shown(config: str, capsys: pytest.CaptureFixture[str], wor
     out = shown(capsys, *words, "--config", config)
     assert "hunter" not in out
     assert out.count("********") >= 7
+
+
+def test_what_is_not_shown_is_no_argument_either(config: str):
+    """Every user of the machine sees the arguments of a process."""
+    masked = [row.name for row in settings_rows(read(config, {})) if row.value == MASK]
+    refused = set()
+    for name in masked:
+        with pytest.raises(ConfigError) as caught:
+            read(config, {}, [f"{name}=t0p"])
+        assert "t0p" not in str(caught.value.as_dict())
+        refused |= {name} if caught.value.code == "secret_argument" else set()
+    assert len(refused) == 5
+    assert set(masked) - refused == {"failover.repoint[0].url", "failover.repoint[0].headers.X-Key"}, (
+        "of an array"
+    )
 
 
 MISSPELT = """

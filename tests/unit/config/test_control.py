@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 import pickle
-import resource
 
 from pydantic_core import PydanticCustomError
 import pytest
@@ -126,13 +125,3 @@ def test_what_to_type_for_a_file_with_a_space_in_its_name(tmp_path: Path, conten
     hint = (refused.value.context or {})[TO_DO]
     assert f"{command} '{path}'" in hint
     assert ("another host" in hint) == (content != KEY), "two keys of two hosts would not hear each other"
-
-
-def test_a_process_with_the_key_leaves_no_core_dump(tmp_path: Path):
-    before, hard = resource.getrlimit(resource.RLIMIT_CORE)
-    resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
-    try:
-        read(write(tmp_path), {})
-        assert resource.getrlimit(resource.RLIMIT_CORE) == (0, hard)
-    finally:
-        resource.setrlimit(resource.RLIMIT_CORE, (before, hard))

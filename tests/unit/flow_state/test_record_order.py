@@ -74,6 +74,16 @@ def test_a_reader_after_compaction_takes_no_old_copy_for_the_newest(
         assert found.refused == {key: OUTDATED}
 
 
+def test_a_young_copy_counts_where_compaction_has_removed_the_newer_record():
+    """Nothing shows such a reader that there was one (docs/explanation/state.md)."""
+    log = [write(b"pause", b"1", [], 10_000_000)]
+    log.append(write(b"pause", None, log, 10_001_000))
+    copy = log[0]
+    assert newest([*log, copy]) == {}
+    vote = write(b"vote", b"1", log, 10_002_000)
+    assert newest([vote, copy]) == {b"vote": b"1", b"pause": b"1"}
+
+
 def test_records_of_the_earlier_form_count_until_ordered_ones_precede_them():
     reader = signatures()
     assert reader.refused(b"pause", b"old", earlier_form(b"pause", b"old")) == ""

@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections.abc import Iterator
+import hashlib
+import hmac
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from importlib.util import find_spec
 import json
 from pathlib import Path
+import re
 import ssl
 import threading
 from typing import Any, ClassVar
 
 from confluent_kafka.admin import AdminClient
+from kafka.net.sasl import SaslMechanismScram, get_sasl_mechanism
 import pytest
 
 from drkit.config import ClusterSettings
@@ -59,6 +64,62 @@ def test_scram_by_either_spelling(client: dict[str, str]):
     assert raw["sasl_mechanism"] == confluent["sasl.mechanism"] == "SCRAM-SHA-512"
     assert "sasl.jaas.config" not in confluent
     AdminClient({**confluent, "log_level": 0})  # librdkafka knows every name
+
+
+class ScramServer:
+    """The broker's side of SCRAM-SHA-256 (RFC 5802), for the passwords of its users."""
+
+    def __init__(self, users: dict[str, str], iterations: int = 4096) -> None:
+        self._users, self._iterations = users, iterations
+
+    def log_in(self, client: SaslMechanismScram, *, forged: bool = False) -> str:
+        """Let a client log in; returns the name of the user.
+
+        :raises ValueError: the client refuses the answers
+        """
+        bare = client.auth_bytes().decode().removeprefix("n,,")
+        name, nonce = re.fullmatch("n=((?:[^=,]|=2C|=3D)+),r=([^,]+)", bare).groups()  # type: ignore[union-attr]
+        name = name.replace("=2C", ",").replace("=3D", "=")
+        first = f"r={nonce}s,s={b64encode(b'salt').decode()},i={self._iterations}"
+        client.receive(first.encode())
+        final, proof = client.auth_bytes().decode().split(",p=")
+        salted = hashlib.pbkdf2_hmac("sha256", self._users[name].encode(), b"salt", self._iterations)
+        told = f"{bare},{first},{final}".encode()
+        client_key, server_key = (hmac.digest(salted, k, "sha256") for k in (b"Client Key", b"Server Key"))
+        signature = hmac.digest(hashlib.sha256(client_key).digest(), told, "sha256")
+        assert bytes(a ^ b for a, b in zip(client_key, signature, strict=True)) == b64decode(proof)
+        verifier = hmac.digest(server_key, b"" if forged else told, "sha256")
+        client.receive(b"v=" + b64encode(verifier))
+        assert client.is_authenticated()
+        return name
+
+
+def scram(user: str) -> SaslMechanismScram:
+    settings = cluster(
+        security_protocol="SASL_SSL", sasl_mechanism="SCRAM-SHA-256", sasl_username=user, sasl_password="p=,"
+    )
+    return get_sasl_mechanism("SCRAM-SHA-256")(**raw_config(settings))
+
+
+@pytest.mark.parametrize("user", ["u", "a,b=c", "=2C", "x,r=y", "ü"])
+def test_any_user_logs_in_by_scram_and_knows_the_broker(user: str):
+    assert ScramServer({user: "p=,"}).log_in(scram(user)) == user
+    with pytest.raises(ValueError, match="wrong signature"):
+        ScramServer({user: "p=,"}).log_in(scram(user), forged=True)
+
+
+def test_plain_has_no_escapes():
+    settings = cluster(
+        security_protocol="SASL_SSL", sasl_mechanism="PLAIN", sasl_username="a,b=c", sasl_password="p"
+    )
+    assert raw_config(settings)["sasl_plain_username"] == "a,b=c"
+
+
+def test_a_broker_chooses_how_slow_a_guess_at_the_password_is():
+    """Without TLS, who poses as a broker can ask for one iteration (docs/explanation/threat-model.md)."""
+    assert ScramServer({"u": "p=,"}, iterations=1).log_in(scram("u")) == "u"
+    with pytest.raises(ValueError, match="too large"):
+        ScramServer({"u": "p=,"}, iterations=1_000_001).log_in(scram("u"))
 
 
 def test_secrets_stay_out_of_representations():

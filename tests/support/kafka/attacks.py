@@ -1,0 +1,83 @@
+"""What a client with WRITE on one of drkit's topics can do, without a control key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import closing
+from typing import Final
+import zlib
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from drkit.clock import wall_ms
+from drkit.config import ClusterSettings
+from drkit.kafka.admin import Cluster
+from drkit.kafka.raw import EventLoop, RawCluster
+from drkit.kafka.reading.log_tail import LogTail
+from drkit.kafka.requests import Append, metadata, produce_request
+from drkit.kafka.topics import appeared
+from drkit.model import TopicPartition
+from drkit.wire import Record, batch_crc
+from drkit.wire.header import CRC_AT, CRC_START, HEADER_SIZE, LENGTH_END, MAGIC
+from drkit.wire.header import HEADER as FIELDS
+from drkit.wire.varint import varint
+from tests.support.flows.produce import producer
+
+_MIB: Final = 1 << 20
+
+
+def create(settings: ClusterSettings, topic: str) -> None:
+    """A topic with the settings that brokers give it."""
+    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+    appeared(Cluster.connect(settings), topic)
+
+
+def stored(settings: ClusterSettings, topic: str) -> list[Record]:
+    """Return all records that a topic has."""
+    records: list[Record] = []
+    with closing(LogTail(settings, TopicPartition(topic, 0), records.append)) as tail:
+        tail.read(30)
+    return records
+
+
+def write_again(settings: ClusterSettings, topic: str, records: Iterable[Record]) -> None:
+    """Write a copy of records, with their headers."""
+    out = producer(settings)
+    for record in records:
+        headers: dict[str, str | bytes | None] = {name.decode(): value for name, value in record.headers}
+        out.produce(topic, record.value, record.key, partition=0, headers=headers)
+    assert out.flush(30) == 0
+
+
+def bomb(mib: int) -> bytearray:
+    """A batch of one record, which unpacks to some MiB; packed piece by piece."""
+    size = mib * _MIB
+    head = b"\0" + varint(0) + varint(0) + varint(3) + b"key" + varint(size)
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    parts = [packer.compress(varint(len(head) + size + 1) + head)]
+    parts += [packer.compress(bytes(_MIB)) for _ in range(mib)]
+    parts += [packer.compress(varint(0)), packer.flush()]
+    batch, now = bytearray(HEADER_SIZE) + b"".join(parts), wall_ms()
+    FIELDS.pack_into(batch, 0, 0, len(batch) - LENGTH_END, -1, MAGIC, 0, 1, 0, now, now, -1, -1, -1, 1)
+    batch[CRC_AT:CRC_START] = batch_crc(batch).to_bytes(4, "big")
+    return batch
+
+
+def append(settings: ClusterSettings, topic: str, batch: bytearray) -> None:
+    loop = EventLoop()
+    raw = RawCluster(loop, settings, "test")
+
+    async def send() -> int:
+        await raw.connect()
+        found = (await metadata(raw, [topic]))[topic]
+        request = produce_request([Append(topic, found.topic_id, 0, batch)])
+        answer = await raw.send(request, found.leaders[0].node)
+        return int(answer.responses[0].partition_responses[0].error_code)
+
+    try:
+        code = loop.run(send)
+    finally:
+        raw.close()
+        loop.close()
+    assert code == 0, str(code)
