@@ -21,7 +21,6 @@ from drkit.drill.evidence import (
     TRANSLATION,
     BubbleEvidence,
     DrillEvidence,
-    SwitchoverEvidence,
     VerdictLimits,
 )
 from drkit.drill.judge import ABORTED, JUDGES, REFUSED, SKIPPED, DrillVerdict, judge, judged_rows
@@ -219,11 +218,11 @@ def concluded(
     kind: str, evidence: DrillEvidence, objectives: VerdictLimits, judged: DrillVerdict
 ) -> dict[str, Any]:
     """Return the fields that follow from the evidence alone."""
-    bubble, moved = evidence.bubble or BubbleEvidence(), evidence.switchover or SwitchoverEvidence()
-    by_run = dict.fromkeys(bubble.steps or (), BUBBLE) | dict.fromkeys(moved.steps, _PRODUCTION)
-    if moved.steps or (bubble.steps and bubble.is_application):
-        by_run[_RIGHTS] = _PRODUCTION if moved.steps else BUBBLE
-    exercised = _EXERCISED.get(kind) or by_run
+    bubble, ran = evidence.bubble or BubbleEvidence(), evidence.failover
+    where = _PRODUCTION if evidence.switchover else BUBBLE
+    exercised = _EXERCISED.get(kind) or dict.fromkeys(ran.steps or (), where)
+    if ran.steps and (evidence.switchover or bubble.is_application):
+        exercised = {**exercised, _RIGHTS: where}
     ways = ((step, exercised.get(step, "not exercised"), proven_by) for step, proven_by in _PROVEN_BY.items())
     unproven = (UnprovenStep(step=s, exercised=e, proven_by=p) for s, e, p in ways if e != _PRODUCTION)
     sides = (bubble.inventory or {}).items()
@@ -232,7 +231,7 @@ def concluded(
         for name in ("ours_left", "changed_by_others", "unknown")
     )
     return {
-        "rto": tuple(OutageReport(**o._asdict()) for o in (*bubble.outages, *moved.outages)),
+        "rto": tuple(OutageReport(**o._asdict()) for o in ran.outages),
         "rpo": _loss(evidence),
         "cleanup": bubble.inventory and CleanupReport(left=left, changed_by_others=others, unknown=unknown),
         "groups": tuple(_groups(evidence, objectives)),
@@ -246,8 +245,7 @@ def _loss(evidence: DrillEvidence) -> LossReport | None:
     """Return what a failover would lose, or a drill lost of its own records or of production's."""
     if (facts := evidence.readiness) is not None:
         return LossReport(records=facts.loss_records, seconds=facts.loss_seconds, basis=facts.loss_basis)
-    bubble, moved = evidence.bubble or BubbleEvidence(), evidence.switchover or SwitchoverEvidence()
-    loss, basis = bubble.loss or moved.loss, f"records of {'the drill' if bubble.loss else 'production'}"
+    loss, basis = evidence.failover.loss, f"records of {'production' if evidence.switchover else 'the drill'}"
     return None if loss is None else LossReport(records=loss.records, seconds=loss.seconds, basis=basis)
 
 
@@ -267,9 +265,8 @@ def _groups(evidence: DrillEvidence, objectives: VerdictLimits) -> Iterator[Grou
 
 
 def _checks(kind: str, evidence: DrillEvidence, objectives: VerdictLimits) -> Iterator[CheckReport]:
-    for part in (evidence.bubble, evidence.switchover):
-        for each in () if part is None else part.checks:
-            yield CheckReport(name=each.name, examined=each.examined, failed=len(each.offences))
+    for each in evidence.failover.checks:
+        yield CheckReport(name=each.name, examined=each.examined, failed=len(each.offences))
     facts = evidence.readiness
     if kind == READINESS and facts is not None:
         yield CheckReport(name="dry run of a failover", examined=1, failed=len(facts.refusals))

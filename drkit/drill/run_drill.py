@@ -29,17 +29,15 @@ from drkit.drill.history import DrillHistory
 from drkit.drill.inventory import drift
 from drkit.drill.judge import ABORTED, REFUSED, DrillVerdict
 from drkit.drill.plan import DrillPlan
-from drkit.drill.positions import WAIT_SECONDS, collect_positions
+from drkit.drill.position_rows import PackedPositions
+from drkit.drill.positions import WAIT_SECONDS, collect_positions, read_copied_topics
 from drkit.drill.report import DrillReport, PlanReport, ScopeReport, StepReport, TimelineEntry, build_report
 from drkit.drill.steps import CollectedEvidence, DrillOptions, DrillRun
 from drkit.drill.switchover import run_switchover
 from drkit.errors import DrkitError, Refused
 from drkit.failover.core.request import RunRequest
 from drkit.failover.service import FailoverService
-from drkit.flow_state.copied_topics import known_of
 from drkit.flow_state.processes import this_process
-from drkit.flow_state.topic import StateTopic
-from drkit.pair.promotions import promoted_of
 from drkit.status.groups import GroupsSeen, group_faults
 from drkit.status.model import FlowStatus
 from drkit.status.pair.model import PairState
@@ -141,7 +139,7 @@ def _collect_translation(run: DrillRun) -> CollectedEvidence:
     )
     partitions = {(row.topic, row.partition) for row in positions.evidence if row.topic}
     return CollectedEvidence(
-        DrillEvidence(positions.evidence),
+        DrillEvidence(PackedPositions.of(positions.evidence)),
         topics=len({topic for topic, _ in partitions}),
         partitions=len(partitions),
         groups=positions.groups,
@@ -153,9 +151,7 @@ def _collect_readiness(run: DrillRun) -> CollectedEvidence:
     facts, topics = collect_readiness(run.settings, run.flow), 0
     # Names of topics are read from the target's state alone; a target that is silent is in the facts.
     try:
-        with StateTopic(run.settings.sides(run.flow)[1], run.flow.source) as state:
-            state.load()
-            topics = len(known_of(state.records).without(promoted_of(state.records)).topics)
+        topics = len(read_copied_topics(run.settings.sides(run.flow)[1], run.flow).topics)
     except DrkitError as error:
         facts = replace(facts, unknown=(*facts.unknown, f"the copied topics: {error.in_short}"))
     outcome = f"{counted(topics, 'topic')} and {counted(facts.groups, 'group')}"

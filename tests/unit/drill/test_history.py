@@ -18,6 +18,7 @@ from drkit.drill.entry import MISSED, SCHEDULED, UNFINISHED, DrillEntry
 from drkit.drill.evidence import TRANSLATION, DrillEvidence
 from drkit.drill.history import DrillHistory
 from drkit.drill.plan import DrillPlan, new_drill_id, plan_kind
+from drkit.drill.position_rows import PackedPositions
 from drkit.drill.report import check_report
 from drkit.drill.run_drill import run_drill
 from drkit.drill.schedule import DrillScheduler
@@ -60,7 +61,7 @@ def rows(monkeypatch: pytest.MonkeyPatch) -> list[object]:
         each = found.pop(0)
         if isinstance(each, BaseException):
             raise each
-        return CollectedEvidence(DrillEvidence(tuple(each)), 1, 1, len(each))  # type: ignore[arg-type]
+        return CollectedEvidence(DrillEvidence(PackedPositions.of(each)), 1, 1, len(each))  # type: ignore[arg-type]
 
     monkeypatch.setattr(runs, "_COLLECTORS", {TRANSLATION: runs._in_time(collect)})
     return found
