@@ -243,7 +243,7 @@ class _Bubble:
         """Delete all that the drill made."""
         # Not written first: a full disk does not keep what the drill made from being deleted.
         self._learn_ids()
-        problems = delete_made(self._settings, self._flow, self._entry.made)
+        problems = delete_made(self._settings, self._flow, self._entry)
         self._note(cleanup_problems=tuple(problems))
         self._keep(cleanup_owed=bool(problems))
         return "; ".join(problems) or f"{len(self._entry.made)} items deleted"

@@ -92,7 +92,7 @@ def test_reports_are_chained_and_an_error_is_an_entry(tmp_path: Path, rows: list
     assert steps == ["collect", "judge"] * 4
     reports = [history.report_of(e) for e in entries]
     assert [r.previous for r in reports] == ["", *(r.self_hash for r in reports[:-1])]
-    assert [check_report(r, history.report_before(r, entries)) for r in reports] == [[]] * 5
+    assert [check_report(r, history.report_before(r)) for r in reports] == [[]] * 5
     assert reports[2].reasons == ("no broker answers: s",)
     screen = report_lines(reports[1], Path("x.json"))
     assert screen[0] == "FAIL  translation  translation of p->s"
