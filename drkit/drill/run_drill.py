@@ -13,7 +13,7 @@ from typing import Final
 
 from drkit.config import FlowSettings, Settings
 from drkit.counted import counted
-from drkit.drill.bubble import run_bubble
+from drkit.drill.bubble import Bubble
 from drkit.drill.entry import DrillEntry
 from drkit.drill.evidence import (
     BUBBLE,
@@ -33,7 +33,7 @@ from drkit.drill.position_rows import PackedPositions
 from drkit.drill.positions import WAIT_SECONDS, collect_positions, read_copied_topics
 from drkit.drill.report import DrillReport, PlanReport, ScopeReport, StepReport, TimelineEntry, build_report
 from drkit.drill.steps import CollectedEvidence, DrillOptions, DrillRun
-from drkit.drill.switchover import run_switchover
+from drkit.drill.switchover import Switchover
 from drkit.errors import DrkitError, Refused
 from drkit.failover.core.request import RunRequest
 from drkit.failover.service import FailoverService
@@ -55,7 +55,7 @@ def run_drill(
     An error of a cluster ends the drill as ``aborted``, a refusal as ``refused``. Both leave a report.
     """
     flow, began_ms, began = settings.flow(plan.flow), options.wall(), options.clock()
-    previous = history.last_hash(plan.name)
+    previous, objectives = history.last_hash(plan.name), VerdictLimits(**dict(plan.objectives))
     entry = DrillEntry.of(plan, began_ms, options.due, this_process())
     history.begin(entry)
 
@@ -69,7 +69,7 @@ def run_drill(
         times = ((0.0, "the drill begins"), (seconds, "the evidence is collected"))
         report = build_report(
             plan.kind,
-            _planned(plan),
+            PlanReport(name=plan.name, cut=plan.cut, objectives=objectives, limits=dict(plan.limits)),
             collected.evidence,
             collected.ended,
             id=plan.id,
@@ -102,14 +102,6 @@ def _drift(evidence: DrillEvidence, last: DrillReport | None) -> tuple[str, ...]
     now = evidence.bubble and evidence.bubble.scope
     before = last and last.evidence.bubble and last.evidence.bubble.scope
     return tuple(drift(before, now)) if before and now else ()
-
-
-def _planned(plan: DrillPlan) -> PlanReport:
-    objectives = VerdictLimits(
-        rto_seconds=plan.objectives.rto_seconds, rpo_seconds=plan.objectives.rpo_seconds
-    )
-    limits = {name: float(value) for name, value in plan.limits.model_dump().items()}
-    return PlanReport(name=plan.name, cut=plan.cut, objectives=objectives, limits=limits)
 
 
 def _in_time(collect: Callable[[DrillRun], CollectedEvidence]) -> Callable[[DrillRun], CollectedEvidence]:
@@ -161,8 +153,8 @@ def _collect_readiness(run: DrillRun) -> CollectedEvidence:
 _COLLECTORS: Final[Mapping[str, Callable[[DrillRun], CollectedEvidence]]] = {
     READINESS: _in_time(_collect_readiness),
     TRANSLATION: _in_time(_collect_translation),
-    BUBBLE: run_bubble,
-    SWITCHOVER: run_switchover,
+    BUBBLE: lambda run: Bubble(run).collect(),
+    SWITCHOVER: lambda run: Switchover(run).collect(),
 }
 
 
