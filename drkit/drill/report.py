@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 import gc
 from hashlib import sha256
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
@@ -33,8 +33,6 @@ _EXERCISED: Final[Mapping[str, Mapping[str, str]]] = {
     TRANSLATION: {StepName.TRANSLATE: "production"},
 }
 _PRODUCTION: Final = "production"
-_BESIDE: Final = 0.2
-"""The margin of the strip of outages."""
 _RIGHTS: Final = "rights of applications"
 _PROVEN_BY: Final = dict.fromkeys(map(str, FAILOVER.order), "switchover") | {
     "detection": "drkit chaos",
@@ -82,6 +80,11 @@ class OutageReport(_Part):
     began_seconds: float
     """Since the first operation of any client."""
     seconds: float
+
+    @property
+    def name(self) -> str:
+        """The client, without the prefix that all names of the drill have."""
+        return self.client.rpartition(".")[2]
 
 
 class LossReport(_Part):
@@ -164,6 +167,11 @@ class DrillReport(_Part):
     """Hash of the report before."""
     self_hash: str = Field("", alias="self")
     """SHA-256 of the rest as `to_json` writes it, in UTF-8: that text without its last member."""
+
+    @property
+    def longest_outage(self) -> float | None:
+        """Seconds, or None if no outage was measured."""
+        return max((outage.seconds for outage in self.rto), default=None)
 
     def to_json(self) -> str:
         """Return the report as JSON."""
@@ -276,49 +284,6 @@ def _checks(kind: str, evidence: DrillEvidence, objectives: VerdictLimits) -> It
         failed, undecided = words[form, FAIL], words[form, INCONCLUSIVE]
         examined = words[form, PASS] + failed + undecided
         yield CheckReport(name=f"{form} positions", examined=examined, failed=failed, undecided=undecided)
-
-
-class OutageRow(NamedTuple):
-    """The outage of a client; its bar in percent of the strip's width."""
-
-    client: str
-    """Without the prefix that all names of the drill have."""
-    operation: str
-    seconds: float
-    left: float
-    width: float
-    is_over: bool
-    """Longer than the objective allows."""
-
-
-def longest_outage(report: DrillReport) -> float | None:
-    """Return the seconds of the longest outage, None if none was measured."""
-    return max((outage.seconds for outage in report.rto), default=None)
-
-
-def outage_window(report: DrillReport) -> tuple[float, float]:
-    """Return the first and the last second that the strip shows: all outages, and a little beside them."""
-    began = min((outage.began_seconds for outage in report.rto), default=0.0)
-    ended = max((outage.began_seconds + outage.seconds for outage in report.rto), default=0.0)
-    beside = (ended - began) * _BESIDE or 1.0
-    return max(began - beside, 0.0), ended + beside
-
-
-def outage_rows(report: DrillReport) -> list[OutageRow]:
-    """Return the outages with their bars."""
-    limit, (first, last) = report.plan.objectives.rto_seconds, outage_window(report)
-    scale = 100 / (last - first)
-    return [
-        OutageRow(
-            client=outage.client.rpartition(".")[2],
-            operation=outage.operation,
-            seconds=outage.seconds,
-            left=round((outage.began_seconds - first) * scale, 2),
-            width=round(outage.seconds * scale, 2),
-            is_over=limit is not None and outage.seconds > limit,
-        )
-        for outage in report.rto
-    ]
 
 
 def check_report(report: DrillReport, previous: DrillReport | None = None) -> list[str]:
