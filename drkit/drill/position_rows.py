@@ -205,11 +205,6 @@ class PackedPositions:
     rows: tuple[tuple[PositionEvidence, int | None, int | None], ...]
     """Each position without its windows, and the indices of its source and target windows."""
 
-    def __post_init__(self) -> None:
-        known = {None, *range(len(self.windows))}
-        if any(source not in known or target not in known for _, source, target in self.rows):
-            raise ValueError("a window is missing")
-
     @classmethod
     def of(cls, positions: Iterable[PositionEvidence]) -> Self:
         """Return the positions with indices instead of windows."""
@@ -223,9 +218,12 @@ class PackedPositions:
 
     @cached_property
     def unpacked(self) -> tuple[PositionEvidence, ...]:
-        """The positions with their windows."""
+        """The positions with their windows. Raises ValueError if a window is missing."""
         windows: dict[int | None, RecordWindow | None] = {None: None, **dict(enumerate(self.windows))}
-        return tuple(PositionEvidence(*row[:-2], windows[s], windows[t]) for row, s, t in self.rows)
+        try:
+            return tuple(PositionEvidence(*row[:-2], windows[s], windows[t]) for row, s, t in self.rows)
+        except KeyError as error:
+            raise ValueError(f"window {error} is missing") from error
 
 
 NO_POSITIONS: Final = PackedPositions((), ())

@@ -10,9 +10,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 import gc
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
 from drkit.chaos.verdict import FAIL, INCONCLUSIVE, PASS
 from drkit.drill.evidence import (
@@ -167,6 +167,11 @@ class DrillReport(_Part):
     """Hash of the report before."""
     self_hash: str = Field("", alias="self")
     """SHA-256 of the rest as `to_json` writes it, in UTF-8: that text without its last member."""
+
+    @model_validator(mode="after")
+    def _has_all_windows(self) -> Self:
+        self.evidence.positions.unpacked  # noqa: B018  raises ValueError
+        return self
 
     @property
     def longest_outage(self) -> float | None:
