@@ -109,7 +109,7 @@ class ProductionWatch(Background):
             reasons = (
                 (self.has_run, f"production failover {''.join(new[:1])} began"),
                 (now - answered > _SILENT_SECONDS, f"production's journal cannot be read: {error}"),
-                (self._to_end.is_set(), "the process was asked to end"),
+                (self._to_end.is_set(), DrkitError("process_stopped").what),
                 (now - began > self._seconds, f"the drill exceeds its limit of {self._seconds:g} s"),
             )
             if reason := next((text for is_so, text in reasons if is_so), ""):
