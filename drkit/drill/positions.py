@@ -180,8 +180,8 @@ def _compacted(cluster: ClusterSettings, topics: Iterable[str]) -> frozenset[str
     return frozenset(name for name, values in configs.items() if is_compacted(values))
 
 
-def _key(row: PositionEvidence) -> tuple[str, TopicPartition, PositionForm]:
-    return row.group, row.tp, row.form
+def _key(row: PositionEvidence) -> tuple[str, str, int, PositionForm]:
+    return row[:4]
 
 
 class _PositionSurvey:
@@ -244,7 +244,7 @@ class _PositionSurvey:
                 )
                 found.append(row)
                 if self._flow.sync_group_offsets:
-                    there = ours.value.get(self._known.pair(*tp).target)
+                    there = ours.value.get(TopicPartition(self._known.topics[tp.topic][0], tp.partition))
                     row = row._replace(form=PositionForm.STORED)
                     found.append(stored_question(row, offset, there, self._flow.source, now_ms))
         return found
