@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 import threading
+from typing import Self
 
 
 class Background(ABC):
-    """Runs `_run` in a daemon thread of its own, from :meth:`start` until :meth:`stop`.
+    """Runs `_run` in a daemon thread of its own, from :meth:`start` until :meth:`stop`, or in a ``with``.
 
     :param name: of the thread
     :param patience: seconds for which :meth:`stop` waits for the work in progress
@@ -17,6 +18,13 @@ class Background(ABC):
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._patience = patience
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def start(self) -> None:
         """Start the thread."""

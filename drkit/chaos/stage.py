@@ -228,6 +228,15 @@ class ClientStage(ABC):
 
             self.wait_for(is_protected, f"PROTECTED for {flow.name}")
 
+    def wait_steady(self, settings: Settings, flow: FlowSettings) -> None:
+        """Wait until the pair is PROTECTED, and the standby has all positions of the groups."""
+        self.wait_pair(settings, flow)
+
+        def are_synced() -> bool:
+            return all(len(self.committed(STANDBY, group)) == PARTITIONS for group in self.groups)
+
+        self.wait_for(are_synced, "positions of all groups on the standby")
+
 
 @dataclass
 class ScenarioStage(ClientStage):
@@ -349,11 +358,7 @@ class ScenarioStage(ClientStage):
             self.commit(PRIMARY, group, {TopicPartition(topic, p): offset for p in range(PARTITIONS)})
         self.start_client("shop", "following consumer", **following, group=LIVE_GROUP)
         self.start_client("till", "following writer", **following)
-        self.wait_protected(FORTH)
-        self.wait_for(
-            lambda: all(len(self.committed(STANDBY, group)) == PARTITIONS for group in self.groups),
-            "positions of all groups on the standby",
-        )
+        self.wait_steady(self.settings, self.settings.one_flow(FORTH))
 
     def start_replicator(self, flow: str) -> None:
         """Start the replicator of a flow."""

@@ -6,7 +6,7 @@ the bubble, whose cleanup is then pending.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any, Final
 
 from drkit.chaos.evidence import collect
@@ -25,8 +25,8 @@ from drkit.drill.inventory import (
 )
 from drkit.drill.judge import ABORTED, REFUSED, SKIPPED, DrillVerdict
 from drkit.drill.plan import bubble_settings, drill_folder
-from drkit.drill.stage import BubbleStage, live_controls
-from drkit.drill.steps import CollectedEvidence, DrillRun, DrillSteps, Step, refuse_unprotected
+from drkit.drill.stage import BubbleStage, are_older_epochs_refused, is_foreign_record_named
+from drkit.drill.steps import CollectedEvidence, DrillRun, SteppedDrill, refuse_unprotected
 from drkit.drill.watches import ProductionLossSampler, ProductionWatch
 from drkit.errors import DrkitError, Failed, Refused
 from drkit.failover.core.request import RunRequest
@@ -44,39 +44,32 @@ _REQUESTS: Final = {
 }
 """The request of the failover by the cut of the plan."""
 _PAUSED: Final = "failover-paused"
+_SKIPPED_BY: Final = "failovers_paused"
+"""The error while no drill is to run either."""
 _DELETABLE: Final = "delete.topic.enable"
 
 
-class DrillSkipped(Refused):
-    """Failovers are paused, so that no drill is to run either."""
+class Bubble(SteppedDrill[BubbleEvidence]):
+    """A drill of kind ``bubble``. Only a process that is killed leaves more than its entry."""
 
-
-def run_bubble(run: DrillRun) -> CollectedEvidence:
-    """Run a bubble and return its evidence. Only a process that is killed leaves more than its entry.
-
-    :raises DrkitError: the entry cannot be written
-    """
-    return _Bubble(run).run_steps()
-
-
-class _Bubble:
     def __init__(self, run: DrillRun) -> None:
-        self._settings, self._flow, self._plan = run.settings, run.flow, run.plan
+        super().__init__(run, BubbleEvidence())
         self._history, self._entry = run.history, run.entry
         source, target = run.settings.sides(run.flow)
         self._sides = {SOURCE: source, TARGET: target}
-        self._steps = DrillSteps(run.options.progress)
         bubble = bubble_settings(run.settings, run.flow, run.plan)
         self._stage = BubbleStage(drill_folder(run.settings, run.plan.id), settings=bubble, plan=run.plan)
         limits, abort = run.plan.limits, self._stage.abort
-        self._watch = ProductionWatch(run.settings, run.flow, limits.seconds, abort, run.options.stop)
+        self._watch = ProductionWatch(run.settings, run.flow, limits.seconds, abort, self._stop)
         self._sampler = ProductionLossSampler(run.settings, run.flow, limits.production_lag, abort)
         self._before: dict[str, ClusterInventory] = {}
-        self._evidence = BubbleEvidence()
         self._verdict: DrillVerdict | None = None
 
-    def run_steps(self) -> CollectedEvidence:
-        """Run the steps; CLEAN and COMPARE whatever happened, unless production fails over."""
+    def collect(self) -> CollectedEvidence:
+        """Run the steps; CLEAN and COMPARE whatever happened, unless production fails over.
+
+        :raises DrkitError: the entry cannot be written
+        """
         with self._watch, self._sampler:
             try:
                 with self._stage:  # its end is the end of every process of the bubble
@@ -89,7 +82,7 @@ class _Bubble:
             DrillEvidence(bubble=self._evidence),
             topics=sum(self._plan.id in item.name for item in self._entry.on(SOURCE, "topic")),
             groups=len(self._entry.on(SOURCE, "group")),
-            steps=tuple(self._steps.ended),
+            steps=tuple(self._steps),
             ended=self._verdict,
         )
 
@@ -98,7 +91,7 @@ class _Bubble:
         try:
             self._stage.check_aborted()
             for step in (*prepare, self.failover, self.clients, self.check, self.controls):
-                self._steps.run(step)
+                self._run(step)
                 self._watch.refresh()
                 self._stage.check_aborted()
         except DrkitError as error:
@@ -107,25 +100,25 @@ class _Bubble:
             if self._stage.is_aborted():
                 self._verdict = DrillVerdict(ABORTED, (self._stage.abort_reason,))
             elif not self._entry.made:
-                is_skipped, is_refused = isinstance(error, DrillSkipped), isinstance(error, Refused)
+                is_refused, is_skipped = isinstance(error, Refused), error.code == _SKIPPED_BY
                 word = SKIPPED if is_skipped else REFUSED if is_refused else ABORTED
                 self._verdict = DrillVerdict(word, (error.in_short,))
             else:
                 self._note(error=error.in_short)
 
-    def _run_last(self, *steps: Step) -> None:
+    def _run_last(self, *steps: Callable[[], str]) -> None:
         for step in steps:
             try:
                 if self._entry.made and not self._watch.has_run:
-                    self._steps.run(step)
+                    self._run(step)
             except DrkitError as error:
                 self._note(cleanup_problems=(*self._evidence.cleanup_problems, error.in_short))
 
     def gate(self) -> str:
         """Clean up after earlier drills; check that production could fail over and a drill be deleted.
 
-        :raises DrillSkipped: failovers are paused
-        :raises Refused: a cleanup failed, production could not fail over, or the standby has no room
+        :raises Refused: failovers are paused, a cleanup failed, production could not fail over, or the
+            standby has no room
         """
         self._stage.choose_groups()
         where = self._flow.name
@@ -138,7 +131,7 @@ class _Bubble:
             if gate != _PAUSED:
                 raise refusal
             hint = "resume them, then run the drill: drkit watch resume"
-            raise DrillSkipped("failovers_paused", where=where, evidence=refusal.in_short, hint=hint)
+            raise Refused(_SKIPPED_BY, where=where, evidence=refusal.in_short, hint=hint)
         refuse_unprotected(self._settings, self._flow)
         for cluster in self._sides.values():
             deletable = broker_config(Cluster.connect(cluster)).get(_DELETABLE)
@@ -194,7 +187,7 @@ class _Bubble:
 
     def steady(self) -> str:
         """Wait until all is copied and the groups are synced."""
-        self._stage.wait_steady()
+        self._stage.wait_steady(self._stage.settings, self._stage.flow)
         self._note_ids()
         return f"{counted(self._stage.acked(), 'record')} acknowledged, all copied"
 
@@ -235,7 +228,10 @@ class _Bubble:
 
     def controls(self) -> str:
         """Put defects into the history and on the target; each must be found by its check, or refused."""
-        controls = {**negative_controls(self._stage.history()), **live_controls(self._stage)}
+        controls = negative_controls(self._stage.history()) | {
+            "an append in an older epoch": are_older_epochs_refused(self._stage),
+            "a foreign record in the copy": is_foreign_record_named(self._stage),
+        }
         self._note(controls=controls)
         return f"{sum(controls.values())} of {counted(len(controls), 'defect')} found"
 
@@ -243,7 +239,7 @@ class _Bubble:
         """Delete all that the drill made."""
         # Not written first: a full disk does not keep what the drill made from being deleted.
         self._learn_ids()
-        problems = delete_made(self._settings, self._flow, self._entry.made)
+        problems = delete_made(self._settings, self._flow, self._entry)
         self._note(cleanup_problems=tuple(problems))
         self._keep(cleanup_owed=bool(problems))
         return "; ".join(problems) or f"{len(self._entry.made)} items deleted"
@@ -258,9 +254,6 @@ class _Bubble:
         self._note(inventory=compared)
         is_clean = all(each.is_clean for each in compared.values())
         return "nothing of the drill is left" if is_clean else "something of the drill is left or unknown"
-
-    def _note(self, **evidence: Any) -> None:
-        self._evidence = replace(self._evidence, **evidence)
 
     def _inventories(self) -> dict[str, ClusterInventory]:
         return {side: read_inventory(cluster) for side, cluster in self._sides.items()}

@@ -189,33 +189,24 @@ def _state(
 
 
 def ended_notice(
-    plan: DrillPlan, verdict: str, reasons: Sequence[str], options: Sequence[str] = ()
+    drill: DrillPlan | DrillEntry, verdict: str, reasons: Sequence[str], options: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Return the notice of a drill that ended.
 
     :param options: of the running command, such as its configuration file
     """
-    return _notice(plan, verdict, reasons, typed("drkit", "drill", "report", plan.id, *options))
-
-
-def not_run_notice(entry: DrillEntry, options: Sequence[str] = ()) -> dict[str, Any] | None:
-    """Return the notice of due times at which a drill was not run, or None if it needs no notice.
-
-    :param options: of the running command, such as its configuration file
-    """
-    if entry.verdict == SCHEDULED:
-        return None
-    reason = f"missed since {utc(entry.began_ms)}: no scheduler ran, or it was busy"
-    return _notice(entry, entry.verdict, [reason], typed("drkit", "drill", "run", entry.name, *options))
-
-
-def _notice(
-    drill: DrillPlan | DrillEntry, verdict: str, reasons: Sequence[str], command: str
-) -> dict[str, Any]:
+    command = ("report", drill.id) if drill.id else ("run", drill.name)
+    next_command = typed("drkit", "drill", *command, *options)
     shown = [*reasons[:_REASONS]]
     if len(reasons) > _REASONS:
         shown.append(f"and {len(reasons) - _REASONS} more")
     first = f"drill {drill.name}, {drill.kind} of {drill.flow}: {verdict}"
-    text = "\n".join([first, *(f"- {reason}" for reason in shown), f"next: {command}"])
+    text = "\n".join([first, *(f"- {reason}" for reason in shown), f"next: {next_command}"])
     facts = {"flow": drill.flow, "drill": drill.name, "kind": drill.kind, "id": drill.id, "verdict": verdict}
-    return {**facts, "reasons": shown, "command": command, "text": text}
+    return {**facts, "reasons": shown, "command": next_command, "text": text}
+
+
+def not_run_notice(entry: DrillEntry, options: Sequence[str] = ()) -> dict[str, Any] | None:
+    """Return the notice of due times at which a drill was not run, or None if it needs no notice."""
+    reason = f"missed since {utc(entry.began_ms)}: no scheduler ran, or it was busy"
+    return None if entry.verdict == SCHEDULED else ended_notice(entry, entry.verdict, [reason], options)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 from drkit.chaos.checks import CheckResult
 from drkit.chaos.history import PRIMARY, STANDBY, Acked, Consumed, ScenarioHistory
 from drkit.drill.inventory import InventoryComparison
-from drkit.drill.position_rows import Judged, Positions, judge_position
+from drkit.drill.position_rows import NO_POSITIONS, Judged, PackedPositions, judge_position
 from drkit.status.pair.model import PairState
 
 READINESS, TRANSLATION, BUBBLE, SWITCHOVER = "readiness", "translation", "bubble", "switchover"
@@ -274,12 +274,17 @@ class VerdictLimits:
 class DrillEvidence:
     """All that a drill has recorded; its verdict follows from this alone."""
 
-    positions: Positions = ()
+    positions: PackedPositions = NO_POSITIONS
     readiness: ReadinessFacts | None = None
     bubble: BubbleEvidence | None = None
     switchover: SwitchoverEvidence | None = None
 
+    @property
+    def failover(self) -> BubbleEvidence | SwitchoverEvidence:
+        """The evidence of the failover that was run; empty if none was."""
+        return self.bubble or self.switchover or BubbleEvidence()
+
     @cached_property
     def answers(self) -> tuple[Judged, ...]:
         """The answer for each position. Cached: a report asks for it three times."""
-        return tuple(map(judge_position, self.positions))
+        return tuple(map(judge_position, self.positions.unpacked))

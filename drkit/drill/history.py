@@ -22,7 +22,6 @@ from drkit.atomic_file import replace_file
 from drkit.chaos.verdict import PASS
 from drkit.clock import monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings, Settings
-from drkit.config.tables.drills import DrillSettings
 from drkit.config.tables.fields import suggestion
 from drkit.drill.entry import SOURCE, TARGET, UNFINISHED, DrillEntry, MadeItem
 from drkit.drill.judge import ABORTED
@@ -36,13 +35,13 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.clients import QUIET, KafkaException, Producer, confluent_config
 from drkit.kafka.codes import error_name
 from drkit.kafka.groups.requests import Groups
-from drkit.kafka.raw import RawCluster, ask_once
+from drkit.kafka.raw import ask_once
+from drkit.kafka.reading.compacted import NewestValues, newest_values
 from drkit.kafka.reading.signed_log import SignedLog
 from drkit.kafka.requests import delete_topics_by_id
 from drkit.kafka.topics import describe_topics
 from drkit.local.file_lock import locked_alone
 from drkit.topology.acls import ResourceKind
-from drkit.wire import Record
 
 REPORT: Final = "report.json"
 _ENTRIES: Final = "entries"
@@ -64,9 +63,7 @@ class DrillTopic:
         self.name = drills_topic(source, target.alias)
         self._transactional_id = drill_transactional_id(source, target.alias)
         self._target = target
-        self._exists = False
-        self._entries: dict[bytes, DrillEntry] = {}
-        self._log = SignedLog(target, self.name, self._take)
+        self._log = SignedLog(target, self.name, lambda _record, _problem: None)
 
     @cached_property
     def _cluster(self) -> Cluster:
@@ -77,31 +74,16 @@ class DrillTopic:
 
         :raises DrkitError: the topic cannot be read
         """
-        if not self._exists and self.name not in describe_topics(self._cluster, [self.name]):
-            return []
-        self._entries.clear()
-        self._log.restart()
-        try:
-            self._log.load()
-        finally:
-            self._log.close()
-        return list(self._entries.values())
-
-    def _take(self, record: Record, problem: str) -> None:
-        if record.key is None or problem:
-            return
-        entry = _entry(record.value or b"")
-        if entry is not None and entry.key.encode() == record.key:
-            self._entries[record.key] = entry
-        else:
-            self._entries.pop(record.key, None)
+        values = newest_values(self._cluster, [self.name], verified=True).get(self.name, NewestValues())
+        entries = {key: _entry(value) for key, value in values.items()}
+        return [entry for key, entry in entries.items() if entry and entry.key.encode() == key]
 
     def put(self, *entries: DrillEntry) -> None:
         """Write entries, durably; the topic is created when it is missing.
 
         :raises DrkitError: one was not accepted
         """
-        self._ensure()
+        ensure_compacted(self._cluster, self.name)
         self._log.append(*map(_record, entries))
 
     def begin(self, entry: DrillEntry) -> None:
@@ -112,12 +94,14 @@ class DrillTopic:
         :raises Refused: another drill is under way, or the scheduled time has an entry
         :raises DrkitError: the topic cannot be read or written
         """
-        self._ensure()
+        ensure_compacted(self._cluster, self.name)
         own = {"transactional.id": self._transactional_id}
         producer = Producer({**confluent_config(self._target), **own, "log_level": 0}, logger=QUIET)
         try:
             producer.init_transactions(_WRITE_SECONDS)
             _refuse_beside(self.load(), entry)
+            self._log.restart()
+            self._log.read()  # a record is signed with a higher order than those before it
             producer.begin_transaction()
             key, value = _record(entry)
             headers = self._log.signatures.text_headers(key, value)
@@ -126,11 +110,6 @@ class DrillTopic:
         except KafkaException as error:
             evidence = str(error.args[0])
             raise Failed("own_topic_unwritable", where=self._log.where, evidence=evidence) from error
-
-    def _ensure(self) -> None:
-        if not self._exists:
-            ensure_compacted(self._cluster, self.name)
-            self._exists = True
 
 
 def _record(entry: DrillEntry) -> tuple[bytes, bytes]:
@@ -156,7 +135,7 @@ class DrillHistory:
 
     def __init__(self, folder: Path, topics: Mapping[str, DrillTopic] | None = None) -> None:
         self.folder = folder
-        self._topics = topics or {}
+        self.topics = topics or {}
         self._silent: dict[str, tuple[float, DrkitError]] = {}
         self.unread: dict[str, str] = {}
         """Flow → why its topic was not read at the last look."""
@@ -181,9 +160,9 @@ class DrillHistory:
 
         :param name: of the only drill to return, or None for all
         """
-        entries = self._local()
+        entries = self.local_entries()
         self.unread.clear()
-        for flow in self._topics:
+        for flow in self.topics:
             try:
                 entries += self._ask(flow, DrillTopic.load)
             except DrkitError as error:
@@ -225,13 +204,9 @@ class DrillHistory:
         """Return the file of a report."""
         return self.folder / drill_id / REPORT
 
-    def entry(self, drill_id: str, entries: Iterable[DrillEntry] | None = None) -> DrillEntry:
-        """Return the entry of a drill that was run.
-
-        :param entries: those of the history, or None to read them
-        :raises Usage: no drill has this id
-        """
-        by_id = {entry.id: entry for entry in (self.entries() if entries is None else entries) if entry.id}
+    def entry(self, drill_id: str) -> DrillEntry:
+        """Return the entry of a drill that was run. Raises Usage: no drill has this id."""
+        by_id = {entry.id: entry for entry in self.entries() if entry.id}
         if drill_id not in by_id:
             raise Usage(
                 "drill_id_unknown",
@@ -253,9 +228,9 @@ class DrillHistory:
             raise Failed("drill_report_elsewhere", where=entry.id, evidence=evidence)
         return read_report(path.read_bytes())
 
-    def report_before(self, report: DrillReport, entries: Iterable[DrillEntry]) -> DrillReport | None:
+    def report_before(self, report: DrillReport) -> DrillReport | None:
         """Return the report whose hash a report has as `previous`, None if it is not in this folder."""
-        of_hash = (e for e in entries if e.hash and e.hash == report.previous)
+        of_hash = (e for e in self.entries() if e.hash and e.hash == report.previous)
         previous = next((e for e in of_hash if self.report_path(e.id).exists()), None)
         return None if previous is None else self.report_of(previous)
 
@@ -274,7 +249,7 @@ class DrillHistory:
         with _on_disk(stamped):
             (self.folder / entry.id).mkdir(mode=0o700)
         self._write_here(stamped)
-        own_entries = [local for local in self._local() if local.flow == entry.flow]
+        own_entries = [local for local in self.local_entries() if local.flow == entry.flow]
         with suppress(DrkitError):  # the next drill tries again
             there = newest_entries(self._ask(entry.flow, DrillTopic.load))
             lacking = [e for e in own_entries if e.key not in there or there[e.key].written_ms < e.written_ms]
@@ -301,7 +276,7 @@ class DrillHistory:
 
     def end(self, report: DrillReport, seconds: float) -> None:
         """Write the report of a drill, then the end of its entry; keep nothing else of one that passed."""
-        entry = newest_entries(self._local())[report.id]
+        entry = newest_entries(self.local_entries())[report.id]
         with _on_disk(entry):
             replace_file(self.report_path(report.id), report.to_json().encode())
         end = {"verdict": report.verdict, "seconds": round(seconds, 3), "hash": report.self_hash}
@@ -310,21 +285,8 @@ class DrillHistory:
         for path in others if report.verdict == PASS else ():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
-    def record_not_run(
-        self, drill: DrillSettings, flow: str, due: tuple[datetime, datetime], verdict: str
-    ) -> DrillEntry:
-        """Write the entry of due times at which a drill was not run, and return it.
-
-        :param due: the first and the last due time
-        """
-        first, last = (round(time.timestamp() * 1000) for time in due)
-        entry = DrillEntry(
-            name=drill.name, kind=drill.kind, flow=flow, verdict=verdict, began_ms=first, due_ms=last
-        )
-        self.put(entry)
-        return entry
-
-    def _local(self) -> list[DrillEntry]:
+    def local_entries(self) -> list[DrillEntry]:
+        """Return the entries on this machine."""
         try:
             texts = [path.read_bytes() for path in (self.folder / _ENTRIES).glob("*.json")]
         except PermissionError:  # the folder of another user, whose entries are on the target
@@ -336,13 +298,13 @@ class DrillHistory:
 
         :raises DrkitError: it does not answer
         """
-        if flow not in self._topics:
+        if flow not in self.topics:
             raise DrkitError("drill_flow_missing", where=flow)
         asked_at, error = self._silent.get(flow, (-_ASK_AGAIN_SECONDS, None))
         if error is not None and monotonic() - asked_at < _ASK_AGAIN_SECONDS:
             raise error
         try:
-            return question(self._topics[flow])
+            return question(self.topics[flow])
         except DrkitError as silence:
             if not isinstance(silence, Refused):
                 self._silent[flow] = monotonic(), silence
@@ -390,7 +352,7 @@ def clean_up(settings: Settings, flow: FlowSettings, history: DrillHistory) -> d
             raise Refused("drill_running", where=f"drill {entry.id}", evidence=entry.runs_as)
     cleaned = {}
     for entry in owing:
-        cleaned[entry.id] = delete_made(settings, flow, entry.made)
+        cleaned[entry.id] = delete_made(settings, flow, entry)
         if not cleaned[entry.id]:
             is_dead = entry.verdict == UNFINISHED
             end = {"verdict": ABORTED, "reason": "its process was killed"} if is_dead else {}
@@ -398,14 +360,13 @@ def clean_up(settings: Settings, flow: FlowSettings, history: DrillHistory) -> d
     return cleaned
 
 
-def delete_made(settings: Settings, flow: FlowSettings, made: Iterable[MadeItem]) -> list[str]:
+def delete_made(settings: Settings, flow: FlowSettings, entry: DrillEntry) -> list[str]:
     """Delete what a drill made, and return what could not be deleted, with the reasons."""
     problems: list[str] = []
     for side, cluster in zip((SOURCE, TARGET), settings.sides(flow), strict=True):
-        items = [item for item in made if item.side == side]
-        topics = [item for item in items if item.kind == "topic"]
+        topics = entry.on(side, "topic")
         try:
-            problems += _delete_groups(cluster, [item.name for item in items if item.kind == "group"])
+            problems += _delete_groups(cluster, [item.name for item in entry.on(side, "group")])
             problems += _delete_acls(cluster, topics)
             problems += _delete_topics(cluster, topics)
         except DrkitError as error:
@@ -428,11 +389,10 @@ def _delete_topics(cluster: ClusterSettings, items: list[MadeItem]) -> list[str]
         for item in items
         if item.name in present and item.topic_id in {"", present[item.name]}
     }
-
-    async def delete(raw: RawCluster) -> dict[UUID, int]:
-        return await delete_topics_by_id(raw, owned)
-
-    answers = ask_once(cluster, "drill", delete, what="delete the topics of a drill") if owned else {}
+    if not owned:
+        return []
+    what = "delete the topics of a drill"
+    answers = ask_once(cluster, "drill", lambda raw: delete_topics_by_id(raw, owned), what=what)
     return [f"topic {owned[i]} on {cluster.alias}: {error_name(code)}" for i, code in answers.items() if code]
 
 

@@ -20,7 +20,7 @@ from drkit.drill.entry import MadeItem
 from drkit.errors import DrkitError
 from drkit.kafka.access.acls import NoAuthorizer, list_acls
 from drkit.kafka.admin import Cluster
-from drkit.kafka.groups.requests import Groups, failure
+from drkit.kafka.groups.requests import Groups
 from drkit.kafka.raw import RawCluster, ask_once
 from drkit.kafka.topics import broker_config, describe_topics, topic_configs, topic_names
 from drkit.kafka.transactions import transactional_ids
@@ -163,16 +163,12 @@ def _read_groups(settings: ClusterSettings) -> Items:
     async def ask(raw: RawCluster) -> Items:
         groups = Groups(raw)
         listed = await groups.listed()
-        committed = await groups.committed(listed)
-        for group, answer in committed.items():
-            if answer.value is None:
-                raise failure(answer.error, "read offsets", f"group {group} on {raw.alias}")
         return {
             group: {
                 "state": listed[group].state,
-                "offsets": {str(tp): list(c) for tp, c in sorted((answer.value or {}).items())},
+                "offsets": {str(tp): list(c) for tp, c in sorted(committed.items())},
             }
-            for group, answer in committed.items()
+            for group, committed in (await groups.offsets(listed)).items()
         }
 
     return ask_once(settings, "drill", ask, what="read the groups")

@@ -28,6 +28,7 @@ from drkit.drill.evidence import (
 )
 from drkit.drill.inventory import InventoryComparison
 from drkit.drill.position_rows import (
+    PackedPositions,
     PositionAnswer,
     PositionEvidence,
     RecordDigest,
@@ -95,7 +96,7 @@ Findings = Iterator[tuple[bool, str]]
 
 
 def _judge_translation(evidence: DrillEvidence, objectives: VerdictLimits) -> Findings:
-    if not evidence.positions:
+    if not evidence.positions.rows:
         yield False, "no group has a position in a copied topic"
     for row, word, answer, reason in judged_rows(evidence, objectives):
         if word != PASS:
@@ -107,7 +108,7 @@ def judged_rows(
 ) -> Iterator[tuple[PositionEvidence, str, PositionAnswer, str]]:
     """Return each position with the verdict on it, its answer, and the reason."""
     limit = objectives.behind_seconds
-    for row, (answer, reason) in zip(evidence.positions, evidence.answers, strict=True):
+    for row, (answer, reason) in zip(evidence.positions.unpacked, evidence.answers, strict=True):
         age = row.mark_age_seconds
         if answer is PositionAnswer.BEHIND and limit is not None and age is not None and age > limit:
             yield row, FAIL, answer, f"{reason}, stored {age:.0f} s ago"
@@ -216,11 +217,13 @@ def _controls(kind: str, evidence: DrillEvidence, objectives: VerdictLimits) -> 
         caught = {name: _judge(kind, each, objectives).word == FAIL for name, each in broken.items()}
         return {**((evidence.bubble and evidence.bubble.controls) or {}), **caught}
     # An odd step: rows are sorted by group, partition and form, so an even one would take one form only.
-    rows = evidence.positions[:: len(evidence.positions) // _CONTROLLED | 1]
+    rows = evidence.positions.unpacked[:: len(evidence.positions.rows) // _CONTROLLED | 1]
     found: dict[str, bool | None] = {}
     for name, defect in POSITION_DEFECTS.items():
         rows_broken = [b for row in rows if is_clean(row) and (b := defect(row)) is not None]
-        verdicts = [_judge(kind, DrillEvidence((row,)), objectives) for row in rows_broken]
+        verdicts = [
+            _judge(kind, DrillEvidence(PackedPositions.of((row,))), objectives) for row in rows_broken
+        ]
         found[name] = all(v.word == FAIL for v in verdicts) if verdicts else None
     return found
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import Future
 import threading
-from typing import Final, Protocol
+from typing import Final
 
 from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.drill.entry import DrillEntry, DrillState, drill_states
-from drkit.drill.history import DrillHistory, DrillTopic, newest_entries
-from drkit.drill.plan import drill_folder
+from drkit.drill.history import DrillHistory, newest_entries
 from drkit.errors import DrkitError
 from drkit.monitoring.metrics import OVERDUE, OWED, PASSED, VERDICT, Sample
 from drkit.time_limit import begun
@@ -19,42 +18,29 @@ from drkit.time_limit import begun
 _READ_SECONDS: Final = 60.0
 
 
-class EntryTopic(Protocol):
-    """The topic with the entries of a flow, on its target."""
-
-    def load(self) -> list[DrillEntry]:
-        """Return the entries."""
-
-
 class DrillMonitor:
     """The configured drills of some flows, as their histories were when last read.
 
     What was read stays known while a target is silent; ages are counted on.
-
-    :param topics: by the name of the flow
     """
 
     def __init__(
         self,
         settings: Settings,
         flows: Iterable[FlowSettings],
-        topics: Callable[[FlowSettings], EntryTopic] | None = None,
+        history: DrillHistory | None = None,
         *,
         wall: Millis = wall_ms,
         clock: Seconds = monotonic,
     ) -> None:
-        def on_target(flow: FlowSettings) -> EntryTopic:
-            return DrillTopic(settings.sides(flow)[1], flow.source)
-
-        named = {flow.name: flow for flow in flows}
         self._settings, self._wall, self._clock = settings, wall, clock
-        self.drills = [d for d in settings.drills if settings.one_flow(d.flow).name in named]
-        wanted = dict.fromkeys(settings.one_flow(drill.flow).name for drill in self.drills)
-        self._topics = {name: (topics or on_target)(named[name]) for name in wanted}
-        self._local = DrillHistory(drill_folder(settings, "any").parent)
+        self._history = history or DrillHistory.of(settings)
+        names = {flow.name for flow in flows}
+        self.drills = [d for d in settings.drills if settings.one_flow(d.flow).name in names]
+        self._flows = tuple(dict.fromkeys(settings.one_flow(drill.flow).name for drill in self.drills))
         self._entries: dict[str, DrillEntry] = {}
         self._read: set[str] = set()
-        self.unread: dict[str, str] = dict.fromkeys(wanted, "not read yet")
+        self.unread: dict[str, str] = dict.fromkeys(self._flows, "not read yet")
         """Flow → why the last look did not read its history."""
         self._began = float("-inf")
         self._looking: Future[None] | None = None
@@ -66,16 +52,16 @@ class DrillMonitor:
         :param flows: those to read, or None for all
         """
         self._began = self._clock()
-        self._take(self._local.entries())
-        for name, topic in self._topics.items():
-            if flows is None or name in flows:
+        self._take(self._history.local_entries())
+        for flow in self._flows:
+            if flows is None or flow in flows:
                 try:
-                    self._take(topic.load())
+                    self._take(self._history.topics[flow].load())
                 except DrkitError as error:
-                    self.unread[name] = error.in_short
+                    self.unread[flow] = error.in_short
                 else:
-                    self.unread.pop(name, None)
-                    self._read.add(name)
+                    self.unread.pop(flow, None)
+                    self._read.add(flow)
 
     def begin_look(self) -> None:
         """Begin to read the histories in a thread, once a minute at most."""
@@ -87,8 +73,8 @@ class DrillMonitor:
 
     def states(self) -> list[DrillState]:
         """Return the states of drills whose history was read."""
-        read, entries = set(self._read), [*self._entries.values()]
-        states = drill_states(self._settings, self.drills, entries, self._wall())
+        read = set(self._read)  # first: the entries of these flows are there by then
+        states = drill_states(self._settings, self.drills, [*self._entries.values()], self._wall())
         return [state for state in states if state.flow in read]
 
     def samples(self) -> Iterator[Sample]:

@@ -6,19 +6,17 @@ it: production's endpoint, its hooks, its observers. A new setting reaches no dr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 import re
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from pydantic import BaseModel
 
 from drkit.clock import Millis, wall_ms
 from drkit.config import ClusterSettings, FailoverSettings, FlowSettings, RepointSettings, Settings
-from drkit.config.tables.drills import DrillKind, DrillLimits, DrillObjectives, DrillSettings
+from drkit.config.tables.drills import DrillKind, DrillSettings
 from drkit.config.tables.fence import FenceSettings
 from drkit.flow_state.names import drill_alias, drill_group, drill_topic
 from drkit.journal.file import folder_of
@@ -27,25 +25,14 @@ DRILL_ID: Final = re.compile(r"\d{8}t\d{6}-[0-9a-f]{6}")
 """It has no dot: names of topics and groups have the id between dots."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class DrillPlan:
-    """The plan of one drill."""
+class DrillPlan(DrillSettings):
+    """The plan of one drill: its settings, with what they leave to others."""
 
     id: str
     """By time, and unique: see :func:`new_drill_id`."""
-    name: str
-    """The name of the ``[[drills]]`` table, or the kind of a drill without one."""
-    kind: DrillKind
     flow: str
     """``source->target``."""
-    objectives: DrillObjectives
-    limits: DrillLimits
-    cut: Literal["planned", "lost"] = "planned"
-    hold_minutes: float = 0.0
-    stay: bool = False
-    clients_cut: str = ""
-    client: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Properties of a bubble's clients, or empty for drkit's own."""
+    cron: str = ""
 
 
 def new_drill_id(token: str, clock: Millis = wall_ms) -> str:
@@ -62,12 +49,11 @@ def plan_drill(settings: Settings, drill: DrillSettings, drill_id: str) -> Drill
 
     :raises ConfigError: its flow is not in the file, or not named where there are several
     """
-    names = [each.name for each in fields(DrillPlan) if each.name in DrillSettings.model_fields]
-    values = {name: getattr(drill, name) for name in names}
-    if drill.kind != "translation" and drill.objectives.rpo_seconds is None:
-        rpo_seconds = settings.failover.rpo_seconds
-        values["objectives"] = drill.objectives.model_copy(update={"rpo_seconds": rpo_seconds})
-    return DrillPlan(**(values | {"id": drill_id, "flow": settings.one_flow(drill.flow).name}))
+    objectives = drill.objectives
+    if drill.kind != "translation" and objectives.rpo_seconds is None:
+        objectives = objectives.model_copy(update={"rpo_seconds": settings.failover.rpo_seconds})
+    own = {"id": drill_id, "flow": settings.one_flow(drill.flow).name, "objectives": objectives}
+    return DrillPlan.model_construct(**(dict(drill) | own))
 
 
 def plan_kind(settings: Settings, kind: DrillKind, flow: FlowSettings, drill_id: str) -> DrillPlan:

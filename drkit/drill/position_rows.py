@@ -1,18 +1,12 @@
-"""Judge positions of consumer groups by the records that follow them on both clusters. Pure.
-
-In JSON a window of records that several positions share is written once.
-"""
+"""Judge positions of consumer groups by the records that follow them on both clusters. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, Final, NamedTuple
-
-from pydantic import GetCoreSchemaHandler, GetPydanticSchema, PlainSerializer
-from pydantic_core import CoreSchema
-from pydantic_core.core_schema import json_or_python_schema, no_info_after_validator_function
+from functools import cached_property
+from typing import Final, NamedTuple, Self
 
 from drkit.counted import counted
 from drkit.model import TopicPartition
@@ -91,15 +85,20 @@ class PositionEvidence(NamedTuple):
     known: PositionAnswer | None = None
     """An answer that needs no records."""
     reason: str = ""
-    # The windows are the last fields: `pack` replaces them.
+    # The windows are the last fields: `PackedPositions` replaces them.
     source: RecordWindow | None = None
     """None: not read."""
     target: RecordWindow | None = None
 
     @property
+    def tp(self) -> TopicPartition:
+        """The partition of the source."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
     def name(self) -> str:
         """The group, the partition and the form, for messages."""
-        where = f", {TopicPartition(self.topic, self.partition)}" if self.partition >= 0 else ""
+        where = f", {self.tp}" if self.partition >= 0 else ""
         return f"group {self.group}{where}, {self.form}"
 
 
@@ -198,7 +197,7 @@ def without_compacted(
     return kept[0], kept[1]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PackedPositions:
     """Positions and their windows, each window once."""
 
@@ -206,35 +205,25 @@ class PackedPositions:
     rows: tuple[tuple[PositionEvidence, int | None, int | None], ...]
     """Each position without its windows, and the indices of its source and target windows."""
 
+    @classmethod
+    def of(cls, positions: Iterable[PositionEvidence]) -> Self:
+        """Return the positions with indices instead of windows."""
+        indices: dict[RecordWindow | None, int | None] = {None: None}
 
-def pack(positions: Sequence[PositionEvidence]) -> PackedPositions:
-    """Return the positions with indices instead of windows."""
-    indices: dict[RecordWindow, int] = {}
+        def index_of(window: RecordWindow | None) -> int | None:
+            return indices.setdefault(window, len(indices) - 1)
 
-    def index_of(window: RecordWindow | None) -> int | None:
-        return None if window is None else indices.setdefault(window, len(indices))
+        rows = [(PositionEvidence(*p[:-2]), index_of(p.source), index_of(p.target)) for p in positions]
+        return cls(tuple(window for window in indices if window is not None), tuple(rows))
 
-    rows = [(PositionEvidence(*r[:-2]), index_of(r.source), index_of(r.target)) for r in positions]
-    return PackedPositions(tuple(indices), tuple(rows))
-
-
-def unpack(packed: PackedPositions) -> tuple[PositionEvidence, ...]:
-    """Return the positions with their windows. Raises ValueError if a window is missing."""
-    windows: dict[int | None, RecordWindow | None] = {None: None, **dict(enumerate(packed.windows))}
-    try:
-        return tuple(PositionEvidence(*row[:-2], windows[s], windows[t]) for row, s, t in packed.rows)
-    except KeyError as error:
-        raise ValueError(f"window {error} is missing") from error
-
-
-def _schema(positions: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-    packed = no_info_after_validator_function(unpack, handler(PackedPositions))
-    return json_or_python_schema(packed, handler(positions))
+    @cached_property
+    def unpacked(self) -> tuple[PositionEvidence, ...]:
+        """The positions with their windows. Raises ValueError if a window is missing."""
+        windows: dict[int | None, RecordWindow | None] = {None: None, **dict(enumerate(self.windows))}
+        try:
+            return tuple(PositionEvidence(*row[:-2], windows[s], windows[t]) for row, s, t in self.rows)
+        except KeyError as error:
+            raise ValueError(f"window {error} is missing") from error
 
 
-Positions = Annotated[
-    tuple[PositionEvidence, ...],
-    GetPydanticSchema(_schema),
-    PlainSerializer(pack, return_type=PackedPositions, when_used="json"),
-]
-"""Positions that are packed in JSON."""
+NO_POSITIONS: Final = PackedPositions((), ())

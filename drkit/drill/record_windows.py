@@ -9,24 +9,14 @@ from hashlib import blake2b
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-from drkit.clock import Seconds, monotonic
+from drkit.copy_task.core.context import Throttle
 from drkit.drill.position_rows import WINDOW, RecordDigest, RecordWindow
 from drkit.failover.loss.log_cursor import LogSide, first_answers
-from drkit.kafka.codes import error_name
-from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.reading.record_cursor import FetchedRange
-from drkit.kafka.requests import (
-    EARLIEST,
-    LATEST,
-    TopicMetadata,
-    aborted_in,
-    fetch_one,
-    leader_of,
-    listed,
-    metadata,
-)
+from drkit.kafka.raw import RawCluster
+from drkit.kafka.reading.record_cursor import RecordCursor, Unreadable
+from drkit.kafka.requests import EARLIEST, LATEST, leader_of, listed, metadata
 from drkit.model import TopicPartition
-from drkit.wire import CorruptBatch, Piece, visible
+from drkit.wire import CorruptBatch, Piece
 
 FETCH_BYTES: Final = 4 << 10
 """Limit of one partition in a request. After a larger batch the next requests ask for as much as it has."""
@@ -37,27 +27,9 @@ MOST_RECORDS: Final = 1_000
 """Records of the longest window: it grows while all its records are equal."""
 _KEPT_RECORDS: Final = 10_000
 """Records before the first offset that are kept, at most."""
-_TIMEOUT_MS: Final = 10_000
 
 ReadPoint = tuple[TopicPartition, int]
 """A partition and an offset."""
-
-
-class ByteRateLimit:
-    """Delays requests so that a number of bytes per second is not exceeded on average."""
-
-    def __init__(self, bytes_per_second: float, clock: Seconds = monotonic) -> None:
-        self._rate, self._clock = bytes_per_second, clock
-        self._due = clock()
-        self.bytes = 0
-        """Bytes that were read so far."""
-
-    def delay(self, size: int) -> float:
-        """Count bytes that were read; return the seconds to wait before the next request."""
-        self.bytes += size
-        now = self._clock()
-        self._due = max(self._due, now) + size / self._rate
-        return self._due - now
 
 
 class LogSpan(NamedTuple):
@@ -120,13 +92,32 @@ class RecordWindowReader:
     :param spans: the parts of the logs that may be read
     """
 
-    def __init__(self, side: LogSide, spans: Mapping[TopicPartition, LogSpan], limit: ByteRateLimit) -> None:
-        self._side, self._spans, self._limit = side, spans, limit
+    def __init__(self, side: LogSide, spans: dict[TopicPartition, LogSpan], throttle: Throttle) -> None:
+        self.side, self.spans, self._throttle = side, spans, throttle
         self.windows: dict[ReadPoint, RecordWindow] = {}
         """The windows that were read."""
         self.failures: dict[TopicPartition, str] = {}
         """Partitions that could not be read to the end, and why."""
-        self.requests = 0
+        self.requests, self.bytes = 0, 0
+        """Fetch requests, and bytes of record batches that were read."""
+
+    @classmethod
+    async def of(
+        cls, cluster: RawCluster, partitions: Iterable[TopicPartition], throttle: Throttle
+    ) -> RecordWindowReader:
+        """Return a reader of the partitions whose leaders answer, from their starts to their ends now."""
+        wanted = list(partitions)
+        topics = await metadata(cluster, sorted({tp.topic for tp in wanted}))
+        led = [tp for tp in wanted if leader_of(topics, tp) >= 0]
+        starts = await listed(cluster, topics, led, EARLIEST)
+        ends = await listed(cluster, topics, led, LATEST)
+        spans = {tp: LogSpan(starts[tp], ends[tp]) for tp in led if tp in starts and tp in ends}
+        return cls(LogSide(cluster, topics), spans, throttle)
+
+    def change(self, tp: TopicPartition, **span: Any) -> None:
+        """Change how a partition is read, if its leader answers; `span` are fields of :class:`LogSpan`."""
+        if tp in self.spans:
+            self.spans[tp] = self.spans[tp]._replace(**span)
 
     async def read(self, points: Iterable[ReadPoint]) -> None:
         """Read the windows at some offsets: one offset of each partition in a round, in ascending order."""
@@ -135,12 +126,12 @@ class RecordWindowReader:
             if (tp, offset) not in self.windows:
                 offsets.setdefault(tp, set()).add(offset)
         queues = {
-            tp: _Queue(self._spans[tp], sorted(wanted, reverse=True))
+            tp: _Queue(self.spans[tp], sorted(wanted, reverse=True))
             for tp, wanted in offsets.items()
-            if tp in self._spans
+            if tp in self.spans
         }
         for tp in offsets.keys() - queues.keys():
-            self.failures[tp] = f"{tp} on {self._side.cluster.alias} does not answer"
+            self.failures[tp] = f"{self.side.where(tp)} does not answer"
         while queues := {
             tp: q for tp, q in queues.items() if tp not in self.failures and self._settle(tp, q)
         }:
@@ -161,71 +152,38 @@ class RecordWindowReader:
             by_size.setdefault(queue.fetch_bytes, {})[tp] = queue.next
         answers: dict[TopicPartition, Any] = {}
         for size, wanted in by_size.items():
-            answers |= await first_answers(self._side, wanted, size)
+            answers |= await first_answers(self.side, wanted, size)
+        each = [(tp, queue, answers.get(tp)) for tp, queue in queues.items()]
         # A broker returns a batch that is larger than the limit only for the first partition of a request.
-        alone = [(tp, queue) for tp, queue in queues.items() if tp not in answers]
-        fetched = await self._side.cluster.loop.together(self._fetch, alone)
-        for (tp, queue), answer in zip(alone, fetched, strict=True):
-            answers[tp] = answer
-            if answer is not None and (size := len(answer.records or b"")) > queue.fetch_bytes:
-                queue.fetch_bytes = min(_MOST_FETCH_BYTES, 1 << size.bit_length())
-        self.requests += len(by_size) + len(alone)
-        read = sum(len(a.records or b"") for a in answers.values() if a is not None)
-        for tp, queue in queues.items():
-            self._take(tp, queue, answers[tp])
-        await self._side.cluster.loop.sleep(self._limit.delay(read))
+        self.requests += len(by_size) + sum(answer is None for _, _, answer in each)
+        read = sum(await self.side.cluster.loop.together(self._read_next, each))
+        self.bytes += read
+        self._throttle.take(read)
+        await self.side.cluster.loop.sleep(self._throttle.pause())
 
-    async def _fetch(self, each: tuple[TopicPartition, _Queue]) -> Any:
-        (tp, queue), raw, topics = each, self._side.cluster, self._side.topics
-        if (node := leader_of(topics, tp)) < 0:
-            self.failures[tp] = f"{tp} on {raw.alias} has no leader"
-            return None
-        topic, begin, size = (tp.topic, topics[tp.topic].topic_id), queue.next, queue.fetch_bytes
+    async def _read_next(self, each: tuple[TopicPartition, _Queue, Any]) -> int:
+        """Read the next records of a partition; it is fetched alone if it has no answer. Return the bytes."""
+        tp, queue, answer = each
+        span = queue.span
+        cursor = RecordCursor(
+            self.side.where(tp),
+            self.side.fetch(tp),
+            (queue.next, span.end),
+            fetch_bytes=queue.fetch_bytes,
+            first=answer,
+        )
         try:
-            return await fetch_one(
-                raw, node, topic, tp.partition, begin, max_bytes=size, max_wait_ms=0, timeout_ms=_TIMEOUT_MS
-            )
-        except RawError as error:
-            self.failures[tp] = f"{tp} on {raw.alias} does not answer: {error}"
-            return None
-
-    def _take(self, tp: TopicPartition, queue: _Queue, answer: Any) -> None:
-        if answer is None:
-            return
-        where = f"{tp}@{queue.next} on {self._side.cluster.alias}"
-        if answer.error_code:
-            self.failures[tp] = f"{where}: {error_name(answer.error_code)}"
-            return
-        try:
-            read = _visible_range(answer, queue.next, queue.span.end)
-            pieces = read.pieces(queue.span.left_out, lambda offset: queue.span.copy_of(offset) is not None)
-        except CorruptBatch as error:
-            self.failures[tp] = f"{where}: {error}"
-            return
-        if read.found.next_source <= queue.next:
-            self.failures[tp] = f"{where}: no records before the end, {queue.span.end}"
-            return
-        queue.pieces += pieces
-        queue.next = read.found.next_source
-
-
-async def log_spans(
-    cluster: RawCluster, partitions: Iterable[TopicPartition]
-) -> tuple[dict[str, TopicMetadata], dict[TopicPartition, LogSpan]]:
-    """Return the topics, and the spans of the partitions whose leaders answer."""
-    wanted = list(partitions)
-    topics = await metadata(cluster, sorted({tp.topic for tp in wanted}))
-    led = [tp for tp in wanted if leader_of(topics, tp) >= 0]
-    starts = await listed(cluster, topics, led, EARLIEST)
-    ends = await listed(cluster, topics, led, LATEST)
-    return topics, {tp: LogSpan(starts[tp], ends[tp]) for tp in led if tp in starts and tp in ends}
+            if (read := await cursor.next()) is not None:
+                queue.pieces += read.pieces(span.left_out, lambda offset: span.copy_of(offset) is not None)
+        except (Unreadable, CorruptBatch) as error:
+            reason = error.evidence if isinstance(error, Unreadable) else str(error)
+            self.failures[tp] = f"{self.side.where(tp)}: {reason}"
+        queue.next = cursor.position
+        if cursor.bytes > queue.fetch_bytes:
+            queue.fetch_bytes = min(_MOST_FETCH_BYTES, 1 << cursor.bytes.bit_length())
+        return cursor.bytes
 
 
 def record_digest(piece: Piece) -> str:
     """Return the hash of a record's timestamp, key, value and headers; 16 hexadecimal digits."""
     return blake2b(piece[1].to_bytes(8, "big", signed=True) + bytes(piece[2]), digest_size=8).hexdigest()
-
-
-def _visible_range(answer: Any, position: int, end: int) -> FetchedRange:
-    content = visible(answer.records or b"", position, end, aborted=aborted_in(answer))
-    return FetchedRange(position, content, answer)

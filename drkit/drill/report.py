@@ -10,9 +10,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 import gc
 from hashlib import sha256
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
 from drkit.chaos.verdict import FAIL, INCONCLUSIVE, PASS
 from drkit.drill.evidence import (
@@ -21,7 +21,6 @@ from drkit.drill.evidence import (
     TRANSLATION,
     BubbleEvidence,
     DrillEvidence,
-    SwitchoverEvidence,
     VerdictLimits,
 )
 from drkit.drill.judge import ABORTED, JUDGES, REFUSED, SKIPPED, DrillVerdict, judge, judged_rows
@@ -34,8 +33,6 @@ _EXERCISED: Final[Mapping[str, Mapping[str, str]]] = {
     TRANSLATION: {StepName.TRANSLATE: "production"},
 }
 _PRODUCTION: Final = "production"
-_BESIDE: Final = 0.2
-"""The margin of the strip of outages."""
 _RIGHTS: Final = "rights of applications"
 _PROVEN_BY: Final = dict.fromkeys(map(str, FAILOVER.order), "switchover") | {
     "detection": "drkit chaos",
@@ -83,6 +80,11 @@ class OutageReport(_Part):
     began_seconds: float
     """Since the first operation of any client."""
     seconds: float
+
+    @property
+    def name(self) -> str:
+        """The client, without the prefix that all names of the drill have."""
+        return self.client.rpartition(".")[2]
 
 
 class LossReport(_Part):
@@ -166,6 +168,16 @@ class DrillReport(_Part):
     self_hash: str = Field("", alias="self")
     """SHA-256 of the rest as `to_json` writes it, in UTF-8: that text without its last member."""
 
+    @model_validator(mode="after")
+    def _has_all_windows(self) -> Self:
+        self.evidence.positions.unpacked  # noqa: B018  raises ValueError
+        return self
+
+    @property
+    def longest_outage(self) -> float | None:
+        """Seconds, or None if no outage was measured."""
+        return max((outage.seconds for outage in self.rto), default=None)
+
     def to_json(self) -> str:
         """Return the report as JSON."""
         return self.model_dump_json(by_alias=True)
@@ -219,11 +231,11 @@ def concluded(
     kind: str, evidence: DrillEvidence, objectives: VerdictLimits, judged: DrillVerdict
 ) -> dict[str, Any]:
     """Return the fields that follow from the evidence alone."""
-    bubble, moved = evidence.bubble or BubbleEvidence(), evidence.switchover or SwitchoverEvidence()
-    by_run = dict.fromkeys(bubble.steps or (), BUBBLE) | dict.fromkeys(moved.steps, _PRODUCTION)
-    if moved.steps or (bubble.steps and bubble.is_application):
-        by_run[_RIGHTS] = _PRODUCTION if moved.steps else BUBBLE
-    exercised = _EXERCISED.get(kind) or by_run
+    bubble, ran = evidence.bubble or BubbleEvidence(), evidence.failover
+    where = _PRODUCTION if evidence.switchover else BUBBLE
+    exercised = _EXERCISED.get(kind) or dict.fromkeys(ran.steps or (), where)
+    if ran.steps and (evidence.switchover or bubble.is_application):
+        exercised = {**exercised, _RIGHTS: where}
     ways = ((step, exercised.get(step, "not exercised"), proven_by) for step, proven_by in _PROVEN_BY.items())
     unproven = (UnprovenStep(step=s, exercised=e, proven_by=p) for s, e, p in ways if e != _PRODUCTION)
     sides = (bubble.inventory or {}).items()
@@ -232,7 +244,7 @@ def concluded(
         for name in ("ours_left", "changed_by_others", "unknown")
     )
     return {
-        "rto": tuple(OutageReport(**o._asdict()) for o in (*bubble.outages, *moved.outages)),
+        "rto": tuple(OutageReport(**o._asdict()) for o in ran.outages),
         "rpo": _loss(evidence),
         "cleanup": bubble.inventory and CleanupReport(left=left, changed_by_others=others, unknown=unknown),
         "groups": tuple(_groups(evidence, objectives)),
@@ -246,8 +258,7 @@ def _loss(evidence: DrillEvidence) -> LossReport | None:
     """Return what a failover would lose, or a drill lost of its own records or of production's."""
     if (facts := evidence.readiness) is not None:
         return LossReport(records=facts.loss_records, seconds=facts.loss_seconds, basis=facts.loss_basis)
-    bubble, moved = evidence.bubble or BubbleEvidence(), evidence.switchover or SwitchoverEvidence()
-    loss, basis = bubble.loss or moved.loss, f"records of {'the drill' if bubble.loss else 'production'}"
+    loss, basis = evidence.failover.loss, f"records of {'production' if evidence.switchover else 'the drill'}"
     return None if loss is None else LossReport(records=loss.records, seconds=loss.seconds, basis=basis)
 
 
@@ -267,9 +278,8 @@ def _groups(evidence: DrillEvidence, objectives: VerdictLimits) -> Iterator[Grou
 
 
 def _checks(kind: str, evidence: DrillEvidence, objectives: VerdictLimits) -> Iterator[CheckReport]:
-    for part in (evidence.bubble, evidence.switchover):
-        for each in () if part is None else part.checks:
-            yield CheckReport(name=each.name, examined=each.examined, failed=len(each.offences))
+    for each in evidence.failover.checks:
+        yield CheckReport(name=each.name, examined=each.examined, failed=len(each.offences))
     facts = evidence.readiness
     if kind == READINESS and facts is not None:
         yield CheckReport(name="dry run of a failover", examined=1, failed=len(facts.refusals))
@@ -279,49 +289,6 @@ def _checks(kind: str, evidence: DrillEvidence, objectives: VerdictLimits) -> It
         failed, undecided = words[form, FAIL], words[form, INCONCLUSIVE]
         examined = words[form, PASS] + failed + undecided
         yield CheckReport(name=f"{form} positions", examined=examined, failed=failed, undecided=undecided)
-
-
-class OutageRow(NamedTuple):
-    """The outage of a client; its bar in percent of the strip's width."""
-
-    client: str
-    """Without the prefix that all names of the drill have."""
-    operation: str
-    seconds: float
-    left: float
-    width: float
-    is_over: bool
-    """Longer than the objective allows."""
-
-
-def longest_outage(report: DrillReport) -> float | None:
-    """Return the seconds of the longest outage, None if none was measured."""
-    return max((outage.seconds for outage in report.rto), default=None)
-
-
-def outage_window(report: DrillReport) -> tuple[float, float]:
-    """Return the first and the last second that the strip shows: all outages, and a little beside them."""
-    began = min((outage.began_seconds for outage in report.rto), default=0.0)
-    ended = max((outage.began_seconds + outage.seconds for outage in report.rto), default=0.0)
-    beside = (ended - began) * _BESIDE or 1.0
-    return max(began - beside, 0.0), ended + beside
-
-
-def outage_rows(report: DrillReport) -> list[OutageRow]:
-    """Return the outages with their bars."""
-    limit, (first, last) = report.plan.objectives.rto_seconds, outage_window(report)
-    scale = 100 / (last - first)
-    return [
-        OutageRow(
-            client=outage.client.rpartition(".")[2],
-            operation=outage.operation,
-            seconds=outage.seconds,
-            left=round((outage.began_seconds - first) * scale, 2),
-            width=round(outage.seconds * scale, 2),
-            is_over=limit is not None and outage.seconds > limit,
-        )
-        for outage in report.rto
-    ]
 
 
 def check_report(report: DrillReport, previous: DrillReport | None = None) -> list[str]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from jinja2 import Environment, StrictUndefined
 
 from drkit.chaos.verdict import FAIL, INCONCLUSIVE, PASS
 from drkit.counted import counted, utc
 from drkit.drill.evidence import BUBBLE, BubbleEvidence
-from drkit.drill.report import DrillReport, GroupReport, longest_outage, outage_rows, outage_window
+from drkit.drill.report import DrillReport, GroupReport, OutageReport
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """The page's Content-Security-Policy: names of groups are other people's text."""
@@ -19,6 +19,8 @@ _TEMPLATE: Final = Path(__file__).with_name("report_page.html.jinja")
 _FOUND: Final = {True: "found", False: "not found", None: "no place for it"}
 _SHOWN: Final = 500
 """Reasons and groups that the page lists; the JSON report has all."""
+_BESIDE: Final = 0.2
+"""The margin of the strip of outages."""
 
 
 def render_page(report: DrillReport) -> str:
@@ -39,8 +41,8 @@ def render_page(report: DrillReport) -> str:
         reasons=report.reasons[:_SHOWN],
         took=f"{(ends[-1] - ends[0]) / 1000:.0f} s" if ends else "",
         results=_results(report),
-        outages=outage_rows(report),
         window=[f"{second:.1f} s" for second in outage_window(report)],
+        bars=outage_bars(report),
         steps=[(s.name.upper(), f"{s.seconds:.1f}", s.outcome) for s in report.steps],
         checks=[
             (c.name, f"{c.examined:,}", f"{c.failed:,}", f"{c.undecided:,}")
@@ -53,6 +55,35 @@ def render_page(report: DrillReport) -> str:
         controls=[(name, _FOUND[is_found]) for name, is_found in report.controls.items()],
         cleanup=_cleanup(report),
     )
+
+
+def outage_window(report: DrillReport) -> tuple[float, float]:
+    """Return the first and the last second that the strip shows: all outages, and a little beside them."""
+    began = min((outage.began_seconds for outage in report.rto), default=0.0)
+    ended = max((outage.began_seconds + outage.seconds for outage in report.rto), default=0.0)
+    beside = (ended - began) * _BESIDE or 1.0
+    return max(began - beside, 0.0), ended + beside
+
+
+class OutageBar(NamedTuple):
+    """The bar of an outage, in percent of the strip's width."""
+
+    outage: OutageReport
+    left: float
+    width: float
+    is_over: bool
+    """Longer than the objective allows."""
+
+
+def outage_bars(report: DrillReport) -> list[OutageBar]:
+    """Return the bars of all outages."""
+    limit, (first, last) = report.plan.objectives.rto_seconds, outage_window(report)
+    scale = 100 / (last - first)
+    bars = []
+    for outage in report.rto:
+        left, width = round((outage.began_seconds - first) * scale, 2), round(outage.seconds * scale, 2)
+        bars.append(OutageBar(outage, left, width, is_over=limit is not None and outage.seconds > limit))
+    return bars
 
 
 def _cleanup(report: DrillReport) -> list[tuple[str, str]]:
@@ -85,7 +116,7 @@ def _sentence(report: DrillReport) -> str:
     if report.verdict == PASS and report.kind == BUBBLE:
         loss = report.rpo
         return (
-            f"All objectives are met by {what}: clients were out for {longest_outage(report) or 0:.1f} s at"
+            f"All objectives are met by {what}: clients were out for {report.longest_outage or 0:.1f} s at"
             f" most, and it lost {counted(loss.records, 'record') if loss and loss.records else 'no record'}."
         )
     if report.verdict == PASS:
@@ -104,7 +135,7 @@ def _results(report: DrillReport) -> list[tuple[str, str, str, str]]:
     known = "" if loss is None or loss.records is None else f", {counted(loss.records, 'record')}"
     basis = "" if loss is None else f" ({loss.basis})"
     return [
-        _objective("RTO: longest outage of a client", limits.rto_seconds, longest_outage(report)),
+        _objective("RTO: longest outage of a client", limits.rto_seconds, report.longest_outage),
         _objective("RPO: lost by a failover", limits.rpo_seconds, seconds, f"{known}{basis}"),
         *((f"Positions: {answer}", "–", f"{number:,}", "–") for answer, number in answers.most_common()),
     ]

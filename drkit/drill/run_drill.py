@@ -13,7 +13,7 @@ from typing import Final
 
 from drkit.config import FlowSettings, Settings
 from drkit.counted import counted
-from drkit.drill.bubble import run_bubble
+from drkit.drill.bubble import Bubble
 from drkit.drill.entry import DrillEntry
 from drkit.drill.evidence import (
     BUBBLE,
@@ -29,17 +29,15 @@ from drkit.drill.history import DrillHistory
 from drkit.drill.inventory import drift
 from drkit.drill.judge import ABORTED, REFUSED, DrillVerdict
 from drkit.drill.plan import DrillPlan
-from drkit.drill.positions import WAIT_SECONDS, collect_positions
+from drkit.drill.position_rows import PackedPositions
+from drkit.drill.positions import WAIT_SECONDS, collect_positions, read_copied_topics
 from drkit.drill.report import DrillReport, PlanReport, ScopeReport, StepReport, TimelineEntry, build_report
 from drkit.drill.steps import CollectedEvidence, DrillOptions, DrillRun
-from drkit.drill.switchover import run_switchover
+from drkit.drill.switchover import Switchover
 from drkit.errors import DrkitError, Refused
 from drkit.failover.core.request import RunRequest
 from drkit.failover.service import FailoverService
-from drkit.flow_state.copied_topics import known_of
 from drkit.flow_state.processes import this_process
-from drkit.flow_state.topic import StateTopic
-from drkit.pair.promotions import promoted_of
 from drkit.status.groups import GroupsSeen, group_faults
 from drkit.status.model import FlowStatus
 from drkit.status.pair.model import PairState
@@ -57,7 +55,7 @@ def run_drill(
     An error of a cluster ends the drill as ``aborted``, a refusal as ``refused``. Both leave a report.
     """
     flow, began_ms, began = settings.flow(plan.flow), options.wall(), options.clock()
-    previous = history.last_hash(plan.name)
+    previous, objectives = history.last_hash(plan.name), VerdictLimits(**dict(plan.objectives))
     entry = DrillEntry.of(plan, began_ms, options.due, this_process())
     history.begin(entry)
 
@@ -71,7 +69,7 @@ def run_drill(
         times = ((0.0, "the drill begins"), (seconds, "the evidence is collected"))
         report = build_report(
             plan.kind,
-            _planned(plan),
+            PlanReport(name=plan.name, cut=plan.cut, objectives=objectives, limits=dict(plan.limits)),
             collected.evidence,
             collected.ended,
             id=plan.id,
@@ -106,14 +104,6 @@ def _drift(evidence: DrillEvidence, last: DrillReport | None) -> tuple[str, ...]
     return tuple(drift(before, now)) if before and now else ()
 
 
-def _planned(plan: DrillPlan) -> PlanReport:
-    objectives = VerdictLimits(
-        rto_seconds=plan.objectives.rto_seconds, rpo_seconds=plan.objectives.rpo_seconds
-    )
-    limits = {name: float(value) for name, value in plan.limits.model_dump().items()}
-    return PlanReport(name=plan.name, cut=plan.cut, objectives=objectives, limits=limits)
-
-
 def _in_time(collect: Callable[[DrillRun], CollectedEvidence]) -> Callable[[DrillRun], CollectedEvidence]:
     """Return a collector that ends with an error when it takes too long, or is to stop."""
 
@@ -141,7 +131,7 @@ def _collect_translation(run: DrillRun) -> CollectedEvidence:
     )
     partitions = {(row.topic, row.partition) for row in positions.evidence if row.topic}
     return CollectedEvidence(
-        DrillEvidence(positions.evidence),
+        DrillEvidence(PackedPositions.of(positions.evidence)),
         topics=len({topic for topic, _ in partitions}),
         partitions=len(partitions),
         groups=positions.groups,
@@ -153,9 +143,7 @@ def _collect_readiness(run: DrillRun) -> CollectedEvidence:
     facts, topics = collect_readiness(run.settings, run.flow), 0
     # Names of topics are read from the target's state alone; a target that is silent is in the facts.
     try:
-        with StateTopic(run.settings.sides(run.flow)[1], run.flow.source) as state:
-            state.load()
-            topics = len(known_of(state.records).without(promoted_of(state.records)).topics)
+        topics = len(read_copied_topics(run.settings.sides(run.flow)[1], run.flow).topics)
     except DrkitError as error:
         facts = replace(facts, unknown=(*facts.unknown, f"the copied topics: {error.in_short}"))
     outcome = f"{counted(topics, 'topic')} and {counted(facts.groups, 'group')}"
@@ -165,8 +153,8 @@ def _collect_readiness(run: DrillRun) -> CollectedEvidence:
 _COLLECTORS: Final[Mapping[str, Callable[[DrillRun], CollectedEvidence]]] = {
     READINESS: _in_time(_collect_readiness),
     TRANSLATION: _in_time(_collect_translation),
-    BUBBLE: run_bubble,
-    SWITCHOVER: run_switchover,
+    BUBBLE: lambda run: Bubble(run).collect(),
+    SWITCHOVER: lambda run: Switchover(run).collect(),
 }
 
 

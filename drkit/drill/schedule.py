@@ -200,5 +200,10 @@ class DrillScheduler:
             yield self.run(plan_drill(self.settings, drill, drill_id), due.run)
 
     def _record(self, drill: DrillSettings, due: tuple[datetime, datetime], verdict: str) -> None:
+        first, last = (round(time.timestamp() * 1000) for time in due)
         flow = self.settings.one_flow(drill.flow).name
-        self.tell(drill, self.history.record_not_run(drill, flow, due, verdict))
+        entry = DrillEntry(
+            name=drill.name, kind=drill.kind, flow=flow, verdict=verdict, began_ms=first, due_ms=last
+        )
+        self.history.put(entry)
+        self.tell(drill, entry)

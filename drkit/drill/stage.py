@@ -13,17 +13,9 @@ from typing import Any, ClassVar, Final, Self
 
 from drkit.chaos.checks import IN_ORDER
 from drkit.chaos.clients import record_content
-from drkit.chaos.history import (
-    PRIMARY,
-    STANDBY,
-    Acked,
-    Consumed,
-    JournalEntered,
-    Read,
-    ScenarioHistory,
-)
+from drkit.chaos.history import PRIMARY, STANDBY, Acked, Consumed, JournalEntered, Read, ScenarioHistory
 from drkit.chaos.processes import Child, CommandResult, JournalPosition
-from drkit.chaos.stage import ClientStage
+from drkit.chaos.stage import PARTITIONS, ClientStage
 from drkit.chaos.verdict import judge
 from drkit.clock import monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings, Settings
@@ -47,12 +39,11 @@ from drkit.kafka.clients import KafkaError, Message, Producer, confluent_config
 from drkit.kafka.groups.requests import Groups
 from drkit.kafka.raw import RawCluster, ask_once
 from drkit.kafka.reading.range_reader import RangeReader
-from drkit.kafka.requests import describe_producers, metadata
+from drkit.kafka.requests import ask_leaders, describe_producers, metadata
 from drkit.kafka.topics import TopicPlan, create_topics
 from drkit.model import TopicPartition
 from drkit.repoint.file import EndpointFile, endpoint_of
 
-PARTITIONS: Final = 2
 _DAY_MS: Final = "86400000"
 _THREE_YEARS_MS: Final = 3 * 365 * 86_400_000
 _LARGE: Final = 900_000
@@ -70,10 +61,6 @@ WRITER: Final = "writer"
 FOLLOWER: Final = "follower"
 _CONTROL: Final = "put in by a control"
 _CONTROL_SECONDS: Final = 15.0
-
-
-class DrillAborted(Failed):
-    """The drill ended before its verdict, to leave production alone."""
 
 
 @dataclass
@@ -153,30 +140,23 @@ class BubbleStage(ClientStage):
     def made(self) -> tuple[MadeItem, ...]:
         """Return all that the bubble makes, or that its failover does."""
         flow = self.flow
-        both = watch_topic(flow.source, flow.target)
-        there = (
-            state_topic(flow.source),
-            offset_map_topic(flow.source),
-            journal_topic(flow.source),
-            flow.mm2_topics.checkpoints(flow.source),
-            both,
+        both = *self.topics, watch_topic(flow.source, flow.target)
+        names_of = (state_topic, offset_map_topic, journal_topic, flow.mm2_topics.checkpoints)
+        topics = {
+            SOURCE: (*both, fence_topic(flow.source, flow.target)),
+            TARGET: (*both, *(name_of(flow.source) for name_of in names_of)),
+        }
+        return (
+            *(MadeItem(side, "topic", name) for side, names in topics.items() for name in names),
+            *(MadeItem(side, "group", name) for side in topics for name in self.groups),
         )
-        on_source = (*self.topics, fence_topic(flow.source, flow.target), both)
-        sides = ((SOURCE, on_source), (TARGET, (*self.topics, *there)))
-        topics = [MadeItem(side, "topic", name) for side, names in sides for name in names]
-        groups = [MadeItem(side, "group", name) for side in (SOURCE, TARGET) for name in self.groups]
-        return (*topics, *groups)
 
     def abort(self, reason: str) -> None:
-        """Kill every process of the bubble; its own thread then raises :class:`DrillAborted`."""
+        """Kill every process of the bubble; then :meth:`check_aborted` raises."""
         self.abort_reason = self.abort_reason or reason
-        for child in self.children():
-            child.signal(signal.SIGKILL)
-
-    def children(self) -> list[Child]:
-        """Return the processes of the bubble."""
-        failover = () if self.failover is None else (self.failover,)
-        return [*self.clients.values(), *self.replicators.values(), *failover]
+        for child in (*self.clients.values(), *self.replicators.values(), self.failover):
+            if child is not None:
+                child.signal(signal.SIGKILL)
 
     def is_aborted(self) -> bool:
         """Return whether the drill was aborted. It is when others killed one of its processes."""
@@ -187,21 +167,17 @@ class BubbleStage(ClientStage):
         return bool(self.abort_reason)
 
     def check_aborted(self) -> None:
-        """Raise :class:`DrillAborted` if the drill was aborted."""
+        """Raise Failed if the drill was aborted."""
         if self.is_aborted():
             self.abort("")  # a process may have started since
-            raise DrillAborted("drill_aborted", where=f"drill {self.plan.id}", reason=self.abort_reason)
+            raise Failed("drill_aborted", where=f"drill {self.plan.id}", reason=self.abort_reason)
 
     def wait_for(self, is_true: Callable[[], bool], what: str, seconds: float = _STEADY_SECONDS) -> None:
         """Wait until a condition is true; see :meth:`ClientStage.wait_for`.
 
-        :raises DrillAborted: the drill was aborted meanwhile
+        :raises Failed: the drill was aborted meanwhile
         """
-
-        def is_over() -> bool:
-            return self.is_aborted() or is_true()
-
-        super().wait_for(is_over, what, seconds)
+        super().wait_for(lambda: self.is_aborted() or is_true(), what, seconds)
         self.check_aborted()
 
     def create_topics(self) -> None:
@@ -268,22 +244,9 @@ class BubbleStage(ClientStage):
         for group, member in self.members.items():
             self.start_client(group, "following consumer", **following, group=group, **member)
 
-    def plain_settings(self, **clusters: ClusterSettings) -> dict[str, Any]:
-        """Return the bubble's settings as plain data.
-
-        :param clusters: by alias, instead of those of the settings
-        """
-        changed = self.settings.model_copy(update={"clusters": {**self.settings.clusters, **clusters}})
-        return dict(json.loads(changed.model_dump_json()))
-
-    def wait_steady(self) -> None:
-        """Wait until all is copied, and the standby has a position of every group in each partition."""
-        self.wait_pair(self.settings, self.flow)
-
-        def are_synced() -> bool:
-            return all(len(self.committed(STANDBY, group)) == PARTITIONS for group in self.groups)
-
-        self.wait_for(are_synced, "positions of all groups on the target")
+    def plain_settings(self) -> dict[str, Any]:
+        """Return the bubble's settings as plain data."""
+        return dict(json.loads(self.settings.model_dump_json()))
 
     def lose_source(self) -> None:
         """Kill the replicator and the clients, and lead the flow's source to a port where nothing listens.
@@ -300,12 +263,11 @@ class BubbleStage(ClientStage):
     def fail_over(self, request: RunRequest) -> CommandResult:
         """Run the failover in a process of its own, and record each entry of its journal.
 
-        :raises DrillAborted: the drill was aborted meanwhile
+        :raises Failed: the drill was aborted meanwhile
         """
-        source = self.cluster(PRIMARY)
+        settings, log = self.plain_settings(), self.folder / "failover.log"
         if self.is_source_lost:
-            source = source.model_copy(update={"bootstrap_servers": _NOWHERE})
-        settings, log = self.plain_settings(**{source.alias: source}), self.folder / "failover.log"
+            settings["clusters"][self.flow.source]["bootstrap_servers"] = _NOWHERE
         child = self.failover = self.parent.start_failover(
             settings, log, groups=[], request=request.to_json()
         )
@@ -332,17 +294,6 @@ class BubbleStage(ClientStage):
         self.wait_for(have_followed, "the first good operation of each client on the target", _FOLLOW_SECONDS)
 
 
-def live_controls(stage: ClientStage) -> dict[str, bool]:
-    """Try each defect after the history was checked; return by its name whether it is refused or found.
-
-    :raises DrkitError: the target does not answer
-    """
-    return {
-        "an append in an older epoch": are_older_epochs_refused(stage),
-        "a foreign record in the copy": is_foreign_record_named(stage),
-    }
-
-
 def are_older_epochs_refused(stage: ClientStage) -> bool:
     """Append in the epoch before that of each fenced producer; return whether all are refused.
 
@@ -352,17 +303,16 @@ def are_older_epochs_refused(stage: ClientStage) -> bool:
     """
 
     async def ask(raw: RawCluster) -> bool:
-        leaders: dict[int, list[TopicPartition]] = {}
-        for topic, described in (await metadata(raw, stage.topics)).items():
-            for number, leader in described.leaders.items():
-                leaders.setdefault(leader.node, []).append(TopicPartition(topic, number))
+        topics = await metadata(raw, stage.topics)
+        partitions = [TopicPartition(name, p) for name, topic in topics.items() for p in topic.leaders]
+        described = await ask_leaders(raw, topics, partitions, partial(describe_producers, raw))
         writers: dict[TopicPartition, tuple[Writer, ...]] = {}
-        for node, partitions in leaders.items():
-            for tp, (_, producers) in (await describe_producers(raw, node, partitions)).items():
-                fenced = tuple(Writer(i, state.epoch) for i, state in producers.items() if state.epoch)
-                writers |= {tp: fenced} if fenced else {}
+        for tp, (_, producers) in described.items():
+            if fenced := tuple(Writer(i, state.epoch) for i, state in producers.items() if state.epoch):
+                writers[tp] = fenced
         progress = await fence(raw, writers, monotonic() + _CONTROL_SECONDS, effects=False)
-        return bool(progress.proven) and not progress.waiting
+        is_whole = described.keys() == set(partitions) and not progress.waiting
+        return is_whole and bool(progress.proven)
 
     return ask_once(stage.cluster(STANDBY), stage.WHERE, ask, what="append in an older epoch")
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 import threading
-from typing import Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.drill.entry import DrillEntry
-from drkit.drill.evidence import DrillEvidence
+from drkit.drill.evidence import BubbleEvidence, DrillEvidence, SwitchoverEvidence
 from drkit.drill.history import DrillHistory
 from drkit.drill.judge import DrillVerdict
 from drkit.drill.plan import DrillPlan
@@ -21,8 +21,7 @@ from drkit.errors import DrkitError, Failed, Refused, error_text
 from drkit.status.pair.model import PairState
 from drkit.status.paired import PairedCollector
 
-Step = Callable[[], str]
-"""Does its work, and returns the outcome in words; its name is that of the step."""
+E = TypeVar("E", BubbleEvidence, SwitchoverEvidence)
 
 
 class DrillProgress(NamedTuple):
@@ -75,15 +74,23 @@ class CollectedEvidence(NamedTuple):
     """Its verdict if it did not run to its end, or None: the evidence is judged."""
 
 
-class DrillSteps:
-    """The steps of a drill."""
+class SteppedDrill(Generic[E]):
+    """A drill of several steps: methods that return their outcome in words, and have the names of the steps.
 
-    def __init__(self, progress: DrillProgress) -> None:
-        self._progress = progress
-        self.ended: list[StepReport] = []
+    :param evidence: of a drill that has recorded nothing yet
+    """
+
+    def __init__(self, run: DrillRun, evidence: E) -> None:
+        self._settings, self._flow, self._plan = run.settings, run.flow, run.plan
+        self._progress, self._stop = run.options.progress, run.options.stop
+        self._evidence: E = evidence
+        self._steps: list[StepReport] = []
         """The steps that ended, also by an error."""
 
-    def run(self, step: Step) -> None:
+    def _note(self, **evidence: Any) -> None:
+        self._evidence = replace(self._evidence, **evidence)
+
+    def _run(self, step: Callable[[], str]) -> None:
         """Run a step.
 
         :raises DrkitError: that of the step
@@ -101,8 +108,8 @@ class DrillSteps:
             where = str(error.filename or name)
             raise Failed("drill_step_refused", where=where, evidence=outcome) from error
         finally:
-            self.ended.append(StepReport(name=name, seconds=round(monotonic() - began, 3), outcome=outcome))
-            self._progress.ended(self.ended[-1])
+            self._steps.append(StepReport(name=name, seconds=round(monotonic() - began, 3), outcome=outcome))
+            self._progress.ended(self._steps[-1])
 
 
 def refuse_unprotected(settings: Settings, flow: FlowSettings) -> None:

@@ -7,16 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import closing
-from dataclasses import replace
 import threading
-from typing import Any, Final
+from typing import Final
 
 from drkit.clock import monotonic, wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.counted import counted, first_of
-from drkit.drill.evidence import DrillEvidence, Move, PlannedMove, SwitchoverEvidence, measure_group_outages
+from drkit.drill.evidence import (
+    DrillEvidence,
+    GroupCommit,
+    Move,
+    PlannedMove,
+    SwitchoverEvidence,
+    measure_group_outages,
+)
 from drkit.drill.plan import DrillPlan
-from drkit.drill.steps import CollectedEvidence, DrillRun, DrillSteps, refuse_unprotected
+from drkit.drill.steps import CollectedEvidence, DrillRun, SteppedDrill, refuse_unprotected
 from drkit.drill.watches import CommitWatch
 from drkit.errors import DrkitError, Failed, Refused
 from drkit.failover.core.context import Scope
@@ -87,64 +93,53 @@ def _refuse_no_way_home(settings: Settings, ways: FlowPair, topics: Iterable[str
         raise Refused("reverse_replicator_missing", where=back.name, evidence=evidence, flow=back.name)
 
 
-def run_switchover(run: DrillRun) -> CollectedEvidence:
-    """Run a switchover drill and return its evidence.
+class Switchover(SteppedDrill[SwitchoverEvidence]):
+    """A drill of kind ``switchover``; once stopped, it does not move production, or ends the hold."""
 
-    When its event is set, production does not move any more, or the hold ends at once.
-
-    :raises DrkitError: production did not begin to move
-    """
-    return _Switchover(run).run_steps()
-
-
-class _Switchover:
     def __init__(self, run: DrillRun) -> None:
-        self._settings, self._plan, self._stop = run.settings, run.plan, run.options.stop
-        self._there, self._ways = run.flow, ways_of(run.settings, run.flow)
+        super().__init__(run, SwitchoverEvidence(stays=run.plan.stay))
+        self._ways = ways_of(run.settings, run.flow)
         request = RunRequest(clients_cut=run.plan.clients_cut)
         options = FailbackOptions(request, run.plan.limits.seconds, is_planned=True)
         # The first signal ends the hold; only the second one ends the failback.
         self._failback = Failback(run.settings, self._ways, options, FailbackOperator(), threading.Event())
-        self._evidence = SwitchoverEvidence(stays=run.plan.stay)
         self._scope = Scope({}, (), whole_flow=True)
-        self._steps = DrillSteps(run.options.progress)
         self._moves: list[Move] = []
+        self._commits: list[GroupCommit] = []
         self._left = 0.0
         """Monotonic time at which clients had left the source."""
 
-    def run_steps(self) -> CollectedEvidence:
-        """Run all steps and return the evidence."""
-        self._steps.run(self.gate)
-        sides = self._settings.sides(self._there)
-        with CommitWatch(sides, self._scope.groups, self._scope.topics.values()) as self._watch:
-            self._steps.run(self.observe)
+    def collect(self) -> CollectedEvidence:
+        """Run all steps and return the evidence. Raises DrkitError: production did not begin to move."""
+        self._run(self.gate)
+        scope = self._scope.groups, self._scope.topics.values(), self._commits.append
+        source, target = (CommitWatch(each, *scope) for each in self._settings.sides(self._flow))
+        with source, target:
+            self._run(self.observe)
             home = () if self._plan.stay else (self.home, self.settle)
             try:
                 for step in (self.switchover, self.protect, self.hold, *home):
-                    self._steps.run(step)
+                    self._run(step)
             except (DrkitError, KeyboardInterrupt) as error:
                 if not self._moves:
                     raise
                 reason = error.in_short if isinstance(error, DrkitError) else "a second signal interrupted it"
-                self._note(error=f"{self._steps.ended[-1].name}: {reason}", next_command=self._command())
-            outages, silent = measure_group_outages(self._watch.commits, self._moves)
+                self._note(error=f"{self._steps[-1].name}: {reason}", next_command=self._command())
+            outages, silent = measure_group_outages(self._commits, self._moves)
             self._note(outages=outages, silent=silent)
         return CollectedEvidence(
             DrillEvidence(switchover=self._evidence),
             topics=len(self._scope.topics),
             groups=len(self._scope.groups),
-            steps=tuple(self._steps.ended),
+            steps=tuple(self._steps),
         )
-
-    def _note(self, **evidence: Any) -> None:
-        self._evidence = replace(self._evidence, **evidence)
 
     def _command(self) -> str:
         """Return the command that continues where the drill ended."""
         if self._evidence.there is None:
-            return typed("drkit", "failover", "--flow", self._there.name, "--resume")
+            return typed("drkit", "failover", "--flow", self._flow.name, "--resume")
         cut = ("--clients-cut", self._plan.clients_cut) if self._plan.clients_cut else ()
-        return typed("drkit", "failback", "--flow", self._there.name, *cut)
+        return typed("drkit", "failback", "--flow", self._flow.name, *cut)
 
     def gate(self) -> str:
         """Check that production can be moved, and brought home."""
@@ -155,13 +150,13 @@ class _Switchover:
         """Observe which groups are at work."""
         if self._stop.wait(OBSERVE_SECONDS):
             raise DrkitError("process_stopped_before_switchover", where=self._plan.name)
-        at_work = {commit.group for commit in self._watch.commits}
+        at_work = {commit.group for commit in self._commits}
         return f"{len(at_work)} of {counted(len(self._scope.groups), 'group')} at work"
 
     def switchover(self) -> str:
         """Move production to the target."""
-        began = Move(self._there.source, self._there.target, monotonic())
-        with FailoverService(self._settings, self._there) as service:
+        began = Move(self._flow.source, self._flow.target, monotonic())
+        with FailoverService(self._settings, self._flow) as service:
             try:
                 report = service.begin((), RunRequest(planned=True, clients_cut=self._plan.clients_cut))
             except BaseException:
@@ -186,13 +181,13 @@ class _Switchover:
 
     def home(self) -> str:
         """Move production back to the source, and make the target its standby."""
-        self._moves.append(Move(self._there.target, self._there.source, monotonic()))
+        self._moves.append(Move(self._flow.target, self._flow.source, monotonic()))
         self._fail_back()
         return _steps_of(self._evidence.home)
 
     def settle(self) -> str:
         """Wait until the pair is PROTECTED as before, and groups at work have followed."""
-        return self._look_at(self._there, 0.0, threading.Event(), to_end=True)
+        return self._look_at(self._flow, 0.0, threading.Event(), to_end=True)
 
     def _fail_back(self, until: FailbackStage | None = None) -> None:
         """Run the remaining stages before one; a refused return is repeated until the time limit."""
@@ -232,7 +227,7 @@ class _Switchover:
                     self._note(protected_after_seconds=round(monotonic() - self._left, 3))
                 if pair is not None and {t.active for t in pair.topics} == {flow.target}:
                     raise Failed("other_run_moved_production", where=flow.name, evidence=reason)
-                _, silent = measure_group_outages(self._watch.commits, self._moves[-1:])
+                _, silent = measure_group_outages(self._commits, self._moves[-1:])
                 passed = monotonic() - began
                 is_ready = not silent and (is_protected or not to_end)
                 if passed >= most or (passed >= seconds and is_ready) or stop.wait(_LOOK_SECONDS):

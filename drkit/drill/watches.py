@@ -1,26 +1,30 @@
-"""Watch production in threads beside a drill: its journal, what it would lose now, what its groups commit."""
+"""Watch production in threads beside a drill: its journal, what it would lose now, what its groups commit.
+
+A watch only reads.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from contextlib import closing, suppress
-from functools import partial
 from statistics import median
 import threading
 from typing import Final, Self
 
+from drkit.background import Background
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.drill.evidence import GroupCommit, ProductionLoss
 from drkit.errors import DrkitError
 from drkit.journal.topic import JournalReader
-from drkit.kafka.groups.requests import Committed, Groups, failure
+from drkit.kafka.groups.requests import Committed, Groups
 from drkit.kafka.raw import RawCluster, connections
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import OffsetMark
 from drkit.status.look import StatusCollector
 
 _JOIN_SECONDS: Final = 5.0
+"""Nothing waits longer for a watch: a call to a dead cluster takes its time."""
 _JOURNAL_SECONDS, _LOSS_SECONDS, _COMMIT_SECONDS = 1.0, 2.0, 0.5
 """The period of each watch."""
 _SILENT_SECONDS: Final = 10.0
@@ -29,28 +33,7 @@ _BEHIND_LOOKS: Final = 3
 _Offsets = dict[tuple[str, TopicPartition], Committed]
 
 
-class WatchThreads:
-    """Work in threads, each until `stop` is set; use it in a ``with``. Watches only read.
-
-    Nothing waits longer than a few seconds for them: a call to a dead cluster takes its time.
-    """
-
-    def __init__(self, *work: Callable[[], None]) -> None:
-        self.stop = threading.Event()
-        self._threads = [threading.Thread(target=each, daemon=True) for each in work]
-
-    def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop.set()
-        for thread in self._threads:
-            thread.join(_JOIN_SECONDS)
-
-
-class ProductionWatch(WatchThreads):
+class ProductionWatch(Background):
     """Reads production's journal each second: a run that begins there ends the drill.
 
     :param settings: of production, as is `flow`
@@ -67,10 +50,10 @@ class ProductionWatch(WatchThreads):
         abort: Callable[[str], None],
         ended: threading.Event,
     ) -> None:
-        super().__init__(self._watch)
+        super().__init__("production's journal", _JOIN_SECONDS)
         self._target = settings.cluster(flow.target).with_client(flow.target_admin)
         self._flow, self._seconds, self._abort = flow, seconds, abort
-        self._ended, self._wake, self._looked = ended, threading.Event(), threading.Condition()
+        self._to_end, self._wake, self._looked = ended, threading.Event(), threading.Condition()
         self._looks = 0
         """Number of times that the journal was read."""
         self._is_over = False
@@ -82,10 +65,11 @@ class ProductionWatch(WatchThreads):
         self.refresh()  # a run that begins after this is noticed
         return self
 
-    def __exit__(self, *error: object) -> None:
-        self.stop.set()
+    def stop(self) -> None:
+        """Stop reading."""
+        self._ended.set()
         self._wake.set()
-        super().__exit__(*error)
+        super().stop()
 
     def refresh(self) -> None:
         """Return when the journal was read again, from after this call, or does not answer."""
@@ -96,7 +80,7 @@ class ProductionWatch(WatchThreads):
                 if not self._looked.wait(_SILENT_SECONDS):
                     return
 
-    def _watch(self) -> None:
+    def _run(self) -> None:
         try:
             with connections("drill", self._target) as (raw,):
                 self._watch_journal(raw, JournalReader(raw, self._flow.source))
@@ -110,7 +94,7 @@ class ProductionWatch(WatchThreads):
         known: set[str] | None = None
         new: list[str] = []
         error: Exception | None = None
-        while not self.stop.is_set():
+        while not self._ended.is_set():
             now = monotonic()
             try:
                 raw.loop.run(raw.connected)
@@ -125,7 +109,7 @@ class ProductionWatch(WatchThreads):
             reasons = (
                 (self.has_run, f"production failover {''.join(new[:1])} began"),
                 (now - answered > _SILENT_SECONDS, f"production's journal cannot be read: {error}"),
-                (self._ended.is_set(), "the process was asked to end"),
+                (self._to_end.is_set(), DrkitError("process_stopped").what),
                 (now - began > self._seconds, f"the drill exceeds its limit of {self._seconds:g} s"),
             )
             if reason := next((text for is_so, text in reasons if is_so), ""):
@@ -138,7 +122,7 @@ class ProductionWatch(WatchThreads):
             self._wake.clear()
 
 
-class ProductionLossSampler(WatchThreads):
+class ProductionLossSampler(Background):
     """Samples what production would lose now, and ends the drill when its copies fall behind.
 
     :param settings: of production, as is `flow`
@@ -149,7 +133,7 @@ class ProductionLossSampler(WatchThreads):
     def __init__(
         self, settings: Settings, flow: FlowSettings, limit: int, abort: Callable[[str], None]
     ) -> None:
-        super().__init__(self._sample)
+        super().__init__("production's loss", _JOIN_SECONDS)
         self._settings, self._flow, self._limit, self._abort = settings, flow, limit, abort
         self._records: list[int] = []
         self._seconds: list[float] = []
@@ -162,10 +146,10 @@ class ProductionLossSampler(WatchThreads):
         oldest, middle = (round(f(self._seconds), 3) if self._seconds else None for f in (max, median))
         return ProductionLoss(len(self._records), self._unknown, max(self._records), oldest, middle)
 
-    def _sample(self) -> None:
+    def _run(self) -> None:
         behind = 0
         with closing(StatusCollector(self._settings, self._flow, groups=False)) as collector:
-            while behind < _BEHIND_LOOKS and not self.stop.wait(_LOSS_SECONDS):
+            while behind < _BEHIND_LOOKS and not self._ended.wait(_LOSS_SECONDS):
                 loss = collector.look().loss
                 if loss.records is None:
                     self._unknown += 1
@@ -180,47 +164,43 @@ class ProductionLossSampler(WatchThreads):
             self._abort(f"production would lose more, {grown}; limits.production_lag = {self._limit:,}")
 
 
-class CommitWatch(WatchThreads):
-    """Reads the committed offsets of some groups, in a thread for each cluster.
+class CommitWatch(Background):
+    """Reads the committed offsets of some groups of a cluster.
 
     Offsets that drkit itself writes are not commits of the group.
 
-    :param clusters: of the pair
     :param groups: names of groups
-    :param topics: names of topics on both clusters; others are not looked at
+    :param topics: names of topics; others are not looked at
+    :param take: called with each commit of a group
     """
 
     def __init__(
-        self, clusters: Sequence[ClusterSettings], groups: Collection[str], topics: Collection[str]
+        self,
+        cluster: ClusterSettings,
+        groups: Collection[str],
+        topics: Collection[str],
+        take: Callable[[GroupCommit], None],
     ) -> None:
-        super().__init__(*(partial(self._watch, cluster) for cluster in clusters))
-        self._groups, self._topics = sorted(groups), frozenset(topics)
-        self._commits: list[GroupCommit] = []
+        super().__init__(f"commits on {cluster.alias}", _JOIN_SECONDS)
+        self._cluster, self._groups, self._topics = cluster, sorted(groups), frozenset(topics)
+        self._take = take
 
-    @property
-    def commits(self) -> list[GroupCommit]:
-        """The commits that were seen, in no order."""
-        return list(self._commits)
-
-    def _watch(self, cluster: ClusterSettings) -> None:
+    def _run(self) -> None:
         known: _Offsets | None = None
-        with connections("drill", cluster) as (raw,):
-            while not self.stop.is_set():
+        with connections("drill", self._cluster) as (raw,):
+            while not self._ended.is_set():
                 # A cluster, or a group, without an answer is asked again.
                 with suppress(DrkitError):
                     offsets: _Offsets = raw.loop.run(self._read, raw)
                     new = offsets.items() - (offsets if known is None else known).items()
                     own = {group for (group, _), offset in new if OffsetMark.of(offset.metadata) is None}
                     now = monotonic()
-                    self._commits += [GroupCommit(now, cluster.alias, group) for group in sorted(own)]
+                    for group in sorted(own):
+                        self._take(GroupCommit(now, self._cluster.alias, group))
                     known = offsets
-                self.stop.wait(_COMMIT_SECONDS)
+                self._ended.wait(_COMMIT_SECONDS)
 
     async def _read(self, raw: RawCluster) -> _Offsets:
         await raw.connected()
-        offsets: _Offsets = {}
-        for group, answer in (await Groups(raw).committed(self._groups)).items():
-            if answer.value is None:
-                raise failure(answer.error, f"read the offsets of the group {group}", raw.alias)
-            offsets |= {(group, tp): o for tp, o in answer.value.items() if tp.topic in self._topics}
-        return offsets
+        found = (await Groups(raw).offsets(self._groups)).items()
+        return {(group, tp): o for group, of in found for tp, o in of.items() if tp.topic in self._topics}

@@ -17,7 +17,7 @@ from drkit.flow_state.copied_topics import CopiedPartition, CopiedTopics, known_
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster, reach
-from drkit.kafka.groups.requests import Groups, failure
+from drkit.kafka.groups.requests import Groups
 from drkit.kafka.raw import RawCluster, connections
 from drkit.kafka.topics import describe_topics
 from drkit.mm2_topics.checkpoint_topic import CheckpointTail
@@ -189,10 +189,8 @@ class _Asking:
         at = self._target if question.reverse else source
         if at is None:
             return self._checkpointed(question.group)
-        answer = (await Groups(at).committed([question.group]))[question.group]
-        if answer.value is None:
-            raise failure(answer.error, f"read the offsets of the group {question.group}", at.alias)
-        committed = {tp: c.offset for tp, c in positions_in(answer.value).items()}
+        offsets = (await Groups(at).offsets([question.group]))[question.group]
+        committed = {tp: c.offset for tp, c in positions_in(offsets).items()}
         if not committed:
             raise ConfigError(
                 "group_without_offsets",

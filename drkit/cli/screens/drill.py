@@ -16,7 +16,7 @@ from drkit.config.tables.drills import DrillSettings
 from drkit.counted import counted, first_of, utc
 from drkit.drill.entry import MISSED, DrillEntry, DrillState
 from drkit.drill.monitor import DrillMonitor
-from drkit.drill.report import DrillReport, StepReport, longest_outage, outage_rows
+from drkit.drill.report import DrillReport, StepReport
 from drkit.next_command import typed
 from drkit.status.model import FlowStatus
 
@@ -94,10 +94,10 @@ def _scope_line(report: DrillReport) -> str:
 
 def _outage_lines(report: DrillReport) -> list[str]:
     """Return the longest outage against its objective, then the outage of each client."""
-    longest, limit = longest_outage(report), report.plan.objectives.rto_seconds
+    longest, limit = report.longest_outage, report.plan.objectives.rto_seconds
     if longest is None:
         return [] if limit is None else [f"not measured, {_against(None, limit)}"]
-    clients = [f"{row.client}, {row.operation}: {row.seconds:.1f} s" for row in outage_rows(report)]
+    clients = [f"{o.name}, {o.operation}: {o.seconds:.1f} s" for o in report.rto]
     return [f"longest outage {longest:.1f} s, {_against(longest, limit)}", *clients]
 
 

@@ -73,10 +73,8 @@ async def committed_in(
         groups = [g for g, x in (await client.listed()).items() if is_consumer(x)]
     names = sorted(filter(flow.group_filter.accepts, groups))
     out: Positions = {}
-    for group, answer in (await client.committed(names)).items():
-        if answer.value is None:
-            raise failure(answer.error, f"read the offsets of the group {group}", cluster.alias)
-        if offsets := positions_in(answer.value, topics):
+    for group, committed in (await client.offsets(names)).items():
+        if offsets := positions_in(committed, topics):
             out[group] = offsets
     return out
 

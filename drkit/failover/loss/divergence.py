@@ -46,7 +46,7 @@ from drkit.journal.entries import JournalHistory
 from drkit.journal.machine import StepName
 from drkit.journal.topic import JournalReader
 from drkit.kafka.admin import Cluster
-from drkit.kafka.groups.requests import Groups, failure
+from drkit.kafka.groups.requests import Groups
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.reading.record_cursor import epoch_ends
 from drkit.kafka.requests import TopicMetadata, all_topics, metadata
@@ -72,12 +72,8 @@ async def commits_in(source: RawCluster, topics: Collection[str]) -> Commits:
     """Return the committed offsets of consumer groups in topics. Raises DrkitError."""
     client = Groups(source)
     names = sorted(g for g, listed in (await client.listed()).items() if is_consumer(listed))
-    offsets: Commits = {}
-    for group, answer in (await client.committed(names)).items():
-        if answer.value is None:
-            raise failure(answer.error, f"read the offsets of the group {group}", source.alias)
-        offsets |= {(group, tp): c.offset for tp, c in answer.value.items() if tp.topic in topics}
-    return offsets
+    found = (await client.offsets(names)).items()
+    return {(group, tp): c.offset for group, of in found for tp, c in of.items() if tp.topic in topics}
 
 
 def translated_by(context: Context, runs: Mapping[str, str]) -> Commits:

@@ -11,6 +11,7 @@ import pytest
 from drkit.chaos.verdict import PASS
 from drkit.drill.evidence import TRANSLATION, DrillEvidence, VerdictLimits
 from drkit.drill.judge import judge
+from drkit.drill.position_rows import PackedPositions
 from drkit.drill.positions import collect_positions
 from drkit.kafka.groups.requests import Committed, Groups
 from drkit.local.cluster import LocalCluster
@@ -57,9 +58,10 @@ def test_two_thousand_groups_within_a_minute(
     settings, cpu = world.settings, time.process_time()
     found = collect_positions(settings, settings.flows[0], bytes_per_second=BYTES_PER_SECOND)
     cpu = time.process_time() - cpu
-    verdict = judge(TRANSLATION, DrillEvidence(found.evidence), VerdictLimits())
+    evidence = DrillEvidence(PackedPositions.of(found.evidence))
+    verdict = judge(TRANSLATION, evidence, VerdictLimits())
     print(f"{found.seconds:.1f} s, {cpu:.1f} s of CPU, {found.requests} requests, {found.bytes:,} bytes")  # noqa: T201  a measurement
-    print(Counter(answer.value for answer, _ in DrillEvidence(found.evidence).answers))  # noqa: T201  as above
+    print(Counter(answer.value for answer, _ in evidence.answers))  # noqa: T201  as above
     assert (found.groups, len(found.evidence)) == (GROUPS, 2 * GROUPS * PARTITIONS)
     assert verdict.word == PASS, verdict.reasons[:5]
     assert found.bytes <= BYTES_PER_SECOND * (found.seconds + 1)

@@ -11,7 +11,7 @@ import pytest
 from drkit.chaos.verdict import FAIL, INCONCLUSIVE, PASS
 from drkit.drill.evidence import TRANSLATION, DrillEvidence, VerdictLimits
 from drkit.drill.judge import judge
-from drkit.drill.position_rows import PositionAnswer, PositionForm, judge_position
+from drkit.drill.position_rows import PackedPositions, PositionAnswer, PositionForm, judge_position
 from drkit.drill.positions import PositionsCollected, collect_positions
 from drkit.kafka.groups.asking import NO_ANSWER, Answered
 from drkit.kafka.groups.requests import Committed, Groups
@@ -138,7 +138,7 @@ def at_the_end(pair: Pair, end: TopicPartition) -> set[tuple[str, TopicPartition
 
 
 def verdict(found: PositionsCollected):
-    return judge(TRANSLATION, DrillEvidence(found.evidence), VerdictLimits())
+    return judge(TRANSLATION, DrillEvidence(PackedPositions.of(found.evidence)), VerdictLimits())
 
 
 def test_a_healthy_pair_passes_and_exactly_what_is_broken_is_named(

@@ -11,6 +11,7 @@ from drkit.drill import run_drill as runs
 from drkit.drill.evidence import TRANSLATION, DrillEvidence
 from drkit.drill.history import DrillHistory
 from drkit.drill.plan import plan_kind
+from drkit.drill.position_rows import PackedPositions
 from drkit.drill.report import read_report
 from drkit.drill.run_drill import run_drill
 from drkit.drill.steps import CollectedEvidence, DrillOptions
@@ -73,7 +74,9 @@ def test_an_altered_report_is_named(file: Path, monkeypatch: pytest.MonkeyPatch)
     settings = load(file)
     rows = (position("abcdef", 6, 2, 3)._replace(group="billing"),)
     monkeypatch.setitem(
-        runs._COLLECTORS, TRANSLATION, lambda *_: CollectedEvidence(DrillEvidence(rows), 1, 1, 1)
+        runs._COLLECTORS,
+        TRANSLATION,
+        lambda *_: CollectedEvidence(DrillEvidence(PackedPositions.of(rows)), 1, 1, 1),
     )
     history = DrillHistory.of(settings)
     with history.lock():

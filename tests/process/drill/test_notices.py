@@ -11,9 +11,8 @@ from typing import NoReturn
 import pytest
 
 from drkit.cli import main as cli
-from drkit.config.tables.drills import DrillSettings
 from drkit.drill import run_drill as runs
-from drkit.drill.entry import SCHEDULED
+from drkit.drill.entry import SCHEDULED, DrillEntry
 from drkit.drill.evidence import TRANSLATION
 from drkit.drill.history import DrillHistory
 from drkit.errors import ClusterUnreachable
@@ -55,11 +54,11 @@ def test_the_scheduler_sends_a_notice_and_does_not_end_when_that_fails(
 
     monkeypatch.setattr(DrillHistory, "_ask", silent)
     monkeypatch.setattr(runs, "_COLLECTORS", {TRANSLATION: silent})
-    drill = DrillSettings(name="weekly", kind="translation", cron="* * * * *")
-    before = datetime.now(UTC) - timedelta(minutes=2.5)
+    before = round((datetime.now(UTC) - timedelta(minutes=2.5)).timestamp() * 1000)
+    drill = {"name": "weekly", "kind": "translation", "flow": "p->s"}
     local = DrillHistory(tmp_path / "drills")
     with local.lock():
-        local.record_not_run(drill, "p->s", (before, before), SCHEDULED)
+        local.put(DrillEntry(**drill, verdict=SCHEDULED, began_ms=before, due_ms=before))
     assert cli.run(["--config", str(file), "drill", "schedule", "--once"]) == 3
     sent = (tmp_path / "notice").read_text() if "notice" in program else ""
     assert bool(sent) == ("notice" in program)

@@ -31,6 +31,8 @@ from drkit.cli.session import Session
 from drkit.config import FlowSettings
 from drkit.detect.note_kinds import Automatic
 from drkit.drill.entry import DrillEntry
+from drkit.drill.evidence import DrillEvidence
+from drkit.drill.position_rows import PackedPositions, PositionEvidence
 from drkit.drill.report import DrillReport
 from drkit.export.run import Exported
 from drkit.failover.core.step import LossEvidence, StepEffect
@@ -103,6 +105,12 @@ def _run(make: Make) -> RunLog:
     return run
 
 
+def _report(make: Make) -> DrillReport:
+    positions = PackedPositions.of([make(PositionEvidence)])  # windows are beside the rows
+    report: DrillReport = make(DrillReport, {"evidence": make(DrillEvidence, {"positions": positions})})
+    return report
+
+
 _MADE: Final[dict[str, Callable[[Make], object]]] = {
     "status": lambda make: as_data([make(FlowStatus)], Shown()),
     "status --short": lambda make: as_data([make(FlowStatus)], Shown(short=True)),
@@ -128,7 +136,7 @@ _MADE: Final[dict[str, Callable[[Make], object]]] = {
     "reprotect --to": lambda make: make(ThirdCluster).to_json() | {"next": [""]},
     "drill history": lambda make: [entry_row(make(DrillEntry), as_json=True)],
     "drill run": lambda make: report_data(make(DrillReport), Path("x")),
-    "drill report": lambda make: make(DrillReport).model_dump(mode="json", by_alias=True),
+    "drill report": lambda make: _report(make).model_dump(mode="json", by_alias=True),
     "chaos run": lambda make: make(ScenarioResult).as_dict(),
 }
 """Answers with the values of clusters; after ``#`` another answer of a command."""

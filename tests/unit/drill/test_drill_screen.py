@@ -22,9 +22,8 @@ from drkit.drill.report import (
     ScopeReport,
     StepReport,
     build_report,
-    outage_rows,
 )
-from drkit.drill.report_page import render_page
+from drkit.drill.report_page import outage_bars, render_page
 from drkit.journal.machine import FAILOVER
 
 SCOPE = ScopeReport(flow="a->b", source="a", target="b", topics=3, partitions=0, groups=3)
@@ -65,7 +64,7 @@ def test_the_screen_has_results_against_objectives_in_80_columns() -> None:
 
 def test_an_outage_over_the_limit_is_named_on_the_screen_and_on_the_page() -> None:
     made = bubble(rto_seconds=4.0)
-    assert [row.is_over for row in outage_rows(made)] == [False, True]
+    assert [bar.is_over for bar in outage_bars(made)] == [False, True]
     assert "  RTO        longest outage 5.0 s, limit 4 s: NOT MET" in report_lines(made, Path("r"))
     html = render_page(made)
     assert "follower, produce: 5.0 s, over the limit" in html
@@ -73,7 +72,7 @@ def test_an_outage_over_the_limit_is_named_on_the_screen_and_on_the_page() -> No
 
 
 def test_bars_are_in_the_strip_in_the_order_of_time() -> None:
-    first, second = outage_rows(bubble())
+    first, second = outage_bars(bubble())
     assert 0 < first.left < second.left
     assert second.left + second.width < 100
     assert second.width > first.width

@@ -23,6 +23,7 @@ from drkit.drill.entry import (
     ended_notice,
     not_run_notice,
 )
+from drkit.drill.history import DrillHistory, DrillTopic
 from drkit.drill.monitor import DrillMonitor
 from drkit.drill.plan import new_drill_id, plan_kind
 from drkit.errors import ClusterUnreachable
@@ -137,7 +138,7 @@ def test_the_line_of_status(entries: list[DrillEntry], text: str) -> None:
     assert state_text(state(*entries), NOW) == text
 
 
-class Topic:
+class Topic(DrillTopic):
     """The topic of a flow: entries, or an error."""
 
     def __init__(self) -> None:
@@ -155,7 +156,8 @@ class Topic:
 def test_metrics_are_served_from_what_was_read_last(tmp_path: Path) -> None:
     settings = settings_of(tmp_path, drill(max_age_days=7), drill("new"))
     topic, now = Topic(), [0.0]
-    monitor = DrillMonitor(settings, settings.flows, lambda _: topic, wall=lambda: NOW, clock=lambda: now[0])
+    history = DrillHistory(tmp_path, {"p->s": topic})
+    monitor = DrillMonitor(settings, settings.flows, history, wall=lambda: NOW, clock=lambda: now[0])
     board = Board(drills=monitor.samples)
 
     def served() -> list[str]:
@@ -205,7 +207,7 @@ def test_metrics_do_not_wait_for_a_look(tmp_path: Path) -> None:
             return super().load()
 
     topic, release = Hanging(), threading.Event()
-    monitor = DrillMonitor(settings, settings.flows, lambda _: topic)
+    monitor = DrillMonitor(settings, settings.flows, DrillHistory(tmp_path, {"p->s": topic}))
     assert not list(monitor.samples())
     assert not list(monitor.samples())
     release.set()

@@ -18,6 +18,7 @@ from drkit.drill.entry import MISSED, SCHEDULED, UNFINISHED, DrillEntry
 from drkit.drill.evidence import TRANSLATION, DrillEvidence
 from drkit.drill.history import DrillHistory
 from drkit.drill.plan import DrillPlan, new_drill_id, plan_kind
+from drkit.drill.position_rows import PackedPositions
 from drkit.drill.report import check_report
 from drkit.drill.run_drill import run_drill
 from drkit.drill.schedule import DrillScheduler
@@ -60,7 +61,7 @@ def rows(monkeypatch: pytest.MonkeyPatch) -> list[object]:
         each = found.pop(0)
         if isinstance(each, BaseException):
             raise each
-        return CollectedEvidence(DrillEvidence(tuple(each)), 1, 1, len(each))  # type: ignore[arg-type]
+        return CollectedEvidence(DrillEvidence(PackedPositions.of(each)), 1, 1, len(each))  # type: ignore[arg-type]
 
     monkeypatch.setattr(runs, "_COLLECTORS", {TRANSLATION: runs._in_time(collect)})
     return found
@@ -91,7 +92,7 @@ def test_reports_are_chained_and_an_error_is_an_entry(tmp_path: Path, rows: list
     assert steps == ["collect", "judge"] * 4
     reports = [history.report_of(e) for e in entries]
     assert [r.previous for r in reports] == ["", *(r.self_hash for r in reports[:-1])]
-    assert [check_report(r, history.report_before(r, entries)) for r in reports] == [[]] * 5
+    assert [check_report(r, history.report_before(r)) for r in reports] == [[]] * 5
     assert reports[2].reasons == ("no broker answers: s",)
     screen = report_lines(reports[1], Path("x.json"))
     assert screen[0] == "FAIL  translation  translation of p->s"

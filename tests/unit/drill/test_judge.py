@@ -20,7 +20,7 @@ from drkit.drill.evidence import (
     VerdictLimits,
 )
 from drkit.drill.judge import POSITION_DEFECTS, judge
-from drkit.drill.position_rows import PositionAnswer, PositionForm
+from drkit.drill.position_rows import PackedPositions, PositionAnswer, PositionForm
 from tests.support.drill.logs import position
 
 LOG = "abcdef"
@@ -30,7 +30,7 @@ LIMITS = VerdictLimits(rpo_seconds=30.0)
 
 
 def translation(*rows: Any, limits: VerdictLimits = LIMITS):
-    return judge(TRANSLATION, DrillEvidence(tuple(rows)), limits)
+    return judge(TRANSLATION, DrillEvidence(PackedPositions.of(rows)), limits)
 
 
 @given(st.lists(st.sampled_from(ROWS), min_size=1, max_size=9), st.data())

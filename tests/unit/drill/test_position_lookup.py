@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from drkit.drill.position_rows import PositionAnswer, PositionForm
-from drkit.drill.positions import CompareFrom, PositionLookup, compare_from, is_pending, stored_question
+from drkit.drill.position_rows import PositionAnswer, PositionEvidence, PositionForm
+from drkit.drill.positions import CompareFrom, compare_from, is_pending, stored_question
 from drkit.kafka.groups.requests import Committed
 from drkit.model import TopicPartition
 from drkit.offsets import SegmentMap, Unavailable
@@ -18,17 +18,18 @@ MARK = OffsetMark("a", 8, 108, 1_000).text()
 FROM_B = OffsetMark("b", 108, 9, 1_000).text()
 
 
-def stored(there: Committed | None, metadata: str = "") -> PositionLookup:
-    return stored_question("g", TP, Committed(9, metadata), there, "a")
+def stored(there: Committed | None, metadata: str = "") -> PositionEvidence:
+    row = PositionEvidence("g", *TP, PositionForm.STORED, upstream=9, committed=9)
+    return stored_question(row, Committed(9, metadata), there, "a", 4_000)
 
 
 def test_the_mark_says_which_source_offset_a_stored_position_is_for() -> None:
     own = stored(Committed(108, MARK))
-    assert (own.upstream, own.downstream, own.committed, own.written_ms, own.known) == (
+    assert (own.upstream, own.downstream, own.committed, own.mark_age_seconds, own.known) == (
         8,
         108,
         9,
-        1_000,
+        3.0,
         None,
     )
     assert stored(None).known is PositionAnswer.NO_POSITION
@@ -46,10 +47,6 @@ def place(source_start: int = 0, start: int = 100) -> PartitionPosition:
     return PartitionPosition(segments, 20, start, 120, 120, source_start, 20)
 
 
-def lookup(upstream: int, downstream: int | None = None) -> PositionLookup:
-    return PositionLookup("g", TP, PositionForm.STORED, upstream, upstream, downstream)
-
-
 @pytest.mark.parametrize(
     ("source_start", "start", "upstream", "downstream", "begin"),
     [
@@ -65,11 +62,11 @@ def lookup(upstream: int, downstream: int | None = None) -> PositionLookup:
 def test_records_that_retention_has_removed_are_passed_over(
     source_start, start, upstream, downstream, begin
 ) -> None:
-    assert compare_from(lookup(upstream, downstream), place(source_start, start)) == begin
+    assert compare_from(upstream, downstream, place(source_start, start)) == begin
 
 
 def test_a_position_that_is_not_copied_yet_has_a_reason() -> None:
-    found = compare_from(lookup(21), place())
+    found = compare_from(21, None, place())
     assert isinstance(found, Unavailable)
     assert "past the end" in found.reason
 

@@ -9,7 +9,8 @@ from uuid import UUID
 
 import pytest
 
-from drkit.drill.record_windows import FETCH_BYTES, ByteRateLimit, LogSpan, RecordWindowReader
+from drkit.copy_task.core.context import Throttle
+from drkit.drill.record_windows import FETCH_BYTES, LogSpan, RecordWindowReader
 from drkit.failover.loss.log_cursor import LogSide
 from drkit.kafka.raw import RawError
 from drkit.kafka.requests import PartitionLeader, TopicMetadata
@@ -59,7 +60,7 @@ def read(broker: Broker, offsets: dict[int, list[int]], rate: float = 1e9) -> Re
     topic = TopicMetadata(0, UUID(int=1), {p: PartitionLeader(1, 0) for p in broker.logs})
     spans = {TopicPartition("t", p): LogSpan(0, log[-1].end) for p, log in broker.logs.items()}
     side = LogSide(broker, {"t": topic})  # type: ignore[arg-type]
-    reader = RecordWindowReader(side, spans, ByteRateLimit(rate, clock=lambda: 0.0))
+    reader = RecordWindowReader(side, spans, Throttle(rate, lambda: 0.0))
     points = [(TopicPartition("t", p), offset) for p, some in offsets.items() for offset in some]
     with pytest.raises(StopIteration):
         reader.read(points).send(None)
@@ -116,4 +117,4 @@ def test_a_silent_partition_has_no_window_and_the_others_have_theirs() -> None:
     reader = read(broker, {0: [0], 1: [0, 10]})
     assert set(reader.windows) == {(TopicPartition("t", 0), 0)}
     assert set(reader.failures) == {TopicPartition("t", 1)}
-    assert "does not answer" in reader.failures[TopicPartition("t", 1)]
+    assert "stopped answering" in reader.failures[TopicPartition("t", 1)]

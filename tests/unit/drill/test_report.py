@@ -11,7 +11,7 @@ import pytest
 from drkit.chaos.verdict import FAIL, PASS
 from drkit.drill.evidence import READINESS, TRANSLATION, DrillEvidence, ReadinessFacts
 from drkit.drill.judge import DrillVerdict
-from drkit.drill.position_rows import PositionAnswer, PositionForm
+from drkit.drill.position_rows import PackedPositions, PositionAnswer, PositionForm
 from drkit.drill.report import (
     DrillReport,
     OutageReport,
@@ -41,7 +41,9 @@ VOID = {"meta", "rect"}
 
 
 def report(*rows, **rest) -> DrillReport:
-    return build_report(TRANSLATION, PLAN, DrillEvidence(rows), id="d1", scope=SCOPE, **rest)
+    return build_report(
+        TRANSLATION, PLAN, DrillEvidence(PackedPositions.of(rows)), id="d1", scope=SCOPE, **rest
+    )
 
 
 def test_a_report_survives_json_and_has_the_published_fields() -> None:
@@ -70,7 +72,7 @@ def test_a_report_survives_json_and_has_the_published_fields() -> None:
         ({"groups": ()}, "groups does not follow"),
         ({"controls": {}}, "controls does not follow"),
         ({"not_proven": ()}, "not_proven does not follow"),
-        ({"evidence": DrillEvidence(ROWS)}, "judged again it is pass"),
+        ({"evidence": DrillEvidence(PackedPositions.of(ROWS))}, "judged again it is pass"),
         ({"kind": "other"}, "the kind is unknown"),
         ({"id": "d2"}, "the report was altered"),
     ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 import secrets
@@ -65,9 +64,8 @@ def run(**given: Unpack[_Given]) -> int:
     settings, html, report = configuration().settings, given["html"], given["report"]
     plan = _plan(settings, given["name"], given["kind"], given["flow"])
     if plan.kind == SWITCHOVER:
-        plan = replace(plan, clients_cut=given["clients_cut"] or plan.clients_cut)
-        if given["stay"]:
-            plan = replace(plan, stay=True, hold_minutes=0.0)
+        stays = {"stay": True, "hold_minutes": 0.0} if given["stay"] else {}
+        plan = plan.model_copy(update={"clients_cut": given["clients_cut"] or plan.clients_cut, **stays})
         if given["dry_run"] or not given["yes"]:
             _show_switchover(settings, plan, dry_run=given["dry_run"])
         if given["dry_run"]:
@@ -204,9 +202,8 @@ def _check(file: Path, drill_id: str | None) -> None:
     before = None
     if drill_id is not None:
         known = DrillHistory.of(configuration().settings)
-        entries = known.entries()
-        entry = known.entry(drill_id, entries)
-        kept, before = known.report_of(entry), known.report_before(found, entries)
+        entry = known.entry(drill_id)
+        kept, before = known.report_of(entry), known.report_before(found)
         if found.id != drill_id:
             problems.append(f"it is the report of {found.id}")
         elif found.hash() != kept.hash():
