@@ -140,7 +140,6 @@ class Oracle:
                 assert len(missing) <= number, f"{topic.name}-{p}: {len(missing)} lost, {stated[p]}"
             topic.tail.update(s.value or b"" for s in missing)
             self.counted["lost"] += len(missing)
-            self.counted["printed as lost"] += number or 0
 
     def check_groups(self, topic: Topic, side: str, *, exact: bool, seconds: float = 0) -> None:
         """No group skips a record on a side, or repeats one where positions are exact, after some seconds."""

@@ -1,4 +1,10 @@
-"""A random walk of operators and faults over several flows, compared with what clients know."""
+"""A random walk of operators and faults over several flows, compared with what clients know.
+
+A round: a replicator or a cluster dies under load. Then clients move, by a switchover whose process may be
+killed, resumed or aborted, or because the active side dies. Perhaps the new active side dies, too.
+Then each old active side returns by the printed command, and all flows copy. At rest both sides, the third
+cluster, positions and the status are compared.
+"""
 
 from __future__ import annotations
 
