@@ -193,8 +193,8 @@ ERRORS: Final[dict[str, Entry]] = {
     "other_flow_reads": refused(
         "another flow reads from the old primary, and would copy rebuilt records twice",
         hint=(
-            "stop that flow, remove it from this configuration, and repeat the command; before "
-            "it runs again, delete its copies and its state on its target"
+            "stop that flow, remove it from this configuration, delete its state on its target, "
+            "and repeat the command; before the flow runs again, delete its copies"
         ),
         page="reprotect-other-flow",
     ),

@@ -141,12 +141,14 @@ class Runs:
         self._run_id = ""
         self.stopping: Callable[[], Event] = Event
         """Called when a run begins to work: the event stops it before its point of no return."""
+        self.may_be_new = False
+        """Whether a flow that never copied is no error: clients may have moved to its source all the same."""
 
     def __enter__(self) -> Self:
         """Connect to the target.
 
         :raises ClusterUnreachable: the target does not answer
-        :raises Refused: nothing was ever copied to the target
+        :raises Refused: nothing was ever copied to the target, or the state was deleted
         """
         flow, loop = self._flow, EventLoop()
         target_settings = self._settings.cluster(flow.target).with_client(flow.target_admin)
@@ -163,12 +165,12 @@ class Runs:
                 topics = loop.run(metadata, target, [name, journal])
                 if topics[name].error and not topics[journal].error:
                     raise state_younger(flow, f"there is {journal}, and no {name}")
-                if topics[name].error:
+                if topics[name].error and not self.may_be_new:
                     none = f"there is no {name} on {flow.target}"
                     raise Refused("never_copied", where=f"flow {flow.name}", evidence=none, flow=flow.name)
-                self._state_id = str(topics[name].topic_id)
                 self._state = StateTopic(target_settings, flow.source)
-                self._state.load()
+                if not topics[name].error:
+                    self._state.load()
                 loop.run(self._topic.read_existing)
         except DrkitError:
             self.close()
@@ -198,9 +200,14 @@ class Runs:
         """Refuse to decide by a state that is younger than its journal: roles are missing. Raises Refused."""
         assert self._state is not None  # noqa: S101  __enter__ made it
         journal = self._topic.history
-        is_another = journal.names_another(self._state_id)
+        is_another = journal.names_another(self._state_id())
         if why := lost_state(self._state.records, journal.opened, is_another=is_another):
             raise state_younger(self._flow, why)
+
+    def _state_id(self) -> str:
+        name = state_topic(self._flow.source)
+        with request_errors():
+            return str(self._loop.run(metadata, self._target, [name])[name].topic_id)
 
     def resume(self, added: RunRequest, *, take_over: bool = False) -> dict[str, Any]:
         """Continue the run that is under way; return the report.
@@ -265,7 +272,7 @@ class Runs:
         ensure_topic(context.target_admin(), self._topic.name)
         journal = self._journal(uuid.uuid4().hex[:12])
         chosen: dict[str, Any] = {"scope": context.scope.to_json(), "request": context.request.to_json()}
-        ids = {"target_id": context.target.cluster_id, "state_id": self._state_id}
+        ids = {"target_id": context.target.cluster_id, "state_id": self._state_id()}
         journal.begin(term, {**chosen, **ids, "decision": decided(context, decision), **opening})
         context = self._context = replace(context, journal=journal, run_id=journal.run_id, term=journal.term)
         return self._walked(context, journal, abort="")

@@ -50,9 +50,8 @@ class FailoverService(Runs):
         self.refuse_under_way()
         context = self._new_context(NO_SCOPE, request, NoJournal(), decision)
         with request_errors():
-            may_begin = request.accept_data_loss and context.source() is None
-            if may_begin and begin_unreturned(self._settings, self._flow, context.known.upstream):
-                context.state.load()
+            if not decision:  # an automatic failover opens what was copied
+                begin_unreturned(context, (*groups, *topics), accepted=bool(request.accept_data_loss))
             chosen = choose(context, groups, topics)
             context = self._context = replace(context, scope=chosen.scope)
             seen = survey(context)
@@ -153,6 +152,7 @@ class FailoverService(Runs):
         journal = NoJournal()
         context = self._new_context(NO_SCOPE, request, journal, NO_DECISION)
         with request_errors():
+            begin_unreturned(context, (*groups, *topics), accepted=False)
             chosen = choose(context, groups, topics)
             known = self._topic.history.term + 1
             term = max(least_term(context, self._folder), known, request.term)

@@ -15,9 +15,8 @@ from drkit.cli.session import to_type
 from drkit.cli.signals import stopping_run
 from drkit.cli.talk import say
 from drkit.config import FlowSettings, Settings
-from drkit.errors import ClusterUnreachable, DrkitError, Refused, Usage
+from drkit.errors import ClusterUnreachable, DrkitError, Usage
 from drkit.failover.core.request import RunRequest
-from drkit.failover.core.reverse import begin_unreturned
 from drkit.failover.proposal import Confirm, Proposal, Rehearsal
 from drkit.failover.service import FailoverService
 from drkit.failover.source_abort import SourceAbortPlan, abort_at_source
@@ -30,18 +29,19 @@ _PLACE = "drkit failover"
 
 @contextmanager
 def connected(
-    settings: Settings, flow: FlowSettings, target_lost: str, *, aborts: bool, yes: bool, opens: bool = False
+    settings: Settings, flow: FlowSettings, target_lost: str, *, aborts: bool, yes: bool, begins: bool = False
 ) -> Iterator[FailoverService | None]:
     """Yield the service of a flow, or None if the target does not answer and the source did the abort.
 
     :param target_lost: how a person knows that the target is lost
     :param aborts: whether the command is an abort
-    :param opens: whether it is to open a target to which nothing was copied back, and accepts the loss
+    :param begins: whether it is to begin a failover, or to rehearse one
     :raises Usage: `target_lost` is given, and the target answers
     :raises DrkitError: the target does not answer, or the abort at the source was refused
     """
     with ExitStack() as stack:
         service = FailoverService(settings, flow, Progressing())
+        service.may_be_new = begins
         try:
             stack.enter_context(service)
         except ClusterUnreachable as error:
@@ -50,11 +50,6 @@ def connected(
             _at_source(settings, flow, error, target_lost, yes=yes)
             yield None
             return
-        except Refused as error:
-            if not opens or error.code != "never_copied":
-                raise
-            begin_unreturned(settings, flow)
-            stack.enter_context(service)
         _refuse_answering(target_lost, flow)
         yield service
 
@@ -116,8 +111,8 @@ def failover(
     _one_of(**{"group or --topic": bool(groups or topics)}, all=whole, resume=resume, abort=abort)
     settings = configuration().settings
     chosen = settings.one_flow(flow)
-    aborts, opens = abort and not dry_run, bool(request.accept_data_loss) and not dry_run
-    with connected(settings, chosen, target_lost, aborts=aborts, yes=yes, opens=opens) as service:
+    aborts, begins = abort and not dry_run, not (resume or abort)
+    with connected(settings, chosen, target_lost, aborts=aborts, yes=yes, begins=begins) as service:
         if service is not None and dry_run:
             show_rehearsal(chosen.name, service.rehearse(groups, request, topics), quiet=quiet)
         elif service is not None:

@@ -54,7 +54,7 @@ def facts_of(
     if not silent:
         context.kept.quiet = None
         return found
-    tail = context.kept.beats_of(context)
+    tail = context.beats
     beat = tail.read()
     ahead = f"the newest heartbeat is {tail.ahead_seconds:,.0f} s ahead of this machine's clock"
     votes, fenced = counted(context, (notes, *_third(context)))

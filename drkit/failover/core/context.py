@@ -20,6 +20,7 @@ from drkit.journal.machine import StepName
 from drkit.kafka.admin import Cluster, reach
 from drkit.kafka.raw import EventLoop, Impatient, RawCluster, RawError
 from drkit.kafka.requests import metadata
+from drkit.status.heartbeat_tail import HeartbeatTail
 
 _LEASE_PAUSE_SECONDS: Final = 0.25
 REACH_MS: Final = 3000
@@ -175,6 +176,14 @@ class Context:
     def known(self) -> CopiedTopics:
         """Topics with their ids on both sides, and producer ids, by the loaded state."""
         return known_of(self.state.records)
+
+    @property
+    def beats(self) -> HeartbeatTail:
+        """The reader of heartbeats on the target; those from the future do not count."""
+        if self.kept.beats is None:
+            ahead_ms = round(1000 * self.settings.watch.clock_margin_seconds)
+            self.kept.beats = HeartbeatTail(self.target_settings, self.flow, self.wall, ahead_ms=ahead_ms)
+        return self.kept.beats
 
     def source(self, remembered: float = REMEMBERED_SECONDS) -> RawCluster | None:
         """Return the old primary, connected, or None; it is asked again after `remembered` seconds."""

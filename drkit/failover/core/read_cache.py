@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
-from drkit.clock import Millis
-from drkit.config import ClusterSettings, FlowSettings, Settings
+from drkit.config import ClusterSettings, FlowSettings
 from drkit.flow_state.lease.watch import LeaseWatch
 from drkit.flow_state.names import offset_map_topic
 from drkit.flow_state.source_fence.topic import FenceTopic
@@ -22,26 +21,6 @@ from drkit.status.lag.target import CopyLocator
 _SCAN_UP_TO: Final = 1_000_000
 
 
-class Asking(Protocol):
-    """The run that asks; see :class:`drkit.failover.core.context.Context`."""
-
-    @property
-    def settings(self) -> Settings:
-        """The configuration."""
-
-    @property
-    def flow(self) -> FlowSettings:
-        """The flow that fails over."""
-
-    @property
-    def target_settings(self) -> ClusterSettings:
-        """Settings of the target."""
-
-    @property
-    def wall(self) -> Millis:
-        """The wall clock."""
-
-
 @dataclass
 class ReadCache:
     """The readers of one flow, each created on first use."""
@@ -49,12 +28,13 @@ class ReadCache:
     _places: PositionReader | None = None
     _side: CopyLocator | None = None
     _checkpoints: CheckpointTail | None = None
-    _beats: HeartbeatTail | None = None
-    _fences: FenceTopic | None = None
+    _fences: dict[str, FenceTopic] = field(default_factory=dict)
     lease: LeaseWatch = field(default_factory=LeaseWatch)
     until_end: ExitStack = field(default_factory=ExitStack)
     """Clients to close when the run ends: closing one takes time in which neither side takes writes."""
     _reverse: StateTopic | None = None
+    beats: HeartbeatTail | None = None
+    """The reader of heartbeats on the target."""
     quiet: tuple[float, int] | None = None
     """When replication last made no progress while the source was silent, and the number of heartbeats that
     had arrived by then."""
@@ -93,26 +73,18 @@ class ReadCache:
         return self._reverse
 
     def fences_of(self, source: ClusterSettings, flow: FlowSettings) -> FenceTopic:
-        """Return the record of the flow's fences on its source."""
-        self._fences = self._fences or FenceTopic(source, flow)
-        return self._fences
-
-    def beats_of(self, asking: Asking) -> HeartbeatTail:
-        """Return the reader of heartbeats on the target; those from the future do not count."""
-        if self._beats is None:
-            ahead_ms = round(1000 * asking.settings.watch.clock_margin_seconds)
-            self._beats = HeartbeatTail(asking.target_settings, asking.flow, asking.wall, ahead_ms=ahead_ms)
-        return self._beats
+        """Return the record of a flow's fences on its source."""
+        self._fences[flow.name] = self._fences.get(flow.name) or FenceTopic(source, flow)
+        return self._fences[flow.name]
 
     def close(self) -> None:
         """Close the connections."""
         self.until_end.close()
         self._reverse = None
-        if self._beats is not None:
-            self._beats.close()
-            self._beats = None
+        if self.beats is not None:
+            self.beats.close()
+            self.beats = None
         if self._checkpoints is not None:
             self._checkpoints.close()
-        if self._fences is not None:
-            self._fences.close()
-            self._fences = None
+        for fences in self._fences.values():
+            fences.close()

@@ -35,7 +35,7 @@ from drkit.flow_state.unreplayed import Unreplayed, unreplayed
 from drkit.journal.entries import JournalHistory
 from drkit.journal.machine import FAILOVER
 from drkit.journal.topic import JournalReader
-from drkit.kafka.admin import Cluster, reach
+from drkit.kafka.admin import Cluster
 from drkit.kafka.reading.compacted import NewestValues, newest_values
 from drkit.kafka.requests import metadata
 from drkit.kafka.topics import describe_topics, topic_configs
@@ -125,38 +125,48 @@ def records_of(settings: Settings, flow: FlowSettings) -> FlowState:
     return _read_state(Cluster.connect(target), flow)
 
 
-def begin_unreturned(settings: Settings, flow: FlowSettings, known: Collection[str] = ()) -> bool:
+def opposite_fences(context: Context) -> FenceTopic:
+    """Return the record of the opposite flow's fences on the target, kept open until the run ends."""
+    return context.kept.fences_of(context.target_settings, opposite_of(context.flow))
+
+
+def begin_unreturned(context: Context, named: Collection[str], *, accepted: bool) -> None:
     """Record topics that a flow never copied in its state, where the opposite flow moved their clients.
 
     That flow's own state is on the source, which is lost; its record of fences on the target names the topics
-    and their promotions. With these in the state, a failover opens the target. Repeatable; returns False
-    if there is nothing to record, or the source answers. Raises DrkitError: the target refuses.
+    and their promotions. With these in the state, a failover opens the target. Repeatable.
 
-    :param known: topics of the target that the state has
+    :param named: topics and groups that are to move, or empty for all
+    :param accepted: whether the loss is accepted; False also in a dry run, which records nothing
+    :raises Refused: it is not accepted; or there is no such topic, and the flow never copied
+    :raises DrkitError: the target refuses
     """
-    target = settings.cluster(flow.target).with_client(flow.target_admin)
-    log = FenceLog()
-    with suppress(NotAuthorized), FenceTopic(target, opposite_of(flow)) as fences:
-        log = fences.read()  # what drkit may not read, it has not written
-    promoted, cluster = promotions_in(log), Cluster.connect(target)
-    topics = describe_topics(cluster, promoted.keys() - set(known))
-    if not topics or not reach(settings.cluster(flow.source)).silence:
-        return False
+    flow, state, log = context.flow, context.state, FenceLog()
+    if context.source() is None:
+        with suppress(NotAuthorized):  # what drkit may not read, it has not written
+            log = opposite_fences(context).read()
+    promoted, cluster = promotions_in(log), context.target_admin()
+    topics = describe_topics(cluster, promoted.keys() - set(context.known.upstream))
+    left = sorted(topics.keys() & set(named) if named else topics)
+    if (left and not accepted) or not (topics or state.position):
+        none = f"there is no {state.name} on {flow.target}"
+        evidence = f"clients moved to {flow.source}: {first_of(left)}" if left else none
+        raise Refused("never_copied", where=f"flow {flow.name}", evidence=evidence, flow=flow.name)
+    if not topics or not accepted:
+        return
     ensure_state_topic(cluster, flow)
-    with StateTopic(target, flow.source) as state:
-        state.load()
-        ensure_offset_map(cluster, flow, state)
-        records: list[tuple[str, StateRecord]] = []
-        ids = [r.target_id for r in log.records.values() if r.target_id is not None]
-        if ids and state.get(ClustersRecord) is None:
-            records.append(("", ClustersRecord(ids[-1], cluster.cluster_id)))
-        for name, settings_before in _settings_before(cluster, topics, log).items():
-            role, copy_id = promoted[name], topics[name].topic_id
-            records.append((name, GenerationRecord(name, _NO_TOPIC, copy_id)))
-            records.append((name, OppositePromotionRecord(role.term, role.run_id, role.at_ms)))
-            records.append((name, ConfigsRecord(settings_before)))
-        state.put_all(records)  # together: without one of them the topics would have another meaning
-    return True
+    state.load()
+    ensure_offset_map(cluster, flow, state)
+    records: list[tuple[str, StateRecord]] = []
+    ids = [r.target_id for r in log.records.values() if r.target_id is not None]
+    if ids and state.get(ClustersRecord) is None:
+        records.append(("", ClustersRecord(ids[-1], cluster.cluster_id)))
+    for name, settings_before in _settings_before(cluster, topics, log).items():
+        role, copy_id = promoted[name], topics[name].topic_id
+        records.append((name, GenerationRecord(name, _NO_TOPIC, copy_id)))
+        records.append((name, OppositePromotionRecord(role.term, role.run_id, role.at_ms)))
+        records.append((name, ConfigsRecord(settings_before)))
+    state.put_all(records)  # together: without one of them the topics would have another meaning
 
 
 def _settings_before(cluster: Cluster, topics: Collection[str], log: FenceLog) -> dict[str, dict[str, str]]:
@@ -197,13 +207,11 @@ def opposite_of(flow: FlowSettings) -> FlowSettings:
 
 def opposite_journal(context: Context) -> JournalHistory | None:
     """Return the history of the opposite flow's journal on the source, or None if it was not read."""
-    source = context.source()
-    if source is None:
-        return None
-    with suppress(DrkitError):
-        reader = JournalReader(source, context.flow.target, tolerant=True)
-        history: JournalHistory = context.run(reader.read_existing)
-        return history
+    if (source := context.source()) is not None:
+        with suppress(DrkitError):
+            reader = JournalReader(source, context.flow.target, tolerant=True)
+            history: JournalHistory = context.run(reader.read_existing)
+            return history
     return None
 
 
@@ -234,8 +242,8 @@ def _opposite(context: Context) -> Observation:
         unread = error.in_short
     if found is None or journal is None:
         recorded = dict[str, RoleRecord]()
-        with suppress(DrkitError), FenceTopic(context.target_settings, flow) as topic:
-            recorded = promotions_in(topic.read())
+        with suppress(DrkitError):
+            recorded = promotions_in(opposite_fences(context).read())
         return Observation(flow.source, flow.target, unread=unread, recorded=recorded)
     if found.is_younger:
         raise state_younger(flow, found.unread)

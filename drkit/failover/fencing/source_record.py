@@ -14,7 +14,7 @@ from typing import Any, Final
 from drkit.counted import first_of
 from drkit.errors import DrkitError, NotAuthorized, Refused
 from drkit.failover.core.context import Context
-from drkit.failover.core.reverse import opposite_of
+from drkit.failover.core.reverse import opposite_fences
 from drkit.failover.core.step import StepEffect
 from drkit.failover.fencing.methods import (
     lift_acls,
@@ -177,8 +177,8 @@ def opposite_fence(context: Context) -> dict[str, Any]:
     topics = {names[t] for t in names if t in earlier or t in away_from(state)}
     if not topics:
         return {}
-    with FenceTopic(settings, opposite_of(context.flow)) as topic:
-        acls = frozenset(a for r in topic.read().records.values() for a in r.own_acls if a.name in topics)
+    records = opposite_fences(context).read().records.values()
+    acls = frozenset(a for record in records for a in record.own_acls if a.name in topics)
     with suppress(NoAuthorizer):
         acls = acls and acls & list_acls(settings).acls
     known, closed = state.all(ConfigsRecord), refusing_by_size(settings, topics)
@@ -211,13 +211,13 @@ def end_opposite(context: Context) -> None:
     if OPPOSITE not in context.effects(StepName.FREEZE):
         return
     reason = context.request.accept_data_loss or f"run {context.run_id} opens {context.flow.target}"
-    with FenceTopic(context.target_settings, opposite_of(context.flow)) as topic:
-        records = [r for r in topic.read().records.values() if r.topics & topics]
-        for record in records:
-            if record.is_open:
-                topic.append(topic.entry(FenceMark.ABORTED, record.run_id, record.term, why=reason))
-        if records:
-            topic.append(topic.entry(FenceMark.LIFTED, ANY_RUN, context.term, topics=sorted(topics)))
+    topic = opposite_fences(context)
+    records = [r for r in topic.read().records.values() if r.topics & topics]
+    for record in records:
+        if record.is_open:
+            topic.append(topic.entry(FenceMark.ABORTED, record.run_id, record.term, why=reason))
+    if records:
+        topic.append(topic.entry(FenceMark.LIFTED, ANY_RUN, context.term, topics=sorted(topics)))
 
 
 def note_lifted(context: Context, topics: Collection[str]) -> None:

@@ -39,7 +39,7 @@ def silent_risk(context: Context, records: int | None, held: HeldBack) -> Risk:
         looked_ms=context.decision.get("looked_ms"),
         noted_copied_ms=noted_copied(source_seen, context.scope),
         margin_ms=round(1000 * context.settings.watch.clock_margin_seconds),
-        ahead_seconds=context.kept.beats_of(context).ahead_seconds,
+        ahead_seconds=context.beats.ahead_seconds,
     )
     return of_silent_source(sighting, records, held)
 
@@ -102,6 +102,6 @@ def copied_until(
 
 def newest_beat(context: Context) -> int | None:
     """Return the send time of the newest heartbeat on the target, in milliseconds, or None."""
-    tail = context.kept.beats_of(context)
+    tail = context.beats
     tail.read()
     return tail.newest_ms

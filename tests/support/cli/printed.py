@@ -26,7 +26,7 @@ PRINTED: Final = re.compile(
     rf"\bdrkit (?:{_VERBS})\b"
     r"(?: (?:show|pay|lift|apply|check|resume|pause|acknowledge|up|down|status|adopt|export|verify"
     r"|run|history|report|cleanup|schedule)\b)?"
-    r"(?: --[a-z][a-z0-9-]*(?: (?:\"[^\"]*\"|'[^']*'|[A-Z{][\w{}.+]*|none\b|readiness\b|\d+))?)*"
+    r"(?: --[a-z][a-z0-9-]*(?: (?:\"[^\"]*\"|'[^']*'|[A-Z{][\w{}.+]*|/[\w./+-]*\w|none\b|readiness\b|\d+))?)*"
 )
 ADDED: Final = re.compile(r"(?<=: )--[a-z][a-z-]*(?: (?:\"[^\"]*\"|'[^']*'|[A-Z]+\b|\{[^}]*\}))?")
 NAMES: Final = {

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-import re
 import shlex
 from typing import Any, Final
 import uuid
@@ -12,6 +11,7 @@ import uuid
 from drkit.chaos.processes import CommandResult, ProcessParent
 from drkit.local.cluster import LocalCluster
 from drkit.local.storage import random_kafka_uuid
+from tests.support.cli.printed import PRINTED
 from tests.support.failback.pair import Side
 from tests.support.failover.settings_file import toml
 from tests.support.failover.world import World
@@ -20,11 +20,7 @@ HERE, ELSEWHERE = MACHINES = ("here", "elsewhere")
 A, B, C = "abc"
 OTHER: Final = {A: B, B: A}
 FAN_OUTS: Final = ((A, C), (B, C))
-_COMMAND: Final = re.compile(
-    r"drkit ([a-z-]+(?: [a-z]+)?(?: --[a-z-]+(?: (?!-)(?:\"[^\"]*\"|'[^']*'|[^\s;,()\"']+))?)+)"
-)
-"""A command within a sentence: each printed one has an option, the name of its file."""
-_FILLED: Final = {"HOW": "the walk", "REASON": "the walk", "WHY": "the walk"}
+_FILLED: Final = dict.fromkeys(("HOW", "REASON", "WHY"), "the walk")
 Way = tuple[str, str]
 """Source and target of a flow."""
 
@@ -32,15 +28,15 @@ Way = tuple[str, str]
 class Flow(Side):
     """One flow of several; its configuration names all of them, this one first."""
 
-    plain_of: Callable[[Flow], dict[str, Any]]
+    world: FlowsWorld
 
     @property
     def prefix(self) -> str:
         """The beginning of the names of its copies."""
-        return f"{self.source.alias}." if self.flow_fields.get("naming") == "prefix" else ""
+        return f"{self.source.alias}." if "naming" in self.flow_fields else ""
 
     def plain(self) -> dict[str, Any]:
-        return self.plain_of(self)
+        return self.world.plain(first=self)
 
 
 class FlowsWorld:
@@ -61,21 +57,23 @@ class FlowsWorld:
         self.tag = uuid.uuid4().hex[:6]
         self.steps: list[str] = []
         """What was done, for a person who repeats the walk."""
-        self.narrow: dict[str, list[str]] = {}
-        """Machine → the topics that its file selects, where these are not all."""
-        self.removed: set[Way] = set()
-        """Flows that are in no configuration for now."""
         self.flows: dict[Way, Flow] = {}
+        """The configured flows."""
         for way in [(A, B), (B, A), *fan_outs]:
-            self.flows[way] = self._flow(way)
+            self.add(way)
 
-    def _flow(self, way: Way) -> Flow:
+    def add(self, way: Way) -> None:
+        """Put a flow into the configuration."""
         source, target = (self.clusters[side] for side in way)
         naming = {"naming": "prefix"} if C in way else {}
         flow = Flow(source, target, self.folder / HERE, tag=self.tag, sides="".join(way), **naming)
-        flow.plain_of = self.plain
+        flow.world, self.flows[way] = self, flow
         flow.failover_fields["fence"] = {"transaction_wait_seconds": 0.5}
-        return flow
+
+    def remove(self, way: Way) -> None:
+        """Stop the replicator of a flow, and take it out of the configuration."""
+        self.flows.pop(way).close()
+        self.did(f"{way} is taken out of the configuration")
 
     def replace(self, side: str) -> str:
         """Start an empty cluster under the name of one that died; return its id."""
@@ -84,7 +82,7 @@ class FlowsWorld:
         cluster.start()
         for way in [way for way in self.flows if side in way]:
             self.flows[way].close()
-            self.flows[way] = self._flow(way)
+            self.add(way)
         self.did(f"an empty cluster replaces {side}")
         return cluster.cluster_id
 
@@ -105,34 +103,37 @@ class FlowsWorld:
         name = words[words.index("--flow") + 1]
         return next(way for way in self.flows if self.name(way) == name)
 
-    def plain(self, first: Flow | None = None, machine: str = HERE) -> dict[str, Any]:
-        """The configuration of a machine as plain data, a flow of it first."""
-        named = [f for way, f in self.flows.items() if way not in self.removed]
-        ordered = sorted(named, key=lambda f: f is not first)
-        parts = [World.plain(flow) for flow in ordered]
-        clusters = {alias: cluster for part in parts for alias, cluster in part["clusters"].items()}
-        topics = self.narrow.get(machine)
-        tables = [f.flow_fields | ({"topics": topics} if topics else {}) for f in ordered]
-        failover = parts[0]["failover"] | {"journal_folder": str(self.folder / machine)}
-        return {"clusters": clusters, "flows": tables, "failover": failover}
+    def plain(
+        self, *, first: Flow | None = None, machine: str = HERE, topics: Sequence[str] = ()
+    ) -> dict[str, Any]:
+        """The configuration of a machine as plain data.
 
-    def types(self, *words: str, machine: str = HERE, kill_at: int | None = None) -> CommandResult:
+        :param first: the flow to begin with
+        :param topics: what it selects, if these are not all
+        """
+        flows = sorted(self.flows.values(), key=lambda flow: flow is not first)
+        parts = [World.plain(flow) for flow in flows]
+        selected = {"topics": [*topics]} if topics else {}
+        return {
+            "clusters": {alias: each for part in parts for alias, each in part["clusters"].items()},
+            "flows": [flow.flow_fields | selected for flow in flows],
+            "failover": parts[0]["failover"] | {"journal_folder": str(self.folder / machine)},
+        }
+
+    def types(
+        self, *words: str, machine: str = HERE, topics: Sequence[str] = (), kill_at: int | None = None
+    ) -> CommandResult:
         """Type a command on a machine; returns how it ended.
 
+        :param topics: what the machine's file selects, if these are not all
         :param kill_at: the number of the entry of its journal at which the process is killed
         """
         file = self.folder / f"{machine}.toml"
-        file.write_text(toml(self.plain(machine=machine)), encoding="utf-8")
+        file.write_text(toml(self.plain(machine=machine, topics=topics)), encoding="utf-8")
         child = self._parent.run_command(file, *words, elsewhere=machine == ELSEWHERE)
-        killed_at = None
-        if kill_at is None:
-            child.finish()
-        else:
-            left = iter(range(kill_at, -1, -1))
-            killed_at = child.run_until(lambda _: next(left) == 0)
-            if killed_at is not None:
-                child.kill()
-        result = child.ended()
+        entries = iter(range(1_000_000))
+        killed_at = child.run_until(lambda _: next(entries) == kill_at)
+        result = child.ended() if killed_at is None else child.kill()
         error = {} if "--dry-run" in words else result.error  # there are several of a dry run
         ended = f"killed at {killed_at}" if killed_at else f"{result.code} {error.get('code', '')}"
         self.did(f"{machine}: drkit {shlex.join(words)}: {ended} {error.get('evidence', '')[:160]}")
@@ -141,37 +142,30 @@ class FlowsWorld:
     def commands_in(self, lines: Sequence[str]) -> list[tuple[str, ...]]:
         """Commands that drkit prints in these lines, as a person types them, without the file's name."""
         found = []
-        for command in _COMMAND.findall("\n".join(lines)):
-            words = [_FILLED.get(word, word) for word in shlex.split(command)]
-            at = words.index("--config")  # another machine's file has another name
-            found.append((*words[:at], *words[at + 2 :]))
+        for line in lines:
+            for command in PRINTED.findall(line):
+                _, *words = [_FILLED.get(word, word) for word in shlex.split(command)]
+                if "--config" in words:  # else it names the program; another machine's file has another name
+                    at = words.index("--config")
+                    found.append((*words[:at], *words[at + 2 :]))
         return found
 
     # -- replicators and clusters -------------------------------------------------------------------
 
     def replicate(self, *ways: Way) -> None:
         """Restart the replicators of these flows, by default of all: they list topics at their start."""
-        for way in ways or tuple(self.flows):
-            if way not in self.removed:
-                self.stop(way)
-                self.flows[way].replicate()
+        self.stop(*ways)
+        for way in ways or self.flows:
+            self.flows[way].replicate()
 
     def stop(self, *ways: Way) -> None:
         """SIGKILL the replicators of these flows, by default of all."""
-        for way in ways or tuple(self.flows):
+        for way in ways or self.flows:
             self.flows[way].stop_replicating()
-
-    def fan_outs(self) -> list[Way]:
-        """Return the flows to the third cluster that are configured now."""
-        return [way for way in self.flows if C in way and way not in self.removed]
 
     def flow_from(self, side: str) -> Flow:
         """Return the flow of the pair whose source is this side."""
         return self.flows[(side, OTHER[side])]
-
-    def is_up(self, side: str) -> bool:
-        """Return whether the brokers of a cluster run."""
-        return all(broker.running for broker in self.clusters[side].brokers)
 
     def close(self) -> None:
         """Stop everything but the clusters, which the next walk uses again."""

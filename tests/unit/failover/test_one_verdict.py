@@ -230,7 +230,6 @@ class Tail:
 def looked(now: list[float], tail: Tail, kept: ReadCache | None = None) -> FailoverFacts:
     """One look of a failover at a silent primary."""
     kept = kept or ReadCache()
-    kept._beats = tail  # type: ignore[assignment]
 
     def run(_sleep: Any, seconds: float) -> None:
         now[0] += seconds
@@ -239,7 +238,7 @@ def looked(now: list[float], tail: Tail, kept: ReadCache | None = None) -> Failo
     there = SimpleNamespace(
         settings=found.settings, flow=found.settings.flows[0], wall=lambda: round(now[0] * 1000), run=run,
         clock=lambda: now[0], kept=kept, tell=lambda _: None, source_refuses=False, source_error="silent",
-        loop=SimpleNamespace(sleep=None), target_settings=None,
+        loop=SimpleNamespace(sleep=None), beats=tail,
     )  # fmt: skip
     risk = Risk(0.0, 0, exact=False, basis="")
     return signs.facts_of(there, Notes(), risk, (), silent=True)  # type: ignore[arg-type]

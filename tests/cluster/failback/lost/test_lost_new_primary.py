@@ -120,6 +120,7 @@ def test_in_the_first_round_nothing_was_copied_back(
     unaccepted = lab.command("failover", "--flow", home, "--all", "--yes")
     assert (unaccepted.code, unaccepted.error) == (3, "never_copied")
     assert "--accept-data-loss" in unaccepted.err
+    assert topic in unaccepted.err
     done = lab.command(*opens)
     assert done.code == 0, done.err[-2000:]
     assert done.data["loss"]["records"] is None, "what the standby took is not known here"
@@ -150,7 +151,8 @@ def test_a_flow_back_that_has_copied_nothing_opens(lab: DyingPair) -> None:
     )
     lab.standby.kill()
     unaccepted = lab.command("failover", "--flow", lab.home(), "--all", "--yes")
-    assert (unaccepted.code, unaccepted.error) == (2, "nothing_to_move")
+    assert (unaccepted.code, unaccepted.error) == (3, "never_copied")
+    assert topic in unaccepted.err
     assert not lab.accepts(side, topic, ["fenced"])
     done = lab.command(*opens)
     assert done.code == 0, done.err[-2000:]
@@ -171,6 +173,10 @@ def test_a_first_round_beside_a_topic_that_returned(lab: DyingPair) -> None:
     assert moved.code == 0, moved.err[-2000:]
     lab.standby.kill()
     assert not lab.accepts(side, topic, ["fenced"])
+    for words in (["--yes"], ["--dry-run"], [*BURNT, "--dry-run"]):
+        refused = lab.command("failover", "--flow", home, "--all", *words)
+        assert (refused.code, refused.error) == (3, "never_copied"), words
+        assert topic in refused.err, words
     opened = lab.command("failover", "--flow", home, "--all", *BURNT)
     assert opened.code == 0, opened.err[-2000:]
     assert [*opened.data["topics"]] == [topic]
