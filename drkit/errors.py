@@ -43,12 +43,12 @@ class DrkitError(Exception):
     @property
     def in_short(self) -> str:
         """What happened and the evidence, in one line."""
-        return f"{self.what}: {self.evidence}" if self.evidence else self.what
+        return in_line(self.what, self.evidence)
 
     @property
     def in_full(self) -> str:
         """What happened, where, and the evidence, in one line."""
-        return ": ".join(part for part in (self.what, self.where, self.evidence) if part)
+        return in_line(self.what, self.where, self.evidence)
 
     def as_dict(self) -> dict[str, str | int]:
         """The error as plain data, for ``--json``."""
@@ -60,6 +60,11 @@ class DrkitError(Exception):
             "hint": self.hint,
             "exit_code": self.exit_code,
         }
+
+
+def in_line(*parts: str) -> str:
+    """Return the parts that are not empty as one line."""
+    return ": ".join("; ".join(part.splitlines()) for part in parts if part)
 
 
 def restored(kind: type[DrkitError], fields: Mapping[str, Any]) -> DrkitError:

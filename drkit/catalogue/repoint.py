@@ -36,7 +36,7 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="create the folder, and let drkit's user write into it",
     ),
     "kubeconfig_unusable": wrong("the kubeconfig cannot be used"),
-    "no_answer": failed("no answer"),
+    "no_answer": failed("no answer", hint="start the receiver, or correct its url"),
     "no_kubernetes": wrong(
         "no Kubernetes API server is configured",
         hint='name one: {{ kind = "configmap", name = "...", kubeconfig = "/path" }}',

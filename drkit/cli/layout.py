@@ -6,8 +6,9 @@ by row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from textwrap import wrap
 from typing import Any, Final
 
 from rich.cells import cell_len
@@ -22,10 +23,12 @@ from drkit.visible import visible
 _INDENT: Final = 2
 _GAP: Final = 2
 """Between two columns."""
-_UNBOUNDED: Final = 10_000
+UNBOUNDED: Final = 10_000
+"""Width of the output without a terminal: a pipe must see whole lines."""
+_WHOLE: Final[Any] = {"break_long_words": False, "break_on_hyphens": False}
 
 
-def table(rows: Sequence[Mapping[str, Any]], width: int = _UNBOUNDED) -> RenderableType:
+def table(rows: Sequence[Mapping[str, Any]], width: int = UNBOUNDED) -> RenderableType:
     """Return rows with a column for each key; one below the other where a column would break a word."""
     columns = list(dict.fromkeys(key for row in rows for key in row))
     cells = {column: [cell(row.get(column)) for row in rows] for column in columns}
@@ -70,7 +73,7 @@ def _longest_word(*texts: Text) -> int:
 def pairs(values: Mapping[str, Any], console: Console, width: int) -> RenderableType:
     """Names and values: tables beside their names where the width allows it, else below them."""
     side_by_side = _side_by_side(values)
-    if Measurement.get(console, console.options.update(width=_UNBOUNDED), side_by_side).maximum <= width:
+    if Measurement.get(console, console.options.update(width=UNBOUNDED), side_by_side).maximum <= width:
         return side_by_side
     names = max((_name(key).cell_len for key, value in values.items() if not _has_parts(value)), default=0)
     parts: list[RenderableType] = []
@@ -86,6 +89,15 @@ def pairs(values: Mapping[str, Any], console: Console, width: int) -> Renderable
     if short:
         parts.append(_side_by_side(short))
     return Group(*parts)
+
+
+def labelled(rows: Mapping[str, Iterable[str]], column: int, width: int) -> list[str]:
+    """Return texts behind their labels, as lines of a width. Words, such as names of topics, stay whole."""
+    return [
+        f"{'' if n else label:<{column}}{line}"
+        for label, texts in rows.items()
+        for n, line in enumerate(x for text in texts for x in wrap(text, width - column, **_WHOLE) or [""])
+    ]
 
 
 def _inner(value: Any, console: Console, width: int) -> RenderableType:

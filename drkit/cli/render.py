@@ -14,18 +14,17 @@ from rich.table import Table
 from rich.text import Text
 
 from drkit.catalogue import ERRORS
-from drkit.cli.layout import cell, pairs, table
+from drkit.cli.layout import UNBOUNDED, cell, labelled, pairs, table
 from drkit.cli.session import session
 from drkit.errors import DrkitError
 from drkit.masking import scrubbed, without_secrets
 from drkit.visible import visible, visible_json, visible_lines
 
-_UNBOUNDED: Final = 10_000
-"""Width of the output without a terminal: a pipe must see whole lines."""
 _TO_READ: Final = 100
 _LONG_NAME: Final = 34
 """A longer name has a line of its own on a terminal."""
 _IN_PIPE: Final = 80
+_LABEL: Final = 13
 
 
 def emit(
@@ -81,7 +80,7 @@ def emit_page(page: RenderableType, more: Sequence[str]) -> None:
 
 def emit_list(sections: Mapping[str, Mapping[str, str]]) -> None:
     """Print names with a sentence each, below headings; in a pipe one line for each."""
-    limit = _LONG_NAME if sys.stdout.isatty() else _UNBOUNDED
+    limit = _LONG_NAME if sys.stdout.isatty() else UNBOUNDED
     for heading, sentences in sections.items():
         column = max((len(name) for name in sentences if len(name) <= limit), default=limit)
         grid = _two_columns(column)
@@ -130,14 +129,15 @@ def emit_error(error: DrkitError, *, as_json: bool) -> None:
     rows = [("where", error.where), ("evidence", error.evidence), ("what to do", error.hint)]
     rows += [("help", f"drkit explain {error.code}")] if ERRORS[error.code].page else []
     for name, text in rows:
-        for number, line in enumerate(visible_lines(scrubbed(text)).split("\n") if text else ()):
-            console.print(
-                Text.assemble((f"  {name if number == 0 else '':<11}", "dim"), line), soft_wrap=True
-            )
+        # What to do stays one line: a command in it is copied whole.
+        width = UNBOUNDED if name == "what to do" else console.width
+        texts = visible_lines(scrubbed(text)).split("\n") if text else []
+        for line in labelled({f"  {name}": texts}, _LABEL, width):
+            console.print(Text.assemble((line[:_LABEL], "dim"), line[_LABEL:]), soft_wrap=True)
 
 
 def _console(stream: TextIO) -> Console:
-    return Console(file=stream, highlight=False, width=None if stream.isatty() else _UNBOUNDED)
+    return Console(file=stream, highlight=False, width=None if stream.isatty() else UNBOUNDED)
 
 
 def _plain(value: object) -> Any:

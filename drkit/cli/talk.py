@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from shutil import get_terminal_size
+import sys
 
 import click
 
+from drkit.cli.layout import UNBOUNDED, labelled
+from drkit.cli.session import to_type
 from drkit.visible import visible, visible_lines
 
 _CLEAR = "\x1b[H\x1b[2J"
@@ -15,6 +19,13 @@ _OVER = "\r\x1b[2K"
 def say(text: str = "") -> None:
     """Print one or several lines on stderr."""
     click.echo(visible_lines(text), err=True)
+
+
+def say_rows(rows: Mapping[str, Iterable[str]], column: int = 10) -> None:
+    """Print texts behind their labels on stderr; a terminal breaks them between words."""
+    width = get_terminal_size().columns if sys.stderr.isatty() else UNBOUNDED
+    texts = {label: [to_type(visible(text)) for text in each] for label, each in rows.items()}
+    say("\n".join(labelled(texts, column, width)))
 
 
 def show(text: str) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from enum import Enum
+from functools import partial
 import socket
 import ssl
 import struct
@@ -17,6 +17,7 @@ from drkit.errors import error_text
 from drkit.kafka import codes
 from drkit.kafka.clients import tls_context
 from drkit.kafka.security.settings import Security, Tls, read_security
+from drkit.time_limit import begun
 
 _API_VERSIONS: Final = 18
 _SASL_HANDSHAKE: Final = 17
@@ -123,8 +124,8 @@ def probe_servers(
     :raises ConfigError: a configured certificate file does not load
     """
     security, where, servers = read_security(settings), f"clusters.{settings.alias}.client", settings.servers
-    with ThreadPoolExecutor(len(servers)) as pool:
-        return list(pool.map(lambda server: probe(server, security, where, timeout), servers[:most]))
+    probes = [begun(partial(probe, server, security, where, timeout)) for server in servers[:most]]
+    return [each.result() for each in probes]
 
 
 def _look(

@@ -168,7 +168,7 @@ class JarCache:
             wait=wait_exponential(multiplier=2, max=20),
             retry=retry_if_exception_type(_FetchFailed),
             before_sleep=lambda state: self.progress(
-                f"fetching failed, attempt {state.attempt_number}: again soon"
+                f"download failed (attempt {state.attempt_number}), retrying"
             ),
             reraise=True,
         )

@@ -31,7 +31,7 @@ _SPREADS: Final = (("", "mean"), ("_min", "least"), ("_max", "most"), ("_avg", "
 _LATENCY: Final = "From reading a group's offsets until its checkpoint was durable"
 
 GROUP_ROWS: Final = (
-    ("drkit_checkpoint_age_seconds", "gauge", _FLOW, "Since a round of checkpoints ended well."),
+    ("drkit_checkpoint_age_seconds", "gauge", _FLOW, "Since the last successful checkpoint round."),
     ("drkit_checkpoint_round_seconds", "gauge", _FLOW, "How long the newest round took."),
     ("drkit_checkpoint_rounds_total", "counter", _FLOW, "Rounds of checkpoints."),
     ("drkit_checkpoint_rounds_failed_total", "counter", _FLOW, "Rounds that broke off for some groups."),

@@ -33,9 +33,8 @@ class Command:
     def current(self) -> None:
         """See :class:`Adapter`: a command cannot be queried, so only a missing program is reported."""
         if shutil.which(self._command[0]) is None:
-            raise Failed(
-                "program_missing", where=self._command[0], evidence=f"PATH = {os.environ.get('PATH', '')}"
-            )
+            searched = "" if "/" in self._command[0] else f"PATH = {os.environ.get('PATH', '')}"
+            raise Failed("program_missing", where=self._command[0], evidence=searched)
 
     def tell(self, endpoint: Endpoint) -> RepointEffect:
         """See :class:`Adapter`."""

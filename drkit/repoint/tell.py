@@ -160,5 +160,6 @@ def _outcome_of(
 def _say(name: str, state: RetryCallState) -> None:
     error = state.outcome.exception() if state.outcome else None
     observe.event(
-        "repoint_retried", level="warning", adapter=name, tries=state.attempt_number, error=str(error)
-    )
+        "repoint_retried", level="warning" if state.attempt_number == 1 else "debug", adapter=name,
+        tries=state.attempt_number, error=str(error),
+    )  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Final
 
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.config.mm2.properties import MalformedEscape, parse
-from drkit.errors import ConfigError, Refused
+from drkit.errors import ConfigError, Refused, error_text
 from drkit.masking import is_secret, is_secret_argument
 from drkit.spark.jvm import IMPORTS_WITHOUT_THREADS, NO_CURRENT_FOLDER, QUICK_JVM
 from drkit.spark.master import Master, MasterRoute
@@ -195,7 +195,7 @@ def _of_file(file: Path) -> dict[str, str]:
     try:
         entries = parse(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError("spark_settings_unreadable", where=str(file), evidence=str(error)) from error
+        raise ConfigError("spark_settings_unreadable", where=str(file), evidence=error_text(error)) from error
     except MalformedEscape as error:
         raise ConfigError("spark_file_malformed", where=str(file), problem=error) from error
     return {entry.key: entry.value for entry in entries if entry.key.startswith("spark.")}

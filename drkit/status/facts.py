@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.errors import DrkitError, Refused, error_text
+from drkit.errors import DrkitError, Refused
 from drkit.flow_state.copied_topics import written_of
 from drkit.flow_state.records import (
     ConfigsRecord,
@@ -71,13 +71,6 @@ def key_error(host: ClusterSettings, error: DrkitError) -> str:
     own = f"it has {host.control.current.fingerprint}" if host.control else "it has none"
     mismatch = Refused("control_key_mismatch", evidence=f"{own}; {error.evidence}")
     return f"{mismatch.in_short}; {mismatch.hint}"
-
-
-def error_line(error: BaseException) -> str:
-    """An error in one line."""
-    if isinstance(error, DrkitError):
-        return f"{error.what} ({error.evidence})" if error.evidence else error.what
-    return error_text(error)
 
 
 def status_of(

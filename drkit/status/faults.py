@@ -73,10 +73,10 @@ def faults_of(
     if unknown and not found.source_error:
         first = unknown[0]
         some = counted(len(unknown), "partition")
-        text = f"the lag of {some} is not known, of {first.topic}-{first.partition}"
+        text = f"the lag of {some} is unknown, such as {first.topic}-{first.partition}"
         faults.append(Fault("lag_unknown", f"{text}: {first.reason or 'no answer'}"))
     if found.left_out:
-        text = f"of the source are not copied: {first_of(found.left_out, 3)}"
+        text = f"topics of the source are not copied: {first_of(found.left_out, 3)}"
         faults.append(Fault("topics_left_out", text))
     if found.delayed:
         some = counted(len(found.delayed), "change")
@@ -85,8 +85,8 @@ def faults_of(
         faults.append(Fault("settings_delayed", f"{text} {first_of(found.delayed, 3)}; {hint}"))
     faults += _removed_faults(found)
     if found.written:
-        text = f"the copy to {counted(len(found.written), 'partition')} has stopped: since the turn another"
-        faults.append(Fault(WRITTEN, f"{text} producer has written there: {first_of(found.written, 3)}"))
+        text = f"the copy to {counted(len(found.written), 'partition')} has stopped: after the return another"
+        faults.append(Fault(WRITTEN, f"{text} producer wrote there: {first_of(found.written, 3)}"))
     return faults + [Fault(*f) for f in (group_faults(found.groups) if found.groups else ())]
 
 

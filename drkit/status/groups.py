@@ -140,7 +140,7 @@ class Rounds:
         """Why positions may be old; empty while they are not."""
         why = f": {self.error}" if self.error else ""
         if self.age_seconds is None:
-            return f"no round of checkpoints has ended well yet{why}"
+            return f"no checkpoint round has succeeded yet{why}"
         age = max(0.0, self.age_seconds - self.source_gone_seconds)
         if age <= self.limit_seconds:
             return ""

@@ -25,7 +25,6 @@ from drkit.offset_map.places import PositionReader
 from drkit.offsets import Unavailable
 from drkit.offsets.group_guard import StoredOffset, positions_in
 from drkit.offsets.translation import PartitionPosition
-from drkit.status.facts import error_line
 from drkit.status.group_ready import FlowFacts, GroupFacts, judged
 from drkit.status.groups import STALE_ROUNDS, STALE_SECONDS, GroupsSeen, GroupStatus, Rounds
 
@@ -179,7 +178,7 @@ class GroupLook:
             seen: GroupsSeen = self._loop.run(self._look, state, source_answers, now, rounds)
         except DrkitError as error:
             self._let_go()
-            return GroupsSeen(now, rounds, error=error_line(error))
+            return GroupsSeen(now, rounds, error=error.in_short)
         return seen
 
     async def _look(

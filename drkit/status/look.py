@@ -26,7 +26,6 @@ from drkit.pair.promotions import is_over, not_noted_since, promoted_of, returne
 from drkit.status.facts import (
     compacted_alone,
     delayed_in,
-    error_line,
     key_error,
     status_of,
     why_not_copied,
@@ -119,7 +118,7 @@ class StatusCollector:
                 interval = self._flow.heartbeats_interval_seconds
                 found.heartbeat = self.beats.measured(min(interval, _LONG_SECONDS) + _BEAT_SECONDS)
         except DrkitError as error:
-            found.target_error = error_line(error)
+            found.target_error = error.in_short
             if isinstance(error, Damaged) and is_of_other_key(error.evidence):
                 found.key_error = key_error(self._sides[self._flow.target], error)
             self._drop(self._flow.target)
@@ -216,7 +215,7 @@ class StatusCollector:
             look: SourceLook = self._loop.run(self._look_at_source, skip, found.at_ms)
         except DrkitError as error:
             self._drop(self._flow.source)
-            return noted_look(state, error_line(error))
+            return noted_look(state, error.in_short)
         settings = self._sides[self._flow.source]
         found.open_transactions += transactions_of(settings, look.held, found.at_ms, source=True)
         return look

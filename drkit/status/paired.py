@@ -23,7 +23,7 @@ from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.model import TopicPartition
 from drkit.pair.promotions import are_opposite, not_noted_since, promotions_of
 from drkit.pair.view import NOT_ASKED, Refusing, observation_of, promotions_in
-from drkit.status.facts import error_line, is_note_preferred, seen_record
+from drkit.status.facts import is_note_preferred, seen_record
 from drkit.status.faults import OTHER_KEY, with_pair, with_source_record, without_passive
 from drkit.status.lag.source import Ends
 from drkit.status.look import StatusCollector
@@ -169,7 +169,7 @@ class PairedCollector(StatusCollector):
             alias, state = self._reverse_records()
         except DrkitError as error:
             self._forget_reverse()
-            why = error_line(error) if status.target_answers else _silent(target)
+            why = error.in_short if status.target_answers else _silent(target)
             return DirectionFacts(source, target, unread=why, silent=silent)
         found = self._facts((source, target), state, status.at_ms, tail=alias, silent=silent, lags=None)
         if found.running and first.promoted and self._reverse is not None and not silent:
@@ -198,7 +198,7 @@ class PairedCollector(StatusCollector):
             history, is_another = self._loop.run(self._read_journal, target, tail)
             runs = JournalRuns.of(history, wall_ms())
         except DrkitError as error:
-            runs = error_line(error)
+            runs = error.in_short
         # Where the source does not tell, what is on record counts.
         with suppress(DrkitError):
             gone = frozenset() if silent else fences_gone(self._sides[source], state, fenced_topics(state))
@@ -212,7 +212,7 @@ class PairedCollector(StatusCollector):
                 selects=flow.copies if flow is not None else lambda _: True,  # unknown: not configured
             )  # fmt: skip
         except DrkitError as error:
-            return DirectionFacts(*aliases, unread=error_line(error), silent=silent)
+            return DirectionFacts(*aliases, unread=error.in_short, silent=silent)
 
     def _refusing(self, alias: str, state: FlowState) -> Refusing:
         """Return the promoted topics that a target refuses to clients: what fenced them is silent."""
@@ -287,7 +287,7 @@ class PairedCollector(StatusCollector):
             settings = retention_of(self._sides[active], roles)
             held = self._loop.run(self._held, active, roles, settings)
         except DrkitError as error:
-            return dict.fromkeys(roles, DeltaBound(unknown=error_line(error)))
+            return dict.fromkeys(roles, DeltaBound(unknown=error.in_short))
         return {
             name: bound_of(settings[name], held[name], role.at_ms, now_ms, found[name].held)
             if name in settings and name in held

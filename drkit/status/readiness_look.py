@@ -13,7 +13,6 @@ from drkit.kafka.admin import Cluster, ClusterDescription
 from drkit.kafka.raw import RawCluster, RawError, RequestUnsupported, connections
 from drkit.kafka.requests import DescribeLogDirsRequest, TopicMetadata, describe_registered
 from drkit.kafka.topics import describe_topics, topic_configs
-from drkit.status.facts import error_line
 from drkit.status.model import FlowStatus
 from drkit.topic_sync.acl_sync import acl_plan
 from drkit.topic_sync.preview import topic_plan
@@ -60,7 +59,7 @@ class ReadinessLook:
             alive = tuple(b.id for b in cluster.brokers)
             registered, disks = _asked(settings)
         except DrkitError as error:
-            return TargetFacts(error_line(error), faults=faults, parity=self._aged())
+            return TargetFacts(error.in_short, faults=faults, parity=self._aged())
         return TargetFacts(
             "",
             alive,
@@ -86,7 +85,7 @@ class ReadinessLook:
             )
             self._parity = Parity(0.0, changes, acls)
         except DrkitError as error:
-            self._parity = Parity(0.0, error=error_line(error))
+            self._parity = Parity(0.0, error=error.in_short)
 
     def _aged(self) -> Parity | None:
         if self._parity is None:

@@ -210,7 +210,7 @@ class AclSync:
 
     def _off(self, error: NoAuthorizer) -> None:
         self._events.once("acl_sync_off", "", error.where, reason=error.what, evidence=error.evidence,
-                          hint="nothing to do; sync_topic_acls = false says so in the settings")  # fmt: skip
+                          hint="nothing to do; sync_topic_acls = false turns this event off")  # fmt: skip
 
 
 def _hint(acl: Acl) -> str:

@@ -26,6 +26,7 @@ from drkit.failover.loss.divergence import copied_back, divergence, tails_of, te
 from drkit.failover.loss.findings import CommitKind, CopyFate, Divergence, PartitionDivergence
 from drkit.failover.loss.partition_check import Take
 from drkit.failover.service import FailoverService
+from drkit.flow_state.pending_fence import paid_with
 from drkit.model import TopicPartition
 from drkit.spark.conf import given_conf
 from drkit.wire import Record
@@ -95,7 +96,7 @@ def _answer(done: Exported, found: Divergence) -> dict[str, Any]:
     answer = {"exported": done.path, "sha256": done.sha256, **_about(done.manifest)}
     held = sum(tail.held_back for tail in found.tails)
     more = [f"open transactions hold back up to {held} more records"] if held else []
-    more += [f"its fence is pending, so more may come: {found.owed}"] if found.owed else []
+    more += [f"records that it accepts until it is fenced: {paid_with(found.flow)}"] if found.owed else []
     if uncopied := sorted({each.topic for each in found.uncopied}):
         more.append(f"topics that were never copied: {first_of(uncopied)}")
     if more:

@@ -33,7 +33,8 @@ def show(flow: str | None) -> None:
         told["lift pending"] = f"{found.lift.in_words}; {found.lift.why}"
     if next_ := next_of(found):
         told["next"] = to_type(next_)
-    told["topics"] = [t._asdict() for t in found.topics] or "no fence is known"
+    silent = {"takes_writes": "unknown"} if found.unanswered else {}
+    told["topics"] = [t._asdict() | silent for t in found.topics] or "no fence is known"
     emit(found.to_json(), shown=[told])
 
 

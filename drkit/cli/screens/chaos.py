@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from textwrap import fill
 from typing import Any, Final
 
 from drkit.chaos.run import HISTORY, ScenarioResult
 from drkit.chaos.scenario import Scenario, observed_coverage
+from drkit.cli.layout import UNBOUNDED, labelled
 from drkit.cli.talk import say
 from drkit.clock import monotonic
 from drkit.counted import counted
@@ -17,7 +17,7 @@ from drkit.journal.machine import TABLES
 _WIDTH: Final = 80
 _STEP: Final = 26
 _OFFENCES: Final = 6
-_LABEL: Final = 11
+_LABEL: Final = 13
 
 
 class ScenarioProgress:
@@ -46,27 +46,25 @@ def result_lines(scenario: Scenario, result: ScenarioResult) -> list[str]:
     """Return the end of a scenario for a person."""
     verdict = result.verdict
     lines = [f"{verdict.word.upper()}  {scenario.name}  {result.seconds:.0f} s, seed {result.seed}"]
-    lines += _labelled("failed", [_in_force(*each) for each in _by_fault(result)] or ["nothing"])
-    lines += _labelled("promised", [scenario.promised])
     held = [
         f"{c.name:<38}{c.examined:>7,} examined" for c in verdict.checked if c.examined and not c.offences
     ]
-    lines += _labelled("held", held)
     broken = [offence for c in verdict.checked for offence in c.offences]
-    lines += _labelled("broken", broken[:_OFFENCES] + ([f"… {len(broken)} in all"] if broken else []))
-    if verdict.word == "inconclusive":
-        lines += _labelled("unproven", list(verdict.reasons)[:_OFFENCES])
-    lines += _labelled("typed", [f"{words}  ({_ended(code)})" for words, code in result.commands])
-    lines += _labelled("page", [f"drkit explain {scenario.runbook}"] if scenario.runbook else [])
-    return lines + _labelled("history", [str(result.folder / HISTORY)])
+    rows = {
+        "failed": [_in_force(*each) for each in _by_fault(result)] or ["nothing"],
+        "promised": [scenario.promised],
+        "held": held,
+        "broken": broken[:_OFFENCES] + ([f"… {len(broken)} in all"] if broken else []),
+        "unproven": list(verdict.reasons)[:_OFFENCES] if verdict.word == "inconclusive" else [],
+        "typed": [f"{words}  ({_ended(code)})" for words, code in result.commands],
+        "page": [f"drkit explain {scenario.runbook}"] if scenario.runbook else [],
+        "history": [str(result.folder / HISTORY)],
+    }
+    return lines + labelled({f"  {label}": texts for label, texts in rows.items()}, _LABEL, UNBOUNDED)
 
 
 def _ended(code: int | None) -> str:
     return "killed" if code is None else f"exit code {code}"
-
-
-def _labelled(label: str, lines: Sequence[str]) -> list[str]:
-    return [f"  {label if not n else '':<{_LABEL}}{line}" for n, line in enumerate(lines)]
 
 
 def _by_fault(result: ScenarioResult) -> list[tuple[str, list[str]]]:
@@ -95,10 +93,8 @@ def coverage_lines() -> list[str]:
     """Return the same for a person, at most 80 columns wide."""
     lines: list[str] = []
     for row in coverage_rows():
-        names = fill(", ".join(row["scenarios"]) or "none", _WIDTH - _STEP, break_on_hyphens=False)
-        first, *others = names.splitlines()
-        lines.append(f"{row['table'] + ' ' + row['step']:<{_STEP}}{first}")
-        lines += [" " * _STEP + other for other in others]
+        names = ", ".join(row["scenarios"]) or "none"
+        lines += labelled({f"{row['table']} {row['step']}": [names]}, _STEP, _WIDTH)
     return lines
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from textwrap import wrap
 from typing import Any, Final
 
 from drkit.chaos.verdict import PASS
+from drkit.cli.layout import labelled
 from drkit.cli.screens.status import DrillsView, ago
 from drkit.clock import wall_ms
 from drkit.config import FlowSettings, Settings
@@ -20,9 +20,8 @@ from drkit.drill.report import DrillReport, StepReport
 from drkit.next_command import typed
 from drkit.status.model import FlowStatus
 
-_LABEL: Final = 11
-_WIDTH: Final = 80 - 2 - _LABEL
-"""Columns beside a label."""
+_LABEL: Final = 13
+_WIDTH: Final = 80
 _REASONS: Final = 10
 _NAMES: Final = 5
 _LEFT_OUT: Final = {"evidence", "groups"}
@@ -51,11 +50,10 @@ def report_lines(report: DrillReport, path: Path, html: Path | None = None) -> l
         "controls": _control_lines(report),
         "cleanup": _cleanup_lines(report),
         "not proven": _unproven_lines(report),
+        "report": [str(path)],
+        "page": [str(html)] if html is not None else [],
     }
-    for label, texts in rows.items():
-        lines += _labelled(label, [line for text in texts for line in _wrapped(text)])
-    lines += _labelled("report", [str(path)])
-    return lines + _labelled("page", [str(html)] if html is not None else [])
+    return lines + labelled({f"  {label}": texts for label, texts in rows.items()}, _LABEL, _WIDTH)
 
 
 def report_data(report: DrillReport, path: Path) -> dict[str, Any]:
@@ -151,15 +149,6 @@ def _unproven_lines(report: DrillReport) -> list[str]:
     for step in report.not_proven:
         by_use.setdefault(step.exercised, []).append(step.step)
     return [f"{use}: {first_of(steps, len(steps))}" for use, steps in by_use.items()]
-
-
-def _wrapped(text: str) -> list[str]:
-    """Return a text as lines that fit a terminal; words, such as the names of topics, stay whole."""
-    return wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False) or [""]
-
-
-def _labelled(label: str, lines: Sequence[str]) -> list[str]:
-    return [f"  {label if not number else '':<{_LABEL}}{line}" for number, line in enumerate(lines)]
 
 
 class DrillStates:

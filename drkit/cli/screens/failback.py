@@ -13,8 +13,8 @@ from drkit.failover.failback import FailbackStage, FlowPair
 from drkit.visible import visible
 
 _TITLES: Final = {
-    FailbackStage.RETURN: "home is the standby",
-    FailbackStage.SWITCH: "clients are home",
+    FailbackStage.RETURN: "the original primary is the standby",
+    FailbackStage.SWITCH: "clients are on the original primary",
     FailbackStage.TURN: "the other cluster is the standby",
 }
 
@@ -35,4 +35,4 @@ def shown_stage(
 def home_line(ways: FlowPair) -> str:
     """What holds once every stage is done."""
     home, other = ways.there.source, ways.there.target
-    return f"home: clients are on {home}, and {other} is its standby; whether it is in step: drkit status"
+    return f"done: clients are on {home}, and {other} is its standby. Is it in step? drkit status"

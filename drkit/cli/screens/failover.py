@@ -8,15 +8,15 @@ from typing import Any
 
 from drkit.cli.screens.reprotect import held_in_words, shown_return, steps_of
 from drkit.cli.session import to_type
-from drkit.cli.talk import say
+from drkit.cli.talk import say_rows
 from drkit.counted import counted, first_of
 from drkit.failover.core.context import StepProgress
 from drkit.failover.proposal import Planned, Proposal, Rehearsal
 from drkit.journal.machine import RETURN, StepName
 from drkit.status.lag.source import held_text
-from drkit.visible import visible
 
 _SHOWN = 10
+_NO_WAY = "no way of [failover] repoint reaches them: move them by other means"
 
 
 class Progressing:
@@ -45,33 +45,27 @@ def show_progress(progress: StepProgress) -> None:
     """Print one line of progress on stderr."""
     more = " ".join(f"{k}={v}" for k, v in progress.fields.items())
     now = datetime.now(UTC).strftime("%H:%M:%S.%f")[:-3]
-    line = f"{now}  {progress.step.value:<14}  {progress.what}  {more}"
-    say(to_type(visible(line.rstrip())))
+    label = f"{now}  {progress.step.value:<14}  "
+    say_rows({label: [f"{progress.what}  {more}".rstrip()]}, len(label))
 
 
 def show_proposal(proposal: Proposal) -> None:
     """Print a proposal that a person must confirm, on stderr."""
     chosen, seen = proposal.chosen, proposal.survey
     scope = chosen.scope
-    lines = [
-        f"flow      {proposal.flow}",
-        f"topics    {first_of(scope.topics, _SHOWN)}",
-        f"groups    {first_of(scope.groups, _SHOWN) or 'none'}",
-    ]
-    lines += [f"          {note}" for note in (*chosen.notes(), *seen.outside.notes())]
-    lines += [f"{'clients' if not n else '':<10}{way.in_words()}" for n, way in enumerate(seen.reach)]
-    if not seen.reach:
-        lines.append("clients   no way of [failover] repoint reaches them: move them by other means")
     risk = seen.risk
     seconds = "unknown" if risk.seconds is None else f"{risk.seconds:.1f} s"
-    lines.append(f"at risk   {risk.records_in_words}, {seconds} ({risk.basis})")
-    if held := held_text(risk.held_back, risk.acknowledged):
-        lines.append(f"          of them {held}")
-    if seen.source_error:
-        lines.append(f"primary   does not answer: {seen.source_error}")
-    if proposal.flow_back is None:
-        lines.append(f"warning   {no_flow_back(seen.source.alias, seen.target.alias)}")
-    say(to_type("\n".join(map(visible, lines))))
+    held = [f"of them {text}"] if (text := held_text(risk.held_back, risk.acknowledged)) else []
+    back = no_flow_back(seen.source.alias, seen.target.alias)
+    say_rows({
+        "flow": [proposal.flow],
+        "topics": [first_of(scope.topics, _SHOWN)],
+        "groups": [first_of(scope.groups, _SHOWN) or "none", *chosen.notes(), *seen.outside.notes()],
+        "clients": [way.in_words() for way in seen.reach] or [_NO_WAY],
+        "at risk": [f"{risk.records_in_words}, {seconds} ({risk.basis})", *held],
+        "primary": [f"does not answer: {seen.source_error}"] if seen.source_error else [],
+        "warning": [back] if proposal.flow_back is None else [],
+    })  # fmt: skip
 
 
 def no_flow_back(source: str, target: str) -> str:

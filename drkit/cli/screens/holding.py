@@ -35,7 +35,7 @@ def show_held(topics: Sequence[HeldTopic], flow: FlowSettings, *, done: bool, as
 def show_put_back(topics: Sequence[HeldTopic], flow: FlowSettings) -> None:
     """Print what was put back."""
     answer = {"flow": flow.name, "held": False, "topics": [t._asdict() for t in topics], "next": []}
-    end = f"{flow.target} removes by its own settings again, also what clients wrote since the failover"
+    end = f"retention of {flow.target} applies again, also to records written since the failover"
     shown = [rows_of(topics), *notes_of(topics), end] if topics else [f"nothing is held on {flow.target}"]
     emit(answer, shown=shown)
 
@@ -64,11 +64,8 @@ def next_of(topics: Sequence[HeldTopic], flow: FlowSettings, *, done: bool) -> l
     command = RETURN.typed("--flow", flow.name)
     if not done:
         changes = sum(bool(t.changes) for t in topics)
-        return (
-            [f"to let {flow.target} keep everything of {counted(changes, 'topic')}: {command.plus('--hold')}"]
-            if changes
-            else []
-        )
+        what = f"to suspend retention on {flow.target} for {counted(changes, 'topic')}"
+        return [f"{what}: {command.plus('--hold')}"] if changes else []
     return [
         f"when {flow.source} answers: {command.plus('--plan')}",
         f"this needs disk on {flow.target} until it is protected; then it is put back",

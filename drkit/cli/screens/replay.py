@@ -6,8 +6,7 @@ from base64 import b64encode
 from collections.abc import Iterator
 from typing import Any, Final
 
-from drkit.cli.session import to_type
-from drkit.cli.talk import say
+from drkit.cli.talk import say, say_rows
 from drkit.clock import monotonic, wall_ms
 from drkit.counted import counted, first_of
 from drkit.model import TopicPartition
@@ -19,7 +18,7 @@ from drkit.replay.writer import Results
 
 _EVERY_SECONDS: Final = 5.0
 _SHOWN: Final = 5
-_UNKNOWN: Final = "no SHA-256 of this export is on record: compare with the one that its export printed:"
+_UNKNOWN: Final = "no SHA-256 of this export is recorded: compare with the one that its export printed:"
 
 
 def show_plan(plan: ReplayPlan, alias: str, *, is_known: bool) -> None:
@@ -28,11 +27,11 @@ def show_plan(plan: ReplayPlan, alias: str, *, is_known: bool) -> None:
     :param is_known: the hash of the export is on record, or was given
     """
     where = "in quarantine" if plan.to_quarantine else "for clients to read"
-    lines = [f"replay    export {plan.export.run_id} of {plan.export.flow} to {alias}, {where}"]
-    lines += [f"{'topics' if not n else '':<10}{line}" for n, line in enumerate(_topics(plan))]
-    notes = [*_notes(plan), *([] if is_known else [f"{_UNKNOWN} {plan.export.sha256}"])]
-    lines += [f"{'note' if not n else '':<10}{line}" for n, line in enumerate(notes)]
-    say(to_type("\n".join(lines)))
+    say_rows({
+        "replay": [f"export {plan.export.run_id} of {plan.export.flow} to {alias}, {where}"],
+        "topics": _topics(plan),
+        "note": [*_notes(plan), *([] if is_known else [f"{_UNKNOWN} {plan.export.sha256}"])],
+    })  # fmt: skip
 
 
 def _topics(plan: ReplayPlan) -> Iterator[str]:

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from drkit.cli.session import to_type
-from drkit.cli.talk import say
+from drkit.cli.talk import say_rows
 from drkit.counted import counted, first_of
 from drkit.errors import Refused
 from drkit.failover.proposal import ReturnProposal
 from drkit.journal.machine import RETURN, RunState, StepName
-from drkit.visible import visible
 
 _SHOWN: Final = 10
 _DECIDED: Final = frozenset({StepName.EXPORT, StepName.DECIDE})
@@ -25,12 +24,11 @@ _NAMES: Final = {
 def show_return(proposal: ReturnProposal) -> None:
     """Print a return that a person must confirm, on stderr."""
     names = (a if a == b else f"{b} → {a}" for a, b in proposal.topics.items())
-    lines = [
-        f"standby   {proposal.old_primary}, of {proposal.new_primary}: the flow {proposal.back}",
-        f"topics    {first_of(names, _SHOWN)}",
-        *(f"{'steps' if not n else '':<10}{line}" for n, line in enumerate(_changes(proposal))),
-    ]
-    say(to_type("\n".join(map(visible, lines))))
+    say_rows({
+        "standby": [f"{proposal.old_primary}, by the flow {proposal.back}"],
+        "topics": [first_of(names, _SHOWN)],
+        "steps": _changes(proposal),
+    })  # fmt: skip
 
 
 def _changes(proposal: ReturnProposal) -> Iterator[str]:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from drkit.counted import counted, first_of
 from drkit.errors import Failed
-from drkit.failover.core.context import Context, StepProgress
+from drkit.failover.core.context import Context
 from drkit.failover.core.request import Method
 from drkit.failover.core.reverse import Reverse, reverse
 from drkit.failover.core.step import Step, StepEffect, StepResult
@@ -68,7 +68,7 @@ class DemoteStep(Step):
         source, target = context.flow.source, context.flow.target
         known = context.effects(self.name)[GROUPS]["intent"]
         marked = known.get("positions", {})
-        notes = [f"{counted(len(marked), 'group', 'has')} drkit's mark on {source} now"]
+        notes = [f"the positions of {counted(len(marked), 'group')} are marked as drkit's on {source}"]
         if unmarked := known.get("left", []):
             notes.append(f"positions without a place on {target} keep their own: {first_of(unmarked)}")
         if void := known.get("void", []):
@@ -153,7 +153,6 @@ class DemoteStep(Step):
             ]
         if errors:
             raise Failed("group_positions_not_stored", where=context.flow.source, evidence=first_of(errors))
-        context.tell(StepProgress(self.name, f"{counted(len(writes), 'group', 'is')} marked"))
 
     def _positions(self, context: Context, back: Reverse) -> dict[str, Any]:
         positions = scope_positions(context, context.source())

@@ -299,7 +299,7 @@ def next_steps(context: Context) -> list[str]:
     # The old primary may hold records that were not copied; they would come before new records there.
     if not context.result(StepName.TRANSLATE).get("loss", {}).get("exact", True):
         lines.append(
-            f"when {flow.source} answers again: drkit divergence says what it has that was not copied"
+            f"when {flow.source} answers again: drkit divergence lists its records that were not copied"
         )
     lines.append(
         f"{flow.target} is not protected: nothing copies from it, and a flow back leaves these topics out."
@@ -312,9 +312,10 @@ def _after_switchover(context: Context) -> list[str]:
     """Return what makes the old primary, which is fenced and has no records of its own, the standby."""
     flow = context.flow
     name = f"{flow.target}->{flow.source}"
-    begin = f"drkit replicate --flow '{name}' begins by itself where it runs; else"
-    reprotect = to_reprotect(flow.source, flow.target)
-    if context.result(StepName.FENCE).get("how") == SIZE and not context.request.clients_cut:
+    fence, reprotect = context.result(StepName.FENCE), to_reprotect(flow.source, flow.target)
+    unsure = "" if fence or context.request.clients_cut else ", without an authorizer only with --clients-cut"
+    begin = f"drkit replicate --flow '{name}' begins by itself where it runs{unsure}; else"
+    if fence.get("how") == SIZE and not context.request.clients_cut:
         begin = f"the return does not begin by itself: say how clients are kept off {flow.source}"
         reprotect = f'{reprotect} --clients-cut "HOW"'
     left_out: list[str] = []

@@ -9,7 +9,7 @@ from drkit.counted import counted, size_text, utc
 from drkit.status.pair.model import DeltaBound, PairPart, PairState, PairStatus, PairTopic, numbered
 
 _PERCENT: Final = 100
-_NOT_LIMITED: Final = "delta whole for as long as it takes: retention does not limit it"
+_NOT_LIMITED: Final = "delta whole without a time limit: retention does not limit it"
 
 
 class PairLine(NamedTuple):

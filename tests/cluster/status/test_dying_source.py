@@ -65,5 +65,5 @@ def test_a_topic_without_a_copy_is_left_out_at_once_when_the_source_is_silent(
         found = observer.look()
     assert not found.source_answers
     assert [f.text for f in found.faults if f.code == "topics_left_out"] == [
-        f"of the source are not copied: {late}"
+        f"topics of the source are not copied: {late}"
     ]

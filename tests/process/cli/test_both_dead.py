@@ -15,7 +15,7 @@ from tests.support.kafka.ports import closed
 def config(tmp_path: Path) -> str:
     file = tmp_path / "drkit.toml"
     file.write_text(
-        f'[clusters.primary]\nbootstrap_servers = "{closed()}"\n'
+        f'[clusters.primary]\nbootstrap_servers = "{closed()},{closed()}"\n'
         f'[clusters.standby]\nbootstrap_servers = "{closed()}"\n'
         '[[flows]]\nsource = "primary"\ntarget = "standby"\n'
     )
@@ -31,3 +31,4 @@ def test_both_clusters_are_asked(config: str, capsys: pytest.CaptureFixture[str]
     assert not flow["pair"]["why"], "whether something was copied is unknown"
     for fault in flow["faults"]:
         assert fault["text"].count("nothing listens on this port") == 1, "one fact, said once"
+        assert "\n" not in fault["text"], "a screen would show an escape"

@@ -50,3 +50,25 @@ def test_the_verdict_is_printed_once_on_a_terminal(tmp_path: Path) -> None:
     assert text.startswith("p->s: HOLD(target_unreachable)"), text
     assert text.count("target_unreachable") == 1
     assert "evidence=" not in text
+
+
+_PROBES_AT_THE_END = """
+import atexit, sys
+from drkit.config import ClusterSettings
+from drkit.kafka.probe import probe_servers
+dead = ClusterSettings(alias="p", bootstrap_servers=sys.argv[1])
+atexit.register(lambda: print(probe_servers(dead)[0].kind))
+"""
+
+
+def test_a_look_that_outlives_the_answer_raises_nothing() -> None:
+    # It runs in a daemon thread: the process ends while it still probes a dead cluster.
+    done = subprocess.run(
+        [sys.executable, "-c", _PROBES_AT_THE_END, closed()],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.stdout, done.stderr) == ("ProbeKind.REFUSED\n", "")

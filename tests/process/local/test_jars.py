@@ -123,7 +123,7 @@ def test_fetching_is_tried_again(tmp_path, repository, said):
 
     def repair_after_the_first_attempt(line):
         said.append(line)
-        if "again soon" in line:
+        if "retrying" in line:
             repository.publish(good)
 
     cache = JarCache(tmp_path / "cache", repair_after_the_first_attempt, repository.settings, attempts=2)

@@ -55,5 +55,7 @@ def test_a_command_that_cannot_start_is_no_matter_of_time():
         Command(("/no/such/program",), 1.0).tell(STANDBY)
     assert not isinstance(failed.value, TryAgain)
     assert failed.value.where == "/no/such/program"
-    with pytest.raises(Failed, check=coded("program_missing")):  # also to who only asks, before it matters
-        Command(("/no/such/program",), 1.0).current()
+    for program, searched in (("/no/such/program", ""), ("no-such-program", "PATH = ")):
+        with pytest.raises(Failed, check=coded("program_missing")) as missing:  # before it matters
+            Command((program,), 1.0).current()
+        assert missing.value.evidence[: len("PATH = ")] == searched

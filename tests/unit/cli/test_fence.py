@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 import json
 from typing import Any
 
@@ -31,6 +32,21 @@ def test_a_fence_that_somebody_took_away_has_a_command(fence_: str):
         if fence_ == TAKEN_AWAY
         else ""
     )
+
+
+def test_a_silent_cluster_is_named_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    why = "nothing listens"
+    topics = tuple(TopicFence(t, "owed", why, promoted=True) for t in ("a", "b"))
+    monkeypatch.setattr(fence, "_service", lambda *_, **__: nullcontext())
+    monkeypatch.setattr(
+        "drkit.failover.pending_fences.shown", lambda _: Fences("p->s", "p", topics, None, None, why)
+    )
+    with click.Context(click.Command("show"), obj=Session()):
+        fence.show(None)
+    text = capsys.readouterr().out
+    assert (text.count(why), text.count("unknown")) == (1, 2)
 
 
 @pytest.mark.parametrize(("dry_run", "said"), [(True, []), (False, {"paid": False, "owed": "nothing"})])

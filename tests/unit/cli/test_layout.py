@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 import pytest
 
 from drkit.cli.actions.divergence import _rows
-from drkit.cli.layout import with_times
-from drkit.cli.render import emit
+from drkit.cli.layout import labelled, with_times
+from drkit.cli.render import emit, emit_error
 from drkit.cli.screens.failover import Progressing, shown
 from drkit.cli.screens.status import Shown, show
+from drkit.cli.talk import say_rows
+from drkit.errors import Failed
 from drkit.failover.core.context import StepProgress
 from drkit.failover.loss.findings import DivergenceState, PartitionDivergence
 from drkit.journal.machine import StepName
@@ -155,6 +157,35 @@ def test_a_failover_on_a_terminal_says_nothing_twice(capsys: pytest.CaptureFixtu
         tell(StepProgress(step, what))
     shown_lines = [line.split("  ", 2)[2].strip() for line in capsys.readouterr().err.splitlines()]
     assert shown_lines == ["nothing is lost", "2 positions are exact", "report what to do next"]
+
+
+@given(st.lists(st.text(st.characters(codec="ascii", categories=("L", "P")), min_size=1), min_size=1))
+def test_words_behind_a_label_stay_whole(words: list[str]) -> None:
+    first, *others = labelled({"topics": [" ".join(words)]}, 10, 40)
+    assert [line[:10].strip() for line in (first, *others)] == ["topics", *[""] * len(others)]
+    assert " ".join(line[10:] for line in (first, *others)).split() == words
+    assert all(len(line) <= 40 or " " not in line[10:] for line in (first, *others))
+
+
+def test_an_error_on_a_terminal_breaks_no_word_and_leaves_its_command_whole(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr", terminal)
+    seen = "127.0.0.1:9092: nothing listens; " * 4
+    emit_error(Failed("no_answer", evidence=seen + "\nlast", hint=f"then: {COMMAND}"), as_json=False)
+    lines = terminal.getvalue().splitlines()
+    assert " ".join(lines[1:-1]).split() == ["evidence", *seen.split(), "last"]
+    assert all(len(line) <= 80 for line in lines[:-1])
+    assert lines[-1] == f"  what to do then: {COMMAND}"
+
+
+def test_a_proposal_on_a_terminal_breaks_no_word(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", terminal)
+    say_rows({"clients": [f"file /etc/shop/endpoint-{n}.json: every client" for n in range(2)],
+              "warning": [COMMAND]})  # fmt: skip
+    lines = terminal.getvalue().splitlines()
+    assert [line[:10].rstrip() for line in lines] == ["clients", "", "warning", ""]
+    assert " ".join(line[10:] for line in lines[2:]) == COMMAND
 
 
 def test_a_step_that_waits_says_so_once(capsys: pytest.CaptureFixture[str]):

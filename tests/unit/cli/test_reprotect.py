@@ -103,7 +103,7 @@ def test_without_a_pair_it_asks_for_the_flow_and_names_them(
 def test_a_proposal_says_what_would_change(capsys: pytest.CaptureFixture[str]):
     show_return(PROPOSAL)
     assert capsys.readouterr().err.splitlines() == [
-        "standby   a, of b: the flow b->a",
+        "standby   a, by the flow b->a",
         "topics    a.orders → orders, audit",
         "steps     look at 2 topics, a (fenced, and no group has a member)",
         "          make 2 topics passive, a",

@@ -27,13 +27,21 @@ def said(request: RunRequest, *flows: FlowSettings, **results: dict[str, Any]) -
 
 
 def test_after_a_switchover_the_way_back_begins_by_itself_or_is_typed() -> None:
-    lines = said(RunRequest(planned=True), FLOW, BACK)
+    by_acl = {StepName.FENCE.name: {"proven": True, "how": "acl"}}
+    lines = said(RunRequest(planned=True), FLOW, BACK, **by_acl)
     assert lines[0].startswith("standby is not protected")
     (line,) = lines[1:]
     assert line == (
         "drkit replicate --flow 'standby->primary' begins by itself where it runs; else: drkit reprotect"
         " --flow 'primary->standby', then: drkit replicate --flow 'standby->primary'"
     )
+
+
+def test_before_the_fence_a_dry_run_does_not_promise_a_return_without_clients_cut() -> None:
+    cut = RunRequest(planned=True, clients_cut="listener closed")
+    told = [said(request, FLOW, BACK)[1].partition(";")[0] for request in (RunRequest(planned=True), cut)]
+    begins = "drkit replicate --flow 'standby->primary' begins by itself where it runs"
+    assert told == [f"{begins}, without an authorizer only with --clients-cut", begins]
 
 
 def test_a_return_that_needs_a_word_about_clients_does_not_begin_by_itself() -> None:
@@ -62,7 +70,7 @@ def test_after_a_switchover_without_a_flow_back_it_is_to_be_added_first() -> Non
 def test_after_a_loss_nothing_is_copied_back_by_hand(flows: tuple[FlowSettings, ...]) -> None:
     results: dict[str, Any] = {StepName.TRANSLATE.name: {"loss": {"exact": False}}}
     lines = said(RunRequest(accept_data_loss="it burns"), *flows, **results)
-    assert "drkit divergence says what it has that was not copied" in lines[0]
+    assert "drkit divergence lists its records that were not copied" in lines[0]
     text = " ".join(lines)
     assert "Keep primary fenced" in text
     assert "as soon as it answers: drkit reprotect --flow 'primary->standby'" in text

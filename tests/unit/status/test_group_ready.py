@@ -200,8 +200,8 @@ def test_rounds_are_stale_after_some_time_without_a_good_one():
 
     assert rounds(round_before(29_000)).stale == ""
     assert "31 s old, more than 30 s: no answer" in rounds(round_before(31_000, error="no answer")).stale
-    assert "no round" in rounds({}).stale
-    assert "no round" in rounds({"checkpoints": {"at_ms": NOW}}).stale  # what an older drkit wrote
+    assert "no checkpoint round" in rounds({}).stale
+    assert "no checkpoint round" in rounds({"checkpoints": {"at_ms": NOW}}).stale  # what an older drkit wrote
     # Once the source is gone no round can end well: how old was the last when the source was seen last?
     seen = {"source-seen": {"at_ms": NOW - 3_600_000, "topics": {}}}
     assert rounds({**round_before(3_604_000), **seen}, alive=False).stale == ""

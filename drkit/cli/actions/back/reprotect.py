@@ -95,7 +95,7 @@ def hold_topics(
         return
     if not yes:
         show_held(planned, flow, done=False, asks=True)
-        ask(f"Let {flow.target} keep everything of {counted(changes, 'topic')}?", command=_HOLD)
+        ask(f"Suspend retention on {flow.target} for {counted(changes, 'topic')}?", command=_HOLD)
     show_held(hold(settings, flow, topics, by=person()), flow, done=True)
 
 

@@ -16,7 +16,7 @@ from drkit.cli.screens.drill import due_line, entry_row, report_data, report_lin
 from drkit.cli.screens.failover import show_proposal
 from drkit.cli.session import session, to_type
 from drkit.cli.signals import until_signalled
-from drkit.cli.talk import say
+from drkit.cli.talk import say, show
 from drkit.config import Loaded, Settings
 from drkit.config.tables.drills import DrillKind, DrillSettings
 from drkit.config.tables.fields import suggestion
@@ -279,4 +279,7 @@ def _print(loaded: Loaded, scheduler: str, image: str) -> None:
         text = "\n".join(f"# {name}\n{text}" for name, text in files.items())
     else:
         text = "---\n".join(files.values())
-    emit(files, shown=[text])
+    if session().as_json:
+        emit(files)
+    else:
+        show(text.removesuffix("\n"))  # a terminal breaks no line of a file
