@@ -306,8 +306,8 @@ class BubbleStage(ClientStage):
         if self.is_source_lost:
             source = source.model_copy(update={"bootstrap_servers": _NOWHERE})
         settings, log = self.plain_settings(**{source.alias: source}), self.folder / "failover.log"
-        child = self.failover = self.parent.start_failover(
-            settings, log, groups=[], request=request.to_json()
+        child = self.failover = self.parent.start(
+            ("drkit", "failover"), "failover", log=log, settings=settings, request=request.to_json()
         )
         self.check_aborted()
         while (entry := child.next_entry()) is not None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from drkit.chaos.checks import CHECKS
-from drkit.chaos.history import CommandEnded, ScenarioHistory
+from drkit.chaos.history import CommandEnded, ScenarioHistory, read_events
 from drkit.chaos.run import HISTORY, RESULT, ScenarioOptions, ScenarioResult, run_scenario
 from drkit.chaos.scenario import load_scenario
 from drkit.chaos.verdict import RequiredFault, in_force
@@ -44,7 +44,7 @@ def test_a_mutant_is_caught(name: str, tmp_path: Path, monkeypatch: pytest.Monke
     scenario = load_scenario(mutant.SCENARIO)
     result = run_scenario(scenario, ScenarioOptions(tmp_path, seed=1, parent_module=MODULE))
     (tmp_path / RESULT).rename(tmp_path / "mutant-result.json")
-    history = ScenarioHistory.load(tmp_path / HISTORY)
+    history = ScenarioHistory(read_events(tmp_path / HISTORY, 0)[0])
     assert (result.verdict.word, result.deviated) == ("fail", True), result.as_dict()
     assert is_caught(mutant, result, history), result.as_dict()
     prevented: frozenset[tuple[str, str]] = getattr(mutant, "PREVENTS", frozenset())
