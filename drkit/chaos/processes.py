@@ -253,7 +253,7 @@ class PausingJournal(Journal):
         super()._to_topic(entry)
         self.wait_at(JournalPosition(entry.kind, entry.step or "", entry.effect), self.run.table.name)
 
-    def wait_at(self, position: JournalPosition, table: str = "") -> None:
+    def wait_at(self, position: tuple[str, ...], table: str = "") -> None:
         """Report an entry, and wait for leave; the clocks may advance meanwhile."""
         self.connection.send({"entry": position, "run": self.run_id, "table": table})
         if slept := self.connection.recv():

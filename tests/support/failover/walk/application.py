@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 import signal
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from drkit.chaos import history
 from drkit.chaos.processes import Child, ProcessParent
@@ -37,7 +37,7 @@ class Clients:
         self._history = folder / "history.jsonl"
         self._children: list[Child] = []
 
-    def start(self, kind: str, **options: object) -> None:
+    def start(self, kind: str, **options: Any) -> None:
         """Start one more client."""
         name = f"{kind}-{len(self._children)}"
         client = {"kind": kind, "name": name, "seed": 0, "history": str(self._history), **options}
