@@ -335,12 +335,12 @@ class ScenarioStage(ClientStage):
         following = {"endpoint": str(self.endpoint_file), "clusters": ids, "topics": [ORDERS]}
         self.start_client("writer", "writer", **direct, topics=TOPICS)
         self.start_client("transactions", "transactional writer", **direct, topics=[PAYMENTS])
-        self.wait_acked(_FIRST_RECORDS)
+        self.start_client("shop", "following consumer", **following, group=LIVE_GROUP)
+        self.start_client("till", "following writer", **following)
+        self.wait_acked(_FIRST_RECORDS, "writer")
         for number, (group, topic) in enumerate(IDLE_GROUPS.items()):
             offset = 3 + (self.seed + number) % 5
             self.commit(PRIMARY, group, {TopicPartition(topic, p): offset for p in range(PARTITIONS)})
-        self.start_client("shop", "following consumer", **following, group=LIVE_GROUP)
-        self.start_client("till", "following writer", **following)
         self.wait_protected(FORTH)
         self.wait_for(
             lambda: all(len(self.committed(STANDBY, group)) == PARTITIONS for group in self.groups),
