@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import patch
 
 import pytest
 
@@ -58,3 +59,11 @@ def test_a_mutant_names_what_catches_it(name: str):
     mutant: Any = import_module(f"tests.mutants.{name}")
     assert mutant.CAUGHT_BY in CHECKS or mutant.CAUGHT_BY.startswith(ITSELF)
     assert {*load_scenario(mutant.SCENARIO).exercises} >= getattr(mutant, "PREVENTS", set())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_mutant_breaks_exists(name: str):
+    try:
+        import_module(f"tests.mutants.{name}").apply()
+    finally:
+        patch.stopall()
