@@ -12,6 +12,7 @@ from functools import wraps
 import shlex
 from typing import Any, Final, ParamSpec, TypeVar
 
+from drkit.chaos.faults import begin_fault, end_faults
 from drkit.chaos.history import (
     PRIMARY,
     CommandEnded,
@@ -23,8 +24,8 @@ from drkit.chaos.history import (
     Observed,
 )
 from drkit.chaos.processes import Child, CommandResult, JournalPosition
-from drkit.chaos.run import ScenarioRun, current_run
-from drkit.chaos.stage import BACK, FORTH, OPERATOR
+from drkit.chaos.run import current_stage
+from drkit.chaos.stage import BACK, FORTH, OPERATOR, ScenarioStage
 from drkit.errors import DrkitError, Failed, Usage
 
 EXPORT: Final = "EXPORT_FOLDER"
@@ -44,7 +45,7 @@ def _recorded(action: Callable[_P, _R]) -> Callable[_P, _R]:
         try:
             return action(*args, **options)
         except DrkitError as error:
-            current_run().stage.recorder.record(LookFailed(f"action {action.__name__}", error.in_short))
+            current_stage().recorder.record(LookFailed(f"action {action.__name__}", error.in_short))
             raise
 
     return run
@@ -53,9 +54,7 @@ def _recorded(action: Callable[_P, _R]) -> Callable[_P, _R]:
 @_recorded
 def fault(name: str, **options: Any) -> str:
     """Begin a fault, such as ``kill primary``, or end it: ``end kill primary``."""
-    run = current_run()
-    run.tell("fault", name)
-    run.faults.begin(name, **options)
+    begin_fault(current_stage(), name, **options)
     return name
 
 
@@ -76,12 +75,12 @@ def drkit(
     :param words: after `drkit`; ``EXPORT_FOLDER`` is the folder of this run for exports
     :param resume: the command to type after an orchestrator was killed at `every` entry
     """
-    run, triggers = current_run(), [_Trigger(**each) for each in at]
-    words = [str(run.stage.export_folder) if word == EXPORT else word for word in words]
-    result = _type(run, words, triggers, machine)
+    stage, triggers = current_stage(), [_Trigger(**each) for each in at]
+    words = [str(stage.export_folder) if word == EXPORT else word for word in words]
+    result = _type(stage, words, triggers, machine)
     while result.code is None and resume:
-        result = _type(run, resume, triggers, machine)
-    return _record(run, result, expect)
+        result = _type(stage, resume, triggers, machine)
+    return _record(stage, result, expect)
 
 
 @dataclass
@@ -103,42 +102,40 @@ class _Trigger:
 
 
 def _type(
-    run: ScenarioRun, words: Sequence[str], triggers: Sequence[_Trigger], machine: str
+    stage: ScenarioStage, words: Sequence[str], triggers: Sequence[_Trigger], machine: str
 ) -> CommandResult:
-    is_elsewhere, stage = machine != _HERE, run.stage
-    run.tell("command", shlex.join(("drkit", *words)))
-    config = stage.config(_ELSEWHERE if is_elsewhere else OPERATOR)
-    child = stage.parent.run_command(config, *words, elsewhere=is_elsewhere)
+    stage.tell("command", shlex.join(("drkit", *words)))
+    config = stage.config(OPERATOR if machine == _HERE else _ELSEWHERE)
+    child = stage.parent.run_command(config, *words, elsewhere=machine != _HERE)
     outer, stage.orchestrator = stage.orchestrator, child
     try:
-        while child.result is None and (position := child.next_entry()) is not None:
+        while (position := child.next_entry()) is not None:
             step, kind, effect = position.step, position.kind, position.effect
             stage.recorder.record(JournalEntered(child.table, child.run, step, kind, effect))
-            run.tell("entry", f"{step} {kind}" if not effect else "")
+            stage.tell("entry", f"{step} {kind}" if not effect else "")
             for each in (each for t in triggers if t.is_due(position) for each in t.then):
-                _happen(run, child, each)
+                _happen(stage, child, each)
             child.proceed()
     finally:
         stage.orchestrator = outer
     return child.ended()
 
 
-def _happen(run: ScenarioRun, child: Child, what: Then) -> None:
+def _happen(stage: ScenarioStage, child: Child, what: Then) -> None:
     """Let something happen while a command waits; faults need one that has not ended."""
     if isinstance(what, Mapping):
-        run.stage.recorder.record(FaultBegan(_RIVAL, " ".join(what["drkit"])))
-        rival = _type(run, what["drkit"], (), what.get("machine", _ELSEWHERE))
-        run.stage.recorder.record(FaultEnded(_RIVAL))
-        _record(run, rival, what.get("expect", (0,)))
+        stage.recorder.record(FaultBegan(_RIVAL, " ".join(what["drkit"])))
+        rival = _type(stage, what["drkit"], (), what.get("machine", _ELSEWHERE))
+        stage.recorder.record(FaultEnded(_RIVAL))
+        _record(stage, rival, what.get("expect", (0,)))
     elif child.result is None:
-        run.tell("fault", what)
-        run.faults.begin(what)
+        begin_fault(stage, what)
 
 
-def _record(run: ScenarioRun, result: CommandResult, expect: Sequence[int | None]) -> int | None:
-    run.tell("ended", "killed" if result.code is None else f"exit code {result.code}")
+def _record(stage: ScenarioStage, result: CommandResult, expect: Sequence[int | None]) -> int | None:
+    stage.tell("ended", "killed" if result.code is None else f"exit code {result.code}")
     error, allowed = result.error, list(expect)
-    run.stage.recorder.record(CommandEnded([*result.words], result.code, allowed, error, result.answer))
+    stage.recorder.record(CommandEnded([*result.words], result.code, allowed, error, result.answer))
     if result.code not in expect:
         raise Failed(
             "chaos_command_failed",
@@ -154,14 +151,12 @@ def _record(run: ScenarioRun, result: CommandResult, expect: Sequence[int | None
 def wait(until: str, records: int = 20, by: str = "writer", seconds: float = 60.0) -> str:
     """Wait for a state of the pair, never for a time.
 
-    :param until: ``acked``: some more records are acknowledged; ``refused``: the writer is refused;
-        ``protected forth`` or ``protected back``; ``left primary shop``: that group has no members there;
-        ``verdict UP``, ``verdict HOLD REASON``: of the observer
+    :param until: such as ``acked``, ``protected forth``, ``left primary shop``, ``verdict HOLD REASON``
     :param records: how many records `acked` waits for
     :param by: the client of `acked`
     """
-    run, (what, _, rest) = current_run(), until.partition(" ")
-    stage, began = run.stage, len(run.stage.history().events)
+    stage, (what, _, rest) = current_stage(), until.partition(" ")
+    began = len(stage.history().events)
 
     def is_refused() -> bool:
         events = stage.history().events[began:]
@@ -175,7 +170,7 @@ def wait(until: str, records: int = 20, by: str = "writer", seconds: float = 60.
         return not stage.has_members(*rest.split(" ", 1))
 
     conditions = {"refused": is_refused, "verdict": is_verdict, "left": have_left}
-    run.tell("wait", until)
+    stage.tell("wait", until)
     if what == "acked":
         stage.wait_acked(records, by, seconds)
     elif what == "protected":
@@ -190,7 +185,7 @@ def wait(until: str, records: int = 20, by: str = "writer", seconds: float = 60.
 @_recorded
 def observe() -> str:
     """Start an observer, as of `drkit watch`; it works until `stop` names it."""
-    stage = current_run().stage
+    stage = current_stage()
     stage.start_client("observer", "observer", config=str(stage.config()))
     return "observer"
 
@@ -198,23 +193,23 @@ def observe() -> str:
 @_recorded
 def stop(clients: Sequence[str]) -> str:
     """Stop clients: writer, transactions, till, shop, observer."""
-    current_run().stage.stop_clients(*clients)
+    current_stage().stop_clients(*clients)
     return ", ".join(clients)
 
 
 @_recorded
 def replicate(direction: str) -> str:
     """Start the replicator of a direction, `forth` or `back`; the other one is stopped."""
-    stage, flow = current_run().stage, FORTH if direction == "forth" else BACK
+    stage, flow = current_stage(), FORTH if direction == "forth" else BACK
     for other in tuple(stage.replicators):
         stage.stop_replicator(other)
     stage.start_replicator(flow)
-    current_run().tell("replicate", flow)
+    stage.tell("replicate", flow)
     return flow
 
 
 @_recorded
 def heal() -> str:
     """End every fault that is in force."""
-    current_run().faults.end_all()
+    end_faults(current_stage())
     return PRIMARY

@@ -20,6 +20,7 @@ from drkit.chaos.history import (
     FaultEnded,
     FinalPosition,
     LookFailed,
+    NotAcked,
     Observed,
     OffsetCommitted,
     Probed,
@@ -195,7 +196,10 @@ def _repeated(facts: ScenarioHistory) -> Iterator[str]:
 
 def _moved_back(facts: ScenarioHistory, e: FinalPosition) -> str:
     """Compare a final position with what was committed there since OPEN, and with the end of the log."""
-    least, log_end = facts.committed.get((e.group, e.tp), 0), facts.log_ends.get((e.cluster, e.tp))
+    own, least = (e.cluster, e.group, e.tp), 0
+    for i, c in facts.at(OffsetCommitted):
+        least = c.offset if i > facts.opened and (c.cluster, c.group, c.tp) == own else least
+    log_end = facts.log_ends.get((e.cluster, e.tp))
     problem = f"is before {least}, which it committed" if e.offset < least else ""
     if log_end is not None and e.offset > log_end.end:
         problem = f"is after the end, {log_end.end}"
@@ -230,14 +234,13 @@ def _skipped(facts: ScenarioHistory, e: FinalPosition) -> Iterator[str]:
 def check_acknowledged(facts: ScenarioHistory) -> Iterator[str]:
     """Check that each acknowledged record is on the active side, or was stated as lost (I1, I2)."""
     present, lost = facts.offsets[facts.active], Counter[TopicPartition]()
-    last = facts.tails[-1] if facts.tails else None
+    f = facts.failovers[-1] if facts.failovers else None
     for record, (index, e) in facts.acked.items():
         if (facts.active, e.tp) in facts.log_ends:
             is_missing = record not in present
             is_wrong = is_missing and not _is_excused(facts, index, e)
             yield f"{place_of(e)} is missing: {e.value}" if is_wrong else ""
-            lost[e.tp] += is_missing and last is not None and record in last.stated
-    f = last.failover if last is not None else None
+            lost[e.tp] += is_missing and f is not None and record in f.stated
     if f is not None and f.is_fenced and f.loss.get("exact"):
         for p in f.loss.get("partitions") or ():
             tp, stated = TopicPartition(p["topic"], p["partition"]), p.get("records") or 0
@@ -247,11 +250,11 @@ def check_acknowledged(facts: ScenarioHistory) -> Iterator[str]:
 
 
 def _is_excused(facts: ScenarioHistory, index: int, e: Acked) -> bool:
-    for f, stated, late in facts.tails:
+    for f in facts.failovers:
         record = (e.tp, e.value)
         is_trimmed = f.source == facts.active and choice(f.returned, "methods", e.topic) == "trim"
-        is_named = record in late and not f.is_fenced and facts.is_divergent(e)
-        if record in stated or is_named or (is_trimmed and index < f.opened):
+        is_named = record in f.late and not f.is_fenced and facts.is_divergent(e)
+        if record in f.stated or is_named or (is_trimmed and index < f.opened):
             return True
     return False
 
@@ -261,11 +264,13 @@ def check_order(facts: ScenarioHistory) -> Iterator[str]:
     """Check that each value is a client's and there once, those of one cluster in their order (I3, I4)."""
     logs = facts.logs[facts.active]
     copies = Counter((tp.topic, value) for tp, log in logs.items() for _, value in log)
+    # A client's values begin alike, and end with a number.
+    writers = {e.value.rpartition(" ")[0] for e in facts.events if isinstance(e, Acked | NotAcked)}
     newest: dict[tuple[TopicPartition, str, bool], int] = {}
     for tp, log in logs.items():
         for offset, value in log:
             where, problem = f"{tp}@{offset} on {facts.active}", ""
-            if value.rpartition(" ")[0] not in facts.writers:
+            if value.rpartition(" ")[0] not in writers:
                 problem = f"{where}: no client wrote {value}"
             elif (number := copies[tp.topic, value]) > 1:
                 problem = f"{where}: {value} is there {number} times"
@@ -334,9 +339,9 @@ def _is_sent_after(e: Acked, event: Event) -> bool:
 def check_one_side(facts: ScenarioHistory) -> Iterator[str]:
     """Check that the side that was left takes no write after OPEN, or one that is named (I9, I20)."""
     paid = [i for i, e in facts.at(CommandEnded) if {"fence", "pay"} <= {*e.words} and e.code == 0]
-    for f, _, late in facts.tails:
+    for f in facts.failovers:
         first_paid = next((i for i in paid if i > f.opened), len(facts.events))
-        for record in sorted(late):
+        for record in sorted(f.late):
             index, e = facts.acked[record]
             problem = "" if f.is_fenced or facts.is_divergent(e) else "no divergence names it"
             if index > first_paid and _is_sent_after(e, facts.events[first_paid]):
@@ -430,16 +435,15 @@ def check_sides(facts: ScenarioHistory) -> Iterator[str]:
 @check(GIVEN_UP)
 def check_given_up(facts: ScenarioHistory) -> Iterator[str]:
     """Check that of each tail that returned only those records are missing that were given up (I14)."""
-    for number, tail in enumerate(facts.tails, 1):
-        f = tail.failover
+    for number, f in enumerate(facts.failovers, 1):
         if f.returned is None:
             continue
         given_up = (f.returned.get("request") or {}).get("give_up_history") or ()
-        lost_again = {record for later in facts.tails[number:] for record in later.stated}
-        for tp, value in sorted(tail.records - lost_again):
+        lost_again = {record for later in facts.failovers[number:] for record in later.stated}
+        for tp, value in sorted(f.tail - lost_again):
             if (facts.active, tp) not in facts.log_ends:
                 continue
-            disposition, is_there = tail.disposition((tp, value)), (tp, value) in facts.offsets[facts.active]
+            disposition, is_there = f.disposition((tp, value)), (tp, value) in facts.offsets[facts.active]
             is_wrong = is_there == (disposition in {"discard", "quarantine"})
             is_wrong = is_wrong and (is_there or tp.topic not in given_up)
             state = "there" if is_there else "missing"

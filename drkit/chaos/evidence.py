@@ -5,9 +5,9 @@ It only reads, but for one record to each topic that moved: whether a side takes
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
-from typing import Final, NamedTuple
+from typing import Final
 
 from drkit.chaos.history import (
     OTHER,
@@ -43,29 +43,18 @@ PROBE: Final = "probe"
 _CATCH_UP_SECONDS: Final = 60.0
 
 
-class _Run(NamedTuple):
-    source: str
-    flow: FlowSettings
-    log: RunLog
-
-
 def collect(stage: ClientStage) -> None:
     """Stop the writers, let the live group read to the end, and record the facts at the end.
 
     What cannot be read is recorded as a failed look.
     """
-    record = stage.recorder.record
+    record, flows, active = stage.recorder.record, stage.flows, PRIMARY
     stage.stop_clients(*(name for name in stage.clients if name != stage.live_group))
-    runs = [run for source, flow in stage.flows.items() for run in _runs(stage, source, flow)]
-    active = PRIMARY
-    for source, flow, log in sorted(runs, key=lambda run: run.log.entries[0].at_ms):
-        report, table, state = report_of(log, flow.name), log.table.name, log.state
-        record(
-            RunReported(
-                table, log.run_id, state, source, report, len(log.entries), violations=violations(log)
-            )
-        )
-        if table == FAILOVER.name and state == RunState.DONE:
+    runs = [(source, log) for source, flow in flows.items() for log in _runs(stage, source, flow)]
+    for source, log in sorted(runs, key=lambda run: run[1].entries[0].at_ms):
+        table, report, number = log.table.name, report_of(log, flows[source].name), len(log.entries)
+        record(RunReported(table, log.run_id, log.state, source, report, number, violations(log)))
+        if table == FAILOVER.name and log.state == RunState.DONE:
             active = OTHER[source]
     for what, look in _LOOKS.items():
         try:
@@ -73,21 +62,36 @@ def collect(stage: ClientStage) -> None:
         except DrkitError as error:
             record(LookFailed(what, error.in_short))
     stage.stop_clients()
-    record(ScenarioEnded(active, list(_left(stage, runs))))
+    open_runs = [
+        f"run {log.run_id} of {flows[source].name} is {log.state.value}"
+        for source, log in runs
+        if not log.state.is_over
+    ]
+    record(ScenarioEnded(active, open_runs + [p for each in flows.items() for p in _pending(stage, *each)]))
 
 
-def _runs(stage: ClientStage, source: str, flow: FlowSettings) -> list[_Run]:
+def _runs(stage: ClientStage, source: str, flow: FlowSettings) -> Iterable[RunLog]:
     """Return the runs in the journal of a flow, which is on its target."""
 
     async def ask(raw: RawCluster) -> JournalHistory:
         return await JournalReader(raw, flow.source).read_existing()
 
     try:
-        history = ask_once(stage.cluster(OTHER[source]), stage.WHERE, ask, what="read the journal")
+        return ask_once(stage.cluster(OTHER[source]), stage.WHERE, ask, what="read the journal").runs.values()
     except DrkitError as error:
         stage.recorder.record(LookFailed(f"journal of {flow.name}", error.in_short))
-        return []
-    return [_Run(source, flow, log) for log in history.runs.values()]
+        return ()
+
+
+def _pending(stage: ClientStage, source: str, flow: FlowSettings) -> Iterator[str]:
+    """Return the fences, and the lifts of fences, that are pending for a flow."""
+    target = stage.cluster(OTHER[source])
+    if state_topic(flow.source) in topic_names(Cluster.connect(target)):
+        with StateTopic(target, flow.source) as state:
+            state.load()
+            for kind in (PendingLift,) if stage.is_source_lost else (PendingFence, PendingLift):
+                if state.get(kind) is not None:
+                    yield f"{kind.__name__} of {flow.name}"
 
 
 def _read_to_the_end(stage: ClientStage, active: str) -> None:
@@ -149,19 +153,3 @@ _LOOKS: Final = {
     "logs": _read_logs,
     "positions": _read_positions,
 }
-
-
-def _left(stage: ClientStage, runs: list[_Run]) -> Iterator[str]:
-    """Return what a scenario should have ended: open runs and pending fences."""
-    for _, flow, log in runs:
-        if not log.state.is_over:
-            yield f"run {log.run_id} of {flow.name} is {log.state.value}"
-    for source, flow in stage.flows.items():
-        target = stage.cluster(OTHER[source])
-        if state_topic(flow.source) not in topic_names(Cluster.connect(target)):
-            continue
-        with StateTopic(target, flow.source) as state:
-            state.load()
-            for pending in (PendingLift,) if stage.is_source_lost else (PendingFence, PendingLift):
-                if state.get(pending) is not None:
-                    yield f"{pending.__name__} of {flow.name}"

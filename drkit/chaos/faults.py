@@ -6,7 +6,6 @@ A fault that cannot verify its effect raises: what was not in force has exercise
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 import resource
 import shutil
@@ -17,15 +16,13 @@ from typing import Any, Final, NamedTuple
 
 from drkit.chaos.history import PRIMARY, STANDBY, FaultBegan, FaultEnded
 from drkit.chaos.stage import (
-    APPLICATIONS,
     DRKIT,
     DRKIT_ON_CLUSTER,
     IDLE_GROUPS,
+    LINKED,
     LIVE_GROUP,
-    OPERATOR,
     ORDERS,
     PARTITIONS,
-    REPLICATION,
     ScenarioStage,
     change_rights,
 )
@@ -41,7 +38,7 @@ from drkit.local.process import wait_stopped
 from drkit.repoint.file import EndpointFile
 
 END: Final = "end"
-_LINKS: Final = {"operator": OPERATOR, "replication": REPLICATION, "applications": APPLICATIONS}
+_LINKS: Final = tuple(name.lower() for name in LINKED)
 _VERIFY_SECONDS: Final = 20.0
 _CONNECT_SECONDS: Final = 2.0
 _DUTY_SECONDS: Final = 0.1
@@ -52,45 +49,38 @@ Applied = tuple[str, Callable[[], object] | None]
 """Evidence that the fault is in force, and what ends it, or None if it lasted an instant."""
 
 
-@dataclass
-class Faults:
-    """The faults of one stage, and which of them are in force."""
+def begin_fault(stage: ScenarioStage, name: str, **options: Any) -> None:
+    """Apply a fault, such as ``kill primary``; ``end kill primary`` ends it.
 
-    stage: ScenarioStage
-    active: dict[str, Callable[[], object]] = field(default_factory=dict)
-    """Name of a fault in force → what ends it."""
+    :raises Usage: there is no such fault, or it is not in force
+    :raises Failed: its effect cannot be verified
+    """
+    stage.tell("fault", name)
+    verb, _, target = name.partition(" ")
+    if verb == END:
+        _end_fault(stage, target)
+        return
+    fault = _FAULTS.get(verb)
+    if fault is None or target not in fault.targets:
+        raise Usage("fault_unknown", where="chaos", evidence=f"faults: {', '.join(fault_names())}", name=name)
+    evidence, heal = fault.apply(stage, target, **options)
+    if heal is not None:
+        stage.faults[name] = heal
+    stage.recorder.record(FaultBegan(name, evidence, lasts=heal is not None))
 
-    def begin(self, name: str, **options: Any) -> None:
-        """Apply a fault, such as ``kill primary``; ``end kill primary`` ends it.
 
-        :raises Usage: there is no such fault, or it is not in force
-        :raises Failed: its effect cannot be verified
-        """
-        verb, _, target = name.partition(" ")
-        if verb == END:
-            self._end(target)
-            return
-        fault = _FAULTS.get(verb)
-        if fault is None or target not in fault.targets:
-            known = f"faults: {', '.join(fault_names())}"
-            raise Usage("fault_unknown", where="chaos", evidence=known, name=name)
-        evidence, heal = fault.apply(self.stage, target, **options)
-        if heal is not None:
-            self.active[name] = heal
-        self.stage.recorder.record(FaultBegan(name, evidence, lasts=heal is not None))
+def _end_fault(stage: ScenarioStage, name: str) -> None:
+    if name not in stage.faults:
+        in_force = f"in force: {', '.join(stage.faults) or 'none'}"
+        raise Usage("fault_not_in_force", where="chaos", evidence=in_force, name=name)
+    stage.faults.pop(name)()
+    stage.recorder.record(FaultEnded(name))
 
-    def _end(self, name: str) -> None:
-        heal = self.active.pop(name, None)
-        if heal is None:
-            in_force = f"in force: {', '.join(self.active) or 'none'}"
-            raise Usage("fault_not_in_force", where="chaos", evidence=in_force, name=name)
-        heal()
-        self.stage.recorder.record(FaultEnded(name))
 
-    def end_all(self) -> None:
-        """End every fault that is in force, the newest first."""
-        for name in reversed(tuple(self.active)):
-            self._end(name)
+def end_faults(stage: ScenarioStage) -> None:
+    """End every fault that is in force, the newest first."""
+    for name in reversed(tuple(stage.faults)):
+        _end_fault(stage, name)
 
 
 class _Fault(NamedTuple):
@@ -206,38 +196,43 @@ def _copy_disks(stage: ScenarioStage, target: str, *, is_saved: bool) -> Applied
 def _spoil(stage: ScenarioStage, _target: str) -> Applied:
     """Let the endpoint file hold something else, so that clients cannot be repointed."""
     file = stage.endpoint_file
-    before = file.read_bytes()
+    put_back = partial(file.write_bytes, file.read_bytes())
     file.write_text("not an endpoint\n", encoding="utf-8")
-    return f"{file} holds something else", lambda: file.write_bytes(before)
+    return f"{file} holds something else", put_back
 
 
 def _overtake(stage: ScenarioStage, _target: str) -> Applied:
     """Let the endpoint file have a newer term, as after a later run; it names the standby."""
-    before = stage.endpoint_file.read_bytes()
+    put_back = partial(stage.endpoint_file.write_bytes, stage.endpoint_file.read_bytes())
     newer = Endpoint(_NEWER_TERM, STANDBY, stage.clusters[STANDBY].cluster_id, stage.bootstrap(STANDBY))
     EndpointFile(stage.endpoint_file).tell(newer)
-    return f"the endpoint has term {_NEWER_TERM}", lambda: stage.endpoint_file.write_bytes(before)
+    return f"the endpoint has term {_NEWER_TERM}", put_back
 
 
 def _alter(stage: ScenarioStage, _target: str) -> Applied:
     """Change one byte of an exported file."""
-    files = [f for f in sorted(stage.export_folder.rglob("*")) if f.is_file() and f.name != "manifest.json"]
-    if not files:
+    files = (f for f in sorted(stage.export_folder.rglob("*")) if f.is_file() and f.name != "manifest.json")
+    if (file := next(files, None)) is None:
         raise Failed("no_exported_file", where=str(stage.export_folder))
-    data = files[0].read_bytes()
-    middle = len(data) // 2
-    files[0].write_bytes(data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :])
-    return f"one byte of {files[0].name} differs", lambda: files[0].write_bytes(data)
+    data = bytearray(file.read_bytes())
+    put_back = partial(file.write_bytes, bytes(data))
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    return f"one byte of {file.name} differs", put_back
 
 
 # -- links ------------------------------------------------------------------------------------------------
 
 
+def _link(stage: ScenarioStage, target: str) -> Link:
+    return stage.clusters[PRIMARY].link(target.upper())
+
+
 def _cut(stage: ScenarioStage, target: str) -> Applied:
-    role = _LINKS[target]
-    link, address = stage.clusters[PRIMARY].link(role), stage.bootstrap(PRIMARY, role).split(",")[0]
-    link.cut()
+    link = _link(stage, target)
+    address = stage.bootstrap(PRIMARY, target.upper()).split(",")[0]
     host, _, port = address.rpartition(":")
+    link.cut()
     try:
         socket.create_connection((host, int(port)), _CONNECT_SECONDS).close()
     except OSError as error:
@@ -246,13 +241,13 @@ def _cut(stage: ScenarioStage, target: str) -> Applied:
 
 
 def _slow(stage: ScenarioStage, target: str, delay_ms: float = 50.0) -> Applied:
-    link = stage.clusters[PRIMARY].link(_LINKS[target])
+    link = _link(stage, target)
     link.slow(delay_ms=delay_ms)
     return f"every byte is delayed by {link.delay_ms:.0f} ms", link.restore
 
 
 def _hold_bytes(apply: Callable[[Link], object], effect: str, stage: ScenarioStage, target: str) -> Applied:
-    link = stage.clusters[PRIMARY].link(_LINKS[target])
+    link = _link(stage, target)
     apply(link)
     passed = link.passed(Direction.TO_CLIENT)
     stage.wait_for(lambda: link.connections > 0, f"a connection on {target}", _VERIFY_SECONDS)
@@ -341,14 +336,14 @@ _FAULTS: Final[dict[str, _Fault]] = {
     "freeze": _Fault((*_EITHER, "replicator"), _freeze),
     "suspend": _Fault(("orchestrator",), _suspend),
     "duty": _Fault(_EITHER, _duty),
-    "cut": _Fault(tuple(_LINKS), _cut),
-    "stall": _Fault(tuple(_LINKS), partial(_hold_bytes, Link.stall, "held back")),
-    "half-open": _Fault(tuple(_LINKS), partial(_hold_bytes, Link.half_open, "swallowed")),
+    "cut": _Fault(_LINKS, _cut),
+    "stall": _Fault(_LINKS, partial(_hold_bytes, Link.stall, "held back")),
+    "half-open": _Fault(_LINKS, partial(_hold_bytes, Link.half_open, "swallowed")),
     "one-way": _Fault(
-        tuple(_LINKS),
+        _LINKS,
         partial(_hold_bytes, partial(Link.stall, direction=Direction.TO_CLIENT), "held back to clients"),
     ),
-    "slow": _Fault(tuple(_LINKS), _slow),
+    "slow": _Fault(_LINKS, _slow),
     "fill": _Fault(_EITHER, _fill),
     "limit": _Fault(("orchestrator",), _limit),
     "spoil": _Fault(("endpoint",), _spoil),

@@ -12,7 +12,7 @@ from functools import cached_property
 import json
 import os
 from pathlib import Path
-from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Final, NamedTuple, TypeVar, dataclass_transform
 
 from drkit.clock import monotonic
 from drkit.journal.machine import FAILOVER, RETURN, RunState, StepName
@@ -227,15 +227,13 @@ def read_events(path: Path, position: int) -> tuple[list[Event], int]:
         file.seek(position)
         data = file.read()
     whole = data.rfind(b"\n") + 1
-    return [_event(line) for line in data[:whole].split(b"\n") if line], position + whole
-
-
-def _event(line: bytes) -> Event:
-    fields = json.loads(line)
-    kind = _KINDS.get(fields.pop("event", ""))
-    if kind is None:
-        raise ValueError(f"not an event of a chaos run: {line[:100]!r}")
-    return kind(**fields)
+    events = []
+    for fields in map(json.loads, data[:whole].splitlines()):
+        kind = _KINDS.get(fields.pop("event", ""))
+        if kind is None:
+            raise ValueError(f"not an event of a chaos run: {fields}")
+        events.append(kind(**fields))
+    return events, position + whole
 
 
 # -- facts ----------------------------------------------------------------------------------------------
@@ -280,6 +278,19 @@ class Failover(NamedTuple):
     """The loss that it states."""
     groups: Mapping[str, Any]
     """Its groups, with their positions."""
+    stated: frozenset[Record] = frozenset()
+    """Acknowledged before OPEN, at or after the offset from which the loss is stated."""
+    late: frozenset[Record] = frozenset()
+    """Acknowledged by the source after OPEN."""
+
+    @property
+    def tail(self) -> frozenset[Record]:
+        """The records that it left behind on its source."""
+        return self.stated | self.late
+
+    def disposition(self, record: Record) -> str:
+        """Return the disposition of a record in the request of the return, or "" if it has none."""
+        return choice(self.returned, "dispositions", record[0].topic)
 
     def moves(self, topic: str) -> bool:
         """Return whether a topic is in its scope; a report without topics moves all."""
@@ -301,35 +312,11 @@ class Failover(NamedTuple):
         return is_outside or (bool(unavailable) if tp is None else str(tp) in unavailable)
 
 
-class DivergentTail(NamedTuple):
-    """Records that a failover left behind on its source."""
-
-    failover: Failover
-    stated: frozenset[Record]
-    """Acknowledged before OPEN, at or after the offset from which the loss is stated."""
-    late: frozenset[Record]
-    """Acknowledged by the source after OPEN."""
-
-    @property
-    def records(self) -> frozenset[Record]:
-        """All of them."""
-        return self.stated | self.late
-
-    def disposition(self, record: Record) -> str:
-        """Return the disposition of a record in the request of the return, or "" if it has none."""
-        return choice(self.failover.returned, "dispositions", record[0].topic)
-
-
 @dataclass(frozen=True)
 class ScenarioHistory:
     """All events of a run in their order, and what is derived from them, each fact once. Pure."""
 
     events: Sequence[Event]
-
-    @classmethod
-    def load(cls, path: Path) -> Self:
-        """Return the events of a file; see :func:`read_events`."""
-        return cls(read_events(path, 0)[0])
 
     def of(self, kind: type[_E]) -> Iterator[_E]:
         """Return the events of one kind."""
@@ -358,11 +345,6 @@ class ScenarioHistory:
         """Return the offset with which a cluster acknowledged a record, or None if it did not."""
         e = self.acked[record][1] if record in self.acked else None
         return e.offset if e is not None and e.cluster == cluster else None
-
-    @cached_property
-    def writers(self) -> set[str]:
-        """Prefixes of the values that clients wrote: the values without their numbers."""
-        return {e.value.rpartition(" ")[0] for e in self.events if isinstance(e, Acked | NotAcked)}
 
     @cached_property
     def logs(self) -> dict[str, dict[TopicPartition, list[tuple[int, str]]]]:
@@ -399,12 +381,6 @@ class ScenarioHistory:
         return self.failovers[-1].opened if self.failovers else -1
 
     @cached_property
-    def committed(self) -> dict[tuple[str, TopicPartition], int]:
-        """The last offsets that each group committed on the active side since it was opened."""
-        since = (e for i, e in self.at(OffsetCommitted) if e.cluster == self.active and i > self.opened)
-        return {(e.group, e.tp): e.offset for e in since}
-
-    @cached_property
     def given(self) -> set[tuple[str, Record]]:
         """Every record that a group was given, on any cluster."""
         return {(e.group, (e.tp, e.value)) for e in self.of(Consumed)}
@@ -431,13 +407,10 @@ class ScenarioHistory:
                 failovers.append(_failover(run, opened.get(run.run, never), never))
         for i, f in enumerate(failovers):
             returns = (later.opened for later in failovers[i + 1 :] if later.target == f.source)
-            failovers[i] = f._replace(until=next(returns, never))
+            until, acked = next(returns, never), self.acked.items()
+            late = (record for record, (at, e) in acked if e.cluster == f.source and f.opened < at < until)
+            failovers[i] = f._replace(until=until, stated=self._stated(f), late=frozenset(late))
         return failovers
-
-    @cached_property
-    def tails(self) -> list[DivergentTail]:
-        """The tail that each failover left behind."""
-        return [DivergentTail(f, self._stated(f), self._late(f)) for f in self.failovers]
 
     def _stated(self, f: Failover) -> frozenset[Record]:
         partitions = () if f.is_planned else f.loss.get("partitions") or ()
@@ -451,15 +424,11 @@ class ScenarioHistory:
                 stated.add(record)
         return frozenset(stated)
 
-    def _late(self, f: Failover) -> frozenset[Record]:
-        acked = self.acked.items()
-        return frozenset(r for r, (i, e) in acked if e.cluster == f.source and f.opened < i < f.until)
-
     @cached_property
     def replayed(self) -> frozenset[Record]:
         """Records of a tail that a return appended to the new primary, after what clients wrote there."""
-        tails = (tail for tail in self.tails if tail.failover.returned is not None)
-        return frozenset(r for t in tails for r in t.records if t.disposition(r) == "replay")
+        returned = (f for f in self.failovers if f.returned is not None)
+        return frozenset(r for f in returned for r in f.tail if f.disposition(r) == "replay")
 
     @cached_property
     def divergent(self) -> list[tuple[TopicPartition, int, int]]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from drkit.chaos.evidence import collect
-from drkit.chaos.run import begin_run, current_run, is_under_way
+from drkit.chaos.run import begin_stage, running_stage
 from drkit.chaos.verdict import INCONCLUSIVE, PASS, RequiredFault, judge, negative_controls
 
 STEADY: Final = "steady"
@@ -29,20 +29,20 @@ def holds(
     :param rpo_seconds: the loss that a failover accepts by itself
     :raises DrkitError: the pair is not steady in time
     """
-    if not is_under_way():
-        run = begin_run(brokers=brokers, authorizer=authorizer, rpo_seconds=rpo_seconds)
-        run.tell("pair", "two clusters are up")
-        run.stage.prepare()
-        run.tell("steady", f"{run.stage.acked()} records acknowledged, all copied, all groups synced")
+    stage = running_stage()
+    if stage is None:
+        stage = begin_stage(brokers=brokers, authorizer=authorizer, rpo_seconds=rpo_seconds)
+        stage.tell("pair", "two clusters are up")
+        stage.prepare()
+        stage.tell("steady", f"{stage.acked()} records acknowledged, all copied, all groups synced")
         return STEADY
-    run = current_run()
-    run.tell("judge", "reading both clusters to their ends")
-    collect(run.stage)
-    history, wanted = run.stage.history(), [RequiredFault(**each) for each in exercises]
+    stage.tell("judge", "reading both clusters to their ends")
+    collect(stage)
+    history, wanted = stage.history(), [RequiredFault(**each) for each in exercises]
     verdict = judge(history, wanted, needs)
     if verdict.word == PASS:
         missed = [name for name, is_found in negative_controls(history).items() if not is_found]
         reasons = [f"a defect put into the history was not found: {name}" for name in missed]
         verdict = verdict._replace(word=INCONCLUSIVE if missed else PASS, reasons=reasons)
-    run.verdict = verdict
+    stage.verdict = verdict
     return verdict.word

@@ -1,8 +1,8 @@
 """Child processes of a scenario: commands of drkit that wait at each journal entry, replicators and clients.
 
-A parent, which is this module run as a program, has everything loaded: a child that it forks starts at once.
-It is sent a socket for each child. On that the child reads what to do, reports in JSON, line by line, and
-waits for leave. Children die with their parent, and the parent with the process that started it.
+A parent, which runs :func:`main`, has everything loaded: a child that it forks starts at once. It is sent a
+connection for each child, on which the child receives what to do, reports, and waits for leave. Children die
+with their parent, and the parent with the process that started it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import ctypes
 from importlib import import_module
 import io
 import json
+from multiprocessing.connection import Connection, Pipe
 import os
 from pathlib import Path
 import signal
@@ -21,7 +22,7 @@ import subprocess
 import sys
 import time
 import traceback
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from drkit.chaos.clients import run_client
 from drkit.config import Settings, load
@@ -35,8 +36,6 @@ from drkit.local.process import ProcessIdentity
 from drkit.replicate.solo import SoloReplicator
 
 MODULE: Final = "drkit.chaos.processes"
-BEFORE, IN_FILE, AFTER = BOUNDARIES = ("before", "file", "after")
-"""Times to wait: before an entry is written, when it is in the file only, when it is in the topic."""
 _CALL_SECONDS: Final = 150.0
 """For the first child, the parent has to load everything: on a busy machine that takes a while."""
 _COMMAND_LINE: Final = "drkit.cli.main"
@@ -51,7 +50,6 @@ class JournalPosition(NamedTuple):
     kind: str
     step: str
     effect: str
-    boundary: str = AFTER
 
 
 class CommandResult(NamedTuple):
@@ -81,11 +79,9 @@ class CommandResult(NamedTuple):
 class Child:
     """A child process; one that runs a command waits for leave at each entry of its journal."""
 
-    def __init__(self, words: tuple[str, ...], connection: socket.socket, command: Mapping[str, Any]) -> None:
-        connection.settimeout(_CALL_SECONDS)
-        self._words, self._lines = words, connection.makefile("rw", encoding="utf-8")
-        self.pid = 0
-        _send(self._lines, command)
+    def __init__(self, words: tuple[str, ...], connection: Connection, command: Mapping[str, Any]) -> None:
+        self._words, self._connection, self.pid = words, connection, 0
+        connection.send(command)
         self.pid = int(self._receive().get("pid", 0))
         if not self.pid:
             raise BrokenPipeError("it has ended at once")
@@ -97,27 +93,31 @@ class Child:
         self.result: CommandResult | None = None
 
     def _receive(self) -> dict[str, Any]:
-        try:
-            line = self._lines.readline()
-        except TimeoutError as error:
+        if not self._connection.poll(_CALL_SECONDS):
             where, evidence = f"process {self.pid}: {self._words}", f"{_CALL_SECONDS:.0f} s"
-            raise Failed("no_journal_entry_in_time", where=where, evidence=evidence) from error
-        return dict(json.loads(line)) if line else {}
+            raise Failed("no_journal_entry_in_time", where=where, evidence=evidence)
+        try:
+            return dict(self._connection.recv())
+        except (EOFError, OSError):  # OSError: it was killed while it sent
+            return {}
 
     def next_entry(self) -> JournalPosition | None:
         """Return the next entry, at which the process waits; None when it has ended."""
+        if self.result is not None:
+            return None
         message = self._receive()
         if "entry" in message:
             self.run, self.table = message["run"], message["table"]
-            return JournalPosition(*message["entry"])
+            position: JournalPosition = message["entry"]
+            return position
         self.result = CommandResult(self._words, *message.get("ended", (None,)))
-        self._lines.close()
+        self._connection.close()
         return None
 
     def proceed(self) -> None:
         """Let it continue, unless it has ended."""
         if self.result is None:
-            _send(self._lines, {"slept": self.slept})
+            self._connection.send(self.slept)
             self.slept = 0.0
 
     def run_until(self, is_wanted: Callable[[JournalPosition], bool]) -> JournalPosition | None:
@@ -169,7 +169,7 @@ class Child:
 class ProcessParent:
     """The parent of all child processes of a scenario; use it in a ``with``.
 
-    :param module: the module that runs as the parent
+    :param module: the module whose ``main`` is the parent
     """
 
     def __init__(self, module: str = MODULE) -> None:
@@ -179,8 +179,9 @@ class ProcessParent:
         self._control, child_socket = socket.socketpair()
         with child_socket:
             # In a group of its own: a Ctrl-C of the terminal is for the scenario's process alone.
+            program = f"from {self._module} import main; main()"
             self._parent = subprocess.Popen(  # noqa: S603  our own program
-                [sys.executable, "-m", self._module], stdin=child_socket.fileno(), process_group=0
+                [sys.executable, "-c", program], stdin=child_socket.fileno(), process_group=0
             )
         return self
 
@@ -198,8 +199,8 @@ class ProcessParent:
 
         :param elsewhere: on a machine that cannot see the processes of this one
         """
-        typed = ["--config", config, *words, "--json"]
-        return self._fork(words, "command", typed=typed, journal={"elsewhere": elsewhere})
+        typed = ["--config", str(config), *words, "--json"]
+        return self.start(words, "command", {"elsewhere": elsewhere}, typed=typed)
 
     def start_replicator(self, settings: Mapping[str, Any] | Path, flow: str, log: Path) -> Child:
         """Start a replicator without Spark, which never waits for leave.
@@ -207,80 +208,56 @@ class ProcessParent:
         :param settings: the configuration as plain data, or its file
         :param flow: the name of the flow, or "" for the first one
         """
-        return self._fork(("drkit", "replicate"), "replicate", settings=settings, flow=flow, log=log)
+        return self.start(("drkit", "replicate"), "replicate", log=log, settings=settings, flow=flow)
 
-    def start_failover(
+    def start(
         self,
-        settings: Mapping[str, Any],
-        log: Path,
+        words: tuple[str, ...],
+        work: str,
+        journal: Mapping[str, Any] | None = None,
         *,
-        call: str = "begin",
-        boundaries: Sequence[str] = (AFTER,),
-        elsewhere: bool = False,
+        log: Path | None = None,
         **arguments: Any,
     ) -> Child:
-        """Start a call of the first flow's failover service.
+        """Start a process that does one kind of :data:`WORK`, with its arguments.
 
-        :param settings: the configuration as plain data
-        :param call: the method of :class:`FailoverService`, with its `arguments` as plain data
-        :param boundaries: of its journal's entries, at which it waits for leave
+        :param words: names it in errors
+        :param journal: attributes of its :class:`PausingJournal`
+        :param log: file of what it prints
+        :raises Failed: it does not start
         """
-        command = {"settings": settings, "log": log, "call": call, "arguments": arguments}
-        journal = {"elsewhere": elsewhere, "boundaries": boundaries}
-        return self._fork(("drkit", "failover"), "service", **command, journal=journal)
-
-    def start_client(self, client: Mapping[str, Any], log: Path) -> Child:
-        """Start a client of :mod:`drkit.chaos.clients`, which works until SIGTERM."""
-        return self._fork((str(client["kind"]),), "client", client=client, log=log)
-
-    def _fork(self, words: tuple[str, ...], work: str, **command: Any) -> Child:
-        connection, child_socket = socket.socketpair()
-        with connection:
-            try:
-                with child_socket:
-                    socket.send_fds(self._control, [b"."], [child_socket.fileno()])
-                return Child(words, connection, {"work": work, **command})
-            except OSError as error:
-                raise Failed("child_not_started", evidence=repr(error)) from error
+        connection, child_connection = Pipe()
+        command = {"work": work, "journal": journal or {}, "log": log, "arguments": arguments}
+        try:
+            with child_connection:
+                socket.send_fds(self._control, [b"."], [child_connection.fileno()])
+            return Child(words, connection, command)
+        except OSError as error:
+            raise Failed("child_not_started", evidence=repr(error)) from error
 
 
 # -- the side of the children -------------------------------------------------------------------------------
 
 
 class PausingJournal(Journal):
-    """A journal whose process waits for leave at boundaries of its entries."""
+    """A journal whose process waits for leave at each entry that is in the topic."""
 
-    lines: Any = None
+    connection: ClassVar[Connection]
     elsewhere = False
     """True if the process pretends to be on a machine that cannot be seen from here."""
-    boundaries: Sequence[str] = (AFTER,)
 
     def _holder(self) -> dict[str, Any]:
         return super()._holder() | ({"host": "another-machine"} if self.elsewhere else {})
 
-    def _to_file(self, entry: JournalEntry) -> None:
-        self._wait(BEFORE, entry)
-        super()._to_file(entry)
-        self._wait(IN_FILE, entry)
-
     def _to_topic(self, entry: JournalEntry) -> None:
         super()._to_topic(entry)
-        self._wait(AFTER, entry)
+        self.wait_at(JournalPosition(entry.kind, entry.step or "", entry.effect), self.run.table.name)
 
-    def _wait(self, boundary: str, entry: JournalEntry) -> None:
-        if boundary not in self.boundaries:
-            return
-        position = JournalPosition(entry.kind, entry.step or "", entry.effect, boundary)
-        # Before the first entry is in the topic, the run has no table yet.
-        table = self.run.table.name if boundary == AFTER else ""
-        _send(self.lines, {"entry": position, "run": entry.run_id, "table": table})
-        if slept := json.loads(self.lines.readline())["slept"]:
+    def wait_at(self, position: tuple[str, ...], table: str = "") -> None:
+        """Report an entry, and wait for leave; the clocks may advance meanwhile."""
+        self.connection.send({"entry": position, "run": self.run_id, "table": table})
+        if slept := self.connection.recv():
             _advance_clocks(slept)
-
-
-def _send(lines: Any, message: Mapping[str, Any]) -> None:
-    lines.write(json.dumps(message, default=str) + "\n")  # paths, as text
-    lines.flush()
 
 
 def _advance_clocks(seconds: float) -> None:
@@ -290,42 +267,40 @@ def _advance_clocks(seconds: float) -> None:
     time.clock_gettime = lambda clock: any_clock(clock) + seconds
 
 
-def run_drkit(typed: Sequence[str]) -> tuple[int, str, str]:
-    """Run a command of drkit; return its exit code and what it prints."""
+Ended = tuple[int, str, str]
+"""An exit code, and what a command prints on standard output and on standard error."""
+
+
+def run_drkit(typed: Sequence[str]) -> Ended:
+    """Run a command of drkit."""
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         code = import_module(_COMMAND_LINE).run([*typed])
     return code, out.getvalue(), err.getvalue()
 
 
-def _run_service(settings: Settings, call: str, arguments: Mapping[str, Any]) -> tuple[int, str, str]:
-    """Call the failover service of the first flow; return what a command with ``--json`` would."""
-    read = {n: RunRequest.from_json(v) if isinstance(v, dict) else v for n, v in arguments.items()}
+def _fail_over(settings: Mapping[str, Any], request: Mapping[str, Any]) -> Ended:
+    """Fail over all of the first flow; return what a command with ``--json`` would."""
+    plain = Settings.model_validate(settings)
     try:
-        with FailoverService(settings, settings.flows[0]) as service:
-            return 0, json.dumps(getattr(service, call)(**read)), ""
+        with FailoverService(plain, plain.flows[0]) as service:
+            return 0, json.dumps(service.begin([], RunRequest.from_json(request))), ""
     except DrkitError as error:
         return error.exit_code, "", json.dumps({**error.as_dict(), "kind": type(error).__name__}, indent=1)
 
 
-def _work(work: str, command: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Do what a child is for; return how it ended: an exit code, and what a command prints."""
-    if "log" in command:
-        log = os.open(command["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        os.dup2(log, 1)
-        os.dup2(log, 2)
-    if work == "client":
-        run_client(**command["client"])
-        return (0,)
-    if work == "command":
-        return run_drkit(command["typed"])
-    given = command["settings"]
-    settings = load(Path(given)) if isinstance(given, str) else Settings.model_validate(given)
-    if work == "service":
-        return _run_service(settings, command["call"], command["arguments"])
-    flow = settings.one_flow(command["flow"]) if command["flow"] else settings.flows[0]
-    SoloReplicator(settings, flow).run()
-    return (0,)
+def _replicate(settings: Mapping[str, Any] | Path, flow: str) -> None:
+    known = load(settings) if isinstance(settings, Path) else Settings.model_validate(settings)
+    SoloReplicator(known, known.one_flow(flow) if flow else known.flows[0]).run()
+
+
+WORK: Final[dict[str, Callable[..., Ended | None]]] = {
+    "command": run_drkit,
+    "failover": _fail_over,
+    "replicate": _replicate,
+    "client": run_client,
+}
+"""The kinds of children."""
 
 
 def _run_child(descriptor: int) -> None:
@@ -333,14 +308,18 @@ def _run_child(descriptor: int) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the scenario's own process ends its children
     ended: tuple[Any, ...] = (1,)
-    lines = socket.socket(fileno=descriptor).makefile("rw", encoding="utf-8")
+    connection = Connection(descriptor)
     try:
-        command = json.loads(lines.readline())
-        _send(lines, {"pid": os.getpid()})
-        PausingJournal.lines, Runs.journal_class = lines, PausingJournal
-        for name, value in command.pop("journal", {}).items():
+        command = connection.recv()
+        connection.send({"pid": os.getpid()})
+        if command["log"] is not None:
+            log = os.open(command["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            os.dup2(log, 1)
+            os.dup2(log, 2)
+        PausingJournal.connection, Runs.journal_class = connection, PausingJournal
+        for name, value in command["journal"].items():
             setattr(PausingJournal, name, value)
-        ended = _work(command.pop("work"), command)
+        ended = WORK[command["work"]](**command["arguments"]) or (0,)
     except SystemExit as end:
         ended = (end.code if isinstance(end.code, int) else 0,)
     except BaseException:  # noqa: BLE001  the child ends here in any case, and its log shows why
@@ -348,7 +327,7 @@ def _run_child(descriptor: int) -> None:
     finally:
         sys.stderr.flush()
         with suppress(OSError):  # the scenario may have closed it
-            _send(lines, {"ended": ended})
+            connection.send({"ended": ended})
         os._exit(int(ended[0]))
 
 
@@ -365,7 +344,3 @@ def main() -> None:
         if os.fork() == 0:
             _run_child(*descriptors)
         os.close(*descriptors)
-
-
-if __name__ == "__main__":
-    main()

@@ -6,10 +6,10 @@ So the scenario that runs is that of this process. Its verdict is that of the ch
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import ExitStack
 from copy import deepcopy
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from importlib import import_module
 import json
 import logging
@@ -19,99 +19,74 @@ import shutil
 import signal
 import tempfile
 from types import FrameType
-from typing import Any, ClassVar, Final
+from typing import Any, Final, NamedTuple
 
-from drkit.chaos.faults import Faults
 from drkit.chaos.history import PRIMARY, STANDBY, CommandEnded, ScenarioHistory
 from drkit.chaos.processes import MODULE
 from drkit.chaos.scenario import Scenario
 from drkit.chaos.stage import HISTORY as HISTORY
-from drkit.chaos.stage import ScenarioStage
-from drkit.chaos.verdict import INCONCLUSIVE, ScenarioVerdict, steps_under
+from drkit.chaos.stage import ScenarioStage, Tell
+from drkit.chaos.verdict import INCONCLUSIVE, ScenarioVerdict, coverage
 from drkit.clock import monotonic
 from drkit.errors import Failed
 
 RESULT: Final = "result.json"
-Tell = Callable[[str, str], None]
-"""Receives progress: its kind, and a text."""
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
-@dataclass(frozen=True)
-class ScenarioOptions:
+class ScenarioOptions(NamedTuple):
     """Options of a run, in addition to its scenario file."""
 
-    folder: Path | None = None
-    """Folder of the history, or None for a temporary one."""
+    folder: Path
+    """Folder of the history."""
     seed: int = 0
     parent_module: str = MODULE
-    tell: Tell = field(default=lambda _kind, _text: None)
-
-
-@dataclass
-class ScenarioRun:
-    """A stage that is up, its faults, and the verdict when there is one."""
-
-    stage: ScenarioStage
-    faults: Faults
-    tell: Tell
-    verdict: ScenarioVerdict | None = None
+    tell: Tell = lambda _kind, _text: None
 
 
 class _Current:
-    options = ScenarioOptions()
-    run: ScenarioRun | None = None
+    options: ScenarioOptions | None = None
+    """None if Chaos Toolkit's own command runs the scenario."""
+    stage: ScenarioStage | None = None
     is_interrupted = False
     """True once SIGINT or SIGTERM came: a C library may swallow its exception."""
-    handlers: ClassVar[dict[signal.Signals, Any]] = {}
+    cleanup: Final = ExitStack()
 
 
-def is_under_way() -> bool:
-    """Return whether a scenario is under way."""
-    return _Current.run is not None
+atexit.register(_Current.cleanup.close)
 
 
-def current_run() -> ScenarioRun:
-    """Return the run of this process. Raises Failed if no scenario runs."""
+def running_stage() -> ScenarioStage | None:
+    """Return the stage of this process, or None if no scenario runs."""
     if _Current.is_interrupted:
         raise KeyboardInterrupt
-    if _Current.run is None:
+    return _Current.stage
+
+
+def current_stage() -> ScenarioStage:
+    """Return the stage of this process. Raises Failed if no scenario runs."""
+    if (stage := running_stage()) is None:
         raise Failed("no_scenario_running", where="chaos")
-    return _Current.run
+    return stage
 
 
-def begin_run(**pair: Any) -> ScenarioRun:
-    """Start a pair, and a run on it.
+def begin_stage(**pair: Any) -> ScenarioStage:
+    """Start a pair for the scenario of this process.
 
     :param pair: arguments of the probe: `brokers`, `authorizer`, `rpo_seconds`
     :raises DrkitError: the pair does not start
     """
-    options = _Current.options
-    folder = options.folder or Path(tempfile.mkdtemp(prefix="drkit-chaos-"))
+    options = _Current.options or ScenarioOptions(Path(tempfile.mkdtemp(prefix="drkit-chaos-")))
     # Chaos Toolkit has handlers of its own, whose exception is another one.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        _Current.handlers[number] = signal.signal(number, _interrupt)
-    progress = partial(options.tell, "local")
-    stage = ScenarioStage(folder, options.seed, options.parent_module, **pair, progress=progress)
-    stage.__enter__()
-    atexit.register(end_run)
-    _Current.run = ScenarioRun(stage, Faults(stage), options.tell)
-    return _Current.run
+    for number in _SIGNALS:
+        signal.signal(number, _interrupt)
+    _Current.stage = _Current.cleanup.enter_context(ScenarioStage(**options._asdict(), **pair))
+    return _Current.stage
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
     _Current.is_interrupted = True
     raise KeyboardInterrupt
-
-
-def end_run() -> ScenarioRun | None:
-    """End the pair and everything that works on it; return the run that was under way."""
-    atexit.unregister(end_run)
-    while _Current.handlers:
-        signal.signal(*_Current.handlers.popitem())
-    run, _Current.run = _Current.run, None
-    if run is not None:
-        run.stage.__exit__()
-    return run
 
 
 @dataclass(frozen=True)
@@ -157,30 +132,32 @@ def run_scenario(scenario: Scenario, options: ScenarioOptions) -> ScenarioResult
     logging.getLogger("chaostoolkit").disabled = True
     _Current.options, _Current.is_interrupted = options, False
     began, experiment = monotonic(), deepcopy(dict(scenario.experiment))
+    handlers = {number: signal.getsignal(number) for number in _SIGNALS}
     try:
         journal: Mapping[str, Any] = import_module("chaoslib.experiment").run_experiment(experiment)
     finally:
-        run = end_run()
+        _Current.cleanup.close()
+        stage, _Current.stage = _Current.stage, None
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
     if _Current.is_interrupted or journal["status"] in {"interrupted", "aborted"}:
         raise KeyboardInterrupt
-    folder, history, verdict = options.folder or Path(), ScenarioHistory([]), None
-    if run is not None:
-        folder, history, verdict = run.stage.folder, run.stage.history(), run.verdict
-    faults = dict.fromkeys(fault for fault, _ in scenario.exercises)
+    history = ScenarioHistory([]) if stage is None else stage.history()
+    exercised = {fault for fault, _ in scenario.exercises}
     result = ScenarioResult(
         scenario=scenario.name,
         seed=options.seed,
-        verdict=verdict or ScenarioVerdict(INCONCLUSIVE, _troubles(journal), []),
+        verdict=(stage and stage.verdict) or ScenarioVerdict(INCONCLUSIVE, _troubles(journal), []),
         seconds=monotonic() - began,
-        folder=folder,
+        folder=options.folder,
         commands=tuple((shlex.join(("drkit", *c.words)), c.code) for c in history.of(CommandEnded)),
-        covered=tuple((fault, *step) for fault in faults for step in steps_under(history, fault)),
+        covered=tuple(sorted(each for each in coverage(history) if each[0] in exercised)),
         deviated=bool(journal.get("deviated")) or journal["status"] != "completed",
     )
     for cluster in (PRIMARY, STANDBY):
-        shutil.rmtree(folder / cluster, ignore_errors=True)
-    if run is not None:
-        (folder / RESULT).write_text(json.dumps(result.as_dict(), indent=2) + "\n", encoding="utf-8")
+        shutil.rmtree(options.folder / cluster, ignore_errors=True)
+    if stage is not None:
+        (options.folder / RESULT).write_text(json.dumps(result.as_dict(), indent=2) + "\n", encoding="utf-8")
     return result
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 import json
 from pathlib import Path
 import signal
 import time
-from typing import Any, ClassVar, Final, Literal, Self, TypeVar
+from typing import Any, ClassVar, Final, Literal, Self
 
 from confluent_kafka.admin import (
     AclBinding,
@@ -24,18 +25,17 @@ from confluent_kafka.admin import (
 
 from drkit.chaos.history import PRIMARY, STANDBY, Acked, Event, Recorder, ScenarioHistory, read_events
 from drkit.chaos.processes import MODULE, Child, ProcessParent
+from drkit.chaos.verdict import ScenarioVerdict
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings, FlowSettings, Settings, load
 from drkit.endpoint import Endpoint
 from drkit.errors import DrkitError, Failed
 from drkit.kafka.admin import Cluster
-from drkit.kafka.clients import KafkaError, Message, Producer, confluent_config
-from drkit.kafka.groups.asking import Answered
-from drkit.kafka.groups.requests import Committed, Groups
+from drkit.kafka.clients import Producer, confluent_config, deliver
+from drkit.kafka.groups.requests import Committed, Groups, group_members
 from drkit.kafka.raw import ask_once
 from drkit.kafka.topics import TopicPlan, create_topics
 from drkit.local.cluster import LocalCluster, start_together
-from drkit.local.jars import Progress
 from drkit.local.spec import ADMIN, ClusterSpec
 from drkit.model import TopicPartition
 from drkit.repoint.file import EndpointFile
@@ -72,8 +72,8 @@ _DETECTION: Final = {
     "phi_pause_seconds": 1.0,
     "phi_min_deviation_seconds": 0.3,
 }
-_T = TypeVar("_T")
-_Answers = dict[str, Answered[_T]]
+Tell = Callable[[str, str], None]
+"""Receives progress: its kind, and a text."""
 
 
 @dataclass
@@ -132,7 +132,7 @@ class ClientStage(ABC):
         properties = {k: v for k, v in self.application(PRIMARY).items() if k != _BOOTSTRAP}
         own = {"seed": self.seed, "history": str(self.history_file), "properties": properties}
         client = {"kind": kind, "name": name, **own, **options}
-        self.clients[name] = self.parent.start_client(client, self.folder / f"{name}.log")
+        self.clients[name] = self.parent.start((kind,), "client", log=self.folder / f"{name}.log", **client)
 
     def stop_clients(self, *names: str) -> None:
         """Stop clients, by default all; one that does not end is killed."""
@@ -148,15 +148,10 @@ class ClientStage(ABC):
 
         The value is its key, too: a compacted topic accepts no record without one.
         """
-        answers: list[tuple[str, int]] = []
-
-        def delivered(error: KafkaError | None, message: Message) -> None:
-            answers.append((error.name() if error is not None else "", message.offset() or 0))
-
         producer = Producer({**self.application(cluster), "log_level": 0})
-        producer.produce(topic, value, value, partition=0, on_delivery=delivered)
-        producer.flush(_SEND_SECONDS)
-        return answers[0] if answers else ("no answer", 0)
+        data = value.encode()
+        delivery = deliver(producer, topic, [(0, data, data, None)], _SEND_SECONDS)
+        return "".join(error.name() for error in delivery.failed), delivery.first.get(0, 0)
 
     def history(self) -> ScenarioHistory:
         """Return the history so far."""
@@ -170,29 +165,24 @@ class ClientStage(ABC):
 
     def commit(self, cluster: str, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit offsets of a group that has no members."""
-        committed = {tp: Committed(offset) for tp, offset in offsets.items()}
-        codes = self._ask(cluster, group, lambda groups: groups.alter({group: committed}))
-        if codes != dict.fromkeys(offsets, 0):
-            raise Failed("chaos_commit_refused", where=f"group {group}", evidence=str(codes))
+        new = {group: {tp: Committed(offset) for tp, offset in offsets.items()}}
+        settings = self.cluster(cluster)
+        answer = ask_once(settings, self.WHERE, lambda raw: Groups(raw).alter(new), what="commit offsets")
+        if answer[group].value != dict.fromkeys(offsets, 0):
+            raise Failed("chaos_commit_refused", where=f"group {group}", evidence=str(answer[group]))
 
     def committed(self, cluster: str, group: str) -> dict[TopicPartition, int]:
-        """Return the committed offsets of a group."""
-        offsets = self._ask(cluster, group, lambda groups: groups.committed([group]))
+        """Return the committed offsets of a group. Raises DrkitError if its coordinator does not answer."""
+        settings, names = self.cluster(cluster), [group]
+        answer = ask_once(settings, self.WHERE, lambda raw: Groups(raw).committed(names), what="read offsets")
+        if (offsets := answer[group].value) is None:
+            where = f"group {group} on {cluster}"
+            raise Failed("chaos_no_coordinator", where=where, evidence=str(answer[group]))
         return {tp: committed.offset for tp, committed in offsets.items()}
 
     def has_members(self, cluster: str, group: str) -> bool:
-        """Return whether a group has members."""
-        return bool(self._ask(cluster, group, lambda groups: groups.describe([group])).members)
-
-    def _ask(self, cluster: str, group: str, question: Callable[[Groups], Awaitable[_Answers[_T]]]) -> _T:
-        """Return the answer of a group's coordinator. Raises DrkitError if it does not answer."""
-        settings = self.cluster(cluster)
-        answers = ask_once(settings, self.WHERE, lambda raw: question(Groups(raw)), what="ask a coordinator")
-        answer = answers[group]
-        if answer.value is None:
-            where = f"group {group} on {cluster}"
-            raise Failed("chaos_no_coordinator", where=where, evidence=str(answer))
-        return answer.value
+        """Return whether a group has members. Raises DrkitError as :meth:`committed`."""
+        return bool(group_members(self.cluster(cluster), [group])[group])
 
     def wait_for(self, is_true: Callable[[], bool], what: str, seconds: float = _STEADY_SECONDS) -> None:
         """Wait until a condition is true; a cluster that does not answer meanwhile is asked again.
@@ -245,15 +235,17 @@ class ScenarioStage(ClientStage):
     :param brokers: brokers of each cluster
     :param authorizer: clients authenticate, and both clusters enforce ACLs
     :param rpo_seconds: the loss that a failover accepts by itself
-    :param progress: receives what starting the clusters has to fetch or prepare
     """
 
+    tell: Tell = field(default=lambda _kind, _text: None, kw_only=True)
     brokers: int = 1
     authorizer: bool = False
     rpo_seconds: float = 5
-    progress: Progress = field(default=lambda _line: None, kw_only=True)
     orchestrator: Child | None = None
     """The command that waits at an entry of its journal, while faults happen there."""
+    faults: dict[str, Callable[[], object]] = field(default_factory=dict, init=False)
+    """Name of a fault in force → what ends it."""
+    verdict: ScenarioVerdict | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -265,7 +257,7 @@ class ScenarioStage(ClientStage):
         )
         linked = replace(spec, name=PRIMARY, listeners=("CLIENT", *LINKED), linked=LINKED)
         self.clusters = {
-            s.name: LocalCluster(s, folder=self.folder / s.name, progress=self.progress)
+            s.name: LocalCluster(s, folder=self.folder / s.name, progress=partial(self.tell, "local"))
             for s in (linked, spec)
         }
 
@@ -352,12 +344,12 @@ class ScenarioStage(ClientStage):
         following = {"endpoint": str(self.endpoint_file), "clusters": ids, "topics": [ORDERS]}
         self.start_client("writer", "writer", **direct, topics=TOPICS)
         self.start_client("transactions", "transactional writer", **direct, topics=[PAYMENTS])
-        self.wait_acked(_FIRST_RECORDS)
+        self.start_client("shop", "following consumer", **following, group=LIVE_GROUP)
+        self.start_client("till", "following writer", **following)
+        self.wait_acked(_FIRST_RECORDS, "writer")
         for number, (group, topic) in enumerate(IDLE_GROUPS.items()):
             offset = 3 + (self.seed + number) % 5
             self.commit(PRIMARY, group, {TopicPartition(topic, p): offset for p in range(PARTITIONS)})
-        self.start_client("shop", "following consumer", **following, group=LIVE_GROUP)
-        self.start_client("till", "following writer", **following)
         self.wait_steady(self.settings, self.settings.one_flow(FORTH))
 
     def start_replicator(self, flow: str) -> None:
@@ -380,13 +372,15 @@ class ScenarioStage(ClientStage):
         self.wait_pair(self.settings, self.settings.one_flow(flow))
 
 
+_Right = tuple[Any, ...]
+
+
 def _allow(
     user: str, resource: ResourceType, name: str = "*", operation: AclOperation = AclOperation.ALL
-) -> dict[str, Any]:
+) -> _Right:
     """Return the fields of an ACL; without a name on all resources of the kind."""
-    pattern = {"restype": resource, "name": name, "resource_pattern_type": ResourcePatternType.LITERAL}
-    right = {"operation": operation, "permission_type": AclPermissionType.ALLOW}
-    return {"principal": f"User:{user}", "host": "*", **pattern, **right}
+    pattern = ResourcePatternType.LITERAL
+    return resource, name, pattern, f"User:{user}", "*", operation, AclPermissionType.ALLOW
 
 
 DRKIT_ON_CLUSTER: Final = _allow(DRKIT, ResourceType.BROKER, "kafka-cluster")
@@ -394,12 +388,12 @@ DRKIT_ON_CLUSTER: Final = _allow(DRKIT, ResourceType.BROKER, "kafka-cluster")
 
 
 def change_rights(
-    admin: ClusterSettings, verb: Literal["create_acls", "delete_acls"], *rights: Mapping[str, Any]
+    admin: ClusterSettings, verb: Literal["create_acls", "delete_acls"], *rights: _Right
 ) -> None:
     """Create or delete ACLs, given by their fields. Raises KafkaException: the cluster refuses."""
     client = AdminClient({**confluent_config(admin), "log_level": 0})
     kind = AclBinding if verb == "create_acls" else AclBindingFilter
-    for changed in getattr(client, verb)([kind(**fields) for fields in rights]).values():
+    for changed in getattr(client, verb)([kind(*fields) for fields in rights]).values():
         changed.result(_SEND_SECONDS)
 
 

@@ -5,6 +5,7 @@ What was not exercised, or not read to its end, is `inconclusive`, never `pass`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -14,8 +15,8 @@ from drkit.chaos import checks
 from drkit.chaos.history import (
     Acked,
     Consumed,
-    DivergentTail,
     Event,
+    Failover,
     FaultBegan,
     FaultEnded,
     FinalPosition,
@@ -57,66 +58,42 @@ class ScenarioVerdict(NamedTuple):
     checked: list[checks.CheckResult]
 
 
-class _Interval(NamedTuple):
-    name: tuple[str, str]
-    """Table and step; of a fault any."""
-    begins: int
-    ends: int
-    """Index of the event that ends it; of an instant the one that begins it."""
-
-    def overlaps(self, other: _Interval) -> bool:
-        return self.begins < other.ends and other.begins < self.ends
-
-
 # -- faults and steps ---------------------------------------------------------------------------------------
 
 
-def _steps(history: ScenarioHistory) -> Iterator[_Interval]:
-    """Return when each step was under way, and how long each verdict of an observer was valid.
+def coverage(history: ScenarioHistory) -> set[tuple[str, str, str]]:
+    """Return each fault with the table and the step, or the verdict, during which it was in force.
 
     A step is under way from its intent until the run's next entry that is not its effect. If an orchestrator
-    dies, the one that continues the run writes that entry. A verdict is valid until the next one.
+    dies, the one that continues the run writes that entry. A verdict is valid until the observer's next one.
     """
-    under_way: dict[str, _Interval] = {}
-    for i, e in enumerate(history.events):
-        if isinstance(e, JournalEntered):
-            key, name, begins = e.run, (e.table, e.step), e.kind == "intent" and not e.effect
-            if e.effect and key in under_way and under_way[key].name == name:
-                continue
+    covered: set[tuple[str, str, str]] = set()
+    active: set[str] = set()
+    under_way: dict[str, tuple[str, str]] = {}
+    ends = Counter(e.fault for e in history.of(FaultEnded))
+    for e in history.events:
+        faults = active
+        if isinstance(e, FaultBegan):
+            faults = active | {e.fault}
+            active = faults if e.lasts or ends[e.fault] else active
+        elif isinstance(e, FaultEnded):
+            active = active - {e.fault}
+            ends[e.fault] -= 1
         elif isinstance(e, Observed):
-            key, name, begins = e.by, (DETECTION, e.verdict), True
-        else:
-            continue
-        if key in under_way:
-            yield under_way.pop(key)._replace(ends=i)
-        if begins:
-            under_way[key] = _Interval(name, i, len(history.events))
-    yield from under_way.values()
+            under_way[e.by] = (DETECTION, e.verdict)
+        elif isinstance(e, JournalEntered) and not (e.effect and under_way.get(e.run) == (e.table, e.step)):
+            under_way.pop(e.run, None)
+            if e.kind == "intent" and not e.effect:
+                under_way[e.run] = (e.table, e.step)
+        covered |= {(fault, *step) for fault in faults for step in under_way.values()}
+    return covered
 
 
-def _faults(history: ScenarioHistory, fault: str) -> Iterator[_Interval]:
-    ends = [i for i, e in history.at(FaultEnded) if e.fault == fault]
-    for i, e in history.at(FaultBegan):
-        if e.fault == fault:
-            otherwise = len(history.events) if e.lasts else i
-            yield _Interval(("", fault), i, next((end for end in ends if end > i), otherwise))
-
-
-def steps_under(history: ScenarioHistory, fault: str) -> set[tuple[str, str]]:
-    """Return the steps and verdicts, with their tables, that were under way while a fault was in force."""
-    faults = list(_faults(history, fault))
-    return {s.name for s in _steps(history) if any(s.overlaps(f) for f in faults)}
-
-
-def in_force(history: ScenarioHistory, wanted: RequiredFault, table: str = "") -> bool:
-    """Return whether a fault was in force while a step was under way.
-
-    :param table: failover, return or detection, or "" for any
-    """
+def in_force(history: ScenarioHistory, wanted: RequiredFault) -> bool:
+    """Return whether a fault was in force while a step was under way."""
     if not wanted.step:
-        return any(_faults(history, wanted.fault))
-    under = steps_under(history, wanted.fault)
-    return any(step == wanted.step and table in {"", of} for of, step in under)
+        return any(e.fault == wanted.fault for e in history.of(FaultBegan))
+    return any((fault, step) == wanted for fault, _, step in coverage(history))
 
 
 # -- the verdict --------------------------------------------------------------------------------------------
@@ -211,19 +188,18 @@ def _defects(facts: ScenarioHistory) -> Iterator[tuple[str, str, list[Event]]]:
         late, opened = Acked(last.source, *copies[0].tp, _FAR, "a record after OPEN"), last.opened + 1
         with_late = [*facts.events[:opened], late, *facts.events[opened:]]
         yield checks.ONE_SIDE, "a record acknowledged after OPEN", with_late
-    if facts.tails and facts.tails[-1].failover.returned is not None:
-        yield from _defects_of_return(facts, facts.tails[-1])
+    if last is not None and last.returned is not None:
+        yield from _defects_of_return(facts, last)
 
 
-def _defects_of_return(facts: ScenarioHistory, tail: DivergentTail) -> Iterator[tuple[str, str, list[Event]]]:
-    f = tail.failover
+def _defects_of_return(facts: ScenarioHistory, f: Failover) -> Iterator[tuple[str, str, list[Event]]]:
     for e in facts.of(Read):
         is_compared = {(f.source, e.tp), (f.target, e.tp)} <= facts.log_ends.keys()
         if e.cluster == f.source and is_compared and f.copies_whole(e.topic):
             yield checks.SAME_SIDES, "a record of the standby dropped", _changed(facts, (e, None))
             break
-    for tp, value in sorted(tail.records)[:1]:
-        if tail.disposition((tp, value)) == "discard" and (facts.active, tp) in facts.log_ends:
+    for tp, value in sorted(f.tail)[:1]:
+        if f.disposition((tp, value)) == "discard" and (facts.active, tp) in facts.log_ends:
             shown = Read(facts.active, *tp, _FAR, value)
             yield checks.GIVEN_UP, "a record that was given up shown", [*facts.events, shown]
 
@@ -237,7 +213,7 @@ def _changed(facts: ScenarioHistory, *changes: tuple[Event, Event | None]) -> li
 
 def _copies(facts: ScenarioHistory) -> list[Read]:
     """Return records of the active side that must be there, those of another cluster if there are any."""
-    known = facts.acked.keys() - {record for tail in facts.tails for record in tail.records}
+    known = facts.acked.keys() - {record for f in facts.failovers for record in f.tail}
     ended = {tp for cluster, tp in facts.log_ends if cluster == facts.active}
     active = (e for e in facts.of(Read) if e.cluster == facts.active and e.tp in ended)
     reads = sorted((e for e in active if (e.tp, e.value) in known), key=lambda e: (e.tp, e.offset))

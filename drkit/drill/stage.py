@@ -268,8 +268,8 @@ class BubbleStage(ClientStage):
         settings, log = self.plain_settings(), self.folder / "failover.log"
         if self.is_source_lost:
             settings["clusters"][self.flow.source]["bootstrap_servers"] = _NOWHERE
-        child = self.failover = self.parent.start_failover(
-            settings, log, groups=[], request=request.to_json()
+        child = self.failover = self.parent.start(
+            ("drkit", "failover"), "failover", log=log, settings=settings, request=request.to_json()
         )
         self.check_aborted()
         while (entry := child.next_entry()) is not None:

@@ -10,22 +10,21 @@ from collections.abc import Sequence
 from importlib import import_module
 import os
 from typing import Final
-from unittest.mock import patch
 
 from drkit.chaos import processes
 
 MODULE: Final = "tests.mutants.parent"
 MUTANT: Final = "MUTANT"
 """Environment variable with the name of the mutant."""
-_run_drkit = processes.run_drkit
 
 
 def run_mutant(typed: Sequence[str]) -> tuple[int, str, str]:
     """Run a command of a broken drkit in this process."""
     import_module(f"tests.mutants.{os.environ[MUTANT]}").apply()
-    return _run_drkit(typed)
+    return processes.run_drkit(typed)
 
 
-if __name__ == "__main__":
-    patch.object(processes, "run_drkit", run_mutant).start()
+def main() -> None:
+    """Run the parent of a scenario's processes; commands are those of the mutant."""
+    processes.WORK["command"] = run_mutant
     processes.main()

@@ -45,9 +45,7 @@ def blind(check: Check) -> Check:
 
 def verdict_of(history: ScenarioHistory, monkeypatch: pytest.MonkeyPatch) -> str:
     """Return what the probe `holds` says of a history."""
-    run = Mock(stage=Mock(history=lambda: history))
-    monkeypatch.setattr(probes, "is_under_way", lambda: True)
-    monkeypatch.setattr(probes, "current_run", lambda: run)
+    monkeypatch.setattr(probes, "running_stage", lambda: Mock(history=lambda: history))
     monkeypatch.setattr(probes, "collect", lambda _: None)
     return probes.holds([])
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import patch
 
 import pytest
 
 from drkit.chaos.checks import CHECKS
-from drkit.chaos.history import CommandEnded, ScenarioHistory
+from drkit.chaos.history import CommandEnded, ScenarioHistory, read_events
 from drkit.chaos.run import HISTORY, RESULT, ScenarioOptions, ScenarioResult, run_scenario
 from drkit.chaos.scenario import load_scenario
 from drkit.chaos.verdict import RequiredFault, in_force
@@ -44,7 +45,7 @@ def test_a_mutant_is_caught(name: str, tmp_path: Path, monkeypatch: pytest.Monke
     scenario = load_scenario(mutant.SCENARIO)
     result = run_scenario(scenario, ScenarioOptions(tmp_path, seed=1, parent_module=MODULE))
     (tmp_path / RESULT).rename(tmp_path / "mutant-result.json")
-    history = ScenarioHistory.load(tmp_path / HISTORY)
+    history = ScenarioHistory(read_events(tmp_path / HISTORY, 0)[0])
     assert (result.verdict.word, result.deviated) == ("fail", True), result.as_dict()
     assert is_caught(mutant, result, history), result.as_dict()
     prevented: frozenset[tuple[str, str]] = getattr(mutant, "PREVENTS", frozenset())
@@ -58,3 +59,11 @@ def test_a_mutant_names_what_catches_it(name: str):
     mutant: Any = import_module(f"tests.mutants.{name}")
     assert mutant.CAUGHT_BY in CHECKS or mutant.CAUGHT_BY.startswith(ITSELF)
     assert {*load_scenario(mutant.SCENARIO).exercises} >= getattr(mutant, "PREVENTS", set())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_mutant_breaks_exists(name: str):
+    try:
+        import_module(f"tests.mutants.{name}").apply()
+    finally:
+        patch.stopall()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+import signal
 from typing import Any, Final
 
 import pytest
@@ -90,6 +91,8 @@ def test_a_stage_that_does_not_come_up_is_no_pass(tmp_path: Path, monkeypatch: p
         raise made(Failed, "a cluster does not start", where="primary")
 
     monkeypatch.setattr(ScenarioStage, "__enter__", refuse)
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     result = run(tmp_path, [WAIT])
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
     assert (result.verdict.word, result.deviated) == ("inconclusive", True)
     assert "a cluster does not start" in str(result.verdict.reasons)

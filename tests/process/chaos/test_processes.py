@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from multiprocessing import Pipe
 import os
 from pathlib import Path
 import signal
-import socket
 import subprocess
 import sys
 
@@ -22,10 +22,9 @@ from tests.support.errors import coded
 
 def child_of(process: subprocess.Popen[bytes]) -> Child:
     """Return the scenario's side of a child that is this process."""
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        theirs.sendall(b'{"pid": %d}\n' % process.pid)
-        return Child(("client",), ours, {})
+    ours, theirs = Pipe()
+    theirs.send({"pid": process.pid})
+    return Child(("client",), ours, {})
 
 
 @pytest.fixture
@@ -63,7 +62,7 @@ def test_a_child_of_a_parent_that_ended_does_not_start(tmp_path: Path):
         ProcessParent("tests.no_such_module") as parent,
         pytest.raises(Failed, check=coded("child_not_started")),
     ):
-        parent.start_client({"kind": "writer"}, tmp_path / "log")
+        parent.start(("writer",), "client", log=tmp_path / "log", kind="writer")
 
 
 def test_a_client_without_properties_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

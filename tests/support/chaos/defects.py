@@ -53,7 +53,7 @@ def _add(facts: ScenarioHistory, event: Event) -> Events:
 
 def _safe_reads(facts: ScenarioHistory) -> list[Read]:
     """Acknowledged records of the active side that no failover has given up."""
-    tails = {record for tail in facts.tails for record in tail.records}
+    tails = {record for f in facts.failovers for record in f.tail}
     known = facts.acked.keys() - tails
     return [e for e in facts.of(Read) if e.cluster == facts.active and (e.tp, e.value) in known]
 
@@ -98,10 +98,10 @@ def show_two_values(facts: ScenarioHistory) -> Iterator[Events]:
 @_defect
 def state_no_loss(facts: ScenarioHistory) -> Iterator[Events]:
     """The newest report does not state what its failover lost."""
-    for tail in facts.tails[-1:]:
-        earlier = {r for t in facts.tails[:-1] for r in t.records}
-        if tail.stated - facts.offsets[facts.active].keys() - earlier:
-            yield _change_report(facts, tail.failover.report, loss={**tail.failover.loss, "partitions": []})
+    for f in facts.failovers[-1:]:
+        earlier = {r for before in facts.failovers[:-1] for r in before.tail}
+        if f.stated - facts.offsets[facts.active].keys() - earlier:
+            yield _change_report(facts, f.report, loss={**f.loss, "partitions": []})
 
 
 def _change_report(facts: ScenarioHistory, report: object, **fields: object) -> Events:
@@ -112,10 +112,9 @@ def _change_report(facts: ScenarioHistory, report: object, **fields: object) -> 
 @_defect
 def add_a_record_of_the_old_primary(facts: ScenarioHistory) -> Iterator[Events]:
     """A record that only the old primary has is copied after what clients wrote to the new one."""
-    for tail in facts.tails[-1:]:
-        f = tail.failover
+    for f in facts.failovers[-1:]:
         own = {e.tp for i, e in facts.acked.values() if e.cluster == f.target and i > f.opened}
-        for tp, value in tail.records - facts.offsets[f.target].keys():
+        for tp, value in f.tail - facts.offsets[f.target].keys():
             if tp in own:
                 yield _add(facts, Read(f.target, *tp, _FAR, value))
 
@@ -230,8 +229,8 @@ def acknowledge_after_open(facts: ScenarioHistory) -> Iterator[Events]:
 @_defect
 def acknowledge_after_payment(facts: ScenarioHistory) -> Iterator[Events]:
     """The old primary takes a record that the divergence names, after its fence was paid."""
-    for tail in facts.tails[-1:]:
-        for record in () if tail.failover.is_fenced else tail.late:
+    for f in facts.failovers[-1:]:
+        for record in () if f.is_fenced else f.late:
             late = facts.acked[record][1]
             end = next(i for i, e in enumerate(facts.events) if isinstance(e, RunReported))
             yield [*(e for e in facts.events[:end] if e is not late), late, *facts.events[end:]]

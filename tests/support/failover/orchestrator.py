@@ -12,8 +12,9 @@ from tempfile import TemporaryDirectory
 import threading
 from typing import Any, NamedTuple, Self
 
-from drkit.chaos.processes import AFTER, BOUNDARIES, Child, JournalPosition, ProcessParent
+from drkit.chaos.processes import Child, ProcessParent
 from drkit.local.process import wait_stopped
+from tests.support.failover.orchestrator_parent import AFTER, BOUNDARIES, MODULE, SERVICE
 
 _METHODS = {"return": "begin_return"}
 _SECONDS = 90.0
@@ -85,17 +86,17 @@ class _Boundary:
     def __init__(self, at: Kill) -> None:
         self._at, self._written = at, 0
 
-    def is_reached(self, position: JournalPosition) -> bool:
+    def is_reached(self, position: Any) -> bool:
         """Return whether the process dies or freezes here; called at each boundary, in turn."""
         names = self._written, f"{position.step} {position.effect} {position.kind}"
-        self._written += position.boundary == AFTER
-        return position.boundary == self._at.when and self._at.entry in names
+        self._written += position.when == AFTER
+        return position.when == self._at.when and self._at.entry in names
 
 
 @cache
 def _parent() -> ProcessParent:
     """Return the parent of all orchestrators of this test process: to load everything takes it seconds."""
-    parent = ProcessParent().__enter__()
+    parent = ProcessParent(MODULE).__enter__()
     atexit.register(parent.__exit__)
     return parent
 
@@ -135,12 +136,13 @@ class Orchestrators:
         else:
             arguments.setdefault("request", {})
         log = Path(self._folder.name) / f"{next(self._numbers)}.log"
-        child = _parent().start_failover(
-            settings,
-            log,
+        child = _parent().start(
+            ("drkit", "failover"),
+            SERVICE,
+            {"elsewhere": elsewhere, "boundaries": BOUNDARIES if kill or freeze else ()},
+            log=log,
+            settings=settings,
             call=_METHODS.get(verb, verb),
-            boundaries=BOUNDARIES if kill or freeze else (),
-            elsewhere=elsewhere,
-            **arguments,
+            arguments=arguments,
         )
         return Running(child, log, kill, freeze)

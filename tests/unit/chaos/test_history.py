@@ -28,6 +28,7 @@ from drkit.chaos.history import (
     RunReported,
     ScenarioEnded,
     ScenarioHistory,
+    read_events,
 )
 
 EVENTS = (
@@ -66,13 +67,13 @@ def _without_stamps(event: Event) -> dict[str, object]:
 
 def test_every_kind_is_read_as_it_was_recorded(file: Path):
     assert {event.KIND for event in EVENTS} == _KINDS.keys()
-    events = ScenarioHistory.load(file).events
+    events = read_events(file, 0)[0]
     assert [type(e) for e in events] == [type(e) for e in EVENTS]
     assert [_without_stamps(e) for e in events] == [_without_stamps(e) for e in EVENTS]
 
 
 def test_events_have_the_process_and_its_clock(file: Path):
-    events = ScenarioHistory.load(file).events
+    events = read_events(file, 0)[0]
     assert {e.by for e in events} == {"stage"}
     seconds = [e.seconds for e in events]
     assert seconds == sorted(seconds)
@@ -84,9 +85,9 @@ def test_lines_of_several_processes_are_in_the_order_of_the_file(tmp_path: Path)
     recorders = [Recorder(path, name) for name in ("one", "another")]
     for number in range(6):
         recorders[number % 2].record(FaultEnded(str(number)))
-    events = ScenarioHistory.load(path).events
+    events = read_events(path, 0)[0]
     assert [e.by for e in events] == ["one", "another"] * 3
-    assert [e.fault for e in ScenarioHistory.load(path).of(FaultEnded)] == list("012345")
+    assert [e.fault for e in ScenarioHistory(events).of(FaultEnded)] == list("012345")
 
 
 def test_a_half_line_at_the_end_is_dropped(file: Path):
@@ -94,14 +95,14 @@ def test_a_half_line_at_the_end_is_dropped(file: Path):
     cut = whole.rindex(b"\n", 0, -1) + 1
     for size in (cut, cut + 1, len(whole) - 1):
         file.write_bytes(whole[:size])
-        assert len(ScenarioHistory.load(file).events) == len(EVENTS) - 1
+        assert len(read_events(file, 0)[0]) == len(EVENTS) - 1
 
 
 @pytest.mark.parametrize("line", [b'{"what": "another"}', b"{}", b"not JSON"])
 def test_a_foreign_line_is_refused(file: Path, line: bytes):
     file.write_bytes(line + b"\n" + file.read_bytes())
     with pytest.raises(ValueError, match=r"not an event|Expecting"):
-        ScenarioHistory.load(file)
+        read_events(file, 0)
 
 
 def test_events_of_one_kind_and_the_newest():

@@ -35,7 +35,7 @@ from drkit.chaos.history import (
     ScenarioEnded,
     ScenarioHistory,
 )
-from drkit.chaos.verdict import RequiredFault, in_force, judge, negative_controls, steps_under
+from drkit.chaos.verdict import RequiredFault, coverage, in_force, judge, negative_controls
 from tests.support.chaos.minimal import (
     ON_STANDBY,
     OPENED,
@@ -104,11 +104,10 @@ NOT_IN_FORCE: dict[str, list[Event]] = {
 
 @pytest.mark.parametrize("case", IN_FORCE)
 def test_a_fault_is_in_force(case: str):
-    history, wanted = ScenarioHistory(IN_FORCE[case]), RequiredFault("kill primary", "OPEN")
-    assert in_force(history, wanted)
-    assert in_force(history, wanted, "failover")
-    assert not in_force(history, wanted, "return")
-    assert ("failover", "OPEN") in steps_under(history, "kill primary")
+    history = ScenarioHistory(IN_FORCE[case])
+    assert in_force(history, RequiredFault("kill primary", "OPEN"))
+    assert ("kill primary", "failover", "OPEN") in coverage(history)
+    assert ("kill primary", "return", "OPEN") not in coverage(history)
 
 
 @pytest.mark.parametrize("case", NOT_IN_FORCE)
@@ -127,8 +126,8 @@ def test_a_fault_while_a_verdict_stands():
     assert in_force(ScenarioHistory([lost, KILL, up]), wanted)
     assert not in_force(ScenarioHistory([KILL, up, HEALED, lost]), wanted)
     assert not in_force(ScenarioHistory([lost, up, KILL]), wanted)
-    assert steps_under(ScenarioHistory([up, KILL, lost, HEALED]), "kill primary") == {
-        ("detection", "UP"), ("detection", "LOST"),
+    assert coverage(ScenarioHistory([up, KILL, lost, HEALED])) == {
+        ("kill primary", "detection", "UP"), ("kill primary", "detection", "LOST"),
     }  # fmt: skip
 
 
@@ -140,7 +139,8 @@ def test_the_steps_of_both_tables():
         for e in (("LOCK", "intent"), ("LOCK", "result"))
     ]
     events += [HEALED, entry("FENCE", "intent")]
-    assert steps_under(ScenarioHistory(events), "kill primary") == {("failover", "LOCK"), ("return", "LOCK")}
+    steps = {("kill primary", table, "LOCK") for table in ("failover", "return")}
+    assert coverage(ScenarioHistory(events)) == steps
 
 
 # -- the verdict --------------------------------------------------------------------------------------------

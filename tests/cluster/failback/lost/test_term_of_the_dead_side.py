@@ -13,12 +13,12 @@ import sys
 
 import pytest
 
-from drkit.chaos.processes import AFTER
 from drkit.errors import Refused
 from drkit.failover.core.request import RunRequest
 from tests.support.errors import coded
 from tests.support.failback.dying_pair import DyingPair
 from tests.support.failover.orchestrator import Kill, Orchestrators
+from tests.support.failover.orchestrator_parent import AFTER
 from tests.support.shared_clusters import ModuleClusters
 
 pytestmark = pytest.mark.wide

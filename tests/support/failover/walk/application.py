@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 import signal
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from drkit.chaos import history
 from drkit.chaos.processes import Child, ProcessParent
@@ -37,17 +37,18 @@ class Clients:
         self._history = folder / "history.jsonl"
         self._children: list[Child] = []
 
-    def start(self, kind: str, **options: object) -> None:
+    def start(self, kind: str, **options: Any) -> None:
         """Start one more client."""
         name = f"{kind}-{len(self._children)}"
         client = {"kind": kind, "name": name, "seed": 0, "history": str(self._history), **options}
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._children.append(self._parent.start_client(client, self._folder / f"{name}.log"))
+        log = self._folder / f"{name}.log"
+        self._children.append(self._parent.start((kind,), "client", log=log, **client))
 
     @property
     def events(self) -> Sequence[history.Event]:
         """What they have recorded."""
-        return history.ScenarioHistory.load(self._history).events if self._history.exists() else ()
+        return history.read_events(self._history, 0)[0] if self._history.exists() else ()
 
     def stop(self) -> None:
         """Stop all of them; what was not acknowledged by then never is."""
