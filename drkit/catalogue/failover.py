@@ -251,7 +251,7 @@ ERRORS: Final[dict[str, Entry]] = {
         page="failover-repoint-others",
     ),
     "promoted_elsewhere": refused(
-        "another flow of the same primary has promoted these topics: there would be two primaries",
+        "another flow of the same primary has fenced or promoted these topics: there would be two primaries",
         hint=(
             "protect that new primary: {drkit:status} shows it; or make a second one: "
             '{drkit:--despite-signs-of-life "REASON"}'

@@ -186,12 +186,7 @@ def _journal_of(settings: Settings, flow: FlowSettings) -> tuple[RunLog | None, 
 
 
 def left_home(settings: Settings, there: FlowSettings, back: FlowSettings) -> bool:
-    """Return whether clients are not at home: the cluster that they have left before they left the other.
-
-    :param there: the flow whose source may be their home
-    :param back: the flow in the other direction
-    :raises DrkitError: a cluster does not answer
-    """
+    """Return whether clients are not at home: on the source of `there`, which they left first."""
     if not promoted_copies(settings, there):
         return False
     return _journal_of(settings, there)[1] < _journal_of(settings, back)[1]

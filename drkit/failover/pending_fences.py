@@ -16,10 +16,10 @@ from drkit import observe
 from drkit.counted import counted, first_of
 from drkit.errors import ConfigError, DrkitError, NotAuthorized, Refused
 from drkit.failover.core.context import Context, Scope
-from drkit.failover.core.reverse import pair_roles, share_promotions
+from drkit.failover.core.reverse import moved_elsewhere, pair_roles, share_promotions
 from drkit.failover.core.step import StepEffect
 from drkit.failover.fencing.choosing import canary_rights, hidden_acls
-from drkit.failover.fencing.lift import forget_replaced, lift_fences, taken_away
+from drkit.failover.fencing.lift import forget_replaced, lift_fences, refuse_elsewhere, taken_away
 from drkit.failover.fencing.methods import ACL, SIZE, recorded_acls, recorded_sizes
 from drkit.failover.fencing.proof import WRITABLE, Proof, code_name, prove, worth_of
 from drkit.failover.fencing.source_record import record_standing
@@ -28,11 +28,10 @@ from drkit.failover.old_primary.identity import refuse_another
 from drkit.failover.runs import refuse_owned
 from drkit.failover.service import FailoverService
 from drkit.flow_state.pending_fence import settle
-from drkit.flow_state.records import PendingFence, PendingLift, RoleRecord
+from drkit.flow_state.records import PendingFence, PendingLift
 from drkit.journal.journal import NoJournal
 from drkit.journal.machine import StepName
 from drkit.pair.promotions import promoted_of
-from drkit.pair.view import PairRoles
 from drkit.status.pair.facts import fenced_topics
 
 TAKEN_AWAY: Final = "taken away"
@@ -186,7 +185,7 @@ def planned(service: FailoverService) -> list[StepEffect]:
     """Return what :func:`apply_pending` would do now. Changes nothing. Raises DrkitError: as that does."""
     context = _context(service)
     pending, lift = _pending_work(service, context)
-    now = _due_now(service, context, pending, lift)
+    now = _due_now(service, context)
     if (pending is not None or lift is not None) and context.source() is None:
         raise not_answering(context, BY_COMMAND)
     effects = []
@@ -204,7 +203,8 @@ def planned(service: FailoverService) -> list[StepEffect]:
 def due(service: FailoverService) -> DueFences:
     """Return what :func:`apply_pending` would do now; a silent source is no error. Raises DrkitError."""
     context = _context(service)
-    return _due_now(service, context, *_pending_work(service, context))
+    _pending_work(service, context)
+    return _due_now(service, context)
 
 
 class AppliedFences(NamedTuple):
@@ -232,16 +232,15 @@ def apply_pending(service: FailoverService, agreed: DueFences | None = None) -> 
     """
     context = _context(service)
     pending, lift = _pending_work(service, context)
-    roles: PairRoles | None = None
-    if context.state.all(RoleRecord) and context.source() is not None:
-        roles = pair_roles(context)
+    if context.source() is not None:
         share_promotions(context)
-        settle(context.state, PendingFence, roles.away)  # clients write there again, by a later promotion
+        # Clients write there again, by a later promotion.
+        settle(context.state, PendingFence, pair_roles(context).away)
         pending = context.state.get(PendingFence)
     if agreed is None:
         work, besides = DueFences.of(pending, lift, []), list[str]()
     else:
-        now = _due_now(service, context, pending, lift, roles)
+        now = _due_now(service, context)
         work, besides = now.within(agreed), now.besides(agreed)
     if not any(work):
         return AppliedFences({}, tuple(besides), is_paid=False) if besides else None
@@ -266,17 +265,12 @@ def apply_pending(service: FailoverService, agreed: DueFences | None = None) -> 
     return AppliedFences(evidence, (*notes, *besides), is_paid=True)
 
 
-def _due_now(
-    service: FailoverService,
-    context: Context,
-    pending: PendingFence | None,
-    lift: PendingLift | None,
-    roles: PairRoles | None = None,
-) -> DueFences:
+def _due_now(service: FailoverService, context: Context) -> DueFences:
     """Return the work due on request of a person; only pending work if the source is silent."""
+    pending, lift = context.state.get(PendingFence), context.state.get(PendingLift)
     gone, open_ = _gone(context, pending, lift), list[str]()
     if context.source() is not None:
-        roles = roles if roles is not None else pair_roles(context)
+        roles = pair_roles(context)
         try:
             open_ = left_open(context, service.fenced_by)
         except NotAuthorized:
@@ -307,6 +301,7 @@ def _gone(context: Context, *pending: PendingFence | PendingLift | None) -> list
 def _lift_pending(context: Context, lift: PendingLift, agreed: Collection[str]) -> str:
     """Lift the pending fences, except those of topics that were promoted since; return a note."""
     topics = sorted(set(agreed) - promoted_of(context.state.records))
+    refuse_elsewhere(context, topics)
     lift_fences(context, topics)
     settle(context.state, PendingLift, agreed)
     observe.event("fence_lifted", flow=context.flow.name, topics=topics, reason=lift.in_words)
@@ -332,7 +327,7 @@ def liftable(service: FailoverService, topics: Collection[str], reason: str) -> 
             topics=unknown[0],
         )
     wanted = sorted(topics or known)
-    promoted = promoted_of(context.state.records)
+    promoted = promoted_of(context.state.records) | moved_elsewhere(context, wanted).keys()
     both = [t for t in wanted if t in promoted]
     if both and not reason:
         raise Refused(

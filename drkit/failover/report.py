@@ -170,7 +170,7 @@ def _held(run: RunLog) -> dict[str, Any]:
 
 def _next(run: RunLog) -> list[str]:
     if run.state in {RunState.ABORTED, RunState.REFUSED}:
-        undone = (e.body.get("evidence", {}) for e in run.entries if e.kind is EntryKind.UNDONE)
+        undone = (e.body.get("evidence", {}) for e in run.entries if e.kind is not EntryKind.RESULT)
         pending = [evidence["pending"] for evidence in undone if "pending" in evidence]
         return pending or [_NOTHING_LEFT[run.table.name]]
     return [

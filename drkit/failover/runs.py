@@ -16,7 +16,7 @@ from drkit.failover.checks.run_opening import decided, least_term
 from drkit.failover.core.commands import UNTIL_EXPORT
 from drkit.failover.core.context import Context, JournalView, Scope, StepProgress
 from drkit.failover.core.request import RunRequest, choice_for, choices_among, refuse_unknown
-from drkit.failover.core.reverse import state_younger
+from drkit.failover.core.reverse import moved_back_in_words, state_younger, without_moved_back
 from drkit.failover.core.step import Step
 from drkit.failover.fencing.source_record import overrule_abort
 from drkit.failover.interpreter import Interpreter, refuse_late_abort, request_errors
@@ -38,14 +38,14 @@ from drkit.failover.steps.snapshot import LockStep, SnapshotStep
 from drkit.flow_state.names import journal_topic, state_topic
 from drkit.flow_state.pending_fence import paid_with
 from drkit.flow_state.topic import StateTopic
-from drkit.journal.entries import RunLog
+from drkit.journal.entries import EntryKind, RunLog
 from drkit.journal.file import JournalFile, folder_of
 from drkit.journal.journal import Journal, NoJournal, RunLocked, open_run, refuse_open
 from drkit.journal.machine import FAILOVER, RETURN, RunState, StepName
 from drkit.journal.stall import Stall
 from drkit.journal.topic import JournalTopic, ensure_topic
 from drkit.kafka.raw import EventLoop, RawCluster
-from drkit.kafka.requests import metadata
+from drkit.kafka.requests import exists, metadata
 from drkit.pair.promotions import lost_state
 
 
@@ -163,13 +163,14 @@ class Runs:
                 name = state_topic(flow.source)
                 journal = journal_topic(flow.source)
                 topics = loop.run(metadata, target, [name, journal])
-                if topics[name].error and not topics[journal].error:
+                has_state, is_old = (exists(n, topics[n], flow.target) for n in (name, journal))
+                if is_old and not has_state:
                     raise state_younger(flow, f"there is {journal}, and no {name}")
-                if topics[name].error and not self.may_be_new:
+                if not has_state and not self.may_be_new:
                     none = f"there is no {name} on {flow.target}"
                     raise Refused("never_copied", where=f"flow {flow.name}", evidence=none, flow=flow.name)
                 self._state = StateTopic(target_settings, flow.source)
-                if not topics[name].error:
+                if has_state:
                     self._state.load()
                 loop.run(self._topic.read_existing)
         except DrkitError:
@@ -292,7 +293,11 @@ class Runs:
         words = run.opening.get("words", ())
         named = tuple(word.removeprefix(NAMED) for word in words if word != UNTIL_EXPORT)
         context = replace(context, named_topics=named, until_export=UNTIL_EXPORT in words)
-        context = self._context = replace(context, run_id=run.run_id, term=run.term)
+        context = replace(context, run_id=run.run_id, term=run.term)
+        if run.table is RETURN or run.is_final:
+            with request_errors():
+                context = without_moved_back(context)
+        self._context = context
         if run.state is RunState.ABORTING and not abort:
             abort = "the abort continues"
         if added.accept_data_loss and run.is_final:
@@ -306,7 +311,10 @@ class Runs:
             with Stall() as stall:
                 steps = self._steps[journal.run.table.name]
                 interpreter = Interpreter(context, journal, steps, stall)
-                if abort:
+                if not context.scope.topics:  # clients have moved back since: nothing is undone
+                    over = {"pending": moved_back_in_words(self._flow)}
+                    journal.write(EntryKind.END, None, "", {"state": RunState.ABORTED, "evidence": over})
+                elif abort:
                     interpreter.abort(abort)
                 else:
                     interpreter.walk()

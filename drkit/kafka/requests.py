@@ -18,6 +18,7 @@ from kafka.protocol.metadata import MetadataRequest as MetadataRequest
 from kafka.protocol.producer.produce import ProduceRequest
 
 from drkit.clock import monotonic
+from drkit.errors import Failed
 from drkit.kafka import codes
 from drkit.kafka.admin import Broker, ClusterDescription
 from drkit.kafka.raw import RawCluster, RawError, RequestTimeout
@@ -70,6 +71,13 @@ class TopicMetadata(NamedTuple):
     def replication_factor(self) -> int:
         """Replicas of the first partition."""
         return len(self.leaders[0].replicas)
+
+
+def exists(name: str, topic: TopicMetadata, alias: str) -> bool:
+    """Return whether one of drkit's topics exists. Raises Failed: the cluster does not tell drkit."""
+    if topic.error and topic.error not in codes.NO_SUCH_TOPIC:
+        raise Failed("own_topic_unreadable", where=alias, evidence=f"{name}: {codes.error_name(topic.error)}")
+    return not topic.error
 
 
 class ListedOffset(NamedTuple):

@@ -248,13 +248,10 @@ def _one_way(flow: D, name: str, opposite: D, copy: str) -> OneWay[D]:
     if not flow.unread:
         return OneWay(flow, name, copy, own)
     later = opposite.opposite.get(copy)
-    roles = [own, flow.recorded.get(name), None if later is None else _role_in(later)]
-    known = [role for role in roles if role is not None]
+    known = [role for role in (own, flow.recorded.get(name)) if role is not None]
+    if later is not None:
+        known.append(RoleRecord(Role.PROMOTED, later.term, later.run_id, later.at_ms, planned=later.planned))
     return OneWay(flow, name, copy, max(known, key=lambda role: role.term, default=None))
-
-
-def _role_in(record: OppositePromotionRecord) -> RoleRecord:
-    return RoleRecord(Role.PROMOTED, record.term, record.run_id, record.at_ms, planned=record.planned)
 
 
 class PairRoles(NamedTuple):
@@ -264,18 +261,22 @@ class PairRoles(NamedTuple):
     """Clients write to the copy, by the newest promotion."""
     away: frozenset[str] = frozenset()
     """Clients write on the source since a promotion there that no return has answered."""
+    moved_back: frozenset[str] = frozenset()
+    """The newest promotion is on the source, whether or not a return has answered it."""
 
 
 def roles_in(views: Iterable[TopicView[D]]) -> PairRoles:
     """Return the roles of the first direction's topics. A copy that refuses its clients is not opened."""
-    opened, away = set(), set()
+    opened, away, moved_back = set(), set(), set()
     for view in views:
         newest = view.promoted
         if newest is view.first and view.active == newest.flow.target:
             opened.add(newest.name)
-        elif newest is view.second and newest.role is not None and not view.first.answers(newest.role):
-            away.add(view.first.name)
-    return PairRoles(frozenset(opened), frozenset(away))
+        elif newest is view.second and newest.role is not None:
+            moved_back.add(view.first.name)
+            if not view.first.answers(newest.role):
+                away.add(view.first.name)
+    return PairRoles(frozenset(opened), frozenset(away), frozenset(moved_back))
 
 
 def untold(view: TopicView[D]) -> tuple[OneWay[D], OppositePromotionRecord] | None:

@@ -19,10 +19,10 @@ from drkit.flow_state.topic import StateTopic
 from drkit.journal.entries import JournalHistory
 from drkit.journal.machine import StepName
 from drkit.journal.topic import JournalReader
-from drkit.kafka.requests import TopicMetadata, metadata
+from drkit.kafka.requests import TopicMetadata, exists, metadata
 from drkit.model import TopicPartition
 from drkit.pair.promotions import are_opposite, not_noted_since, promotions_of
-from drkit.pair.view import NOT_ASKED, Refusing, observation_of, promotions_in
+from drkit.pair.view import observation_of, promotions_in
 from drkit.status.facts import is_note_preferred, seen_record
 from drkit.status.faults import OTHER_KEY, with_pair, with_source_record, without_passive
 from drkit.status.lag.source import Ends
@@ -204,7 +204,9 @@ class PairedCollector(StatusCollector):
             gone = frozenset() if silent else fences_gone(self._sides[source], state, fenced_topics(state))
         flow = self._reverse if source == self._flow.target else self._flow
         try:
-            refusing = self._refusing(target, state) if silent else NOT_ASKED
+            copies = state.readable(GenerationRecord)
+            promoted = [copies[t].target for t in promotions_of(state) if t in copies]
+            refusing = refusing_topics(self._sides[target], promoted)
             seen = observation_of(aliases, state, history.opened, is_another=is_another, refusing=refusing)
             return DirectionFacts.of(
                 replace(seen, silent=silent), state, now_ms, runs=runs, lags=lags, gone=gone,
@@ -214,12 +216,6 @@ class PairedCollector(StatusCollector):
         except DrkitError as error:
             return DirectionFacts(*aliases, unread=error.in_short, silent=silent)
 
-    def _refusing(self, alias: str, state: FlowState) -> Refusing:
-        """Return the promoted topics that a target refuses to clients: what fenced them is silent."""
-        copies = state.readable(GenerationRecord)
-        promoted = [copies[t].target for t in promotions_of(state) if t in copies]
-        return refusing_topics(self._sides[alias], promoted)
-
     async def _read_journal(self, alias: str, source: str) -> tuple[JournalHistory, bool]:
         cluster = await self._connected(alias)
         journal = self._journals.get(alias)
@@ -227,18 +223,19 @@ class PairedCollector(StatusCollector):
             journal = self._journals[alias] = JournalReader(cluster, source, tolerant=True)
         name = state_topic(source)
         topics = await self._topics(alias, [journal.name, name])
-        if topics[journal.name].error:  # or drkit may not see it there
+        if not exists(journal.name, topics[journal.name], alias):
             return JournalHistory(), False
         await journal.read()
         journal.history.forget_ended({StepName.FENCE})
         return journal.history, journal.history.names_another(topics[name].topic_id)
 
     def _reverse_records(self) -> tuple[str, FlowState]:
+        source = self._flow.source
         if self._reverse_state is None:
             for alias in self._reverse_aliases:
                 name = state_topic(alias)
-                if not self._loop.run(self._topics, self._flow.source, [name])[name].error:
-                    self._reverse_state = StateTopic(self._sides[self._flow.source], alias)
+                if exists(name, self._loop.run(self._topics, source, [name])[name], source):
+                    self._reverse_state = StateTopic(self._sides[source], alias)
                     self._reverse_state.load()
                     own = self._state.records if self._state is not None else _NO_STATE
                     if are_opposite(own, self._reverse_state.records):

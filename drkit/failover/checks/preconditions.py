@@ -141,7 +141,7 @@ def _promoted(q: PreconditionInput) -> Iterator[Refused]:
         source, target = q.survey.source.alias, q.survey.target.alias
         to_return, away = to_reprotect(target, source), first_of(q.survey.away)
         yield Refused("not_returned", where=q.flow, evidence=away, source=source, to_reprotect=to_return)
-    if elsewhere := {} if q.request.despite_signs_of_life else q.survey.promoted_elsewhere:
+    if elsewhere := {} if q.request.despite_signs_of_life else q.survey.moved_elsewhere:
         evidence = first_of(f"{topic}: {flow}" for topic, flow in sorted(elsewhere.items()))
         yield Refused("promoted_elsewhere", where=q.flow, evidence=evidence)
 

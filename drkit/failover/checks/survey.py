@@ -16,7 +16,7 @@ from drkit.failover.checks.home_acls import NOT_COMPARED, HomeAcls, look_home_ac
 from drkit.failover.checks.out_of_scope import OutOfScope, Reach, look_outside, reach
 from drkit.failover.checks.silent_source_facts import facts_of
 from drkit.failover.core.context import Context, asked
-from drkit.failover.core.reverse import pair_roles, promoted_elsewhere, unreplayed_on_source
+from drkit.failover.core.reverse import moved_elsewhere, pair_roles, unreplayed_on_source
 from drkit.failover.groups.offsets import (
     FROM_CHECKPOINTS,
     FROM_SOURCE,
@@ -121,8 +121,8 @@ class Survey:
     reach: tuple[Reach, ...]
     refusing: Refusing = NOT_ASKED
     """Of `promoted`, those whose copy refuses every client."""
-    promoted_elsewhere: Mapping[str, str] = field(default_factory=dict)
-    """Topics of the scope that another flow of the same source has promoted → that flow."""
+    moved_elsewhere: Mapping[str, str] = field(default_factory=dict)
+    """Topics of the scope that another flow of the same source has fenced or promoted → that flow."""
     begun_by_turn: frozenset[str] = frozenset()
     """Topics of the target whose copying began with a failback: positions there continue the earlier ones."""
     hanging: Mapping[str, int] = field(default_factory=dict)
@@ -214,7 +214,7 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
         away=away,
         outside=outside,
         reach=reach(context.settings.failover.repoint, scope, outside),
-        promoted_elsewhere=promoted_elsewhere(context),
+        moved_elsewhere=moved_elsewhere(context, scope.topics),
         begun_by_turn=(turned := begun_by_turn(state.records) & set(scope.topics.values())),
         hanging=context.run(hanging, context.target, turned, now) if turned else {},
         written=written(context, places),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -39,7 +40,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.reading.compacted import NewestValues, newest_values
 from drkit.kafka.requests import metadata
 from drkit.kafka.topics import describe_topics, topic_configs
-from drkit.pair.promotions import are_opposite, away_from, promoted_of
+from drkit.pair.promotions import are_opposite, promoted_of, to_reprotect
 from drkit.pair.view import (
     Observation,
     PairRoles,
@@ -50,6 +51,7 @@ from drkit.pair.view import (
     roles_in,
     untold,
 )
+from drkit.status.pair.facts import fenced_topics
 from drkit.status.pair.journal import RunUnderWay
 from drkit.status.pair.reading import refusing_by_size
 from drkit.topology.topic_configs import MAX_MESSAGE_BYTES, PASSIVE, own_value
@@ -182,10 +184,8 @@ def _settings_before(cluster: Cluster, topics: Collection[str], log: FenceLog) -
 
 def unreplayed_on_source(context: Context) -> list[Unreplayed]:
     """Return what a failback has left to append to a flow's source, in the scope. Raises DrkitError."""
-    state = reverse_state(context)
-    known = state.all(GenerationRecord)
-    topics = {t for t, copy in known.items() if copy.target in context.scope.topics}
-    return unreplayed(state, topics)
+    state, names = reverse_state(context), context.scope.topics
+    return unreplayed(state, {t for t, c in state.all(GenerationRecord).items() if c.target in names})
 
 
 def not_replayed(flow: str, found: Sequence[Unreplayed]) -> Refused:
@@ -223,13 +223,33 @@ def pair_roles(context: Context) -> PairRoles:
     :raises DrkitError: a cluster refuses what has to be read
     """
     state = context.state.records
-    if not promoted_of(state) and not away_from(state):
+    if not state.all(RoleRecord) and not state.all(OppositePromotionRecord):
         return PairRoles()
     flow, copies = context.flow, state.all(GenerationRecord)
     topics = [copies[t].target for t in promoted_of(state) if t in copies]
     closed = Refusing(refusing_by_size(context.target_settings, topics))
     first = observation_of((flow.source, flow.target), state, refusing=closed)
     return roles_in(pair_view(first, _opposite(context)))
+
+
+def without_moved_back(context: Context) -> Context:
+    """Return the context without topics that a later failover has moved back to the source.
+
+    A run that was left, and a state that was away, do not know of it.
+    """
+    share_promotions(context)
+    moved, scope = pair_roles(context).moved_back, context.scope
+    left = {name: copy for name, copy in scope.topics.items() if name not in moved}
+    is_whole = scope.whole_flow and left == scope.topics
+    return replace(context, scope=scope._replace(topics=left, whole_flow=is_whole))
+
+
+def moved_back_in_words(flow: FlowSettings) -> str:
+    """Return why nothing of an earlier failover is left to do, and the command that protects clients now."""
+    command = to_reprotect(flow.target, flow.source)
+    return (
+        f"a later failover has moved clients back to {flow.source}: {command} makes {flow.target} its standby"
+    )
 
 
 def _opposite(context: Context) -> Observation:
@@ -323,21 +343,22 @@ def states_elsewhere(context: Context) -> Iterator[tuple[FlowSettings, FlowState
             yield flow, _read_state(Cluster.connect(context.settings.cluster(alias)), flow, verified=False)
 
 
-def promoted_elsewhere(context: Context) -> dict[str, str]:
-    """Return topics of the scope that another flow of the same source has moved away, and that flow."""
+def moved_elsewhere(context: Context, topics: Collection[str]) -> dict[str, str]:
+    """Return source topics that another flow of the source has promoted or fenced, with that flow's name."""
     found = dict[str, str]()
     for flow, state in states_elsewhere(context):
-        opened = {topic for topic, role in state.readable(RoleRecord).items() if role.is_promoted}
-        if not opened & context.scope.topics.keys():
-            continue
+        roles = {t: role for t, role in state.readable(RoleRecord).items() if role.is_promoted}
+        fenced = fenced_topics(state) - roles.keys()  # by a run that has not opened its target
+        opened = set(roles)
         with suppress(DrkitError):  # a promotion whose end cannot be read is in effect
             back = opposite_of(flow)
             second = Observation(back.source, back.target, unread=context.source_error or "of another pair")
-            if context.source() is not None:
+            if roles and context.source() is not None:
                 records = _read_state(Cluster.connect(context.source_settings), back)
                 if are_opposite(state, records):
                     second = observation_of((back.source, back.target), records)
-            first = observation_of((flow.source, flow.target), state)
-            opened = set(roles_in(pair_view(first, second)).opened)
-        found |= dict.fromkeys(sorted(opened & context.scope.topics.keys()), flow.name)
+            opened = set(
+                roles_in(pair_view(observation_of((flow.source, flow.target), state), second)).opened
+            )
+        found |= dict.fromkeys(sorted((opened | fenced) & set(topics)), flow.name)
     return found

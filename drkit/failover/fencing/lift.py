@@ -10,8 +10,9 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from drkit.counted import first_of
-from drkit.errors import ClusterUnreachable, Failed
+from drkit.errors import ClusterUnreachable, Failed, Refused
 from drkit.failover.core.context import Context
+from drkit.failover.core.reverse import moved_elsewhere
 from drkit.failover.fencing.methods import (
     ACL,
     SIZE,
@@ -61,6 +62,13 @@ def forget_replaced(context: Context, topics: Collection[str]) -> None:
     AclFence(context.source_settings, context.state, spare_own=False).forget(
         frozenset(a for a in recorded - there if a.name in topics)
     )
+
+
+def refuse_elsewhere(context: Context, topics: Collection[str]) -> None:
+    """Refuse to lift the fence of topics that clients write elsewhere, by another flow of the source."""
+    if found := moved_elsewhere(context, topics):
+        evidence = first_of(f"{topic}: {flow}" for topic, flow in sorted(found.items()))
+        raise Refused("lift_opens_both", where=context.flow.source, evidence=evidence)
 
 
 def lift_fences(context: Context, topics: Collection[str]) -> list[str]:

@@ -158,9 +158,10 @@ async def _send_canaries(
         }
         if not canaries:
             continue
-        appends = [
-            Append(tp.topic, topics[tp.topic].topic_id, tp.partition, _older(w)) for tp, w in canaries.items()
-        ]
+        appends = list[Append]()
+        for tp, w in canaries.items():
+            batch = stamp(canary_batch(), w.producer_id, w.epoch - 1, _GAP, transactional=False)
+            appends.append(Append(tp.topic, topics[tp.topic].topic_id, tp.partition, batch))
         codes = await produced(cluster, node, appends, timeout_ms=_TIMEOUT_MS)
         for tp, writer in canaries.items():
             code = codes.get(tp)
@@ -169,7 +170,3 @@ async def _send_canaries(
             elif code not in FENCED:
                 reasons[tp] = f"the canary of producer {writer.producer_id} was answered {error_name(code)}"
     return reasons
-
-
-def _older(writer: Writer) -> bytearray:
-    return stamp(canary_batch(), writer.producer_id, writer.epoch - 1, _GAP, transactional=False)

@@ -284,7 +284,12 @@ class ContentCheck:
         copies, first = self._copies, answers or {}
         cursors = {
             Side.OLD: PieceCursor(
-                self._old, copies.old, (begin.old, old_end), copies.skip, self._is_mapped, first.get(Side.OLD)
+                self._old,
+                copies.old,
+                (begin.old, old_end),
+                copies.skip,
+                lambda old: copies.segments.copy_of(old) is not None,
+                first.get(Side.OLD),
             ),
             Side.NEW: PieceCursor(self._new, copies.new, (begin.new, new_end), first=first.get(Side.NEW)),
         }
@@ -298,6 +303,3 @@ class ContentCheck:
             except StopIteration as end:
                 found: PairingResult = end.value
                 return found
-
-    def _is_mapped(self, old: int) -> bool:
-        return self._copies.segments.copy_of(old) is not None

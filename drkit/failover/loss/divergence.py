@@ -126,13 +126,9 @@ class BeyondCounter:
         return tuple(found)
 
 
-def _no_records(_at: TopicPartition, _record: object) -> None:
-    """Ignore a record of a tail that is only counted."""
-
-
 def divergence(
     context: Context,
-    take: Take = _no_records,
+    take: Take = lambda _at, _record: None,
     *,
     topics: Collection[str] = (),
     depth: int = DEPTH,
@@ -217,7 +213,8 @@ class _Comparison:
         if depth:
             tails = with_outlived(context, checks, tails, self.settled)
         none = Copy(CopyFate.KEPT)
-        never = [PartitionCheck(old, self.new, tp, None, none) for tp in _all_of(existing, uncopied)]
+        every = (TopicPartition(t, number) for t in uncopied for number in sorted(existing[t].leaders))
+        never = [PartitionCheck(old, self.new, tp, None, none) for tp in every]
         more: list[PartitionDivergence] = context.run(_compared, never, depth, taken)
         commits, unknown = self._judged(counter, [*tails, *more], unknown)
         return Divergence(
@@ -308,11 +305,6 @@ def _partitions(
         known = dict(roles[topic].frontiers or {})
         for number in sorted(known.keys() | (existing[topic].leaders.keys() if topic in existing else set())):
             yield TopicPartition(topic, number), known.get(number)
-
-
-def _all_of(existing: Mapping[str, TopicMetadata], topics: Collection[str]) -> Iterator[TopicPartition]:
-    for topic in topics:
-        yield from (TopicPartition(topic, number) for number in sorted(existing[topic].leaders))
 
 
 def tails_of(context: Context, found: Divergence, topics: Collection[str] = ()) -> list[TailRange]:

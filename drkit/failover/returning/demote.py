@@ -156,7 +156,15 @@ class DemoteStep(Step):
 
     def _positions(self, context: Context, back: Reverse) -> dict[str, Any]:
         positions = scope_positions(context, context.source())
-        voided, now = _without_places(context), context.wall()
+        now, voided = (
+            context.wall(),
+            {  # BEGIN empties these, or appends their tail: no counterpart is left
+                TopicPartition(topic, p)
+                for topic, decision in decided(context).items()
+                for p, method in decision.methods.items()
+                if method.empties or method is Method.KEEP
+            },
+        )
         # All groups, or an error: a position without a mark would be taken for a new commit.
         committed = ask_once(
             back.target, "return", lambda c: committed_in(c, back.flow, context.scope.topics),
@@ -212,13 +220,3 @@ def intent_of(context: Context, step: StepName, name: str) -> dict[str, Any] | N
     """Return the details of an effect that an earlier process began, or None."""
     effect = context.effects(step).get(name)
     return effect["intent"] if effect is not None else None
-
-
-def _without_places(context: Context) -> set[TopicPartition]:
-    """Return partitions that BEGIN empties or whose tail it appends: positions have no counterpart."""
-    return {
-        TopicPartition(topic, p)
-        for topic, decision in decided(context).items()
-        for p, method in decision.methods.items()
-        if method.empties or method is Method.KEEP
-    }

@@ -11,7 +11,13 @@ from drkit.failover.checks.foreign_writes import refusal, stopped
 from drkit.failover.core.commands import begin_command
 from drkit.failover.core.context import Context
 from drkit.failover.core.request import choices_among
-from drkit.failover.core.reverse import opposite_flow, records_of, reverse_flow
+from drkit.failover.core.reverse import (
+    moved_back_in_words,
+    opposite_flow,
+    pair_roles,
+    records_of,
+    reverse_flow,
+)
 from drkit.flow_state.copied_topics import CopiedPartition
 from drkit.flow_state.records import GenerationRecord, ReturnRecord, RoleRecord
 from drkit.model import TopicPartition
@@ -30,9 +36,10 @@ def begun(context: Context) -> dict[str, str]:
 
 
 def promoted(context: Context) -> dict[str, RoleRecord]:
-    """Return the promoted topics of the flow, by their names on the old primary, from the loaded state."""
-    roles, known = promotions_of(context.state.records), context.known.topics
-    return {name: role for name, role in sorted(roles.items()) if name in known}
+    """Return the promoted topics of the flow that no later failover has moved back. Raises DrkitError."""
+    roles = promotions_of(context.state.records)
+    names = roles.keys() & context.known.topics.keys() - pair_roles(context).moved_back
+    return {name: roles[name] for name in sorted(names)}
 
 
 def choose(context: Context, topics: Collection[str] = (), *, while_away: bool = False) -> dict[str, str]:
@@ -71,6 +78,8 @@ def choose(context: Context, topics: Collection[str] = (), *, while_away: bool =
             where=f"flow {flow.name}",
             evidence=f"{flow.target}->{flow.source} copies every promoted topic already"
             if roles
+            else moved_back_in_words(flow)
+            if promotions_of(context.state.records)
             else f"no failover has promoted a topic on {flow.target}",
         )
     if unnoted := [name for name, role in waiting.items() if role.frontiers is None or role.ends is None]:
@@ -138,18 +147,16 @@ def waiting(settings: Settings, there: FlowSettings, back: FlowSettings) -> dict
     :param back: the flow in the other direction
     :raises DrkitError: a cluster does not answer
     """
-    return _promoted(settings, there, back)[0]
+    roles = promoted_copies(settings, there)
+    known = records_of(settings, back).all(ReturnRecord) if roles else {}
+    return still_away(roles, {t: t for t in roles}, known)
 
 
 def switched(settings: Settings, there: FlowSettings, back: FlowSettings) -> list[str]:
-    """Return the waiting topics that a switchover promoted, by their names on the old primary.
+    """Return the topics of :func:`waiting` that a switchover promoted, by their names on the old primary.
 
     The old primary has no record of its own in them: no decision is needed. A topic that the flow back does
     not copy waits for a person.
-
-    :param there: the flow whose failover has promoted topics
-    :param back: the flow in the other direction
-    :raises DrkitError: a cluster does not answer
     """
     roles = waiting(settings, there, back).items()
     waits = {topic for topic, role in roles if role.planned and back.copies(topic)}
@@ -158,17 +165,11 @@ def switched(settings: Settings, there: FlowSettings, back: FlowSettings) -> lis
 
 
 def may_wait(settings: Settings, there: FlowSettings, back: FlowSettings) -> bool:
-    """Return whether topics wait, or may wait while the old primary does not answer.
-
-    :param there: the flow whose failover has promoted topics
-    :param back: the flow in the other direction
-    :raises DrkitError: the new primary does not answer
-    """
-    roles = promoted_copies(settings, there)
-    if not roles:
+    """Return whether topics wait, or may wait while the old primary does not answer; see :func:`waiting`."""
+    if not promoted_copies(settings, there):
         return False
     try:
-        return bool(_waits(settings, roles, back))
+        return bool(waiting(settings, there, back))
     except ClusterUnreachable:
         return True
 
@@ -179,23 +180,6 @@ def died(settings: Settings, there: FlowSettings) -> bool:
 
 
 def returned(settings: Settings, there: FlowSettings, back: FlowSettings) -> dict[str, RoleRecord]:
-    """Return the promoted topics that are copied back since, by their names on the new primary.
-
-    :param there: the flow whose failover has promoted topics
-    :param back: the flow in the other direction
-    :raises DrkitError: a cluster does not answer
-    """
-    return _promoted(settings, there, back)[1]
-
-
-def _promoted(
-    settings: Settings, there: FlowSettings, back: FlowSettings
-) -> tuple[dict[str, RoleRecord], dict[str, RoleRecord]]:
-    roles = promoted_copies(settings, there)
-    waits = _waits(settings, roles, back) if roles else {}
-    return waits, {t: r for t, r in roles.items() if t not in waits}
-
-
-def _waits(settings: Settings, promoted: dict[str, RoleRecord], back: FlowSettings) -> dict[str, RoleRecord]:
-    known = records_of(settings, back).all(ReturnRecord)
-    return still_away(promoted, {t: t for t in promoted}, known)
+    """Return the promoted topics that are copied back since, in the terms of :func:`waiting`."""
+    waits = waiting(settings, there, back)
+    return {t: role for t, role in promoted_copies(settings, there).items() if t not in waits}

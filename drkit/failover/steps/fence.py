@@ -17,7 +17,7 @@ from drkit.failover.core.reverse import opposite_state
 from drkit.failover.core.step import FenceEvidence, Step, StepEffect, StepResult
 from drkit.failover.emptying.standing import planned_wait, put_back_interrupted, settle_emptied
 from drkit.failover.fencing.choosing import Wish, choose
-from drkit.failover.fencing.lift import fenced, lift_fences
+from drkit.failover.fencing.lift import fenced, lift_fences, refuse_elsewhere
 from drkit.failover.fencing.methods import FenceMethod, SizeFence
 from drkit.failover.fencing.open_transactions import Resolved, TransactionResolver
 from drkit.failover.fencing.proof import Proof, canary_name, prove, unproven
@@ -105,6 +105,7 @@ class FenceStep(Step):
         topics, pending = context.scope.topics, ""
         settle(context.state, PendingFence, topics)
         try:
+            refuse_elsewhere(context, topics)
             notes = [f"the fence by {name} was lifted" for name in lift_fences(context, topics)]
         except DrkitError as error:
             pending = self._lift_later(context, error)

@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 
 from drkit.counted import counted, utc
 from drkit.flow_state.records import HeldSettingsRecord, RoleRecord
-from drkit.flow_state.unreplayed import Unreplayed
 from drkit.journal.machine import RETURN
 from drkit.next_command import REASON, typed
 from drkit.pair.view import FenceSeen, OneWay, TopicView, pair_view
@@ -49,21 +48,17 @@ def alarms_of(sides: TopicSides, promoted: Way | None) -> Iterator[tuple[PairAla
         yield PairAlarm.BOTH_CLOSED, reason
     for side in sorted(sides, key=lambda s: s.flow.source):
         for each in side.flow.unreplayed.get(side.name, ()):
-            yield PairAlarm.UNREPLAYED, _not_replayed(side, each)
-
-
-def _not_replayed(side: Way, each: Unreplayed) -> str:
-    return (
-        f"{each.in_words}, not carried out, and {side.flow.target} lacks them: {each.command}; or give them"
-        f" up by name: {each.to_give_up}"
-    )
+            lacks = f"{each.in_words}, not carried out, and {side.flow.target} lacks them: {each.command}"
+            yield PairAlarm.UNREPLAYED, f"{lacks}; or give them up by name: {each.to_give_up}"
 
 
 def _both_closed(sides: TopicSides, promoted: Way | None) -> str:
-    if promoted is not None and sides.refuses(promoted.flow.target) and promoted.flow.silent:
-        return f"{promoted.flow.target} refuses every client, and {promoted.flow.source} does not answer"
+    is_quiet = next(runs_of(sides), None) is None
+    if promoted is not None and sides.refuses(promoted.flow.target) and (promoted.flow.silent or is_quiet):
+        passive = "does not answer" if promoted.flow.silent else "is not the primary"
+        return f"{promoted.flow.target} refuses every client, and {promoted.flow.source} {passive}"
     closing = sides.other(promoted) if promoted is not None else sides.original
-    if closing is None or closing.fence is not FenceSeen.STANDS or next(runs_of(sides), None) is not None:
+    if closing is None or closing.fence is not FenceSeen.STANDS or not is_quiet:
         return ""
     passive = sides.other(closing).flow.source
     if any(s.flow.unread or s.flow.runs_unknown for s in sides):
@@ -95,7 +90,8 @@ def _still_open(sides: TopicSides, promoted: Way) -> str:
     if promoted.fence is FenceSeen.GONE:
         return f"{flow.source} does not have the fence that is on record{then}"
     how = flow.fenced_by.get(role.run_id, "")
-    if promoted.fence is FenceSeen.NONE and not flow.silent and not flow.unread and how in FENCED_HERE:
+    is_known = not (flow.silent or flow.unread or other.flow.unread)  # the return may have lifted it
+    if promoted.fence is FenceSeen.NONE and is_known and how in FENCED_HERE:
         which = "the fence that its failover left pending" if how == _PENDING else f"its fence ({how})"
         return f"{flow.source} answers, and {which} is not on record any more{then}"
     return ""

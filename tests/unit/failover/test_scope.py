@@ -354,11 +354,11 @@ def test_what_this_file_leaves_behind_is_refused_without_its_name(*, planned: bo
 
 def test_a_second_successor_of_one_primary_is_refused():
     scope, elsewhere = chosen(basis(), ()).scope, {"orders": "a->c"}
-    error = gates(scope, RunRequest(), promoted_elsewhere=elsewhere)["failover-already-promoted"]
+    error = gates(scope, RunRequest(), moved_elsewhere=elsewhere)["failover-already-promoted"]
     assert (error.code, error.evidence) == ("promoted_elsewhere", "orders: a->c")
     assert "--despite-signs-of-life" in error.hint
     request = RunRequest(despite_signs_of_life="c burnt")
-    assert gates(scope, request, promoted_elsewhere=elsewhere) == {}
+    assert gates(scope, request, moved_elsewhere=elsewhere) == {}
 
 
 def test_a_way_that_reaches_more_than_what_moves_is_refused():

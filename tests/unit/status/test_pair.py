@@ -295,6 +295,22 @@ def test_a_side_that_is_copied_to_again_needs_no_fence():
     assert only(begun, back()).alarm is None, "the return lifts the fence before it writes its record"
 
 
+def test_a_new_primary_that_refuses_clients_is_both_closed_while_the_old_one_answers():
+    refused = replace(OVER, refusing=Refusing(frozenset({TOPIC})))
+    way_back = back(running=True, returns=returned(), copies={TOPIC: TOPIC}, lags={TOPIC: COPIED})
+    found = only(refused, way_back)
+    assert (found.active, found.alarms) == (
+        "", ((PairAlarm.BOTH_CLOSED, "s refuses every client, and p is not the primary"),)
+    )  # fmt: skip
+    assert only(refused, replace(way_back, run=RUN)).alarm is None, "the run back has fenced it"
+
+
+def test_a_fence_off_record_says_nothing_where_the_flow_back_is_unknown():
+    fenced = replace(OVER, fences={}, fenced_by={"f1": "acl"})
+    assert only(fenced, back()).alarm is PairAlarm.BOTH_OPEN
+    assert only(fenced, back(unread="drkit may not read its state")).alarm is None
+
+
 def test_both_closed():
     fenced = direction(**STANDS)
     [closed] = only(fenced, back()).alarms

@@ -13,15 +13,17 @@ import pytest
 from drkit.counted import utc
 from drkit.errors import Refused
 from drkit.failover.core.request import RunRequest
+from drkit.flow_state.names import journal_topic, state_topic
 from drkit.kafka.access.acls import delete_acls
 from drkit.local.cluster import LocalCluster
 from drkit.status.pair.model import PairAlarm, PairStatus
 from drkit.status.paired import PairedCollector
 from tests.support.errors import coded
-from tests.support.failback.locked import fenced_by_acls, give_cluster_rights, take_cluster_rights
+from tests.support.failback.locked import DRKIT, fenced_by_acls, give_cluster_rights, take_cluster_rights
 from tests.support.failback.pair import Side
 from tests.support.failback.tail import Case, DeadPrimary
 from tests.support.failover.application import as_app
+from tests.support.flows.produce import fill
 from tests.support.topic_sync.acl_world import World as Rights
 from tests.support.topic_sync.applied import acls_applied
 from tests.support.waiting import eventually
@@ -92,3 +94,47 @@ def test_acls_that_refuse_clients_are_known(
     assert pair.topics[0].active == side.target.alias, pair
     assert not any("refuses clients" in line for line in pair.unknown), pair.unknown
     refused_again(side, "all_promoted")
+
+
+def test_acls_that_refuse_clients_are_known_while_the_old_primary_answers(
+    rights: Rights, locked: tuple[LocalCluster, LocalCluster], tmp_path: Path
+) -> None:
+    """The old primary is the guarded side of the copy back: clients can write nowhere."""
+    pair = fenced_by_acls(locked, rights, tmp_path)
+    side = pair.now
+    topic = side.name("orders")
+    side.create(side.source, topic, 1, {"retention.ms": "-1"})
+    fill(side.source, topic, 20)
+    rights.give(0, *(rights.acl(topic, do) for do in ("WRITE", "READ")))
+    try:
+        side.replicate()
+        side.copied([topic])
+        assert pair.switch()["state"] == "done"
+        assert pair.reprotect("")["state"] == "done"
+        [open_] = judged(side).topics
+        assert (open_.active, open_.alarm) == (side.target.alias, None), open_
+        app, denied = as_app(locked[1], topic), rights.acl(topic, "WRITE", deny=True)
+        rights.give(1, denied)
+        eventually(lambda: app.write() != 0, what="a refusal of the new primary")
+        for flow in (side, side.opposite):
+            [closed] = judged(flow).topics
+            assert (closed.active, closed.alarm) == ("", PairAlarm.BOTH_CLOSED), closed
+        assert delete_acls(rights.admins[1].settings, [denied]) == {}
+        acls_applied(rights.admins[1].settings)
+        _hidden_is_not_missing(side, rights)
+    finally:
+        pair.close()
+
+
+def _hidden_is_not_missing(side: Side, rights: Rights) -> None:
+    """What drkit may not see is unknown; it is not called a flow that never ran, or a run that is none."""
+    back = side.opposite
+    for number, name in ((0, state_topic(back.source.alias)), (1, journal_topic(side.source.alias))):
+        hidden = [rights.acl(name, do, DRKIT, deny=True) for do in ("DESCRIBE", "READ")]
+        rights.give(number, *hidden)
+        pair = judged(side)
+        assert any(name in line for line in pair.unknown), pair.unknown
+        assert pair.topics[0].alarm is None, pair.topics
+        assert delete_acls(rights.admins[number].settings, hidden) == {}
+        acls_applied(rights.admins[number].settings)
+    assert not judged(side).unknown

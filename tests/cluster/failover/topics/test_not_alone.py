@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
+from drkit.chaos.processes import AFTER
 from drkit.config import Settings
+from drkit.errors import Refused
 from drkit.failover.core.request import RunRequest
+from drkit.failover.pending_fences import apply_pending, liftable
 from drkit.failover.service import FailoverService
 from drkit.flow_state.records import LeaseRecord, PromotionRecord
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
+from tests.support.errors import coded
 from tests.support.failback.pair import Pair
+from tests.support.failover.orchestrator import Kill, Orchestrators
 from tests.support.failover.world import World
-from tests.support.flows.produce import fill
+from tests.support.flows.produce import answers, fill
 from tests.support.shared_clusters import ModuleClusters
 from tests.support.waiting import eventually
 
@@ -119,6 +125,44 @@ def test_a_second_failover_of_one_primary_is_refused(
 
 @pytest.mark.wide
 @pytest.mark.timeout(400)
+def test_the_fence_of_a_run_that_was_left_stays_where_another_flow_moved_the_topic(
+    world: World, module_cluster: ModuleClusters, source: LocalCluster, tmp_path: Path
+) -> None:
+    """An abort of the run would open the primary beside the cluster that was promoted."""
+    topic = world.name("fan")
+    reports = World(source, module_cluster("reports"), tmp_path / "journal", tag=world.tag, sides="ac")
+    try:
+        copy_by(topic, world, reports)
+        plain: dict[str, Any] = reports.plain()
+        plain["clusters"] |= world.plain()["clusters"]
+        both = plain | {"flows": [world.flow_fields, reports.flow_fields]}
+        request = RunRequest(accept_data_loss="test")
+        with Orchestrators() as orchestrators:
+            more = {"groups": [], "request": request.to_json(), "kill": Kill("DRAIN  intent", AFTER)}
+            assert orchestrators.run(both, "begin", **more).killed
+        settings = Settings.model_validate(plain)
+        with FailoverService(settings, settings.flows[0]) as desk:
+            with pytest.raises(Refused, check=coded("promoted_elsewhere")):
+                desk.begin([], request)
+            report = desk.begin([], request._replace(despite_signs_of_life="the standby is lost"))
+        assert report["state"] == "done", report
+        settings = Settings.model_validate(both)
+        with FailoverService(settings, settings.flows[0]) as desk:
+            report = desk.abort("for the test")
+        assert (report["state"], report["next"]) == ("aborted", [ANY]), report
+        assert f"{world.source.alias} is still fenced" in report["next"][0]
+        assert answers(world.source, topic, [b"both sides are open"]) != [None]
+        assert answers(reports.target, topic, [b"the new primary takes writes"]) == [None]
+        with FailoverService(settings, settings.flows[0]) as desk:
+            for lift in (apply_pending, lambda d: liftable(d, [], "")):
+                with pytest.raises(Refused, check=coded("lift_opens_both")):
+                    lift(desk)
+    finally:
+        reports.close()
+
+
+@pytest.mark.wide
+@pytest.mark.timeout(400)
 def test_a_promotion_by_another_flow_that_is_over_does_not_count(
     source: LocalCluster, target: LocalCluster, module_cluster: ModuleClusters, tmp_path: Path
 ) -> None:
@@ -134,7 +178,7 @@ def test_a_promotion_by_another_flow_that_is_over_does_not_count(
     def elsewhere() -> dict[str, str]:
         with FailoverService(settings, settings.flows[0]) as desk:
             seen = desk.rehearse([], RunRequest(accept_data_loss="test")).survey
-        return dict(seen.promoted_elsewhere)
+        return dict(seen.moved_elsewhere)
 
     try:
         copy_by(topic, world, side)

@@ -1,0 +1,111 @@
+"""The new primary dies, and clients move back: what was left of the first failover moves nothing.
+
+The state on the cluster that was dead has the older promotion as the newest one, and its journal a run that
+was left. Either would fence the cluster that clients write to, and empty it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from drkit.chaos.processes import AFTER
+from drkit.failover.core.request import RunRequest
+from tests.support.failback.dying_pair import DyingPair
+from tests.support.failback.pair import CUT
+from tests.support.failover.command import Said
+from tests.support.failover.orchestrator import Kill, Orchestrators
+from tests.support.shared_clusters import ModuleClusters
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.wide
+
+
+@pytest.fixture
+def lab(module_cluster: ModuleClusters, tmp_path: Path) -> Iterator[DyingPair]:
+    primary, standby = module_cluster.ready({"primary": {}, "standby": {}})
+    found = DyingPair(primary, standby, tmp_path)
+    yield found
+    found.pair.close()
+
+
+def moved_back(lab: DyingPair, topic: str) -> None:
+    """Let the new primary die, open the old one, write there, and start the other one again."""
+    home = lab.home()
+    lab.standby.kill()
+    opened = lab.command("failover", "--flow", home, "--all", "--accept-data-loss", "burnt", "--yes")
+    assert opened.code == 0, opened.err
+    lab.write(lab.there, topic, "later", 5)
+    lab.standby.restart()
+    eventually(lambda: lab.there.offsets(lab.there.target, topic), what="an answer of the other cluster")
+
+
+def returned(lab: DyingPair, *more: str) -> Said:
+    there, export = lab.there.settings.flows[0].name, str(lab.folder / "export")
+    given = ["--disposition", "*=discard", "--reason", "a test", "--export-to", export, "--clients-cut", CUT]
+    return lab.command("reprotect", "--flow", there, *(more or (*given, "--yes")))
+
+
+def is_untouched(lab: DyingPair, topic: str, before: list[bytes | None]) -> None:
+    """Clients write to the old primary, and it has every record."""
+    side = lab.there
+    assert [s.value for s in side.records(side.source, topic)[0]] == before
+    assert lab.accepts(side, topic, ["still here"])
+
+
+def test_a_return_of_the_older_failover_is_refused(lab: DyingPair) -> None:
+    topic, side = lab.there.name("t"), lab.there
+    lab.begin([topic])
+    lab.lose_primary([topic])
+    paid = lab.command("fence", "pay", "--flow", side.settings.flows[0].name, "--yes")
+    assert paid.code == 0, paid.err
+    moved_back(lab, topic)
+    before = [s.value for s in side.records(side.source, topic)[0]]
+    refused = returned(lab)
+    assert (refused.code, refused.error) == (3, "nothing_to_protect"), refused
+    assert f"moved clients back to {side.source.alias}" in refused.err
+    is_untouched(lab, topic, before)
+
+
+@pytest.mark.parametrize("word", ["--resume", "--abort"])
+def test_a_return_that_was_left_ends(lab: DyingPair, word: str) -> None:
+    topic, side = lab.there.name("t"), lab.there
+    lab.begin([topic])
+    lab.lose_primary([topic])
+    request = RunRequest(
+        clients_cut=CUT, dispositions={"*": "discard"}, reason="a test", export_to=str(lab.folder / "export")
+    )
+    with Orchestrators() as orchestrators:
+        left = orchestrators.run(
+            side.plain(), "return", request=request.to_json(), kill=Kill("DEMOTE  intent", AFTER)
+        )
+    assert left.killed, left.error
+    moved_back(lab, topic)
+    before = [s.value for s in side.records(side.source, topic)[0]]
+    ended = returned(lab, word)
+    assert (ended.code, ended.data["state"]) == (0, "aborted"), ended
+    assert lab.home() in str(ended.data["next"]), "what makes the other cluster the standby"
+    is_untouched(lab, topic, before)
+
+
+def test_a_failover_that_was_left_after_open_ends(lab: DyingPair) -> None:
+    topic, side = lab.there.name("t"), lab.there
+    lab.begin([topic])
+    lab.write(side, topic, "c", 20)
+    side.replicate()
+    side.copied([topic], {lab.group: None})
+    side.protected([topic])
+    with Orchestrators() as orchestrators:
+        request = RunRequest(accept_data_loss="a test").to_json()
+        left = orchestrators.run(
+            side.plain(), "begin", groups=[], request=request, kill=Kill("VERIFY  intent", AFTER)
+        )
+    assert left.killed, left.error
+    side.stop_replicating()
+    moved_back(lab, topic)
+    before = [s.value for s in side.records(side.source, topic)[0]]
+    ended = lab.command("failover", "--flow", side.settings.flows[0].name, "--resume")
+    assert (ended.code, ended.data["state"]) == (0, "aborted"), ended
+    is_untouched(lab, topic, before)
