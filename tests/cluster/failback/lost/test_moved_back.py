@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from drkit.chaos.processes import AFTER
 from drkit.failover.core.request import RunRequest
 from tests.support.failback.dying_pair import DyingPair
 from tests.support.failback.pair import CUT
 from tests.support.failover.command import Said
 from tests.support.failover.orchestrator import Kill, Orchestrators
+from tests.support.failover.orchestrator_parent import AFTER
 from tests.support.shared_clusters import ModuleClusters
 from tests.support.waiting import eventually
 

@@ -8,7 +8,6 @@ from unittest.mock import ANY
 
 import pytest
 
-from drkit.chaos.processes import AFTER
 from drkit.config import Settings
 from drkit.errors import Refused
 from drkit.failover.core.request import RunRequest
@@ -20,6 +19,7 @@ from drkit.model import TopicPartition
 from tests.support.errors import coded
 from tests.support.failback.pair import Pair
 from tests.support.failover.orchestrator import Kill, Orchestrators
+from tests.support.failover.orchestrator_parent import AFTER
 from tests.support.failover.world import World
 from tests.support.flows.produce import answers, fill
 from tests.support.shared_clusters import ModuleClusters
