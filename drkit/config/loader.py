@@ -24,7 +24,7 @@ from drkit.config.tables.in_clear import in_clear
 from drkit.config.tables.settings import Settings
 from drkit.config.unchecked import ClientCheck, unknown_aliases, unusable_connections, wrong_properties
 from drkit.errors import ConfigError
-from drkit.masking import shown
+from drkit.masking import is_secret, shown
 
 _TYPES: Final = "type, unit and default of every setting: drkit explain configuration"
 _MUST_BE: Final = {
@@ -306,5 +306,7 @@ def _problems(file: Path, document: Document, problems: Sequence[Problem]) -> Co
 
 def _line(file: Path, document: Document, problem: Problem) -> str:
     at = document.located(problem.at, file.name) if document.lines else problem.at
-    text = ": ".join(part for part in (at, problem.what, problem.evidence) if part)
+    text = ": ".join(part for part in (problem.what, problem.evidence) if part)
+    # What follows the name of a secret and a colon would be masked as its value.
+    text = f"{at}{' –' if is_secret(at) else ':'} {text}"
     return f"{text} ({problem.hint})" if problem.hint else text

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from drkit.config import ClusterSettings, FlowSettings
+from drkit.control_key import is_of_other_key
 from drkit.errors import DrkitError, Refused
 from drkit.flow_state.copied_topics import written_of
 from drkit.flow_state.records import (
@@ -67,7 +68,9 @@ def compacted_alone(state: FlowState) -> tuple[str, ...]:
 
 
 def key_error(host: ClusterSettings, error: DrkitError) -> str:
-    """Return the fault of a control key of this host that is not the pair's, with both and the way out."""
+    """Return the fault of a state that the control key of this host does not sign, and the way out."""
+    if not is_of_other_key(error.evidence):
+        return f"{error.in_short}; {error.hint}"
     own = f"it has {host.control.current.fingerprint}" if host.control else "it has none"
     mismatch = Refused("control_key_mismatch", evidence=f"{own}; {error.evidence}")
     return f"{mismatch.in_short}; {mismatch.hint}"

@@ -7,7 +7,6 @@ from typing import Final
 
 from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.config import FlowSettings, Settings
-from drkit.control_key import is_of_other_key
 from drkit.errors import DrkitError
 from drkit.flow_state.copied_topics import CopiedTopics, known_of
 from drkit.flow_state.left_out import LeftOut
@@ -119,7 +118,7 @@ class StatusCollector:
                 found.heartbeat = self.beats.measured(min(interval, _LONG_SECONDS) + _BEAT_SECONDS)
         except DrkitError as error:
             found.target_error = error.in_short
-            if isinstance(error, Damaged) and is_of_other_key(error.evidence):
+            if isinstance(error, Damaged):
                 found.key_error = key_error(self._sides[self._flow.target], error)
             self._drop(self._flow.target)
             if self.source_ends is None and not found.source_error:  # it was not asked, and may be down, too

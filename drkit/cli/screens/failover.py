@@ -56,7 +56,6 @@ def show_proposal(proposal: Proposal) -> None:
     risk = seen.risk
     seconds = "unknown" if risk.seconds is None else f"{risk.seconds:.1f} s"
     held = [f"of them {text}"] if (text := held_text(risk.held_back, risk.acknowledged)) else []
-    back = no_flow_back(seen.source.alias, seen.target.alias)
     say_rows({
         "flow": [proposal.flow],
         "topics": [first_of(scope.topics, _SHOWN)],
@@ -64,7 +63,7 @@ def show_proposal(proposal: Proposal) -> None:
         "clients": [way.in_words() for way in seen.reach] or [_NO_WAY],
         "at risk": [f"{risk.records_in_words}, {seconds} ({risk.basis})", *held],
         "primary": [f"does not answer: {seen.source_error}"] if seen.source_error else [],
-        "warning": [back] if proposal.flow_back is None else [],
+        "warning": [] if proposal.flow_back else [no_flow_back(seen.source.alias, seen.target.alias)],
     })  # fmt: skip
 
 

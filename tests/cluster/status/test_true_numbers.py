@@ -73,6 +73,18 @@ def test_a_pair_is_not_protected_while_a_topic_of_its_plan_has_no_copy(world: Wo
 
 
 @pytest.mark.wide
+def test_a_pair_without_a_key_is_not_called_silent(world: World, tmp_path: Path) -> None:
+    copied(world)
+    told = drkit(configured(world, tmp_path, KEYS[0]), "status")
+    [flow] = told.data["flows"]
+    [fault] = flow["faults"]
+    assert (told.code, fault["code"]) == (1, "control_key_mismatch"), told.err
+    assert fault["text"].startswith(sentence("state_unsigned"))
+    assert "drkit control adopt" in fault["text"]
+    assert "does not answer" not in json.dumps(flow)
+
+
+@pytest.mark.wide
 def test_a_wrong_control_key_is_named_and_no_journal_is_to_be_discarded(world: World, tmp_path: Path) -> None:
     right, wrong = tmp_path / "right", tmp_path / "wrong"
     right.mkdir()

@@ -57,7 +57,9 @@ class FlowsWalk:
                 flow = world.flows[(A, B)]
                 flow.create(flow.source, topic.name, PARTITIONS, {"retention.ms": "-1"})
                 self._work(topic)
-            world.replicate()
+            world.replicate((A, B))
+            world.flow_from(A).copied([*self.oracle.topics])
+            world.replicate()  # a flow from the standby lists these topics at its start
             self._rest()
             for _ in range(rounds):
                 self._round()

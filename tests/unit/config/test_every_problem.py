@@ -8,6 +8,7 @@ import pytest
 
 from drkit.config.loader import read
 from drkit.errors import ConfigError
+from drkit.masking import scrubbed
 from tests.support.errors import sentence
 
 BROKEN = """
@@ -33,6 +34,12 @@ def test_an_unset_variable_hides_no_other_problem(tmp_path: Path) -> None:
     found = problems(tmp_path, BROKEN)
     assert "NOT_SET is not set" in found.evidence
     assert "flows[0].source: there is no cluster 'primry' (did you mean 'primary'?)" in found.evidence
+
+
+def test_a_problem_of_a_secret_is_whole_where_it_is_printed(tmp_path: Path) -> None:
+    client = '[clusters.standby.client]\n"ssl.truststore.password" = "${file:/no/such}"\n[[flows]]'
+    found = scrubbed(problems(tmp_path, BROKEN.replace("[[flows]]", client)).evidence)
+    assert " – cannot read /no/such: No such file" in found
 
 
 def test_a_wrong_setting_hides_no_wrong_alias(tmp_path: Path) -> None:

@@ -279,7 +279,6 @@ def _print(loaded: Loaded, scheduler: str, image: str) -> None:
         text = "\n".join(f"# {name}\n{text}" for name, text in files.items())
     else:
         text = "---\n".join(files.values())
-    if session().as_json:
-        emit(files)
-    else:
+    emit(files, shown=())
+    if not session().as_json:
         show(text.removesuffix("\n"))  # a terminal breaks no line of a file
