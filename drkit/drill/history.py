@@ -32,7 +32,7 @@ from drkit.flow_state.creation import ensure_compacted
 from drkit.flow_state.names import drill_transactional_id, drills_topic
 from drkit.kafka.access.acls import NoAuthorizer, delete_acls, list_acls
 from drkit.kafka.admin import Cluster
-from drkit.kafka.clients import QUIET, KafkaException, Producer, confluent_config
+from drkit.kafka.clients import QUIET, KafkaException, Producer, confluent_config, is_fenced
 from drkit.kafka.codes import error_name
 from drkit.kafka.groups.requests import Groups
 from drkit.kafka.raw import ask_once
@@ -109,6 +109,8 @@ class DrillTopic:
             producer.commit_transaction(_WRITE_SECONDS)
         except KafkaException as error:
             evidence = str(error.args[0])
+            if is_fenced(error):
+                raise Refused("drill_under_way", where=entry.flow, evidence=evidence) from error
             raise Failed("own_topic_unwritable", where=self._log.where, evidence=evidence) from error
 
 
@@ -242,10 +244,10 @@ class DrillHistory:
         stamped = _stamped(entry)
         try:
             self._ask(entry.flow, lambda topic: topic.begin(stamped))
-        except DrkitError as error:
-            if isinstance(error, Refused):
-                raise
-            # It may be the target that is lost.
+        except Refused:
+            raise
+        except DrkitError:
+            pass  # it may be the target that is lost
         with _on_disk(stamped):
             (self.folder / entry.id).mkdir(mode=0o700)
         self._write_here(stamped)

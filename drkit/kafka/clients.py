@@ -260,6 +260,16 @@ class Delivery:
         return f"{self.failed[0].name()}: {self.failed[0].str()}" if self.failed else ""
 
 
+def is_fenced(error: KafkaException) -> bool:
+    """Return whether another producer took the transactional id meanwhile."""
+    fenced = (
+        KafkaError._FENCED,  # noqa: SLF001  the constant's only name
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.PRODUCER_FENCED,
+    )
+    return error.args[0].code() in fenced
+
+
 def deliver(producer: Producer, topic: str, records: Iterable[WrittenRecord], seconds: float) -> Delivery:
     """Write records in their order, and wait until each is acknowledged or has failed.
 

@@ -24,17 +24,12 @@ from drkit.failover.interpreter import UNEXPECTED, unexpected
 from drkit.failover.service import FailoverService
 from drkit.flow_state.names import automatic_transactional_id
 from drkit.kafka.admin import Cluster
-from drkit.kafka.clients import QUIET, KafkaError, KafkaException, Producer, confluent_config
+from drkit.kafka.clients import QUIET, KafkaException, Producer, confluent_config, is_fenced
 from drkit.kafka.reading.signed_log import SignedLog
 from drkit.watch.observer import Moment
 from drkit.wire import Record
 
 _SECONDS: Final = 10.0
-_FENCED: Final = frozenset({
-    KafkaError._FENCED,  # noqa: SLF001  the constant's only name
-    KafkaError.INVALID_PRODUCER_EPOCH,
-    KafkaError.PRODUCER_FENCED,
-})  # fmt: skip
 
 
 def claim(target: ClusterSettings, flow: FlowSettings, own: Automatic, window_seconds: float) -> str:
@@ -76,10 +71,9 @@ def claim(target: ClusterSettings, flow: FlowSettings, own: Automatic, window_se
             if value not in counted:
                 return "another note of it was written at the same moment"
     except KafkaException as error:
-        cause = error.args[0]
-        if cause.code() in _FENCED:
+        if is_fenced(error):
             return "another observer claimed it at the same moment"
-        raise cluster.error(cause, "claim the automatic failover", topic_name(flow)) from error
+        raise cluster.error(error.args[0], "claim the automatic failover", topic_name(flow)) from error
     return ""
 
 

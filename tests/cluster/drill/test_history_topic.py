@@ -85,5 +85,39 @@ def test_a_second_machine_does_not_begin_a_drill_beside_another(world: World, tm
     assert len(other.entries()) == 2003
 
 
+class OvertakenTopic(DrillTopic):
+    """Another machine begins a drill right after this one has read the entries.
+
+    :param other: the history of the other machine
+    :param begun: its drill
+    """
+
+    other: DrillHistory
+    begun: DrillEntry
+
+    def load(self) -> list[DrillEntry]:
+        entries = super().load()
+        self.other.begin(self.begun)
+        return entries
+
+
+@pytest.mark.wide
+def test_of_two_drills_that_begin_at_the_same_moment_one_is_refused(world: World, tmp_path: Path) -> None:
+    """The overtaken one took the fenced producer for a lost target, and ran as well."""
+    settings = world.settings
+    place = settings.cluster(world.target.alias), world.source.alias
+    topic, flow = OvertakenTopic(*place), first_flow(world)
+    own, topic.other = (
+        DrillHistory(tmp_path / "a", {flow: topic}),
+        DrillHistory(tmp_path / "b", {flow: DrillTopic(*place)}),
+    )
+    topic.begun = entry(world)
+    for history in (own, topic.other):
+        history.folder.mkdir()
+    with pytest.raises(Refused, check=coded("drill_under_way")):
+        own.begin(entry(world))
+    assert [e.id for e in topic.other.entries()] == [topic.begun.id]
+
+
 def first_flow(world: World) -> str:
     return world.settings.flows[0].name
