@@ -52,12 +52,10 @@ def collect(stage: ClientStage) -> None:
     stage.stop_clients(*(name for name in stage.clients if name != stage.live_group))
     runs = [(source, log) for source, flow in flows.items() for log in _runs(stage, source, flow)]
     for source, log in sorted(runs, key=lambda run: run[1].entries[0].at_ms):
-        report, found = report_of(log, flows[source].name), violations(log)
-        of_run = RunReported(
-            log.table.name, log.run_id, log.state, source, report, entries=len(log.entries), violations=found
-        )
-        record(of_run)
-        if of_run.table == FAILOVER.name and log.state == RunState.DONE:
+        table, report, broken = log.table.name, report_of(log, flows[source].name), violations(log)
+        entries = len(log.entries)
+        record(RunReported(table, log.run_id, log.state, source, report, entries, violations=broken))
+        if table == FAILOVER.name and log.state == RunState.DONE:
             active = OTHER[source]
     for what, look in _LOOKS.items():
         try:
