@@ -151,7 +151,8 @@ def test_the_fence_of_a_run_that_was_left_stays_where_another_flow_moved_the_top
             report = desk.abort("for the test")
         assert (report["state"], report["next"]) == ("aborted", [ANY]), report
         assert f"{world.source.alias} is still fenced" in report["next"][0]
-        assert answers(world.source, topic, [b"both sides are open"]) != [None]
+        [refused] = answers(world.source, topic, [b"both sides are open"])
+        assert refused is not None
         assert answers(reports.target, topic, [b"the new primary takes writes"]) == [None]
         with FailoverService(settings, settings.flows[0]) as desk:
             for lift in (apply_pending, lambda d: liftable(d, [], "")):
