@@ -88,4 +88,4 @@ def unfit(what: str, evidence: str) -> WorkerUnfit:
     """The error, with where it was met."""
     where = f"{platform.node()}, {os.getcwd()}"  # noqa: PTH109  pathlib would be one more import
     python = f"{sys.executable} ({platform.python_version()})"
-    return WorkerUnfit(json.dumps({"what": what, "where": where, "evidence": f"{evidence}; {python}"}))
+    return WorkerUnfit(json.dumps({"problem": what, "where": where, "evidence": f"{evidence}; {python}"}))

@@ -23,6 +23,7 @@ _CODE: Final = (".py", ".json", ".html")
 _PACKAGES: Final = {
     "confluent_kafka": "confluent-kafka",
     "cramjam": "cramjam",
+    "cronsim": "cronsim",
     "google_crc32c": "google-crc32c",
     "kafka": "kafka-python",
     "lz4": "lz4",
@@ -84,14 +85,7 @@ def unfit_worker(text: str) -> ConfigError | None:
     """The error for a worker on which drkit cannot run, from a job's error; None for any other error."""
     host = " executor ".join(_HOST.findall(text)[-1]) if _HOST.search(text) else SOME_WORKER
     if found := _UNFIT.findall(text):
-        said = json.loads(found[-1])
-        return ConfigError(
-            "worker_unfit",
-            where=said["where"],
-            evidence=said["evidence"],
-            hint=_INSTALL,
-            problem=said["what"],
-        )
+        return ConfigError("worker_unfit", hint=_INSTALL, **json.loads(found[-1]))
     if found := _OTHER_PYTHON.findall(text):
         worker, driver = found[-1]
         hint = f"name a Python {driver} of the workers with --conf spark.pyspark.python=…, see {_DOCS}"
