@@ -47,6 +47,12 @@ def _emptied(side: Side, offset: int) -> None:
             state.put(replace(cut, emptied={0: offset}), name)
 
 
+def _request(side: Side) -> RunRequest:
+    """A switchover; by the record of :func:`_emptied` the copies begin later than their source."""
+    topics = (side.name("orders"), side.name("table"))
+    return RunRequest(planned=True, clients_cut=CUT, give_up_history=topics)
+
+
 def _policy(side: Side, topic: str) -> tuple[str | None, bool]:
     found = topic_configs(Cluster.connect(side.target), [topic])[topic]
     return found["cleanup.policy"].value, found["retention.bytes"].is_set_on_topic
@@ -65,7 +71,7 @@ def test_what_came_back_is_emptied_before_the_side_opens(side: Side, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(standing, "put_back", refused)
         with side.desk() as desk, pytest.raises(Failed, match="not taken"):
-            desk.begin([], RunRequest(planned=True, clients_cut=CUT))
+            desk.begin([], _request(side))
     with StateTopic(side.target, side.source.alias) as state:
         state.load()
         assert not any(role.is_promoted for role in state.all(RoleRecord).values()), "not open yet"
@@ -83,7 +89,7 @@ def test_a_side_that_ends_before_is_not_opened(side: Side) -> None:
     """What was emptied cannot be proven there: it has lost its end. Clients of the other side go on."""
     _emptied(side, 1_000)
     with side.desk() as desk, pytest.raises(Refused, check=coded("empty_refused")) as refused:
-        desk.begin([], RunRequest(planned=True, clients_cut=CUT))
+        desk.begin([], _request(side))
     assert "it ends before that offset, so it lost records" in refused.value.hint
     assert answers(side.source, side.name("orders"), [b"still served"]) == [None]
 
@@ -93,13 +99,13 @@ def test_open_proves_it_once_more(side: Side, monkeypatch: pytest.MonkeyPatch) -
     _emptied(side, BACK_TO)
     """It was not seen before the fence, nor right before: the proof stands alone."""
     with monkeypatch.context() as patch:
-        for place in ("steps.opening", "emptying.durable"):
+        for place in ("steps.opening", "emptying.standing"):
             patch.setattr(f"drkit.failover.{place}.empty_again", lambda *_: ())
         with (
             side.desk() as desk,
             pytest.raises(Failed, check=coded("emptied_records_back")),
         ):
-            desk.begin([], RunRequest(planned=True, clients_cut=CUT))
+            desk.begin([], _request(side))
     with side.desk() as desk:
         assert desk.resume(RunRequest())["state"] == "done"
     assert side.offsets(side.target, side.name("orders"), EARLIEST) == {0: BACK_TO}
