@@ -186,7 +186,10 @@ def _journal_of(settings: Settings, flow: FlowSettings) -> tuple[RunLog | None, 
 
 
 def left_home(settings: Settings, there: FlowSettings, back: FlowSettings) -> bool:
-    """Return whether clients are not at home: on the source of `there`, which they left first."""
+    """Return whether clients are not at home: on the source of `there`, which they left first.
+
+    :raises DrkitError: a cluster does not answer
+    """
     if not promoted_copies(settings, there):
         return False
     return _journal_of(settings, there)[1] < _journal_of(settings, back)[1]

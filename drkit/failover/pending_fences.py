@@ -32,6 +32,7 @@ from drkit.flow_state.records import PendingFence, PendingLift
 from drkit.journal.journal import NoJournal
 from drkit.journal.machine import StepName
 from drkit.pair.promotions import promoted_of
+from drkit.pair.view import PairRoles
 from drkit.status.pair.facts import fenced_topics
 
 TAKEN_AWAY: Final = "taken away"
@@ -185,7 +186,7 @@ def planned(service: FailoverService) -> list[StepEffect]:
     """Return what :func:`apply_pending` would do now. Changes nothing. Raises DrkitError: as that does."""
     context = _context(service)
     pending, lift = _pending_work(service, context)
-    now = _due_now(service, context)
+    now = _due_now(service, context, _roles(context))
     if (pending is not None or lift is not None) and context.source() is None:
         raise not_answering(context, BY_COMMAND)
     effects = []
@@ -204,7 +205,7 @@ def due(service: FailoverService) -> DueFences:
     """Return what :func:`apply_pending` would do now; a silent source is no error. Raises DrkitError."""
     context = _context(service)
     _pending_work(service, context)
-    return _due_now(service, context)
+    return _due_now(service, context, _roles(context))
 
 
 class AppliedFences(NamedTuple):
@@ -234,13 +235,13 @@ def apply_pending(service: FailoverService, agreed: DueFences | None = None) -> 
     pending, lift = _pending_work(service, context)
     if context.source() is not None:
         share_promotions(context)
-        # Clients write there again, by a later promotion.
-        settle(context.state, PendingFence, pair_roles(context).away)
+    if (roles := _roles(context)) is not None:
+        settle(context.state, PendingFence, roles.away)  # clients write there again, by a later promotion
         pending = context.state.get(PendingFence)
     if agreed is None:
         work, besides = DueFences.of(pending, lift, []), list[str]()
     else:
-        now = _due_now(service, context)
+        now = _due_now(service, context, roles)
         work, besides = now.within(agreed), now.besides(agreed)
     if not any(work):
         return AppliedFences({}, tuple(besides), is_paid=False) if besides else None
@@ -265,12 +266,16 @@ def apply_pending(service: FailoverService, agreed: DueFences | None = None) -> 
     return AppliedFences(evidence, (*notes, *besides), is_paid=True)
 
 
-def _due_now(service: FailoverService, context: Context) -> DueFences:
-    """Return the work due on request of a person; only pending work if the source is silent."""
+def _roles(context: Context) -> PairRoles | None:
+    """Return the roles of the flow's topics, or None if the source is silent."""
+    return None if context.source() is None else pair_roles(context)
+
+
+def _due_now(service: FailoverService, context: Context, roles: PairRoles | None) -> DueFences:
+    """Return the work due on request of a person; only pending work without roles."""
     pending, lift = context.state.get(PendingFence), context.state.get(PendingLift)
     gone, open_ = _gone(context, pending, lift), list[str]()
-    if context.source() is not None:
-        roles = pair_roles(context)
+    if roles is not None:
         try:
             open_ = left_open(context, service.fenced_by)
         except NotAuthorized:

@@ -170,8 +170,10 @@ def _held(run: RunLog) -> dict[str, Any]:
 
 def _next(run: RunLog) -> list[str]:
     if run.state in {RunState.ABORTED, RunState.REFUSED}:
-        undone = (e.body.get("evidence", {}) for e in run.entries if e.kind is not EntryKind.RESULT)
-        pending = [evidence["pending"] for evidence in undone if "pending" in evidence]
+        ended = (
+            e.body.get("evidence", {}) for e in run.entries if e.kind in {EntryKind.UNDONE, EntryKind.END}
+        )
+        pending = [evidence["pending"] for evidence in ended if "pending" in evidence]
         return pending or [_NOTHING_LEFT[run.table.name]]
     return [
         f"clear the reason, then: {run.table.next_commands(abortable=run.abortable)}",

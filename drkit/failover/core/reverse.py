@@ -56,7 +56,8 @@ from drkit.status.pair.journal import RunUnderWay
 from drkit.status.pair.reading import refusing_by_size
 from drkit.topology.topic_configs import MAX_MESSAGE_BYTES, PASSIVE, own_value
 
-_NO_TOPIC: Final = UUID(int=0)  # Kafka's id of no topic: the one on the lost cluster is unknown
+_NO_TOPIC: Final = UUID(int=0)
+"""Kafka's id of no topic: the one on the lost cluster is unknown."""
 
 
 class Reverse(NamedTuple):
@@ -149,10 +150,10 @@ def begin_unreturned(context: Context, named: Collection[str], *, accepted: bool
             log = opposite_fences(context).read()
     promoted, cluster = promotions_in(log), context.target_admin()
     topics = describe_topics(cluster, promoted.keys() - set(context.known.upstream))
-    left = sorted(topics.keys() & set(named) if named else topics)
-    if (left and not accepted) or not (topics or state.position):
+    unreturned = sorted(topics.keys() & set(named) if named else topics)
+    if (unreturned and not accepted) or not (topics or state.position):
         none = f"there is no {state.name} on {flow.target}"
-        evidence = f"clients moved to {flow.source}: {first_of(left)}" if left else none
+        evidence = f"clients moved to {flow.source}: {first_of(unreturned)}" if unreturned else none
         raise Refused("never_copied", where=f"flow {flow.name}", evidence=evidence, flow=flow.name)
     if not topics or not accepted:
         return
@@ -207,11 +208,13 @@ def opposite_of(flow: FlowSettings) -> FlowSettings:
 
 def opposite_journal(context: Context) -> JournalHistory | None:
     """Return the history of the opposite flow's journal on the source, or None if it was not read."""
-    if (source := context.source()) is not None:
-        with suppress(DrkitError):
-            reader = JournalReader(source, context.flow.target, tolerant=True)
-            history: JournalHistory = context.run(reader.read_existing)
-            return history
+    source = context.source()
+    if source is None:
+        return None
+    with suppress(DrkitError):
+        reader = JournalReader(source, context.flow.target, tolerant=True)
+        history: JournalHistory = context.run(reader.read_existing)
+        return history
     return None
 
 
@@ -235,13 +238,13 @@ def pair_roles(context: Context) -> PairRoles:
 def without_moved_back(context: Context) -> Context:
     """Return the context without topics that a later failover has moved back to the source.
 
-    A run that was left, and a state that was away, do not know of it.
+    An older run, and a state on a cluster that was down, have no record of that failover.
     """
     share_promotions(context)
     moved, scope = pair_roles(context).moved_back, context.scope
-    left = {name: copy for name, copy in scope.topics.items() if name not in moved}
-    is_whole = scope.whole_flow and left == scope.topics
-    return replace(context, scope=scope._replace(topics=left, whole_flow=is_whole))
+    topics = {name: copy for name, copy in scope.topics.items() if name not in moved}
+    is_whole = scope.whole_flow and topics == scope.topics
+    return replace(context, scope=scope._replace(topics=topics, whole_flow=is_whole))
 
 
 def moved_back_in_words(flow: FlowSettings) -> str:
@@ -345,11 +348,11 @@ def states_elsewhere(context: Context) -> Iterator[tuple[FlowSettings, FlowState
 
 def moved_elsewhere(context: Context, topics: Collection[str]) -> dict[str, str]:
     """Return source topics that another flow of the source has promoted or fenced, with that flow's name."""
-    found = dict[str, str]()
+    flow_of = dict[str, str]()
     for flow, state in states_elsewhere(context):
         roles = {t: role for t, role in state.readable(RoleRecord).items() if role.is_promoted}
         fenced = fenced_topics(state) - roles.keys()  # by a run that has not opened its target
-        opened = set(roles)
+        opened = frozenset(roles)
         with suppress(DrkitError):  # a promotion whose end cannot be read is in effect
             back = opposite_of(flow)
             second = Observation(back.source, back.target, unread=context.source_error or "of another pair")
@@ -357,8 +360,7 @@ def moved_elsewhere(context: Context, topics: Collection[str]) -> dict[str, str]
                 records = _read_state(Cluster.connect(context.source_settings), back)
                 if are_opposite(state, records):
                     second = observation_of((back.source, back.target), records)
-            opened = set(
-                roles_in(pair_view(observation_of((flow.source, flow.target), state), second)).opened
-            )
-        found |= dict.fromkeys(sorted((opened | fenced) & set(topics)), flow.name)
-    return found
+            first = observation_of((flow.source, flow.target), state)
+            opened = roles_in(pair_view(first, second)).opened
+        flow_of |= dict.fromkeys(sorted((opened | fenced) & set(topics)), flow.name)
+    return flow_of

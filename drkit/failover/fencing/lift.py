@@ -66,8 +66,8 @@ def forget_replaced(context: Context, topics: Collection[str]) -> None:
 
 def refuse_elsewhere(context: Context, topics: Collection[str]) -> None:
     """Refuse to lift the fence of topics that clients write elsewhere, by another flow of the source."""
-    if found := moved_elsewhere(context, topics):
-        evidence = first_of(f"{topic}: {flow}" for topic, flow in sorted(found.items()))
+    if elsewhere := moved_elsewhere(context, topics):
+        evidence = first_of(f"{topic}: {flow}" for topic, flow in sorted(elsewhere.items()))
         raise Refused("lift_opens_both", where=context.flow.source, evidence=evidence)
 
 

@@ -72,8 +72,8 @@ async def commits_in(source: RawCluster, topics: Collection[str]) -> Commits:
     """Return the committed offsets of consumer groups in topics. Raises DrkitError."""
     client = Groups(source)
     names = sorted(g for g, listed in (await client.listed()).items() if is_consumer(listed))
-    found = (await client.offsets(names)).items()
-    return {(group, tp): c.offset for group, of in found for tp, c in of.items() if tp.topic in topics}
+    by_group = (await client.offsets(names)).items()
+    return {(group, tp): c.offset for group, of in by_group for tp, c in of.items() if tp.topic in topics}
 
 
 def translated_by(context: Context, runs: Mapping[str, str]) -> Commits:

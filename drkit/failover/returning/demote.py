@@ -156,15 +156,14 @@ class DemoteStep(Step):
 
     def _positions(self, context: Context, back: Reverse) -> dict[str, Any]:
         positions = scope_positions(context, context.source())
-        now, voided = (
-            context.wall(),
-            {  # BEGIN empties these, or appends their tail: no counterpart is left
-                TopicPartition(topic, p)
-                for topic, decision in decided(context).items()
-                for p, method in decision.methods.items()
-                if method.empties or method is Method.KEEP
-            },
-        )
+        now = context.wall()
+        # BEGIN empties these, or appends their tail: no counterpart is left.
+        voided = {
+            TopicPartition(topic, p)
+            for topic, decision in decided(context).items()
+            for p, method in decision.methods.items()
+            if method.empties or method is Method.KEEP
+        }
         # All groups, or an error: a position without a mark would be taken for a new commit.
         committed = ask_once(
             back.target, "return", lambda c: committed_in(c, back.flow, context.scope.topics),

@@ -147,9 +147,14 @@ def waiting(settings: Settings, there: FlowSettings, back: FlowSettings) -> dict
     :param back: the flow in the other direction
     :raises DrkitError: a cluster does not answer
     """
-    roles = promoted_copies(settings, there)
-    known = records_of(settings, back).all(ReturnRecord) if roles else {}
-    return still_away(roles, {t: t for t in roles}, known)
+    return _waiting_of(settings, promoted_copies(settings, there), back)
+
+
+def _waiting_of(
+    settings: Settings, promoted: dict[str, RoleRecord], back: FlowSettings
+) -> dict[str, RoleRecord]:
+    known = records_of(settings, back).all(ReturnRecord) if promoted else {}
+    return still_away(promoted, {t: t for t in promoted}, known)
 
 
 def switched(settings: Settings, there: FlowSettings, back: FlowSettings) -> list[str]:
@@ -166,10 +171,9 @@ def switched(settings: Settings, there: FlowSettings, back: FlowSettings) -> lis
 
 def may_wait(settings: Settings, there: FlowSettings, back: FlowSettings) -> bool:
     """Return whether topics wait, or may wait while the old primary does not answer; see :func:`waiting`."""
-    if not promoted_copies(settings, there):
-        return False
+    roles = promoted_copies(settings, there)
     try:
-        return bool(waiting(settings, there, back))
+        return bool(_waiting_of(settings, roles, back))
     except ClusterUnreachable:
         return True
 
@@ -181,5 +185,6 @@ def died(settings: Settings, there: FlowSettings) -> bool:
 
 def returned(settings: Settings, there: FlowSettings, back: FlowSettings) -> dict[str, RoleRecord]:
     """Return the promoted topics that are copied back since, in the terms of :func:`waiting`."""
-    waits = waiting(settings, there, back)
-    return {t: role for t, role in promoted_copies(settings, there).items() if t not in waits}
+    roles = promoted_copies(settings, there)
+    waits = _waiting_of(settings, roles, back)
+    return {t: role for t, role in roles.items() if t not in waits}

@@ -104,11 +104,14 @@ async def _holders(
     known = await ongoing(cluster, {o.producer_id for some in found.values() for o in some})
     return {
         at: tuple(
-            Holder(o, owner := known.get(o.producer_id), owner is not None and at in owner.partitions)
-            for o in sorted(some, key=lambda o: o.state.open_since)
+            _holder(at, o, known.get(o.producer_id)) for o in sorted(some, key=lambda o: o.state.open_since)
         )
         for at, some in found.items()
     }
+
+
+def _holder(at: TopicPartition, opened: OpenProducer, known: Ongoing | None) -> Holder:
+    return Holder(opened, known, known is not None and at in known.partitions)
 
 
 def _undecided(holders: tuple[Holder, ...]) -> dict[int, int]:
