@@ -10,7 +10,6 @@ ERRORS: Final[dict[str, Entry]] = {
     "broker_still_running": failed("a broker is still running"),
     "chaos_command_failed": failed("a drkit command ended with {error_code}", hint="expected: {expect}"),
     "chaos_commit_refused": failed("a commit was refused"),
-    "chaos_no_coordinator": failed("the coordinator of a group does not answer"),
     "chaos_not_installed": wrong(
         "the packages for chaos scenarios are not installed",
         hint="pip install 'chaostoolkit-lib>=1.44,<1.45' 'pyyaml>=6,<7'",

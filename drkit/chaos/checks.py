@@ -196,10 +196,7 @@ def _repeated(facts: ScenarioHistory) -> Iterator[str]:
 
 def _moved_back(facts: ScenarioHistory, e: FinalPosition) -> str:
     """Compare a final position with what was committed there since OPEN, and with the end of the log."""
-    own, least = (e.cluster, e.group, e.tp), 0
-    for i, c in facts.at(OffsetCommitted):
-        least = c.offset if i > facts.opened and (c.cluster, c.group, c.tp) == own else least
-    log_end = facts.log_ends.get((e.cluster, e.tp))
+    least, log_end = facts.committed.get((e.group, e.tp), 0), facts.log_ends.get((e.cluster, e.tp))
     problem = f"is before {least}, which it committed" if e.offset < least else ""
     if log_end is not None and e.offset > log_end.end:
         problem = f"is after the end, {log_end.end}"

@@ -381,6 +381,12 @@ class ScenarioHistory:
         return self.failovers[-1].opened if self.failovers else -1
 
     @cached_property
+    def committed(self) -> dict[tuple[str, TopicPartition], int]:
+        """The last offsets that each group committed on the active side since it was opened."""
+        since = (e for i, e in self.at(OffsetCommitted) if e.cluster == self.active and i > self.opened)
+        return {(e.group, e.tp): e.offset for e in since}
+
+    @cached_property
     def given(self) -> set[tuple[str, Record]]:
         """Every record that a group was given, on any cluster."""
         return {(e.group, (e.tp, e.value)) for e in self.of(Consumed)}

@@ -174,11 +174,8 @@ class ClientStage(ABC):
     def committed(self, cluster: str, group: str) -> dict[TopicPartition, int]:
         """Return the committed offsets of a group. Raises DrkitError if its coordinator does not answer."""
         settings, names = self.cluster(cluster), [group]
-        answer = ask_once(settings, self.WHERE, lambda raw: Groups(raw).committed(names), what="read offsets")
-        if (offsets := answer[group].value) is None:
-            where = f"group {group} on {cluster}"
-            raise Failed("chaos_no_coordinator", where=where, evidence=str(answer[group]))
-        return {tp: committed.offset for tp, committed in offsets.items()}
+        answer = ask_once(settings, self.WHERE, lambda raw: Groups(raw).offsets(names), what="read offsets")
+        return {tp: committed.offset for tp, committed in answer[group].items()}
 
     def has_members(self, cluster: str, group: str) -> bool:
         """Return whether a group has members. Raises DrkitError as :meth:`committed`."""

@@ -16,7 +16,8 @@ NO_ROUND: Final = -1
 """Replaces a round's number where no round is meant."""
 SHOWN: Final = 50
 """Refusals reported by name; all are counted."""
-MOST_REMEMBERED: Final = 20_000  # groups that a process remembers at most, however many the flow has
+MOST_REMEMBERED: Final = 20_000
+"""Maximum number of groups that a process remembers, however many the flow has."""
 Refusal = tuple[str, str, str, str]
 """Group, source partition, verdict and reason of a position that was not written."""
 

@@ -63,6 +63,7 @@ class DrillTopic:
         self.name = drills_topic(source, target.alias)
         self._transactional_id = drill_transactional_id(source, target.alias)
         self._target = target
+        self._exists = False
         self._log = SignedLog(target, self.name, lambda _record, _problem: None)
 
     @cached_property
@@ -83,7 +84,7 @@ class DrillTopic:
 
         :raises DrkitError: one was not accepted
         """
-        ensure_compacted(self._cluster, self.name)
+        self._ensure()
         self._log.append(*map(_record, entries))
 
     def begin(self, entry: DrillEntry) -> None:
@@ -94,7 +95,7 @@ class DrillTopic:
         :raises Refused: another drill is under way, or the scheduled time has an entry
         :raises DrkitError: the topic cannot be read or written
         """
-        ensure_compacted(self._cluster, self.name)
+        self._ensure()
         own = {"transactional.id": self._transactional_id}
         producer = Producer({**confluent_config(self._target), **own, "log_level": 0}, logger=QUIET)
         try:
@@ -112,6 +113,11 @@ class DrillTopic:
             if is_fenced(error):
                 raise Refused("drill_under_way", where=entry.flow, evidence=evidence) from error
             raise Failed("own_topic_unwritable", where=self._log.where, evidence=evidence) from error
+
+    def _ensure(self) -> None:
+        if not self._exists:
+            ensure_compacted(self._cluster, self.name)
+            self._exists = True
 
 
 def _record(entry: DrillEntry) -> tuple[bytes, bytes]:
@@ -232,7 +238,7 @@ class DrillHistory:
 
     def report_before(self, report: DrillReport) -> DrillReport | None:
         """Return the report whose hash a report has as `previous`, None if it is not in this folder."""
-        of_hash = (e for e in self.entries() if e.hash and e.hash == report.previous)
+        of_hash = (e for e in self.local_entries() if e.hash and e.hash == report.previous)
         previous = next((e for e in of_hash if self.report_path(e.id).exists()), None)
         return None if previous is None else self.report_of(previous)
 

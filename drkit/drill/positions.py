@@ -185,7 +185,7 @@ def _key(row: PositionEvidence) -> tuple[str, str, int, PositionForm]:
 
 
 class _PositionSurvey:
-    """The positions of one flow, looked at again while the copy has not passed them.
+    """The positions of one flow, looked at again until the copy has passed them.
 
     A position is a row from the beginning: first with its offsets, then with the answer or the records.
     """
@@ -294,7 +294,7 @@ class _Copy(NamedTuple):
     pair: CopiedPartition
     place: PartitionPosition | Unavailable
     segments: SegmentMap
-    """Up to the end of the copy; empty without a place."""
+    """Up to the end of the copy; empty where the copy has no position."""
     is_compacted: tuple[bool, bool]
     """On the source, on the target."""
 
@@ -305,7 +305,7 @@ class _Copy(NamedTuple):
         place: PartitionPosition | Unavailable,
         compacted: tuple[frozenset[str], frozenset[str]],
     ) -> _Copy:
-        """Return a partition with its place."""
+        """Return a partition with its position."""
         segments = SegmentMap()
         if isinstance(place, PartitionPosition):
             segments = place.segments.copy()
@@ -317,7 +317,7 @@ class _Copy(NamedTuple):
 def _located(
     row: PositionEvidence, copy: _Copy, target: RecordWindowReader
 ) -> tuple[PositionEvidence, CompareFrom | None]:
-    """Return a row with its place, and where to compare; None if its answer needs no records."""
+    """Return a row with its offsets, and where to compare; None if its answer needs no records."""
     place, to, upstream = copy.place, copy.pair.target, row.upstream or 0
     span = target.spans.get(to)
     if isinstance(place, Unavailable):

@@ -202,5 +202,5 @@ class CommitWatch(Background):
 
     async def _read(self, raw: RawCluster) -> _Offsets:
         await raw.connected()
-        found = (await Groups(raw).offsets(self._groups)).items()
-        return {(group, tp): o for group, of in found for tp, o in of.items() if tp.topic in self._topics}
+        by_group = (await Groups(raw).offsets(self._groups)).items()
+        return {(group, tp): o for group, of in by_group for tp, o in of.items() if tp.topic in self._topics}

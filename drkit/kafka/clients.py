@@ -19,6 +19,7 @@ from confluent_kafka.admin import NewPartitions, NewTopic
 
 from drkit.config import ClusterSettings
 from drkit.errors import ConfigError
+from drkit.kafka.codes import FENCED
 from drkit.kafka.security.oauth import ClientCredentials
 from drkit.kafka.security.settings import Sasl, Security, Tls, read_security
 
@@ -262,12 +263,8 @@ class Delivery:
 
 def is_fenced(error: KafkaException) -> bool:
     """Return whether another producer took the transactional id meanwhile."""
-    fenced = (
-        KafkaError._FENCED,  # noqa: SLF001  the constant's only name
-        KafkaError.INVALID_PRODUCER_EPOCH,
-        KafkaError.PRODUCER_FENCED,
-    )
-    return error.args[0].code() in fenced
+    code = error.args[0].code()
+    return code in FENCED or code == KafkaError._FENCED  # noqa: SLF001  the constant's only name
 
 
 def deliver(producer: Producer, topic: str, records: Iterable[WrittenRecord], seconds: float) -> Delivery:

@@ -74,7 +74,7 @@ class TopicMetadata(NamedTuple):
 
 
 def exists(name: str, topic: TopicMetadata, alias: str) -> bool:
-    """Return whether one of drkit's topics exists. Raises Failed: the cluster does not tell drkit."""
+    """Return whether one of drkit's topics exists. Raises Failed: drkit may not see it."""
     if topic.error and topic.error not in codes.NO_SUCH_TOPIC:
         raise Failed("own_topic_unreadable", where=alias, evidence=f"{name}: {codes.error_name(topic.error)}")
     return not topic.error

@@ -295,7 +295,8 @@ class WideManager(KafkaConnectionManager):  # type: ignore[misc]
     """Connections with one gate and limited answers, whose plain transports read in large pieces."""
 
     gate: SendGate
-    closed = False  # set by the library at the end of its constructor
+    closed = False
+    """Set by the library at the end of its constructor."""
 
     def close_idle_connections(self) -> None:
         """Close idle connections, and again later, until the manager is closed: the library never ends."""

@@ -200,12 +200,12 @@ class Groups:
 
     async def offsets(self, groups: Iterable[str]) -> dict[str, Offsets]:
         """Return all committed offsets of some groups. Raises DrkitError if those of one are not returned."""
-        found: dict[str, Offsets] = {}
+        offsets: dict[str, Offsets] = {}
         for group, answer in (await self.committed(groups)).items():
             if answer.value is None:
                 raise failure(answer.error, f"read the offsets of the group {group}", self._cluster.alias)
-            found[group] = answer.value
-        return found
+            offsets[group] = answer.value
+        return offsets
 
     async def _fetch(self, stable: bool, node: int, groups: list[str]) -> dict[str, Answered[Offsets]]:  # noqa: FBT001
         wanted = [OffsetFetchRequest.OffsetFetchRequestGroup(group_id=g, topics=None) for g in groups]
