@@ -25,6 +25,8 @@ _GAP: Final = 2
 """Between two columns."""
 UNBOUNDED: Final = 10_000
 """Width of the output without a terminal: a pipe must see whole lines."""
+INDENTED: Final = 13
+"""Column of the texts behind labels that are indented."""
 _WHOLE: Final[Any] = {"break_long_words": False, "break_on_hyphens": False}
 
 
@@ -98,6 +100,11 @@ def labelled(rows: Mapping[str, Iterable[str]], column: int, width: int) -> list
         for label, texts in rows.items()
         for n, line in enumerate(x for text in texts for x in wrap(text, width - column, **_WHOLE) or [""])
     ]
+
+
+def indented(rows: Mapping[str, Iterable[str]], width: int = UNBOUNDED) -> list[str]:
+    """Return texts behind their labels, indented by two; see :func:`labelled`."""
+    return labelled({f"  {label}": texts for label, texts in rows.items()}, INDENTED, width)
 
 
 def _inner(value: Any, console: Console, width: int) -> RenderableType:

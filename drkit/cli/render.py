@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from drkit.catalogue import ERRORS
-from drkit.cli.layout import UNBOUNDED, cell, labelled, pairs, table
+from drkit.cli.layout import INDENTED, UNBOUNDED, cell, indented, pairs, table
 from drkit.cli.session import session
 from drkit.errors import DrkitError
 from drkit.masking import scrubbed, without_secrets
@@ -24,7 +24,6 @@ _TO_READ: Final = 100
 _LONG_NAME: Final = 34
 """A longer name has a line of its own on a terminal."""
 _IN_PIPE: Final = 80
-_LABEL: Final = 13
 
 
 def emit(
@@ -132,8 +131,8 @@ def emit_error(error: DrkitError, *, as_json: bool) -> None:
         # What to do stays one line: a command in it is copied whole.
         width = UNBOUNDED if name == "what to do" else console.width
         texts = visible_lines(scrubbed(text)).split("\n") if text else []
-        for line in labelled({f"  {name}": texts}, _LABEL, width):
-            console.print(Text.assemble((line[:_LABEL], "dim"), line[_LABEL:]), soft_wrap=True)
+        for line in indented({name: texts}, width):
+            console.print(Text.assemble((line[:INDENTED], "dim"), line[INDENTED:]), soft_wrap=True)
 
 
 def _console(stream: TextIO) -> Console:

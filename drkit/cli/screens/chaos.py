@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from drkit.chaos.run import HISTORY, ScenarioResult
 from drkit.chaos.scenario import Scenario, observed_coverage
-from drkit.cli.layout import UNBOUNDED, labelled
+from drkit.cli.layout import indented, labelled
 from drkit.cli.talk import say
 from drkit.clock import monotonic
 from drkit.counted import counted
@@ -17,7 +17,6 @@ from drkit.journal.machine import TABLES
 _WIDTH: Final = 80
 _STEP: Final = 26
 _OFFENCES: Final = 6
-_LABEL: Final = 13
 
 
 class ScenarioProgress:
@@ -60,7 +59,7 @@ def result_lines(scenario: Scenario, result: ScenarioResult) -> list[str]:
         "page": [f"drkit explain {scenario.runbook}"] if scenario.runbook else [],
         "history": [str(result.folder / HISTORY)],
     }
-    return lines + labelled({f"  {label}": texts for label, texts in rows.items()}, _LABEL, UNBOUNDED)
+    return lines + indented(rows)
 
 
 def _ended(code: int | None) -> str:

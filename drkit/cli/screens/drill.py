@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from drkit.chaos.verdict import PASS
-from drkit.cli.layout import labelled
+from drkit.cli.layout import indented
 from drkit.cli.screens.status import DrillsView, ago
 from drkit.clock import wall_ms
 from drkit.config import FlowSettings, Settings
@@ -20,7 +20,6 @@ from drkit.drill.report import DrillReport, StepReport
 from drkit.next_command import typed
 from drkit.status.model import FlowStatus
 
-_LABEL: Final = 13
 _WIDTH: Final = 80
 _REASONS: Final = 10
 _NAMES: Final = 5
@@ -53,7 +52,7 @@ def report_lines(report: DrillReport, path: Path, html: Path | None = None) -> l
         "report": [str(path)],
         "page": [str(html)] if html is not None else [],
     }
-    return lines + labelled({f"  {label}": texts for label, texts in rows.items()}, _LABEL, _WIDTH)
+    return lines + indented(rows, _WIDTH)
 
 
 def report_data(report: DrillReport, path: Path) -> dict[str, Any]:
