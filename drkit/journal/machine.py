@@ -69,34 +69,7 @@ class Belief(StrEnum):
     POSITIONS = "group offsets are current"
 
 
-class Ground(NamedTuple):
-    """A belief, the parties that can make it false, and the times of further checks."""
-
-    belief: Belief
-    changed_by: str
-    """The parties that can make it false."""
-    looked_again: str
-    """The times of further checks, and the consequence if it is false."""
-
-
 _B: Final = Belief
-GROUNDS: Final[tuple[Ground, ...]] = (
-    Ground(_B.MINE, "another orchestrator that resumes or aborts",
-        "at each journal entry: the log rejects an orchestrator that was replaced; an abort of a switchover"
-        " at the source: when the run is resumed, and before OPEN"),
-    Ground(_B.SOURCE, "a primary that recovers, a network path that recovers",
-        "within a second before FREEZE, COMMIT_OFFSETS and OPEN: if it answers, the run returns to FENCE"),
-    Ground(_B.FENCE, "a person who lifts it, a broker that applies it late",
-        "by a canary on every partition before OPEN and when the run is resumed: else back to FENCE"),
-    Ground(_B.READY, "brokers of the standby, group members and commits there",
-        "all reasons to refuse are checked again when the run is resumed, until OPEN has begun"),
-    Ground(_B.LOSS, "producers, until they are fenced; the copy, until it is frozen",
-        "measured again after each FENCE, when the run is resumed, and at TRANSLATE"),
-    Ground(_B.FROZEN, "a replicator that resumes or starts",
-        "by a canary of the older epoch on every partition, when the run is resumed"),
-    Ground(_B.POSITIONS, "consumers that still commit on the old primary",
-        "translated and committed again after each FREEZE and when the run is resumed, until OPEN has begun"),
-)  # fmt: skip
 
 
 class StepRow(NamedTuple):

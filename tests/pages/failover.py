@@ -11,13 +11,42 @@ from itertools import groupby, zip_longest
 from pathlib import Path
 import re
 import sys
-from typing import Final
+from typing import Final, NamedTuple
 
 from drkit.detect.reasons import ROWS, runbook
 from drkit.failover.checks.preconditions import GATES
-from drkit.journal.machine import FAILOVER, GROUNDS, RETURN, RunState, StepName, Table
+from drkit.journal.machine import FAILOVER, RETURN, Belief, RunState, StepName, Table
 
 _PLACE: Final = "<!-- generated: {name} -->\n{text}\n<!-- end -->"
+
+
+class Ground(NamedTuple):
+    """A belief, the parties that can make it false, and the times of further checks."""
+
+    belief: Belief
+    changed_by: str
+    """The parties that can make it false."""
+    looked_again: str
+    """The times of further checks, and the consequence if it is false."""
+
+
+GROUNDS: Final[tuple[Ground, ...]] = (
+    Ground(Belief.MINE, "another orchestrator that resumes or aborts",
+        "at each journal entry: the log rejects an orchestrator that was replaced; an abort of a switchover"
+        " at the source: when the run is resumed, and before OPEN"),
+    Ground(Belief.SOURCE, "a primary that recovers, a network path that recovers",
+        "within a second before FREEZE, COMMIT_OFFSETS and OPEN: if it answers, the run returns to FENCE"),
+    Ground(Belief.FENCE, "a person who lifts it, a broker that applies it late",
+        "by a canary on every partition before OPEN and when the run is resumed: else back to FENCE"),
+    Ground(Belief.READY, "brokers of the standby, group members and commits there",
+        "all reasons to refuse are checked again when the run is resumed, until OPEN has begun"),
+    Ground(Belief.LOSS, "producers, until they are fenced; the copy, until it is frozen",
+        "measured again after each FENCE, when the run is resumed, and at TRANSLATE"),
+    Ground(Belief.FROZEN, "a replicator that resumes or starts",
+        "by a canary of the older epoch on every partition, when the run is resumed"),
+    Ground(Belief.POSITIONS, "consumers that still commit on the old primary",
+        "translated and committed again after each FREEZE and when the run is resumed, until OPEN has begun"),
+)  # fmt: skip
 
 
 def diagram(table: Table) -> str:

@@ -8,11 +8,12 @@ import pytest
 from drkit.config import ClusterSettings
 from drkit.failover import interpreter
 from drkit.journal.lost import violations
-from drkit.journal.machine import GROUNDS, TABLE, Belief, RunState, StepName
+from drkit.journal.machine import TABLE, Belief, RunState, StepName
 from drkit.journal.stall import ProcessSuspended, Stall
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.transport import permitted_by
+from tests.pages.failover import GROUNDS
 from tests.support.failover.paper.model import Play
 
 SEEDS = range(600)
