@@ -1,4 +1,4 @@
-"""The configuration of a pair of which no cluster answers."""
+"""The configuration of a pair whose clusters do not answer."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ class Oracle:
                 self.topics[name].acked[record.partition].append(record.value)
 
     def read_on(self, topic: Topic, group: str, share: float) -> None:
-        """Commit for a group without members, past a share of the records ahead of it."""
+        """Commit for a group without members, past a share of the records that it has not read."""
         log, flow = self.log(topic.active, topic), self.world.flow_from(topic.active)
         topic.read[group], offsets = {}, {}
         for p, known in self._positions(topic.active, group, log).items():

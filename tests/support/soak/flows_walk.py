@@ -295,7 +295,7 @@ class FlowsWalk:
         return self.world.types(*words, "--dry-run").error.get("code") == "other_flow_reads"
 
     def _remove(self, way: Way) -> None:
-        """Take a flow out of the configuration, with its copies and its state, as the refusal says."""
+        """Take a flow out of the configuration, with its copies and its state, as the refusal asks."""
         flow = self.world.flows[way]
         self.world.stop(way)
         copies = [flow.prefix + topic.name for topic in self._topics]

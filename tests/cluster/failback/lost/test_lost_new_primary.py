@@ -6,9 +6,7 @@ of the run that ended it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -23,19 +21,10 @@ from drkit.model import TopicPartition
 from tests.support.errors import coded
 from tests.support.failback.dying_pair import DyingPair
 from tests.support.failback.pair import CUT
-from tests.support.shared_clusters import ModuleClusters
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.wide
 BURNT = ("--accept-data-loss", "it burnt", "--yes")
-
-
-@pytest.fixture
-def lab(module_cluster: ModuleClusters, tmp_path: Path) -> Iterator[DyingPair]:
-    primary, standby = module_cluster.ready({"primary": {}, "standby": {}})
-    found = DyingPair(primary, standby, tmp_path)
-    yield found
-    found.pair.close()
 
 
 def test_an_old_primary_that_was_fenced_opens(lab: DyingPair) -> None:

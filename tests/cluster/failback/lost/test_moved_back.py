@@ -6,9 +6,6 @@ was left. Either would fence the cluster that clients write to, and empty it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from drkit.failover.core.request import RunRequest
@@ -17,18 +14,9 @@ from tests.support.failback.pair import CUT
 from tests.support.failover.command import Said
 from tests.support.failover.orchestrator import Kill, Orchestrators
 from tests.support.failover.orchestrator_parent import AFTER
-from tests.support.shared_clusters import ModuleClusters
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.wide
-
-
-@pytest.fixture
-def lab(module_cluster: ModuleClusters, tmp_path: Path) -> Iterator[DyingPair]:
-    primary, standby = module_cluster.ready({"primary": {}, "standby": {}})
-    found = DyingPair(primary, standby, tmp_path)
-    yield found
-    found.pair.close()
 
 
 def moved_back(lab: DyingPair, topic: str) -> None:

@@ -127,7 +127,7 @@ def test_acls_that_refuse_clients_are_known_while_the_old_primary_answers(
 
 
 def _hidden_is_not_missing(side: Side, rights: Rights) -> None:
-    """What drkit may not see is unknown; it is not called a flow that never ran, or a run that is none."""
+    """What drkit may not see is unknown: neither a flow that never ran nor the end of a run."""
     back = side.opposite
     for number, name in ((0, state_topic(back.source.alias)), (1, journal_topic(side.source.alias))):
         hidden = [rights.acl(name, do, DRKIT, deny=True) for do in ("DESCRIBE", "READ")]

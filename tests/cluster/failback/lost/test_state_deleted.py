@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from drkit.flow_state.names import state_topic
 from tests.support.failback.dying_pair import DyingPair
-from tests.support.shared_clusters import ModuleClusters
 
 pytestmark = pytest.mark.wide
-
-
-@pytest.fixture
-def lab(module_cluster: ModuleClusters, tmp_path: Path) -> Iterator[DyingPair]:
-    primary, standby = module_cluster.ready({"primary": {}, "standby": {}})
-    found = DyingPair(primary, standby, tmp_path)
-    yield found
-    found.pair.close()
 
 
 def test_in_the_second_round_nothing_closes_the_live_primary(lab: DyingPair) -> None:

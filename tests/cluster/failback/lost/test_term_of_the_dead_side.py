@@ -6,7 +6,6 @@ another machine, without the journals' files.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 import json
 from pathlib import Path
 import sys
@@ -19,7 +18,6 @@ from tests.support.errors import coded
 from tests.support.failback.dying_pair import DyingPair
 from tests.support.failover.orchestrator import Kill, Orchestrators
 from tests.support.failover.orchestrator_parent import AFTER
-from tests.support.shared_clusters import ModuleClusters
 
 pytestmark = pytest.mark.wide
 RECEIVER = """#!/usr/bin/env python3
@@ -32,14 +30,6 @@ if old and new["term"] < old["term"]:
     sys.exit(3)
 path.write_text(json.dumps(new))
 """
-
-
-@pytest.fixture
-def lab(module_cluster: ModuleClusters, tmp_path: Path) -> Iterator[DyingPair]:
-    primary, standby = module_cluster.ready({"primary": {}, "standby": {}})
-    found = DyingPair(primary, standby, tmp_path)
-    yield found
-    found.pair.close()
 
 
 def test_a_term_is_known_on_both_sides(lab: DyingPair, tmp_path: Path) -> None:

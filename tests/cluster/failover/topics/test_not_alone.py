@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import ANY
@@ -94,6 +95,23 @@ def test_the_file_of_a_replicator_that_stopped_is_compared(world: World) -> None
     assert names(refusals(world, RunRequest(accept_data_loss="test"))["left_by_configuration"]) == [outside]
 
 
+@pytest.fixture
+def reports(
+    world: World, module_cluster: ModuleClusters, source: LocalCluster, tmp_path: Path
+) -> Iterator[World]:
+    """A flow from the same primary to a third cluster."""
+    flow = World(source, module_cluster("reports"), tmp_path / "journal", tag=world.tag, sides="ac")
+    yield flow
+    flow.close()
+
+
+def fan_out(first: World, second: World) -> dict[str, Any]:
+    """Return a configuration with the flow of the second world, and the clusters of both."""
+    plain: dict[str, Any] = second.plain()
+    plain["clusters"] |= first.plain()["clusters"]
+    return plain
+
+
 def names(where: str) -> list[str]:
     """The names in ``flow: a, b``."""
     return where.partition(": ")[2].split(", ")
@@ -101,65 +119,51 @@ def names(where: str) -> list[str]:
 
 @pytest.mark.wide
 @pytest.mark.timeout(300)
-def test_a_second_failover_of_one_primary_is_refused(
-    world: World, module_cluster: ModuleClusters, source: LocalCluster, tmp_path: Path
-) -> None:
+def test_a_second_failover_of_one_primary_is_refused(world: World, reports: World) -> None:
     """Its flows to two clusters copy the same topic."""
     topic = world.name("fan")
-    reports = World(source, module_cluster("reports"), tmp_path / "journal", tag=world.tag, sides="ac")
-    try:
-        copy_by(topic, world, reports)
-        with world.desk() as desk:
-            assert desk.begin([], RunRequest(planned=True))["state"] == "done"
-        plain: dict[str, Any] = reports.plain()
-        plain["clusters"] |= world.plain()["clusters"]
-        settings = Settings.model_validate(plain)
-        with FailoverService(settings, settings.flows[0]) as desk:
-            found = {e.code: e for _, e in desk.rehearse([], RunRequest(accept_data_loss="test")).refusals}
-            assert found["promoted_elsewhere"].evidence == f"{topic}: {world.settings.flows[0].name}"
-            overruled = RunRequest(accept_data_loss="test", despite_signs_of_life="test")
-            assert "promoted_elsewhere" not in {e.code for _, e in desk.rehearse([], overruled).refusals}
-    finally:
-        reports.close()
+    copy_by(topic, world, reports)
+    with world.desk() as desk:
+        assert desk.begin([], RunRequest(planned=True))["state"] == "done"
+    settings = Settings.model_validate(fan_out(world, reports))
+    with FailoverService(settings, settings.flows[0]) as desk:
+        found = {e.code: e for _, e in desk.rehearse([], RunRequest(accept_data_loss="test")).refusals}
+        assert found["promoted_elsewhere"].evidence == f"{topic}: {world.settings.flows[0].name}"
+        overruled = RunRequest(accept_data_loss="test", despite_signs_of_life="test")
+        assert "promoted_elsewhere" not in {e.code for _, e in desk.rehearse([], overruled).refusals}
 
 
 @pytest.mark.wide
 @pytest.mark.timeout(400)
 def test_the_fence_of_a_run_that_was_left_stays_where_another_flow_moved_the_topic(
-    world: World, module_cluster: ModuleClusters, source: LocalCluster, tmp_path: Path
+    world: World, reports: World
 ) -> None:
     """An abort of the run would open the primary beside the cluster that was promoted."""
-    topic = world.name("fan")
-    reports = World(source, module_cluster("reports"), tmp_path / "journal", tag=world.tag, sides="ac")
-    try:
-        copy_by(topic, world, reports)
-        plain: dict[str, Any] = reports.plain()
-        plain["clusters"] |= world.plain()["clusters"]
-        both = plain | {"flows": [world.flow_fields, reports.flow_fields]}
-        request = RunRequest(accept_data_loss="test")
-        with Orchestrators() as orchestrators:
-            more = {"groups": [], "request": request.to_json(), "kill": Kill("DRAIN  intent", AFTER)}
-            assert orchestrators.run(both, "begin", **more).killed
-        settings = Settings.model_validate(plain)
-        with FailoverService(settings, settings.flows[0]) as desk:
-            with pytest.raises(Refused, check=coded("promoted_elsewhere")):
-                desk.begin([], request)
-            report = desk.begin([], request._replace(despite_signs_of_life="the standby is lost"))
-        assert report["state"] == "done", report
-        settings = Settings.model_validate(both)
-        with FailoverService(settings, settings.flows[0]) as desk:
-            report = desk.abort("for the test")
-        assert (report["state"], report["next"]) == ("aborted", [ANY]), report
-        assert f"{world.source.alias} is still fenced" in report["next"][0]
-        [refused] = answers(world.source, topic, [b"both sides are open"])
-        assert refused is not None
-        assert answers(reports.target, topic, [b"the new primary takes writes"]) == [None]
-        with FailoverService(settings, settings.flows[0]) as desk:
-            for lift in (apply_pending, lambda d: liftable(d, [], "")):
-                with pytest.raises(Refused, check=coded("lift_opens_both")):
-                    lift(desk)
-    finally:
-        reports.close()
+    topic, request = world.name("fan"), RunRequest(accept_data_loss="test")
+    copy_by(topic, world, reports)
+    plain = fan_out(world, reports)
+    both = plain | {"flows": [world.flow_fields, reports.flow_fields]}
+    with Orchestrators() as orchestrators:
+        more = {"groups": [], "request": request.to_json(), "kill": Kill("DRAIN  intent", AFTER)}
+        assert orchestrators.run(both, "begin", **more).killed
+    settings = Settings.model_validate(plain)
+    with FailoverService(settings, settings.flows[0]) as desk:
+        with pytest.raises(Refused, check=coded("promoted_elsewhere")):
+            desk.begin([], request)
+        report = desk.begin([], request._replace(despite_signs_of_life="the standby is lost"))
+    assert report["state"] == "done", report
+    settings = Settings.model_validate(both)
+    with FailoverService(settings, settings.flows[0]) as desk:
+        report = desk.abort("for the test")
+    assert (report["state"], report["next"]) == ("aborted", [ANY]), report
+    assert f"{world.source.alias} is still fenced" in report["next"][0]
+    [refused] = answers(world.source, topic, [b"both sides are open"])
+    assert refused is not None
+    assert answers(reports.target, topic, [b"the new primary takes writes"]) == [None]
+    with FailoverService(settings, settings.flows[0]) as desk:
+        for lift in (apply_pending, lambda d: liftable(d, [], "")):
+            with pytest.raises(Refused, check=coded("lift_opens_both")):
+                lift(desk)
 
 
 @pytest.mark.wide
@@ -172,9 +176,7 @@ def test_a_promotion_by_another_flow_that_is_over_does_not_count(
     side = pair.now
     world = World(source, target, tmp_path / "journal", tag=side.tag, sides="ac")
     topic = side.name("fan")
-    plain: dict[str, Any] = world.plain()
-    plain["clusters"] |= side.plain()["clusters"]
-    settings = Settings.model_validate(plain)
+    settings = Settings.model_validate(fan_out(side, world))
 
     def elsewhere() -> dict[str, str]:
         with FailoverService(settings, settings.flows[0]) as desk:
