@@ -25,8 +25,8 @@ _KEPT_BYTES: Final = 128 << 20
 _TOUCHED_BYTES: Final = 64 << 20
 """Memory that every copy task uses: added to the heap before the first records."""
 _PAGE_BYTES: Final = 4096
-_NEW_OBJECTS: Final = 50_000
-"""Surplus of new over freed objects at which the young ones are searched for cycles."""
+_NEW_OBJECTS: Final = 20_000
+"""Surplus of new over freed objects at which the young ones are searched for cycles: closed connections."""
 
 
 @cache

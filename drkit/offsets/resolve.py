@@ -280,9 +280,9 @@ def _removed(said: HistoryClaims, low: int, high: int, holes: _Holes) -> list[Pi
 def _by_log(state: PartitionMap, look: LogLook, log: Sequence[LogBatch], log_from: int) -> Answer:
     """What the log confirms, what this flow did not write, and the sequence after the flow's last batch."""
     tail, said, history = state.tail, _said(state), state.history
-    pieces: list[Piece] = []
-    foreign: list[Foreign] = []
-    start, expected, lost, skipped = _start(tail, look), 0, False, False
+    pieces, foreign = list[Piece](), list[Foreign]()
+    # Without a tail nothing before the first claim is of this copy, and the log was read from there.
+    start, expected, lost, skipped = _start(tail, look) if tail else log_from, 0, False, False
     hole, holes = look.end > start and _begins_later(log, start), _Holes(max(start, log_from))
     for batch in log:
         if batch.end <= start:
@@ -336,9 +336,7 @@ def _pass_removed(out: Resolution, state: PartitionMap, said: HistoryClaims, loo
     out.unappended = _unappended(state, out.sequence)
 
 
-def _start(tail: MapTail | None, look: LogLook) -> int:
-    if tail is None:
-        return 0
+def _start(tail: MapTail, look: LogLook) -> int:
     # Only foreign records and markers lie between the two, and another leader may have lost them.
     return tail.copied_end if has_moved(tail, look) or look.end < tail.downstream else tail.downstream
 

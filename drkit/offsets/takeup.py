@@ -93,6 +93,8 @@ def next_move(  # noqa: PLR0911  one move for each case
         if leader.untouched:
             return TurnTo(History(current.producer_id, newest))
         return _fence(current, newest, "appends that are not the flow's were made in its name")
+    if found.history is None and leader.epoch is not None and not leader.untouched:
+        return _fence(current, newest, "the target has records of an earlier topic of this name")
     if leader.epoch is not None and leader.epoch < current.epoch:
         return _fence(current, newest, "the target has lost the marker of the last fence")
     if found.truncated_from is not None:

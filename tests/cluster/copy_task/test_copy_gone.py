@@ -7,7 +7,7 @@ import pytest
 from drkit.local.cluster import LocalCluster
 from drkit.model import SourceOffset
 from tests.support.circles import in_soak
-from tests.support.flows.compare import check_copy, read
+from tests.support.flows.compare import check_copy, read, same_records
 from tests.support.flows.fixtures import FlowFactory
 from tests.support.flows.flow import DAY_MS, Flow, partition_states
 from tests.support.flows.kept_folder import KeptFolder
@@ -48,6 +48,26 @@ def test_topic_deleted_while_copying(flow: Flow, topic_name: str, side: str, rec
     check_copy(flow, other)
 
 
+@pytest.mark.parametrize("age_ms", [0, in_soak(2 * DAY_MS)], ids=["live", "bulk"])
+def test_a_recreated_source_is_appended_after_the_records_of_the_old_one(
+    flow: Flow, topic_name: str, age_ms: int
+) -> None:
+    """The target's leader remembers the old sequence numbers; the map of the new topic is empty."""
+    flow.create_both(topic_name)
+    fill(flow.source, topic_name, 900, timestamp=aged(age_ms))
+    flow.copy(topic_name)
+    old = read(flow.source, topic_name)[0]
+    flow.delete(flow.source, topic_name)
+    flow.create(flow.source, topic_name, 1, {})
+    fill(flow.source, topic_name, 240, timestamp=aged(age_ms), first=900)
+    new = read(flow.source, topic_name)[0]
+    flow.copy(topic_name)
+    same_records([*old, *new], read(flow.target, topic_name)[0], topic_name)
+    fill(flow.source, topic_name, 100, first=1140)
+    flow.copy(topic_name)
+    same_records([*old, *read(flow.source, topic_name)[0]], read(flow.target, topic_name)[0], topic_name)
+
+
 @pytest.mark.parametrize(
     ("policy", "age_ms"),
     [in_soak("continue", 0), ("continue", 2 * DAY_MS), ("stop", 0), in_soak("stop", 2 * DAY_MS)],
@@ -63,11 +83,11 @@ def test_retention_outran_the_copier(
 ) -> None:
     flow = flow_factory(source, target, on_source_gap=policy)
     flow.create_both(topic_name, 2, retention_ms="-1")
-    fill(flow.source, topic_name, 1000, timestamp=aged(age_ms))
+    fill(flow.source, topic_name, 1000, timetimestamp=aged(age_ms))
     flow.copy(topic_name)
     copied = flow.offsets(flow.source, topic_name)
     before = read(flow.source, topic_name)
-    fill(flow.source, topic_name, 1000, first=1000, timestamp=aged(age_ms))
+    fill(flow.source, topic_name, 1000, first=1000, timetimestamp=aged(age_ms))
     flow.delete_records(topic_name, 0, copied[0] + 100)
     report = flow.copy(topic_name, seconds=15)
     states = partition_states(report)
@@ -88,7 +108,7 @@ def test_retention_outran_the_copier(
         return
     assert report.ended == "once"
     assert flow.starts(flow.source, topic_name)[0] == copied[0] + 100
-    fill(flow.source, topic_name, 100, timestamp=aged(age_ms))
+    fill(flow.source, topic_name, 100, timetimestamp=aged(age_ms))
     flow.copy(topic_name)
     check_copy(
         flow,

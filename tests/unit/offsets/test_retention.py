@@ -79,6 +79,14 @@ def test_retention_and_another_leader_do_not_take_all_for_lost(log: list[LogBatc
     assert (found.truncated_from, found.segments.triples()[0][:2]) == (None, (100, 0))
 
 
+def test_retention_has_removed_nothing_where_the_first_claim_was_never_appended() -> None:
+    """The log has the records of an earlier topic, with sequence numbers of the same history."""
+    state = map_of(claim(0, 911, (0, 238)))
+    found = resolve(state, LogLook(911, 911, frozenset({OURS})), [], 911)
+    assert isinstance(found, Resolution)
+    assert (found.upstream, found.passed, found.unappended) == (None, False, True)
+
+
 def test_an_emptied_copy_that_lost_its_end_is_not_continued() -> None:
     """Records copied after that end would be deleted when the copy is emptied again."""
     seed = seed_of_emptied(CopyEnd(7, 100), 7)

@@ -50,11 +50,14 @@ def test_a_contested_history_ends_before_something_else_is_appended(
         (found(lost=True), LeaderMemory(0), ("Fence", 1)),
         (found(History(77, FROZEN_EPOCH - 1), lost=True), UNKNOWN, ("Frozen", FROZEN_EPOCH - 1)),
         (found(None), UNKNOWN, ("Go", 0)),
+        (found(None), LeaderMemory(0, untouched=True), ("Go", 0)),
+        (found(None), LeaderMemory(0), ("Fence", 1)),
     ],
     ids=[
         "frozen by a failover", "frozen before anything was copied", "a fence without its turn",
         "a fence that others have written behind", "the fence was lost", "the producer is forgotten",
         "records were lost", "no epoch is left", "never copied",
+        "never copied, and fenced", "the topic was recreated",
     ],
 )  # fmt: skip
 def test_what_the_leader_remembers(
