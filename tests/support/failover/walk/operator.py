@@ -19,7 +19,8 @@ _CONFIG: Final = r"--config \S+"
 _GROUP: Final = r"[A-Za-z0-9.-]*-(?:fresh|orders|pay)"
 _WORD: Final = rf"{_CONFIG}|{_GROUP}|--[a-z-]+|\"REASON\"|'[^']*'|show|pay|lift|resume"
 _COMMAND: Final = re.compile(
-    rf"drkit (?:failover|fence|replicate|watch)(?: (?:{_WORD}))*|without --planned|--[a-z-]+(?: (?:{_WORD}))*"
+    rf"drkit (?:{_CONFIG} )?(?:failover|fence|replicate|watch)(?: (?:{_WORD}))*"
+    rf"|without --planned|--[a-z-]+(?: (?:{_WORD}))*"
 )
 _OVER: Final = frozenset({RunState.DONE, RunState.ABORTED, RunState.REFUSED})
 
@@ -96,9 +97,10 @@ class Operator:
                 words = ("failover", *words)
             flags = [w for w in words[1:] if w.startswith("--")]
             if words[0] == "failover" and not {"--resume", "--abort"} & set(flags):
-                if "--planned" in flags:
+                if "--planned" in flags and (open_ or "--planned" not in begins):
                     continue
                 words = ("failover", "--resume", *words[1:]) if open_ else (*begins, *words[1:])
+                words = tuple(dict.fromkeys(words))  # a hint may print the whole command
             if words[0] == "failover" and not open_ and {"--resume", "--abort"} & set(flags):
                 continue
             if len(words) > 1:
