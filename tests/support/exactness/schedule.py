@@ -16,6 +16,7 @@ KILLS: Mapping[str, int] = {
     "takeover with a gap": 1,
     "gap": 0,
     "brokers": 0,
+    "recreated": 0,
     "check": 0,
 }
 """How many copy processes die by SIGKILL in a step."""

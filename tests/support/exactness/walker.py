@@ -62,7 +62,7 @@ class Walker:
         for number, kind in enumerate(kinds):
             # The broker recompresses; half of the topics are kept from it.
             own = {"compression.type": "producer"} if (number + seed) % 2 else {}
-            config = {"retention.ms": "-1", **(COMPACT if kind.compacted else {})}
+            config = self._config(kind)
             # As in life the copy is compacted, too; half of them are not, and show every record.
             both = kind.compacted and not (number + seed) % 2
             own |= {"cleanup.policy": "compact"} if both else {}
@@ -70,6 +70,10 @@ class Walker:
             self.truths[kind] = Truth(flow, topic, partitions, compacted=kind.compacted, both_compact=both)
         if clean_map:
             clean_often(flow, flow.target, flow.map_topic)
+
+    @staticmethod
+    def _config(kind: Kind) -> dict[str, str]:
+        return {"retention.ms": "-1", **(COMPACT if kind.compacted else {})}
 
     def create(self, name: str, partitions: int, config: dict[str, str], on_target: dict[str, str]) -> str:
         """Create one topic on both sides."""
@@ -169,6 +173,7 @@ class Walker:
             "takeover with a gap": self._takeover_with_a_gap,
             "gap": self.gap,
             "brokers": self._brokers,
+            "recreated": self._recreated,
             "check": self._checked,
         }
 
@@ -278,6 +283,16 @@ class Walker:
                 (broker.kill if step.second < 0.5 else broker.terminate)()
         for cluster in (self.source, self.target):
             cluster.restart()
+
+    def _recreated(self, step: Step) -> None:
+        """All is copied; then a topic of the source is deleted, and another one of its name created."""
+        self.settle()
+        self.check()
+        kind, truth = list(self.truths.items())[int(step.first * len(self.truths))]
+        self.flow.delete(self.flow.source, truth.topic)
+        truth.recreated()
+        self.flow.create(self.flow.source, truth.topic, len(truth.partitions), self._config(kind))
+        self.write()
 
     def _checked(self, _: Step) -> None:
         self.settle()
