@@ -151,7 +151,6 @@ class Signatures:
 
     :param keys: None: no control key is configured; then records without a MAC count
     :param cluster_id: id of the cluster; asked for when it is needed
-    :param newest: the highest order of the records before those that are read here
     :raises ValueError: there is a control key, and the topic is no :class:`SignedTopic`
     """
 
@@ -161,14 +160,13 @@ class Signatures:
         topic: str,
         cluster_id: Callable[[], str],
         wall: Millis = wall_ms,
-        newest: int = 0,
         partition: int = 0,
     ) -> None:
         if keys is not None:
             SignedTopic(topic.removeprefix(NOT_MIRRORED).partition(".")[0])
         self._keys, self._cluster_id, self._wall = keys, cluster_id, wall
         self._place: Callable[[], LogPlace] = lambda: LogPlace(topic, cluster_id(), partition)
-        self._newest = newest
+        self._newest = 0
         """The highest order of a record that counted."""
         self._orders: dict[bytes | None, int] = {}
         """Key → order of its last record that counted."""
