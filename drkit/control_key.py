@@ -48,7 +48,7 @@ _SIZES: Final = {
     _ORDERED: 1 + _ID_BYTES + _ORDER_BYTES + _MAC_BYTES,
 }
 _DOMAINS: Final = {_PLAIN: b"drkit record 1\x00", _ORDERED: b"drkit record 2\x00"}
-_NONE: Final = (0, b"")
+_UNSEEN: Final = (0, b"")
 _REMEMBERED: Final = 10_000
 _WINDOW: Final = int(WINDOW_SECONDS * 1_000_000)
 _TO_SIGN: Final = b"drkit control key, signing 1\x00"
@@ -202,12 +202,12 @@ class Signatures:
             return False
         if order is None:
             return not self._newest
-        return order > max(self._orders.get(key, _NONE)[0], self._newest - _WINDOW)
+        return order > max(self._orders.get(key, _UNSEEN)[0], self._newest - _WINDOW)
 
     def _out_of_order(self, key: bytes | None, order: int | None, stamped: int, mac: bytes) -> str:
         if order is None:
             return UNORDERED if self._newest else ""
-        if (order, mac) < self._orders.get(key, _NONE):
+        if (order, mac) < self._orders.get(key, _UNSEEN):
             return REPLAYED
         if order < max(self._newest, stamped) - _WINDOW:
             return OUTDATED

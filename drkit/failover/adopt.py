@@ -19,9 +19,10 @@ from drkit.flow_state.names import ADOPTED, BEGUN, DONE, adopting_transactional_
 from drkit.flow_state.records import ControlKeyRecord, kind_of
 from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
-from drkit.kafka.clients import QUIET, Delivery, KafkaException, Producer, confluent_config, deliver
+from drkit.kafka.clients import Delivery, KafkaException, Producer, deliver
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.reading.log_tail import LogTail
+from drkit.kafka.reading.signed_log import log_producer
 from drkit.kafka.topics import alter_topic_configs, describe_topics, list_offsets
 from drkit.model import TopicPartition
 from drkit.offset_map import bucket
@@ -332,14 +333,10 @@ def _read(topic: TopicRecords, cluster: Cluster, keys: ControlKeys) -> None:
     described = describe_topics(cluster, [topic.name]).get(topic.name)
     with closing(EventLoop()) as loop, closing(RawCluster(loop, cluster.settings, "adopt")) as raw:
         for partition in described.leaders if described is not None else ():
-            signatures = Signatures(keys, topic.name, lambda: cluster.cluster_id, partition=partition)
-            topic.signatures[partition] = signatures
-            tail = LogTail(
-                raw,
-                TopicPartition(topic.name, partition),
-                partial(_take, topic, keys, partition),
-                may_count=partial(_may_count, signatures),
-            )
+            signed = Signatures(keys, topic.name, lambda: cluster.cluster_id, partition=partition)
+            topic.signatures[partition] = signed
+            take = partial(_take, topic, keys, partition)
+            tail = LogTail(raw, TopicPartition(topic.name, partition), take, signatures=signed)
             topic.ends[partition] = tail.read(_READ_SECONDS).replicated
             if tail.undecided and topic.hidden is None:
                 topic.hidden = tail.undecided[0].offset
@@ -363,26 +360,17 @@ def _take(topic: TopicRecords, keys: ControlKeys, partition: int, record: Record
     topic.records.append(ReadRecord(partition, record.offset, key, value, sign))
 
 
-def _may_count(signatures: Signatures, record: Record) -> bool:
-    return signatures.may_count(record.key, record.value, record.headers)
-
-
 def _write(topic: TopicRecords, cluster: Cluster, flow: FlowSettings, records: Collection[Written]) -> None:
     """Sign and write records in order.
 
     :raises Refused: another process wrote to the topic after it was read
     :raises Failed: the records were not accepted
     """
-    config: dict[str, str | int | bool] = {
-        **confluent_config(cluster.settings),
-        "enable.idempotence": True,
-        "allow.auto.create.topics": False,
-        "log_level": 0,
-    }
+    config: dict[str, str | int] = {"message.timeout.ms": int(_SECONDS * 1000)}
     if is_whole := topic.kind not in LOGS:
         config["transactional.id"] = adopting_transactional_id(flow.source, flow.target)
         config["transaction.timeout.ms"] = int(_SECONDS * 1000)
-    producer, failed = Producer(config, logger=QUIET), ""
+    producer, failed = log_producer(cluster.settings, config), ""
     try:
         if is_whole:
             producer.init_transactions(_SECONDS)

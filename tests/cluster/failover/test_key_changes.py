@@ -15,11 +15,12 @@ from drkit.detect.note_kinds import Pause
 from drkit.failover.adopt import look, sign_all
 from drkit.flow_state import names
 from drkit.flow_state.creation import ensure_state_topic
-from drkit.flow_state.records import PromotionRecord, Role, RoleRecord
+from drkit.flow_state.records import PromotionRecord, Role, RoleRecord, SourceSeenRecord
 from drkit.flow_state.source_fence.entries import FenceMark
 from drkit.flow_state.source_fence.topic import FenceTopic
 from drkit.flow_state.state import Damaged
 from drkit.flow_state.topic import StateTopic
+from drkit.journal.topic import ensure_topic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.reading.signed_log import SignedLog
 from drkit.kafka.topics import appeared, create_own_topic
@@ -161,6 +162,26 @@ def test_a_copy_that_compaction_left_alone_is_not_signed_again(settings: Setting
             with pytest.raises(Damaged) as refused:
                 state.get(RoleRecord, "pay")
             assert "role/pay" in refused.value.evidence
+
+
+def test_records_of_megabytes_are_signed_again(settings: Settings):
+    """The note of the ends grows with the partitions, and an entry of the journal takes a megabyte."""
+    (flow,) = settings.flows
+    side = settings.sides(flow)[1].with_control(ControlKeys(OLD))
+    ensure_state_topic(Cluster.connect(side), flow)
+    ensure_topic(Cluster.connect(side), names.journal_topic(flow.source))
+    appeared(Cluster.connect(side), names.journal_topic(flow.source))
+    large = {
+        names.state_topic(flow.source): (SourceSeenRecord.KEY.encode(), b"x" * (3 << 20)),
+        names.journal_topic(flow.source): (b"run", b"y" * 1_000_000),
+    }
+    for topic, record in large.items():
+        with closing(SignedLog(side, topic, lambda _record, _why: None)) as log:
+            log.append(record)
+    sign_all(look(settings, flow), unsigned=False)
+    assert {topic: values_in(side, topic) for topic in large} == {
+        t: [value] for t, (_, value) in large.items()
+    }
 
 
 def append(

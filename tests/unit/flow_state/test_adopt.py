@@ -80,10 +80,8 @@ class Journal(JournalTopic):
         signed = Signatures(keys, "drkit-failover.a.internal", lambda: "cluster-b")
         cluster: Any = SimpleNamespace(control=keys, alias="b", signatures=lambda _topic: signed)
         super().__init__(cluster, "a", "b")
-        self._records.extend(
-            Record(n, 1, key, value, signed.headers(key, value) if key == ADOPTED else ())
-            for n, (key, value) in enumerate(records)
-        )
+        for n, (key, value) in enumerate(records):
+            self._take(Record(n, 1, key, value, signed.headers(key, value) if key == ADOPTED else ()))
 
     async def _ask(self, ask: object) -> Any:  # noqa: ARG002  the contract's
         return True  # the log's end was met
