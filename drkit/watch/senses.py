@@ -113,6 +113,7 @@ class Growth(Background):
         if ends.get(self._journal, 0) > self._ends.get(self._journal, 0):
             with suppress(DrkitError):  # growth counts beside a journal that cannot be read
                 self._entries += len(await self._reader.read())
+                self._reader.history.forget_ended(())
         self._compare(ends)
         self._ends = {tp: end for tp, end in self._ends.items() if tp.topic in names}
 
