@@ -33,6 +33,10 @@ OUTDATED: Final = "it was signed long before the records that precede it"
 UNORDERED: Final = "its MAC is of the form before ordered records, and ordered records precede it"
 WINDOW_SECONDS: Final = 600.0
 """A record may be signed this much earlier than the newest of those before it: writers run side by side."""
+LONGEST_KEY: Final = 4096
+"""Bytes of a refused record's key that are remembered; drkit's keys are shorter."""
+MOST_REFUSED: Final = 10_000
+"""Maximum number of refused records that one reader remembers: anybody may write any number of them."""
 _ID_BYTES: Final = 4
 _MAC_BYTES: Final = 16
 _ORDER_BYTES: Final = 8
@@ -44,6 +48,7 @@ _SIZES: Final = {
     _ORDERED: 1 + _ID_BYTES + _ORDER_BYTES + _MAC_BYTES,
 }
 _DOMAINS: Final = {_PLAIN: b"drkit record 1\x00", _ORDERED: b"drkit record 2\x00"}
+_UNSEEN: Final = (0, b"")
 _REMEMBERED: Final = 10_000
 _WINDOW: Final = int(WINDOW_SECONDS * 1_000_000)
 _TO_SIGN: Final = b"drkit control key, signing 1\x00"
@@ -151,7 +156,6 @@ class Signatures:
 
     :param keys: None: no control key is configured; then records without a MAC count
     :param cluster_id: id of the cluster; asked for when it is needed
-    :param newest: the highest order of the records before those that are read here
     :raises ValueError: there is a control key, and the topic is no :class:`SignedTopic`
     """
 
@@ -161,17 +165,16 @@ class Signatures:
         topic: str,
         cluster_id: Callable[[], str],
         wall: Millis = wall_ms,
-        newest: int = 0,
         partition: int = 0,
     ) -> None:
         if keys is not None:
             SignedTopic(topic.removeprefix(NOT_MIRRORED).partition(".")[0])
         self._keys, self._cluster_id, self._wall = keys, cluster_id, wall
         self._place: Callable[[], LogPlace] = lambda: LogPlace(topic, cluster_id(), partition)
-        self._newest = newest
+        self._newest = 0
         """The highest order of a record that counted."""
-        self._orders: dict[bytes | None, int] = {}
-        """Key → order of its last record that counted."""
+        self._orders: dict[bytes | None, tuple[int, bytes]] = {}
+        """Key → order and MAC of its last record that counted. Two writers may sign one order at a time."""
         self._signed = 0
         """The highest order signed here."""
         self._forget_at = _REMEMBERED
@@ -186,7 +189,9 @@ class Signatures:
         if self._keys is None:
             return NO_KEY if headers and _macs(headers) else ""
         found = read_mac(self._keys, self._place(), key, value, headers)
-        return found if isinstance(found, str) else self._out_of_order(key, found, stamped_ms * 1000)
+        if isinstance(found, str):
+            return found
+        return self._out_of_order(key, found, stamped_ms * 1000, _macs(headers)[0] or b"")
 
     def may_count(self, key: bytes | None, value: bytes | None, headers: Headers | None) -> bool:
         """Return whether a record would count if it were the next one."""
@@ -197,20 +202,20 @@ class Signatures:
             return False
         if order is None:
             return not self._newest
-        return order > max(self._orders.get(key, 0), self._newest - _WINDOW)
+        return order > max(self._orders.get(key, _UNSEEN)[0], self._newest - _WINDOW)
 
-    def _out_of_order(self, key: bytes | None, order: int | None, stamped: int) -> str:
+    def _out_of_order(self, key: bytes | None, order: int | None, stamped: int, mac: bytes) -> str:
         if order is None:
             return UNORDERED if self._newest else ""
-        if order < self._orders.get(key, 0):
+        if (order, mac) < self._orders.get(key, _UNSEEN):
             return REPLAYED
         if order < max(self._newest, stamped) - _WINDOW:
             return OUTDATED
         self._newest = max(self._newest, order)
-        self._orders[key] = order
+        self._orders[key] = order, mac
         if len(self._orders) > self._forget_at:
             # Older ones need no memory: a copy of them is outdated.
-            self._orders = {k: o for k, o in self._orders.items() if o >= self._newest - _WINDOW}
+            self._orders = {k: o for k, o in self._orders.items() if o[0] >= self._newest - _WINDOW}
             self._forget_at = max(_REMEMBERED, 2 * len(self._orders))
         return ""
 

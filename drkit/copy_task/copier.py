@@ -118,13 +118,7 @@ async def _begin(task: TaskContext, reading: ReadProgress) -> LogTail:
     listed = (await list_offsets(target, topic.leaders[0].node, {where: LATEST}, committed=False))[where]
     if listed.error:
         raise NoAnswerYet(error_name(listed.error))
-    tail = LogTail(
-        target,
-        where,
-        reading.fresh.append,
-        may_count=lambda record: signatures.may_count(record.key, record.value, record.headers),
-        topic=topic,
-    )
+    tail = LogTail(target, where, reading.fresh.append, signatures=signatures, topic=topic)
     reading.end, tail.next_offset = listed.offset, max(0, listed.offset - _LOOK_BACK)
     return tail
 

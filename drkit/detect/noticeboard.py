@@ -27,12 +27,12 @@ from drkit.flow_state.creation import kept_tombstones
 from drkit.flow_state.names import watch_topic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.clients import QUIET, KafkaError, KafkaException, Message, Producer, confluent_config
-from drkit.kafka.reading.compacted import NewestValues, newest_values
 from drkit.kafka.reading.log_tail import SMALL_BYTES, LogRestarted
 from drkit.kafka.reading.signed_log import SignedLog
 from drkit.kafka.topics import create_own_topic
 from drkit.wire import Record
 
+_READ_SECONDS: Final = 20.0
 _RETRY_SECONDS: Final = 2.0
 _ANSWER_SECONDS: Final = 1.0
 _WAIT_MS: Final = 100
@@ -55,6 +55,7 @@ def ensure_board(cluster: Cluster, flow: FlowSettings) -> None:
         # Brokers unpack what they store: no small batch unpacks to a large one at its readers.
         "compression.type": "uncompressed",
         "max.message.bytes": str(SMALL_BYTES),
+        "unclean.leader.election.enable": "false",
         "message.timestamp.type": "LogAppendTime",  # a copy of a signed note shows its age
     }
     create_own_topic(cluster, topic_name(flow), configs | kept_tombstones(cluster.settings))
@@ -64,17 +65,28 @@ def read_notes(cluster: Cluster, flow: FlowSettings, speakers: Speakers = ANYBOD
     """The current notes of all trusted names. Raises DrkitError."""
     name = topic_name(flow)
     notes = Notes(partial(_report, f"{name} on {cluster.alias}"), speakers)
-    found = newest_values(cluster, [name], verified=True).get(name, NewestValues())
-    early = found.keys() - found.since if found.passed_over else found.keys()
-    for key in early:
-        notes.take(key, found[key])
-    for key, why in found.refused.items():
-        notes.refuse(key, why)
-    for why in found.passed_over:
-        notes.pass_over(why)
-    for key in found.since - early:
-        notes.take(key, found.get(key))
+    with closing(SignedLog(cluster.settings, name, partial(_take, notes), unpacked_bytes=SMALL_BYTES)) as log:
+        if log.tail.exists(_READ_SECONDS):
+            log.read()
+            notes.undecided = _undecided(log)
     return notes
+
+
+def _take(
+    notes: Notes, record: Record, why: str, now: float = 0.0, wall_ms: int = 0, *, live: bool = False
+) -> None:
+    if record.key is None:
+        if why:
+            notes.pass_over(why, live=live)
+    elif why:
+        notes.refuse(record.key, why, live=live)
+    else:
+        notes.take(record.key, record.value, now, wall_ms, live=live)
+
+
+def _undecided(log: SignedLog) -> frozenset[str]:
+    """Return the keys that open transactions write."""
+    return frozenset((r.key or b"").decode(errors="replace") for r in log.tail.undecided)
 
 
 def _report(where: str, key: str, why: str) -> None:
@@ -220,16 +232,10 @@ class Noticeboard(Background):
                 else:
                     heard = self._clock.now()
                     self._is_read = self._is_read or ended
-                    self._expect()
+                    with self._lock:
+                        self._notes.undecided = _undecided(self._log)
         finally:
             producer.flush(1.0)
-
-    def _expect(self) -> None:
-        """Note the keys that open transactions write."""
-        may_count = self._log.signatures.may_count
-        waiting = [r for r in self._log.tail.undecided if may_count(r.key, r.value, r.headers)]
-        with self._lock:
-            self._notes.undecided = frozenset((r.key or b"").decode(errors="replace") for r in waiting)
 
     def _send(self, producer: Producer) -> None:
         with self._lock:
@@ -255,12 +261,5 @@ class Noticeboard(Background):
 
     def take(self, record: Record, why: str) -> None:
         """Take one record of the topic, and why it does not count; empty when it does."""
-        live = self._is_read
         with self._lock:
-            if record.key is None:
-                if why:
-                    self._notes.pass_over(why, live=live)
-            elif why:
-                self._notes.refuse(record.key, why, live=live)
-            else:
-                self._notes.take(record.key, record.value, self._clock.now(), self._wall(), live=live)
+            _take(self._notes, record, why, self._clock.now(), self._wall(), live=self._is_read)

@@ -32,12 +32,11 @@ from drkit.flow_state.creation import ensure_compacted
 from drkit.flow_state.names import drill_transactional_id, drills_topic
 from drkit.kafka.access.acls import NoAuthorizer, delete_acls, list_acls
 from drkit.kafka.admin import Cluster
-from drkit.kafka.clients import QUIET, KafkaException, Producer, confluent_config, is_fenced
 from drkit.kafka.codes import error_name
 from drkit.kafka.groups.requests import Groups
 from drkit.kafka.raw import ask_once
 from drkit.kafka.reading.compacted import NewestValues, newest_values
-from drkit.kafka.reading.signed_log import SignedLog
+from drkit.kafka.reading.signed_log import Overtaken, SignedLog
 from drkit.kafka.requests import delete_topics_by_id
 from drkit.kafka.topics import describe_topics
 from drkit.local.file_lock import locked_alone
@@ -45,7 +44,6 @@ from drkit.topology.acls import ResourceKind
 
 REPORT: Final = "report.json"
 _ENTRIES: Final = "entries"
-_WRITE_SECONDS: Final = 30.0
 _ASK_AGAIN_SECONDS: Final = 60.0
 _MEMBERS_SECONDS: Final = 60.0
 """Members of a killed client keep a group from being deleted until their session ends."""
@@ -64,7 +62,7 @@ class DrillTopic:
         self._transactional_id = drill_transactional_id(source, target.alias)
         self._target = target
         self._exists = False
-        self._log = SignedLog(target, self.name, lambda _record, _problem: None)
+        self._log = SignedLog(target, self.name, lambda _record, _why: None, on_restart=lambda: None)
 
     @cached_property
     def _cluster(self) -> Cluster:
@@ -96,23 +94,12 @@ class DrillTopic:
         :raises DrkitError: the topic cannot be read or written
         """
         self._ensure()
-        own = {"transactional.id": self._transactional_id}
-        producer = Producer({**confluent_config(self._target), **own, "log_level": 0}, logger=QUIET)
         try:
-            producer.init_transactions(_WRITE_SECONDS)
-            _refuse_beside(self.load(), entry)
-            self._log.restart()
-            self._log.read()  # a record is signed with a higher order than those before it
-            producer.begin_transaction()
-            key, value = _record(entry)
-            headers = self._log.signatures.text_headers(key, value)
-            producer.produce(self.name, value, key, partition=0, headers=headers)
-            producer.commit_transaction(_WRITE_SECONDS)
-        except KafkaException as error:
-            evidence = str(error.args[0])
-            if is_fenced(error):
-                raise Refused("drill_under_way", where=entry.flow, evidence=evidence) from error
-            raise Failed("own_topic_unwritable", where=self._log.where, evidence=evidence) from error
+            with self._log.alone(self._transactional_id) as write:
+                _refuse_beside(self.load(), entry)
+                write(*_record(entry))
+        except Overtaken as error:
+            raise Refused("drill_under_way", where=entry.flow, evidence=error.evidence) from error
 
     def _ensure(self) -> None:
         if not self._exists:

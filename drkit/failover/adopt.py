@@ -6,11 +6,12 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import Final, NamedTuple
 
 from drkit.clock import wall_ms
 from drkit.config import FlowSettings, Settings
-from drkit.control_key import NO_MAC, ControlKeys, LogPlace, Signatures, SignedTopic, key_of, read_mac
+from drkit.control_key import NO_MAC, ControlKeys, Signatures, SignedTopic, key_of
 from drkit.errors import ClusterUnreachable, ConfigError, Failed, Refused
 from drkit.flow_state.creation import kept_tombstones
 from drkit.flow_state.lease.watch import replicator_of
@@ -18,9 +19,10 @@ from drkit.flow_state.names import ADOPTED, BEGUN, DONE, adopting_transactional_
 from drkit.flow_state.records import ControlKeyRecord, kind_of
 from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
-from drkit.kafka.clients import QUIET, Delivery, KafkaException, Producer, confluent_config, deliver
+from drkit.kafka.clients import Delivery, KafkaException, Producer, deliver
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.reading.log_tail import LogTail
+from drkit.kafka.reading.signed_log import log_producer
 from drkit.kafka.topics import alter_topic_configs, describe_topics, list_offsets
 from drkit.model import TopicPartition
 from drkit.offset_map import bucket
@@ -41,6 +43,7 @@ class Sign(StrEnum):
     PREVIOUS = "signed with an older key"
     NONE = "without a MAC"
     WRONG = "with a wrong MAC"
+    """Also a copy of an earlier record: its readers pass it over."""
 
 
 class ReadRecord(NamedTuple):
@@ -51,8 +54,6 @@ class ReadRecord(NamedTuple):
     key: bytes | None
     value: bytes | None
     sign: Sign
-    order: int = 0
-    """The order in its MAC, or 0 for a MAC without one."""
 
 
 @dataclass
@@ -66,6 +67,8 @@ class TopicRecords:
     records: list[ReadRecord] = field(default_factory=list)
     ends: dict[int, int] = field(default_factory=dict)
     """End offset of each partition when the topic was read."""
+    signatures: dict[int, Signatures] = field(default_factory=dict)
+    """What verified each partition, and signs what is written after its records."""
     hidden: int | None = None
     """First offset of a record with a valid MAC whose transaction is open, or None if all are decided."""
     unreachable: str = ""
@@ -87,7 +90,7 @@ class TopicRecords:
     def newest(self, *, unsigned: bool) -> list[ReadRecord]:
         """Return the valid record of every key, in the order of the offsets.
 
-        A record with a MAC wins over later ones without, and over copies of earlier records.
+        A record with a valid MAC wins over later ones without.
 
         :param unsigned: for a key without any MAC, use the newest record
         """
@@ -95,11 +98,7 @@ class TopicRecords:
         for record in filter(self.is_needed, self.records):
             slot = record.partition, record.key
             before = newest_of.get(slot)
-            if is_valid(record):
-                wins = before is None or record.order >= before.order  # lower in a copy
-            else:
-                wins = unsigned and (before is None or not is_valid(before))
-            if wins:
+            if is_valid(record) or (unsigned and (before is None or not is_valid(before))):
                 newest_of[slot] = record
         return sorted(newest_of.values(), key=lambda r: (r.partition, r.offset))
 
@@ -109,12 +108,8 @@ class TopicRecords:
 
     def is_signed(self) -> bool:
         """Return whether the newest needed record of every key has a MAC of the current control key."""
-        last: dict[tuple[int, bytes | None], ReadRecord] = {}
-        for record in filter(self.is_needed, self.records):
-            before = last.get((record.partition, record.key))
-            if before is None or not is_valid(record) or record.order >= before.order:
-                last[record.partition, record.key] = record
-        return all(r.sign is Sign.CURRENT for r in last.values())
+        last = {(r.partition, r.key): r.sign for r in filter(self.is_needed, self.records)}
+        return all(sign is Sign.CURRENT for sign in last.values())
 
 
 def is_valid(record: ReadRecord) -> bool:
@@ -300,7 +295,7 @@ def sign_all(found: FlowRecords, *, unsigned: bool, discard: bool = False) -> di
         _keep_tombstones(topic, cluster)
         records = _to_write(topic, found, unsigned=unsigned, discard=discard)
         if records:
-            _write(topic, cluster, found.flow, found.keys, records)
+            _write(topic, cluster, found.flow, records)
         written[f"{topic.name} on {topic.where}"] = len(records)
     return written
 
@@ -334,20 +329,14 @@ def _to_write(topic: TopicRecords, found: FlowRecords, *, unsigned: bool, discar
 
 def _read(topic: TopicRecords, cluster: Cluster, keys: ControlKeys) -> None:
     """Read a topic from its first record to its end. Raises DrkitError."""
-    topic.records, topic.ends, topic.hidden = [], {}, None
+    topic.records, topic.ends, topic.signatures, topic.hidden = [], {}, {}, None
     described = describe_topics(cluster, [topic.name]).get(topic.name)
     with closing(EventLoop()) as loop, closing(RawCluster(loop, cluster.settings, "adopt")) as raw:
         for partition in described.leaders if described is not None else ():
-
-            def read(record: Record, partition: int = partition) -> ReadRecord:
-                return _read_record(LogPlace(topic.name, cluster.cluster_id, partition), keys, record)
-
-            tail = LogTail(
-                raw,
-                TopicPartition(topic.name, partition),
-                lambda record: topic.records.append(read(record)),
-                may_count=lambda record: is_valid(read(record)),
-            )
+            signed = Signatures(keys, topic.name, lambda: cluster.cluster_id, partition=partition)
+            topic.signatures[partition] = signed
+            take = partial(_take, topic, keys, partition)
+            tail = LogTail(raw, TopicPartition(topic.name, partition), take, signatures=signed)
             topic.ends[partition] = tail.read(_READ_SECONDS).replicated
             if tail.undecided and topic.hidden is None:
                 topic.hidden = tail.undecided[0].offset
@@ -361,42 +350,32 @@ def _ends(topic: TopicRecords, cluster: Cluster) -> dict[int, int]:
     return {tp.partition: e for tp, e in list_offsets(cluster, partitions, "latest", committed=False).items()}
 
 
-def _read_record(place: LogPlace, keys: ControlKeys, record: Record) -> ReadRecord:
+def _take(topic: TopicRecords, keys: ControlKeys, partition: int, record: Record) -> None:
+    """Add the next record of a partition. One that its readers pass over is not valid."""
     key, value, headers = record.key, record.value, record.headers
-    order = read_mac(keys, place, key, value, headers)
-    if isinstance(order, str):
-        sign, order = (Sign.NONE if order == NO_MAC else Sign.WRONG), 0
+    if why := topic.signatures[partition].refused(key, value, headers, record.timestamp):
+        sign = Sign.NONE if why == NO_MAC else Sign.WRONG
     else:
         sign = Sign.CURRENT if key_of(headers) == keys.current.fingerprint else Sign.PREVIOUS
-    return ReadRecord(place.partition, record.offset, key, value, sign, order or 0)
+    topic.records.append(ReadRecord(partition, record.offset, key, value, sign))
 
 
-def _write(
-    topic: TopicRecords, cluster: Cluster, flow: FlowSettings, keys: ControlKeys, records: Collection[Written]
-) -> None:
+def _write(topic: TopicRecords, cluster: Cluster, flow: FlowSettings, records: Collection[Written]) -> None:
     """Sign and write records in order.
 
     :raises Refused: another process wrote to the topic after it was read
     :raises Failed: the records were not accepted
     """
-    config: dict[str, str | int | bool] = {
-        **confluent_config(cluster.settings),
-        "enable.idempotence": True,
-        "allow.auto.create.topics": False,
-        "log_level": 0,
-    }
+    config: dict[str, str | int] = {"message.timeout.ms": int(_SECONDS * 1000)}
     if is_whole := topic.kind not in LOGS:
         config["transactional.id"] = adopting_transactional_id(flow.source, flow.target)
         config["transaction.timeout.ms"] = int(_SECONDS * 1000)
-    producer, failed = Producer(config, logger=QUIET), ""
-    newest = max((r.order for r in topic.records), default=0)
-    numbers = range(1 + max(partition for partition, _, _ in records))
-    logs = [Signatures(keys, topic.name, lambda: cluster.cluster_id, wall_ms, newest, p) for p in numbers]
+    producer, failed = log_producer(cluster.settings, config), ""
     try:
         if is_whole:
             producer.init_transactions(_SECONDS)
             producer.begin_transaction()
-        signed = ((p, key, value, logs[p].text_headers(key, value)) for p, key, value in records)
+        signed = ((p, k, v, topic.signatures[p].text_headers(k, v)) for p, k, v in records)
         delivery = deliver(producer, topic.name, signed, _SECONDS)
         failed = delivery.evidence
         if is_whole and not failed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, Self, TypeVar, cast
 
-from drkit.control_key import NO_KEY, NOT_NAMED
+from drkit.control_key import MOST_REFUSED, NO_KEY, NOT_NAMED
 from drkit.errors import Refused
 from drkit.flow_state.codec.fields import Malformed
 from drkit.flow_state.codec.record import parsed
@@ -81,7 +81,7 @@ class FlowState:
         try:
             record = _read(name, value)
         except Malformed as error:
-            self.unreadable[name] = str(error) if offset is None else f"offset {offset}: {error}"
+            self._doubt(name, str(error) if offset is None else f"offset {offset}: {error}")
             return None
         if record is None:
             return None
@@ -94,14 +94,24 @@ class FlowState:
         :param live: the topic was read to its end before: what this one hides was read, or never existed
         """
         name = key.decode("utf-8", errors="replace")
+        reason = why if offset is None else f"offset {offset}: {why}"
         if why == NO_KEY:
             self._forget(name)  # this process has no key: drkit's newer records are those it cannot read
         elif live and name not in self._values and name not in self.unreadable:
-            if kind_of(name) is not None:
-                self.forged[name] = why if offset is None else f"offset {offset}: {why}"
+            if kind_of(name) is not None and len(self.forged) < MOST_REFUSED:
+                self.forged[name] = reason
             return
-        self.unreadable[name] = why if offset is None else f"offset {offset}: {why}"
-        self.refused[name] = why
+        if self._doubt(name, reason):
+            self.refused[name] = why
+
+    def _doubt(self, name: str, reason: str) -> bool:
+        """Note that the newest record of a key is damaged; returns False when there are too many of them."""
+        is_noted = name in self.unreadable or len(self.unreadable) < MOST_REFUSED
+        if is_noted:
+            self.unreadable[name] = reason
+        elif kind_of(name) is not None and name not in self._values:
+            self.pass_over(f"more than {MOST_REFUSED:,} records that are not drkit's")
+        return is_noted
 
     def pass_over(self, why: str, *, live: bool = False) -> None:
         """A batch of unknown keys was not read.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Final, Generic, Self, TypeVar
+from typing import Final, Self
 
 from drkit import observe
 from drkit.catalogue import ERRORS, filled
@@ -38,52 +38,22 @@ class Dropped:
         self.first = ""
         """The offset of the first one, and why it does not count."""
 
-    def add(self, key: bytes | None, offset: int, why: str) -> None:
-        """Count a record, and name it."""
+    def add(self, key: str, reason: str) -> None:
+        """Count a record, and name it.
+
+        :param reason: its offset, and why it does not count
+        """
         self.count += 1
-        self.first = self.first or f"offset {offset}: {why}"
-        reason = f"offset {offset}: {why}"
-        if self.count == 1 or (is_reported(self.count) and not is_of_other_key(why)):
+        self.first = self.first or reason
+        if self.count == 1 or (is_reported(self.count) and not is_of_other_key(reason)):
             observe.event(
                 "record_dropped", level="warning", where=self._where, reason=reason, hint=HOW_TO_ADOPT,
-                key=(key or b"")[:80].decode(errors="backslashreplace"), count=self.count,
+                key=key[:80], count=self.count,
             )  # fmt: skip
 
 
-T = TypeVar("T")
 _SEEN: Final = SourceSeenRecord.KEY.encode()
-_KEPT: Final = 16
-
-
-class NewestRecords(Generic[T]):
-    """Passes on what is read; notes of the source's ends wait until all is read.
-
-    A note has a row for each partition: to parse a day of them takes minutes where there are thousands.
-
-    :param take: gets what is read
-    :param is_damaged: whether the newest record under a key is damaged; then those before it are parsed, too
-    """
-
-    def __init__(self, take: Callable[[T], None], is_damaged: Callable[[str], bool]) -> None:
-        self._take = take
-        self._is_damaged = is_damaged
-        self._late: deque[T] = deque(maxlen=_KEPT)
-
-    def put(self, key: bytes | None, record: T) -> None:
-        """Take one record of the topic."""
-        if key == _SEEN:
-            self._late.append(record)
-        else:
-            self._take(record)
-
-    def flush(self) -> None:
-        """Pass on the notes that wait, at the end of the topic."""
-        if self._late:
-            self._take(self._late[-1])
-        if len(self._late) > 1 and self._is_damaged(SourceSeenRecord.KEY):
-            for record in self._late:
-                self._take(record)
-        self._late.clear()
+_KEPT: Final = 4
 
 
 class StateTopic:
@@ -95,10 +65,9 @@ class StateTopic:
         self.records = FlowState(self._log.where)
         """The state read so far."""
         self._is_read = self._is_closed = False
-        self._newest = NewestRecords[tuple[Record, str]](
-            self._take, lambda key: key in self.records.unreadable
-        )
-        self._refused: dict[bytes, tuple[int, str]] = {}
+        self._seen = deque[Record](maxlen=_KEPT)
+        """Notes of the source's ends that wait until all is read. A note has a row for each partition: to
+        parse a day of them takes minutes where there are thousands."""
         self.dropped = Dropped(self._log.where)
         """Records without a valid MAC: they were passed over."""
         self.followed: dict[str, list[bytes | None]] = {}
@@ -125,36 +94,44 @@ class StateTopic:
             raise self._unreadable("it was closed")
         hidden = read()
         with self._log.lock:
-            self._newest.flush()
-            self._name_dropped()
+            self._take_seen()
+            if not self._is_read:  # those that were written again with a MAC are not named
+                for key in self.records.refused:
+                    self.dropped.add(key, self.records.unreadable[key])
             self._is_read = True
         return hidden
 
     def _read_one(self, record: Record, why: str) -> None:
-        self._newest.put(record.key, (record, why))
-
-    def _take(self, found: tuple[Record, str]) -> None:
-        record, why = found
+        reason = f"offset {record.offset}: {why}"
+        if why and (self._is_read or record.key is None):
+            self.dropped.add((record.key or b"").decode(errors="backslashreplace"), reason)
         if record.key is None:
             if why:
-                self.dropped.add(None, record.offset, why)
-                self.records.pass_over(f"offset {record.offset}: {why}", live=self._is_read)
-            return
-        if why:
+                self.records.pass_over(reason, live=self._is_read)
+        elif why:
+            if record.key == _SEEN:
+                self._take_seen()  # those that wait precede it
             self.records.refuse(record.key, why, record.offset, live=self._is_read)
-            self._refused[record.key] = record.offset, why
-            return
-        change = self.records.take(record.key, record.value, record.offset)
+        elif record.key == _SEEN:
+            self._seen.append(record)
+        else:
+            self._take(record.key, record)
+
+    def _take_seen(self) -> None:
+        """Take the newest note, and where it is damaged those before it."""
+        notes = list(self._seen)
+        self._seen.clear()
+        for note in notes[-1:]:
+            self._take(_SEEN, note)
+        if len(notes) > 1 and SourceSeenRecord.KEY in self.records.unreadable:
+            for note in notes:
+                self._take(_SEEN, note)
+
+    def _take(self, key: bytes, record: Record) -> None:
+        change = self.records.take(key, record.value, record.offset)
         if change is not None:
             self.followed.get(change.key, []).append(record.value)
             self.on_read(record.offset, change)
-
-    def _name_dropped(self) -> None:
-        """Report records that do not count, except those that were since written again with a MAC."""
-        for key, (offset, why) in self._refused.items():
-            if self._is_read or key.decode("utf-8", errors="replace") in self.records.refused:
-                self.dropped.add(key, offset, why)
-        self._refused.clear()
 
     @property
     def position(self) -> int:

@@ -8,12 +8,12 @@ a repeated append idempotent. The offset in the response shows whether another p
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final
 
 from drkit.clock import monotonic, wall_ms
-from drkit.control_key import is_of_other_key
+from drkit.control_key import LONGEST_KEY, MOST_REFUSED, is_of_other_key
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
 from drkit.flow_state.names import ADOPTED, BEGUN, failover_transactional_id, journal_topic
 from drkit.flow_state.topic import Dropped
@@ -22,7 +22,7 @@ from drkit.journal.machine import FAILOVER, TABLES
 from drkit.kafka import codes
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.reading.log_tail import LogRestarted, LogTail, NoAnswerYet, T
+from drkit.kafka.reading.log_tail import SMALL_BYTES, LogRestarted, LogTail, NoAnswerYet, T
 from drkit.kafka.requests import Append, produce_request
 from drkit.kafka.topics import create_own_topic
 from drkit.kafka.transactions import ProducerIdentity, Transactions
@@ -70,17 +70,20 @@ class JournalReader:
     def _begin(self) -> None:
         self.history = JournalHistory()
         self._assembly = Assembly(tolerant=self._tolerant)
-        self._records = deque[Record]()
-        """Records that were read, and not yet judged."""
-        self._refused: list[tuple[bytes | None, int, str]] = []
-        self._signatures = signatures = self.cluster.signatures(self.name)
+        self._fresh: list[JournalEntry] = []
+        """Entries that were read since :meth:`read` last returned."""
+        self._fault: ValueError | None = None
+        """Why a record is no entry; what follows it does not count."""
+        self._refused: list[tuple[str, str]] = []
+        self._signatures = self.cluster.signatures(self.name)
         self._genuine = self._unfinished = False
         self._tail = LogTail(
             self.cluster,
             TopicPartition(self.name, 0),
-            self._records.append,
-            lambda offset, reason: self._refused.append((None, offset, reason)),
-            may_count=lambda record: signatures.may_count(record.key, record.value, record.headers),
+            self._take,
+            partial(self._refuse, None),
+            signatures=self._signatures,
+            unpacked_bytes=SMALL_BYTES,
         )
 
     @property
@@ -111,15 +114,11 @@ class JournalReader:
                 raise
             self._begin()
             await self._reach_end()
-        fresh: list[JournalEntry] = []
-        while self._records:
-            record = self._records[0]
-            entry = self._entry(record) if self._is_ours(record) and record.key != ADOPTED else None
-            self._records.popleft()
-            if entry is not None:
-                fresh.append(entry)
-                self.history.take(entry)
+        if self._fault is not None:
+            evidence = repr(self._fault)
+            raise Failed("journal_not_understood", where=self.where, evidence=evidence) from self._fault
         self._name_dropped()
+        fresh, self._fresh = self._fresh, []
         return fresh
 
     async def _reach_end(self) -> None:
@@ -138,17 +137,33 @@ class JournalReader:
             "journal_unreachable", where=self.where, evidence=evidence, command=table.command
         )
 
-    def _is_ours(self, record: Record) -> bool:
-        """Return whether a record has a valid MAC, or no control key is set; note others for the report."""
-        reason = self._signatures.refused(record.key, record.value, record.headers)
-        if reason:
-            self._refused.append((record.key, record.offset, reason))
-            return False
+    def _take(self, record: Record) -> None:
+        """Take one record at once: who may write to the topic can fill memory with what does not count."""
+        if self._fault is not None:
+            return
+        if reason := self._signatures.refused(record.key, record.value, record.headers):
+            self._refuse(record.key, record.offset, reason)
+            return
         self._genuine = True
-        if self.cluster.control is not None and record.key == ADOPTED:
-            self._unfinished = record.value == BEGUN
-            self._refused.clear()  # earlier records were adopted, or are not drkit's
-        return True
+        if record.key == ADOPTED:
+            if self.cluster.control is not None:
+                self._unfinished = record.value == BEGUN
+                self._refused.clear()  # earlier records were adopted, or are not drkit's
+            return
+        try:
+            entry = self._assembly.take(record.value or b"")
+        except ValueError as error:
+            self._fault = error
+            return
+        if entry is not None:
+            self._fresh.append(entry)
+            self.history.take(entry)
+
+    def _refuse(self, key: bytes | None, offset: int, reason: str) -> None:
+        if len(self._refused) < MOST_REFUSED:
+            self._refused.append(
+                ((key or b"")[:LONGEST_KEY].decode(errors="replace"), f"offset {offset}: {reason}")
+            )
 
     def _name_dropped(self) -> None:
         """Report records without a valid MAC.
@@ -169,12 +184,6 @@ class JournalReader:
             code = "control_key_mismatch" if is_of_other_key(first) else "journal_unsigned"
             evidence = f"{self.dropped.count} records without one; {first}"
             raise Refused(code, where=self.where, evidence=evidence)
-
-    def _entry(self, record: Record) -> JournalEntry | None:
-        try:
-            return self._assembly.take(record.value or b"")
-        except ValueError as error:
-            raise Failed("journal_not_understood", where=self.where, evidence=repr(error)) from error
 
 
 class JournalTopic(JournalReader):

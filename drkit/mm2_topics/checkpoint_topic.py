@@ -22,6 +22,8 @@ from drkit.wire import Record
 
 _REPLICAS: Final = 3
 _READ_SECONDS: Final = 20.0
+_LARGEST: Final = 1 << 17
+"""Bytes of a checkpoint: a group, a topic and metadata, of at most 32,767 bytes each."""
 Checkpoints = dict[str, dict[TopicPartition, CheckpointSeen]]
 """Group → partition of the target → its newest checkpoint."""
 
@@ -105,7 +107,8 @@ class CheckpointTail:
         if record.key is None:
             return
         group = group_of(record.key)
-        if group is None or (record.value and not is_checkpoint(record.value)):
+        is_large = len(record.key) + len(record.value or b"") > _LARGEST
+        if group is None or is_large or (record.value and not is_checkpoint(record.value)):
             self._pass_over(record.offset, _fault(record))
         elif record.value:
             self._fresh.setdefault(group, {})[record.key] = record
@@ -147,4 +150,4 @@ def _fault(record: Record) -> str:
         Checkpoint.decode(record.key or b"", record.value or b"")
     except ValueError as error:
         return str(error)
-    return "it is no checkpoint"
+    return "it is no checkpoint, or too large"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Final
 from uuid import UUID
 
@@ -21,8 +21,9 @@ from drkit.flow_state.copied_topics import CopiedPartition, CopiedTopics, known_
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
+from drkit.kafka.reading.log_tail import LogTail
 from drkit.kafka.requests import LATEST, listed, metadata
-from drkit.mm2_topics.topic import Mm2Topic, ensure_mm2_topic, read_mm2_topic, tell_remade
+from drkit.mm2_topics.topic import Mm2Topic, ensure_mm2_topic, tell_remade
 from drkit.model import TopicPartition
 from drkit.offset_map.places import PositionReader
 from drkit.offsets import Unavailable
@@ -30,9 +31,11 @@ from drkit.offsets.mm2_records import OffsetSync
 from drkit.offsets.sync_plan import HeldSyncs, Sync, plan
 from drkit.offsets.translation import PartitionPosition
 from drkit.time_limit import within
+from drkit.wire import Record
 
 _BUSY: Final = 0.1
 """Share of the time that looks may take; many partitions make them rarer."""
+_READ_SECONDS: Final = 20.0
 _STOP_SECONDS: Final = 2.0
 _GOODBYE_SECONDS: Final = 0.5
 Clusters = tuple[Cluster, Cluster]
@@ -110,25 +113,29 @@ class OffsetSyncs:
     def _read(self, topics: Container[str]) -> dict[TopicPartition, HeldSyncs]:
         """Read the syncs of some topics; a record that is not MirrorMaker 2's is reported and left alone."""
         held: dict[TopicPartition, HeldSyncs] = {}
-        bad: list[tuple[int, str]] = []
-        for offset, _, key, value, _ in read_mm2_topic(self._home.settings, self.topic):
+        first, bad = (0, ""), 0
+
+        def take(record: Record) -> None:
+            nonlocal first, bad
             try:
-                sync = OffsetSync.decode(key or b"", value or b"")
+                sync = OffsetSync.decode(record.key or b"", record.value or b"")
             except ValueError as error:
-                bad.append((offset, str(error)))
-                continue
-            if sync.topic not in topics:
-                continue
-            at = TopicPartition(sync.topic, sync.partition)
-            held.setdefault(at, HeldSyncs()).take([Sync(sync.upstream, sync.downstream)])
-        if len(bad) > self._unreadable:
+                first, bad = first if bad else (record.offset, str(error)), bad + 1
+                return
+            if sync.topic in topics:
+                at = TopicPartition(sync.topic, sync.partition)
+                held.setdefault(at, HeldSyncs()).take([Sync(sync.upstream, sync.downstream)])
+
+        with closing(LogTail(self._home.settings, TopicPartition(self.topic, 0), take)) as tail:
+            tail.read(_READ_SECONDS)
+        if bad > self._unreadable:
             observe.event(
                 "internal_topic_unreadable", level="warning", flow=self._flow.name, topic=self.topic,
-                cluster=self._home.alias, records=len(bad), offset=bad[0][0], reason=bad[0][1],
+                cluster=self._home.alias, records=bad, offset=first[0], reason=first[1],
                 hint=f"MirrorMaker 2's own readers stop at such a record: delete {self.topic}, "
                 "drkit recreates and fills it",
             )  # fmt: skip
-        self._unreadable = len(bad)
+        self._unreadable = bad
         return held
 
     async def _planned(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import closing
 from typing import Final, Protocol
 from uuid import UUID
 
@@ -12,10 +11,7 @@ from drkit.config import ClusterSettings
 from drkit.errors import Failed
 from drkit.kafka.admin import Cluster
 from drkit.kafka.clients import QUIET, Producer, confluent_config, deliver
-from drkit.kafka.reading.log_tail import LogTail
 from drkit.kafka.topics import BROKER_DEFAULT, TopicPlan, appeared, create_topics, describe_topics
-from drkit.model import TopicPartition
-from drkit.wire import Record
 
 _SECONDS: Final = 20.0
 _SEGMENT_BYTES: Final = str(64 << 20)
@@ -62,17 +58,6 @@ def tell_remade(flow: str, cluster: Cluster, name: str, before: UUID | None, now
         reason="it was deleted; drkit writes its content again",
     )  # fmt: skip
     return True
-
-
-def read_mm2_topic(cluster: ClusterSettings, name: str) -> list[Record]:
-    """All records of the topic in their order, with those that compaction has not reached yet.
-
-    :raises Failed: it cannot be read
-    """
-    found: list[Record] = []
-    with closing(LogTail(cluster, TopicPartition(name, 0), found.append)) as tail:
-        tail.read(_SECONDS)
-    return found
 
 
 class Mm2Topic:

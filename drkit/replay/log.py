@@ -70,7 +70,7 @@ class ReplayLog:
         cluster, deadline = side.cluster, monotonic() + DECIDED_SECONDS
         self._signatures = self._sign()
         newest = NewestValues(self._signatures)
-        tail = LogTail(cluster, self.at, newest.take, newest.pass_over, may_count=newest.may_count)
+        tail = LogTail(cluster, self.at, newest.take, newest.pass_over, signatures=self._signatures)
         tail.topic_id = topic_id
         try:
             end = (await tail.patiently(cluster, tail.to_end, DECIDED_SECONDS)).replicated

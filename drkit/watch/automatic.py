@@ -24,12 +24,8 @@ from drkit.failover.interpreter import UNEXPECTED, unexpected
 from drkit.failover.service import FailoverService
 from drkit.flow_state.names import automatic_transactional_id
 from drkit.kafka.admin import Cluster
-from drkit.kafka.clients import QUIET, KafkaException, Producer, confluent_config, is_fenced
-from drkit.kafka.reading.signed_log import SignedLog
+from drkit.kafka.reading.signed_log import Overtaken, SignedLog
 from drkit.watch.observer import Moment
-from drkit.wire import Record
-
-_SECONDS: Final = 10.0
 
 
 def claim(target: ClusterSettings, flow: FlowSettings, own: Automatic, window_seconds: float) -> str:
@@ -39,41 +35,14 @@ def claim(target: ClusterSettings, flow: FlowSettings, own: Automatic, window_se
     """
     cluster = Cluster.connect(target)
     ensure_board(cluster, flow)
-    producer = Producer(
-        {
-            **confluent_config(target),
-            "transactional.id": automatic_transactional_id(flow.source, flow.target),
-            "transaction.timeout.ms": int(_SECONDS * 1000),
-            "message.timeout.ms": int(_SECONDS * 1000),
-            "linger.ms": 0,
-            "log_level": 0,
-        },
-        logger=QUIET,
-    )
-    try:
-        producer.init_transactions(_SECONDS)
-        if against := against_claim(read_notes(cluster, flow), own, window_seconds):
-            return against
-        key, value = Automatic.KEY.encode(), own.encode()
-        counted: list[bytes | None] = []
-
-        def take(record: Record, problem: str) -> None:
-            if not problem and record.key == key:
-                counted.append(record.value)
-
-        with closing(SignedLog(target, topic_name(flow), take)) as log:
-            log.read()
-            producer.begin_transaction()
-            headers = log.signatures.text_headers(key, value)
-            producer.produce(log.name, value, key, partition=0, headers=headers)
-            producer.commit_transaction(_SECONDS)
-            log.load()  # the broker answers before its marker is in the log
-            if value not in counted:
-                return "another note of it was written at the same moment"
-    except KafkaException as error:
-        if is_fenced(error):
+    with closing(SignedLog(target, topic_name(flow), lambda _record, _why: None)) as log:
+        try:
+            with log.alone(automatic_transactional_id(flow.source, flow.target)) as write:
+                if against := against_claim(read_notes(cluster, flow), own, window_seconds):
+                    return against
+                write(Automatic.KEY.encode(), own.encode())
+        except Overtaken:
             return "another observer claimed it at the same moment"
-        raise cluster.error(error.args[0], "claim the automatic failover", topic_name(flow)) from error
     return ""
 
 

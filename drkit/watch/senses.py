@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 import threading
 from typing import Final, NamedTuple
 
@@ -24,6 +25,7 @@ from drkit.flow_state.pending_fence import paid_with
 from drkit.flow_state.records import ClustersRecord
 from drkit.flow_state.state import FlowState
 from drkit.journal.machine import FAILOVER
+from drkit.journal.topic import JournalReader
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.reading.compacted import newest_values
@@ -50,7 +52,8 @@ class Growth(Background):
 
     Producers do not write to a passive copy, so a new record comes from replication, and the replicator still
     reads the source; or from a failover, whose canaries and transaction markers are no sign of the source. A
-    failover writes to its journal before each change: growth beside a journal that grows does not count.
+    failover writes to its journal before each change: growth beside a new entry does not count. Other records
+    in the journal are none: else who may write there hides that replication moves.
 
     :param source: the flow's source, which is in the name of its journal
     :param topics: the current copies
@@ -66,7 +69,10 @@ class Growth(Background):
         seconds: float = 1.0,
     ) -> None:
         super().__init__(f"growth {target.alias}")
-        self._target, self._journal = target, TopicPartition(journal_topic(source), 0)
+        self._target, self._source = target, source
+        self._journal = TopicPartition(journal_topic(source), 0)
+        self._entries = self._known = 0
+        """Entries of the journal that were read over this connection, and over any."""
         self._run_until = float("-inf")
         self._topics = topics
         self._grown = grown
@@ -97,20 +103,27 @@ class Growth(Background):
         if self._raw is None:
             self._raw = RawCluster(loop, self._target, "growth")
             await self._raw.connect(_CONNECT_MS)
+            self._reader, self._entries = JournalReader(self._raw, self._source, tolerant=True), 0
         names.add(self._journal.topic)
         topics = await metadata(self._raw, sorted(names))
         ends: dict[TopicPartition, int] = {}
         for node, partitions in by_leader(topics, partitions_of(topics)).items():
             latest = await list_offsets(self._raw, node, dict.fromkeys(partitions, LATEST), committed=False)
             ends |= {tp: each.offset for tp, each in latest.items() if not each.error}
+        if ends.get(self._journal, 0) > self._ends.get(self._journal, 0):
+            with suppress(DrkitError):  # growth counts beside a journal that cannot be read
+                self._entries += len(await self._reader.read())
+                self._reader.history.forget_ended(())
         self._compare(ends)
         self._ends = {tp: end for tp, end in self._ends.items() if tp.topic in names}
 
     def _compare(self, ends: dict[TopicPartition, int]) -> None:
-        now, entries = monotonic(), ends.get(self._journal, 0)
-        if self.began is not None and entries > self._ends.get(self._journal, 0):
+        now = monotonic()
+        if self.began is not None and self._entries > self._known:
             self._run_until = now + _RUN_SECONDS
-        grown = [(tp, end - self._ends[tp]) for tp, end in ends.items() if end > self._ends.get(tp, end)]
+        self._known = max(self._known, self._entries)
+        copies = [(tp, end - self._ends.get(tp, end)) for tp, end in ends.items() if tp != self._journal]
+        grown = [(tp, offsets) for tp, offsets in copies if offsets > 0]
         self._ends |= ends
         self.began = now if self.began is None else self.began
         if grown and now >= self._run_until:

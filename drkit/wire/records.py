@@ -206,24 +206,32 @@ def _deltas(data: bytes, at: int, stop: int) -> tuple[int, int, int]:
 
 
 def decode(
-    header: BatchHeader, batch: bytes | bytearray | memoryview, limit: int = MAX_DECOMPRESSED
+    header: BatchHeader,
+    batch: bytes | bytearray | memoryview,
+    limit: int = MAX_DECOMPRESSED,
+    headers: int = MAX_DECOMPRESSED,
 ) -> list[Record]:
     """The records of a batch as a consumer sees them.
 
     :param limit: maximum size in bytes of the unpacked records
-    :raises CorruptBatch: they cannot be read, or unpack to more
+    :param headers: maximum number of headers of a record; one of two bytes takes forty times that in memory
+    :raises CorruptBatch: they cannot be read, or there are more
     """
     try:
         found = pieces(header, batch, limit)
-        return [Record(offset, time, *_take_apart(body)) for offset, time, body in found]
+        return [Record(offset, time, *_take_apart(body, headers)) for offset, time, body in found]
     except (IndexError, ValueError) as error:
         raise CorruptBatch(header.base_offset, f"a record cannot be read: {error}") from error
 
 
-def _take_apart(body: bytes) -> tuple[bytes | None, bytes | None, tuple[tuple[bytes, bytes | None], ...]]:
+def _take_apart(
+    body: bytes, most: int
+) -> tuple[bytes | None, bytes | None, tuple[tuple[bytes, bytes | None], ...]]:
     key, at = _read_bytes(body, 0)
     value, at = _read_bytes(body, at)
     count, at = read_varint(body, at)
+    if count > most:
+        raise ValueError(f"{count:,} headers")
     headers: list[tuple[bytes, bytes | None]] = []
     for _ in range(count):
         name, at = _read_bytes(body, at)

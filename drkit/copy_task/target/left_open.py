@@ -156,13 +156,7 @@ async def _bulk_records(
     """Return the map's records of the open transaction."""
     target, intents = task.links.target, []
     signatures = target.signatures(*left.at)
-    tail = LogTail(
-        target,
-        left.at,
-        lambda _record: None,
-        may_count=lambda record: signatures.may_count(record.key, record.value, record.headers),
-        topic=topic,
-    )
+    tail = LogTail(target, left.at, lambda _record: None, signatures=signatures, topic=topic)
     tail.next_offset = left.state.open_since
     try:
         await tail.to_end(target)

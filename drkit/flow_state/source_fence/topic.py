@@ -8,6 +8,7 @@ import uuid
 
 from drkit.clock import wall_ms
 from drkit.config import ClusterSettings, FlowSettings
+from drkit.control_key import MOST_REFUSED
 from drkit.errors import DrkitError, Failed
 from drkit.flow_state.codec.fields import Malformed
 from drkit.flow_state.names import ADOPTED, BEGUN, fence_topic
@@ -98,7 +99,8 @@ class FenceTopic:
             return
         self._refused.pop(key, None)
         if why:
-            self._refused[key] = why
+            if len(self._refused) < MOST_REFUSED:
+                self._refused[key] = why
             return
         try:
             entry = FenceEntry.decode(record.value)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from contextlib import closing
 from typing import Final
 
-from drkit.control_key import REPLAYED, Signatures
+from drkit.control_key import LONGEST_KEY, MOST_REFUSED, REPLAYED, Signatures
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.reading.log_tail import LogTail
@@ -30,9 +30,7 @@ class NewestValues(dict[bytes, bytes]):
         self.refused: dict[bytes, str] = {}
         """Keys whose newest record does not count, and why; the record before it counts."""
         self.passed_over: list[str] = []
-        """Batches that were not read, and why: they may hide the newest record of any key but these."""
-        self.since: set[bytes] = set()
-        """Keys of records after the last such batch."""
+        """Batches that were not read, and why: they may hide the newest record of any key."""
 
     def take(self, record: Record) -> None:
         """Take the next record of the topic."""
@@ -41,30 +39,29 @@ class NewestValues(dict[bytes, bytes]):
         signed = self._signatures
         if signed and (why := signed.refused(record.key, record.value, record.headers, record.timestamp)):
             if why != REPLAYED:
-                self.refused[record.key] = why
+                self._refuse(record, why)
             return
-        self.since.add(record.key)
         self.refused.pop(record.key, None)
         self.pop(record.key, None)
         if record.value is not None:
             self[record.key] = record.value
 
+    def _refuse(self, record: Record, why: str) -> None:
+        """Remember that the newest record of a key does not count."""
+        if len(self.refused) < MOST_REFUSED:
+            self.refused[(record.key or b"")[:LONGEST_KEY]] = why
+        else:
+            self.pass_over(record.offset, f"more than {MOST_REFUSED:,} records do not count")
+
     def pass_over(self, offset: int, why: str) -> None:
         """A batch at an offset was not read."""
-        self.passed_over.append(f"offset {offset}: {why}")
-        self.since.clear()
+        if len(self.passed_over) < MOST_REFUSED:
+            self.passed_over.append(f"offset {offset}: {why}")
 
     def expect(self, records: Iterable[Record]) -> None:
         """Refuse the keys of records in open transactions: their newest value is not decided."""
-        for record in filter(self.may_count, records):
-            self.refused[record.key or b""] = _OPEN
-
-    def may_count(self, record: Record) -> bool:
-        """Return whether a record would count if it were the next one."""
-        signed = self._signatures
-        return record.key is not None and (
-            signed is None or signed.may_count(record.key, record.value, record.headers)
-        )
+        for record in records:
+            self._refuse(record, _OPEN)
 
 
 def newest_values(
@@ -88,7 +85,7 @@ def newest_values(
             values = found[topic.name] = NewestValues(signatures)
             for partition in topic.leaders:
                 at = TopicPartition(topic.name, partition)
-                tail = LogTail(raw, at, values.take, values.pass_over, may_count=values.may_count)
+                tail = LogTail(raw, at, values.take, values.pass_over, signatures=signatures)
                 tail.read(seconds)
                 values.expect(tail.undecided)
     return found

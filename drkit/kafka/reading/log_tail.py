@@ -20,6 +20,7 @@ from uuid import UUID
 
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings
+from drkit.control_key import Signatures
 from drkit.counted import counted
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, NotAuthorized
 from drkit.kafka import codes
@@ -62,8 +63,11 @@ SMALL_BYTES: Final = 2 << 20
 """Limit of an unpacked batch in topics with records of at most a megabyte."""
 LARGE_BYTES: Final = 32 << 20
 """Limit of an unpacked batch in topics whose records grow with the number of partitions."""
+_OPEN_BYTES: Final = 64 << 20
+"""Limit of the records that are kept until their transactions end; any client may open one."""
 _MOST_RECORDS: Final = 100_000
-"""Of a batch; drkit's have fewer. A few kilobytes hold millions of empty records, which take a minute."""
+"""Of a batch, and of all its headers; drkit's have fewer. A few kilobytes hold millions of empty records, or
+headers, which take a minute."""
 
 
 class LogEnds(NamedTuple):
@@ -89,8 +93,7 @@ class LogTail:
     :param on: the cluster: its settings, for connections of its own, or existing connections
     :param take: called with each record, in order; never with one of an open or aborted transaction
     :param pass_over: called with the offset of a batch that was not read, and why
-    :param may_count: which records of open transactions are kept until these are decided; any client may
-        leave any number of them
+    :param signatures: of open transactions only records that may count for it are kept; None: all
     :param unpacked_bytes: a batch that unpacks to more is passed over
     :param in_order: read no further than the first open transaction, and not past records that were removed
     :param topic: its id and leaders, where they are known
@@ -103,7 +106,7 @@ class LogTail:
         take: Callable[[Record], None],
         pass_over: Callable[[int, str], None] = lambda _offset, _why: None,
         *,
-        may_count: Callable[[Record], bool] = lambda _record: True,
+        signatures: Signatures | None = None,
         unpacked_bytes: int = LARGE_BYTES,
         in_order: bool = False,
         topic: TopicMetadata | None = None,
@@ -120,13 +123,15 @@ class LogTail:
         self._few_since: float | None = None
         """Since when most replicas do not answer."""
         self._take, self._pass_over, self._limit = take, pass_over, unpacked_bytes
-        self._may_count = may_count
+        self._signatures = signatures
         self.next_offset = 0
         """The first offset that is not read, or belongs to an open transaction."""
         self._ahead = 0
         """The first offset not read yet, beyond open transactions."""
         self._open: dict[int, list[Record]] = {}
         """Producer → records of its open transaction before the log's end."""
+        self._open_bytes = 0
+        """Bytes of batches with such records, since none was open."""
         self._early: set[int] = set()
         """Offsets of records whose transaction was committed while an earlier one is still open."""
         leader = topic.leaders.get(at.partition) if topic is not None else None
@@ -140,8 +145,12 @@ class LogTail:
 
     @property
     def undecided(self) -> list[Record]:
-        """Records of open transactions before the log's end."""
-        return [record for records in self._open.values() for record in records]
+        """Records of open transactions before the log's end that may count."""
+        return [record for records in self._open.values() for record in filter(self._may_count, records)]
+
+    def _may_count(self, record: Record) -> bool:
+        signed = self._signatures
+        return signed is None or signed.may_count(record.key, record.value, record.headers)
 
     @property
     def cluster_id(self) -> str:
@@ -301,11 +310,19 @@ class LogTail:
             else:
                 records = [r for r in self._unpacked(header, batch) if r.offset >= self._ahead]
                 if header.is_transactional:
-                    some = self._open.setdefault(header.producer_id, [])
-                    some += (r for r in records if self._may_count(r))
+                    self._keep(header, list(filter(self._may_count, records)))
                 else:
                     self._take_all(records)
             self._ahead = max(self._ahead, header.next_offset)
+
+    def _keep(self, header: BatchHeader, records: list[Record]) -> None:
+        """Keep records until their transaction ends. Those beyond the limit are read when it has ended."""
+        self._open_bytes = self._open_bytes if self._open else 0
+        self._open_bytes += sum(len(r.key or b"") + len(r.value or b"") for r in records)
+        if self._open_bytes > _OPEN_BYTES:
+            self._pass_over(header.base_offset, f"open transactions hold more than {_OPEN_BYTES:,} bytes")
+        elif records:
+            self._open.setdefault(header.producer_id, []).extend(records)
 
     def _take_all(self, records: Iterable[Record]) -> None:
         for record in records:
@@ -314,7 +331,7 @@ class LogTail:
     def _unpacked(self, header: BatchHeader, batch: memoryview) -> list[Record]:
         try:
             if header.count <= _MOST_RECORDS:
-                return decode(header, batch, self._limit)
+                return decode(header, batch, self._limit, _MOST_RECORDS // max(1, header.count))
             reason = f"a batch of {header.count:,} records"
         except CorruptBatch as error:
             reason = error.reason

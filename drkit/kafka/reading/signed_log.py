@@ -7,18 +7,20 @@ them with a large batch, or make an earlier record count again (:mod:`drkit.kafk
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 import threading
 import time
+from types import MappingProxyType
 from typing import Final
 
 from drkit import observe
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings
-from drkit.control_key import REPLAYED, WHO_WRITES, Signatures
+from drkit.control_key import LONGEST_KEY, REPLAYED, WHO_WRITES, Signatures
 from drkit.counted import is_reported
 from drkit.errors import DrkitError, Failed, NotAuthorized
-from drkit.kafka.clients import QUIET, Producer, WrittenRecord, confluent_config, deliver
+from drkit.kafka.clients import QUIET, KafkaException, Producer, confluent_config, deliver, is_fenced
 from drkit.kafka.reading.log_tail import LARGE_BYTES, LogRestarted, LogTail
 from drkit.kafka.transport import may_send
 from drkit.model import TopicPartition
@@ -29,12 +31,17 @@ _WRITE_SECONDS: Final = 30.0
 _OPEN_SECONDS: Final = 30.0
 """A transaction of a dead process stays open for its timeout, 10 s, and until the coordinator checks."""
 _PAUSE_SECONDS: Final = 0.05
+_CLAIM_SECONDS: Final = 10.0
 _TRIES: Final = 3
 _LARGEST_BYTES: Final = 16 << 20
 Take = Callable[[Record, str], None]
 """Takes a record, and why it does not count; empty when it does. A batch that is passed over has no key.
 
 Copies of earlier records are reported here, and never taken."""
+
+
+class Overtaken(Failed):
+    """Another process wrote at the same time."""
 
 
 class SignedLog:
@@ -66,15 +73,15 @@ class SignedLog:
         self._begin()
 
     def _begin(self) -> None:
+        self.signatures = Signatures(self._settings.control, self.name, lambda: self.tail.cluster_id)
         self.tail = LogTail(
             self._settings,
             TopicPartition(self.name, 0),
             self._read_one,
             lambda offset, why: self._take(Record(offset, 0, None, None), why),
-            may_count=lambda r: self.signatures.may_count(r.key, r.value, r.headers),
+            signatures=self.signatures,
             unpacked_bytes=self._unpacked_bytes,
         )
-        self.signatures = Signatures(self._settings.control, self.name, lambda: self.tail.cluster_id)
 
     @property
     def where(self) -> str:
@@ -135,8 +142,7 @@ class SignedLog:
     def _hidden(self, end: int) -> int | None:
         """The first offset of a record before the end that would count if its transaction were committed."""
         with self.lock:
-            records = [r for r in self.tail.undecided if r.offset < end]
-        return next((r.offset for r in records if self.signatures.may_count(r.key, r.value, r.headers)), None)
+            return next((r.offset for r in self.tail.undecided if r.offset < end), None)
 
     def _read_one(self, record: Record) -> None:
         why = self.signatures.refused(record.key, record.value, record.headers, record.timestamp)
@@ -145,6 +151,8 @@ class SignedLog:
             return
         if self._awaited and not why:
             self._awaited.difference_update(mac for _, mac in record.headers)
+        if why:  # what does not count must not fill memory
+            record = Record(record.offset, 0, record.key and record.key[:LONGEST_KEY], record.value and b"")
         self._take(record, why)
 
     def _report(self, record: Record) -> None:
@@ -186,18 +194,45 @@ class SignedLog:
             macs = {mac for _, _, _, headers in signed for mac in (headers or {}).values()}
             self._awaited |= macs
         try:
-            self._produce(signed)
+            may_send()
+            self._producer = self._producer or log_producer(self._settings)
+            if evidence := deliver(self._producer, self.name, signed, _WRITE_SECONDS).evidence:
+                raise Failed("own_topic_unwritable", where=self.where, evidence=evidence)
             if macs:
                 self.read()
             return not macs & self._awaited
         finally:
             self._awaited -= macs
 
-    def _produce(self, records: Sequence[WrittenRecord]) -> None:
-        may_send()
-        self._producer = self._producer or log_producer(self._settings)
-        if evidence := deliver(self._producer, self.name, records, _WRITE_SECONDS).evidence:
-            raise Failed("own_topic_unwritable", where=self.where, evidence=evidence)
+    @contextmanager
+    def alone(self, transactional_id: str) -> Iterator[Callable[[bytes, bytes], None]]:
+        """Yield a function that writes a record. A later process that calls this fences an earlier one.
+
+        What an earlier one has written can be read in the block. Raises as :meth:`append` does.
+
+        :raises Overtaken: another process has begun, or wrote the key at the same time
+        """
+        limits = dict.fromkeys(("transaction.timeout.ms", "message.timeout.ms"), int(_CLAIM_SECONDS * 1000))
+        producer = log_producer(self._settings, {"transactional.id": transactional_id, **limits})
+
+        def write(key: bytes, value: bytes) -> None:
+            self.read()  # now no record has a higher order than this one gets
+            headers = self.signatures.text_headers(key, value)
+            self._awaited |= (macs := set((headers or {}).values()))
+            producer.begin_transaction()
+            producer.produce(self.name, value, key, partition=0, headers=headers)
+            producer.commit_transaction(_CLAIM_SECONDS)
+            self.load()  # a coordinator answers before its marker is in the log
+            if macs & self._awaited:
+                evidence = "another record of its key was written at the same moment"
+                raise Overtaken("own_topic_unwritable", where=self.where, evidence=evidence)
+
+        try:
+            producer.init_transactions(_CLAIM_SECONDS)
+            yield write
+        except KafkaException as error:
+            kind, evidence = Overtaken if is_fenced(error) else Failed, str(error.args[0])
+            raise kind("own_topic_unwritable", where=self.where, evidence=evidence) from error
 
     def close(self) -> None:
         """Close the connections; a later call makes new ones."""
@@ -206,8 +241,11 @@ class SignedLog:
             self._producer = None
 
 
-def log_producer(settings: ClusterSettings) -> Producer:
-    """An idempotent producer that sends at once."""
+def log_producer(settings: ClusterSettings, more: Mapping[str, str | int] = MappingProxyType({})) -> Producer:
+    """Return an idempotent producer that sends at once.
+
+    :param more: properties, such as a transactional id
+    """
     return Producer(
         {
             **confluent_config(settings),
@@ -219,6 +257,7 @@ def log_producer(settings: ClusterSettings) -> Producer:
             # The note of the source's ends grows with the partitions. Brokers limit the compressed size.
             "compression.type": "zstd",
             "message.max.bytes": _LARGEST_BYTES,
+            **more,
         },
         logger=QUIET,
     )

@@ -8,14 +8,19 @@ import uuid
 
 import pytest
 
+from drkit.clock import wall_ms
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.control_key import ControlKey, ControlKeys, Signatures, SignedTopic
 from drkit.detect.note_kinds import Pause
 from drkit.failover.adopt import look, sign_all
 from drkit.flow_state import names
-from drkit.flow_state.records import PromotionRecord
+from drkit.flow_state.creation import ensure_state_topic
+from drkit.flow_state.records import PromotionRecord, Role, RoleRecord, SourceSeenRecord
 from drkit.flow_state.source_fence.entries import FenceMark
 from drkit.flow_state.source_fence.topic import FenceTopic
+from drkit.flow_state.state import Damaged
+from drkit.flow_state.topic import StateTopic
+from drkit.journal.topic import ensure_topic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.reading.signed_log import SignedLog
 from drkit.kafka.topics import appeared, create_own_topic
@@ -26,6 +31,7 @@ from tests.support.failover.control_key import KEYS, buckets, configured
 from tests.support.failover.truth import values
 from tests.support.failover.world import World
 from tests.support.flows.produce import fill
+from tests.support.kafka.attacks import write_again
 
 OLD, NEW = (ControlKey.of(text.encode()) for text in KEYS)
 WITHOUT_MAC = {"drill_topic", "quarantine_topic"}
@@ -135,6 +141,47 @@ def test_what_the_old_key_signed_counts_in_every_topic(settings: Settings):
     }
     assert value in values_in(*topics[SignedTopic.MAP])
     assert sum(sign_all(look(settings, flow), unsigned=False).values()) == 0, "nothing is left to sign"
+
+
+def test_a_copy_that_compaction_left_alone_is_not_signed_again(settings: Settings):
+    """Its readers refuse the key by name. A change of the key must not sign it for whoever wrote it."""
+    (flow,) = settings.flows
+    side, hour_ago = settings.sides(flow)[1].with_control(ControlKeys(OLD)), wall_ms() - 3_600_000
+    cluster = Cluster.connect(side)
+    ensure_state_topic(cluster, flow)
+    with StateTopic(side, flow.source) as state:
+        state.put(PromotionRecord(1, "run", 1))
+    key, old = RoleRecord.key("pay").encode(), RoleRecord(Role.FROZEN, 1, "drill", 1).encode()
+    signed = Signatures(side.control, state.name, lambda: cluster.cluster_id, lambda: hour_ago)
+    write_again(side, state.name, [Record(0, 0, key, old, signed.headers(key, old))])
+    sign_all(look(settings, flow), unsigned=False)
+    for keys in (ControlKeys(NEW, (OLD,)), ControlKeys(NEW)):
+        with StateTopic(side.with_control(keys), flow.source) as state:
+            state.load()
+            assert state.get(PromotionRecord) is not None
+            with pytest.raises(Damaged) as refused:
+                state.get(RoleRecord, "pay")
+            assert "role/pay" in refused.value.evidence
+
+
+def test_records_of_megabytes_are_signed_again(settings: Settings):
+    """The note of the ends grows with the partitions, and an entry of the journal takes a megabyte."""
+    (flow,) = settings.flows
+    side = settings.sides(flow)[1].with_control(ControlKeys(OLD))
+    ensure_state_topic(Cluster.connect(side), flow)
+    ensure_topic(Cluster.connect(side), names.journal_topic(flow.source))
+    appeared(Cluster.connect(side), names.journal_topic(flow.source))
+    large = {
+        names.state_topic(flow.source): (SourceSeenRecord.KEY.encode(), b"x" * (3 << 20)),
+        names.journal_topic(flow.source): (b"run", b"y" * 1_000_000),
+    }
+    for topic, record in large.items():
+        with closing(SignedLog(side, topic, lambda _record, _why: None)) as log:
+            log.append(record)
+    sign_all(look(settings, flow), unsigned=False)
+    assert {topic: values_in(side, topic) for topic in large} == {
+        t: [value] for t, (_, value) in large.items()
+    }
 
 
 def append(

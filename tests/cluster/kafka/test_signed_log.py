@@ -9,7 +9,8 @@ import threading
 import uuid
 from uuid import UUID
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import OFFSET_END, KafkaException, Producer
+from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import AdminClient
 import pytest
 
@@ -30,6 +31,7 @@ from drkit.journal.entries import EntryKind, JournalEntry, JournalHistory
 from drkit.journal.topic import JournalReader, JournalTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster
+from drkit.kafka.reading import signed_log
 from drkit.kafka.reading.log_tail import LogTail
 from drkit.kafka.topics import alter_topic_configs, describe_topics
 from drkit.local.cluster import LocalCluster
@@ -37,7 +39,6 @@ from drkit.model import TopicPartition
 from drkit.offset_map.bucket import batch_of, pairs
 from drkit.offset_map.reading import load
 from drkit.offsets import History, MapKey, Mark
-from drkit.watch import automatic
 from drkit.watch.automatic import acknowledge, claim
 from drkit.wire import Record, stamp
 from tests.support.errors import coded, sentence
@@ -135,7 +136,7 @@ def test_a_claim_waits_for_its_marker(cluster: Cluster, flow: FlowSettings, monk
             self.flush()
             threading.Timer(1.0, super().commit_transaction, given).start()
 
-    monkeypatch.setattr(automatic, "Producer", Late)
+    monkeypatch.setattr(signed_log, "Producer", Late)
     assert claim(cluster.settings, flow, Automatic("o1", "run-o1", 1_000, ("test",)), 3600.0) == ""
 
 
@@ -211,6 +212,30 @@ def test_no_earlier_record_makes_a_promoted_topic_passive(cluster: Cluster, flow
     with StateTopic(cluster.settings, flow.source) as fresh:
         fresh.load()
         assert fresh.get(RoleRecord, "pay") == PROMOTED
+
+
+def test_who_may_delete_and_create_the_topic_can_put_an_earlier_state_back(
+    cluster: Cluster, flow: FlowSettings
+):
+    """The threat model says so: a process that begins later has nothing by which to tell."""
+    frozen = RoleRecord(Role.FROZEN, 1, "drill", 1)
+    ensure_state_topic(cluster, flow)
+    with StateTopic(cluster.settings, flow.source) as state:
+        state.load()
+        state.put(frozen, "pay")
+        earlier = stored(cluster.settings, state.name)
+        state.put(PROMOTED, "pay")
+    admin = AdminClient({"bootstrap.servers": cluster.settings.bootstrap_servers})
+    everything = ConfluentPartition(state.name, 0, OFFSET_END)
+    with pytest.raises(KafkaException, match="POLICY_VIOLATION"):  # brokers empty no compacted topic
+        admin.delete_records([everything])[everything].result(30)
+    admin.delete_topics([state.name])[state.name].result(30)
+    eventually(lambda: not describe_topics(cluster, [state.name]), what="the topic gone")
+    ensure_state_topic(cluster, flow)
+    write_again(cluster.settings, state.name, earlier)
+    with StateTopic(cluster.settings, flow.source) as fresh:
+        fresh.load()
+        assert fresh.get(RoleRecord, "pay") == frozen
 
 
 def test_no_record_of_another_cluster_counts(cluster: Cluster, source: LocalCluster, flow: FlowSettings):

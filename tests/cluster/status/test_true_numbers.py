@@ -14,8 +14,9 @@ import pytest
 
 from drkit.failover.core.request import RunRequest
 from drkit.flow_state.names import journal_topic
+from drkit.journal.topic import ensure_topic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.topics import create_own_topic
+from drkit.kafka.topics import appeared, create_own_topic
 from drkit.local.cluster import LocalCluster
 from drkit.local.ports import PortReservation
 from drkit.local.spec import ClusterSpec
@@ -31,6 +32,7 @@ from tests.support.failover.fixtures import world as world
 from tests.support.failover.fixtures import world_factory as world_factory
 from tests.support.failover.settings_file import toml
 from tests.support.failover.world import World
+from tests.support.flow_state.keys import KEYS as CONTROL
 from tests.support.flows.produce import fill
 from tests.support.waiting import eventually
 
@@ -154,6 +156,27 @@ def test_what_a_failover_writes_is_no_replication_that_moves(world: World) -> No
         assert seen == []
         growth._run_until = 0.0  # the run is long over
         fill(world.target, topic, 3, first=900)
+        assert eventually(lambda: seen, what="a copy that grows")
+    finally:
+        growth.stop()
+
+
+@pytest.mark.wide
+def test_what_others_write_to_the_journal_hides_no_replication_that_moves(world: World) -> None:
+    """Without heartbeats the copies are the only sign that a primary beyond reach is alive."""
+    topic, journal = copied(world), journal_topic(world.source.alias)
+    target = world.target.with_control(CONTROL)
+    ensure_topic(Cluster.connect(target), journal)
+    appeared(Cluster.connect(target), journal)
+    seen: list[str] = []
+    growth = Growth(target, world.source.alias, lambda: [topic], seen.append, 0.2)
+    growth.start()
+    try:
+        eventually(lambda: TopicPartition(journal, 0) in growth._ends, what="the first look")
+        fill(target, journal, 3)
+        eventually(lambda: growth._ends[TopicPartition(journal, 0)] == 3, what="a look at the journal")
+        assert seen == [], "it is no copy"
+        fill(target, topic, 3, first=900)
         assert eventually(lambda: seen, what="a copy that grows")
     finally:
         growth.stop()

@@ -18,6 +18,7 @@ from drkit.kafka.requests import Append, metadata, produce_request
 from drkit.kafka.topics import appeared
 from drkit.model import TopicPartition
 from drkit.wire import Record, batch_crc
+from drkit.wire.codecs import GZIP, ZSTD, compress
 from drkit.wire.header import CRC_AT, CRC_START, HEADER_SIZE, LENGTH_END, MAGIC
 from drkit.wire.header import HEADER as FIELDS
 from drkit.wire.varint import varint
@@ -58,8 +59,20 @@ def bomb(mib: int) -> bytearray:
     parts = [packer.compress(varint(len(head) + size + 1) + head)]
     parts += [packer.compress(bytes(_MIB)) for _ in range(mib)]
     parts += [packer.compress(varint(0)), packer.flush()]
-    batch, now = bytearray(HEADER_SIZE) + b"".join(parts), wall_ms()
-    FIELDS.pack_into(batch, 0, 0, len(batch) - LENGTH_END, -1, MAGIC, 0, 1, 0, now, now, -1, -1, -1, 1)
+    return finished(bytearray(HEADER_SIZE) + b"".join(parts), GZIP)
+
+
+def headers_bomb(number: int) -> bytearray:
+    """A batch of one record with empty headers: two bytes each, before they are packed."""
+    body = b"\0" + varint(0) + varint(0) + varint(3) + b"key" + varint(0) + varint(number) + b"\0\1" * number
+    data = compress(ZSTD, varint(len(body)) + body)
+    return finished(bytearray(HEADER_SIZE) + data, ZSTD)
+
+
+def finished(batch: bytearray, codec: int) -> bytearray:
+    """Write the header of a batch of one record."""
+    now = wall_ms()
+    FIELDS.pack_into(batch, 0, 0, len(batch) - LENGTH_END, -1, MAGIC, 0, codec, 0, now, now, -1, -1, -1, 1)
     batch[CRC_AT:CRC_START] = batch_crc(batch).to_bytes(4, "big")
     return batch
 

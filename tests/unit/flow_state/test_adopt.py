@@ -18,6 +18,7 @@ from drkit.failover.adopt import (
     ReadRecord,
     Sign,
     TopicRecords,
+    _take,
     _to_write,
     log_entries,
     refuse_change,
@@ -31,7 +32,7 @@ from drkit.offsets.map_record import Intent, Mode
 from drkit.wire import Record
 from tests.model.explorer import Explorer
 from tests.support.errors import coded
-from tests.support.flow_state.keys import KEYS, TOPIC
+from tests.support.flow_state.keys import KEYS, TOPIC, signatures
 
 FLOW: Final = FlowSettings(source="a", target="b")
 INTENT: Final = Intent(Mode.LIVE, 5, History(7, 0), 0, 0, 0, 0, ((3, 4),))
@@ -79,10 +80,8 @@ class Journal(JournalTopic):
         signed = Signatures(keys, "drkit-failover.a.internal", lambda: "cluster-b")
         cluster: Any = SimpleNamespace(control=keys, alias="b", signatures=lambda _topic: signed)
         super().__init__(cluster, "a", "b")
-        self._records.extend(
-            Record(n, 1, key, value, signed.headers(key, value) if key == ADOPTED else ())
-            for n, (key, value) in enumerate(records)
-        )
+        for n, (key, value) in enumerate(records):
+            self._take(Record(n, 1, key, value, signed.headers(key, value) if key == ADOPTED else ()))
 
     async def _ask(self, ask: object) -> Any:  # noqa: ARG002  the contract's
         return True  # the log's end was met
@@ -163,14 +162,21 @@ def test_a_doubt_outlives_the_mark():
     assert bucket.doubt(MapKey(UUID(int=1), UUID(int=2), 0)) is None
 
 
-def test_a_copy_of_an_earlier_record_is_not_signed_again():
-    """Its MAC is valid and its offset later: readers pass it over, so the next key must not revive it."""
-    topic = state(("role/pay", Sign.PREVIOUS))
-    (first,) = topic.records
-    promoted = first._replace(offset=1, value=b"promoted", order=2_000)
-    topic.records = [first._replace(value=b"frozen", order=1_000), promoted]
-    copy = topic.records[0]._replace(offset=2)
-    topic.records.append(copy)
-    assert topic.newest(unsigned=False) == [promoted]
-    topic.records[1] = promoted._replace(sign=Sign.CURRENT)
-    assert topic.is_signed(), "the copy does not count"
+def test_a_copy_that_readers_pass_over_is_not_signed_again():
+    """Its MAC is valid and its offset later, and compaction may have removed the newer record of its key."""
+    hour_ago, role = 10_000_000 - 3_600_000, b"role/pay"
+    frozen = (role, b"frozen", signatures(now_ms=hour_ago).headers(role, b"frozen"))
+    lease = (b"lease", b"1", signatures(now_ms=10_000_000).headers(b"lease", b"1"))
+    promoted = (role, b"promoted", signatures(now_ms=hour_ago + 1).headers(role, b"promoted"))
+    assert valid_values(frozen, promoted, lease, frozen) == {role: b"promoted", b"lease": b"1"}
+    assert valid_values(lease, frozen) == {b"lease": b"1"}, "the promotion is gone, too"
+
+
+def valid_values(
+    *log: tuple[bytes, bytes, tuple[tuple[bytes, bytes], ...]],
+) -> dict[bytes | None, bytes | None]:
+    """Return what is signed again, by key."""
+    topic = TopicRecords(TOPIC, "b", SignedTopic.STATE, signatures={0: signatures()})
+    for offset, (key, value, headers) in enumerate(log):
+        _take(topic, KEYS, 0, Record(offset, 0, key, value, headers))
+    return {record.key: record.value for record in topic.newest(unsigned=False)}

@@ -260,6 +260,6 @@ def test_only_the_first_ones_are_events_and_then_ever_fewer(monkeypatch: pytest.
     monkeypatch.setattr(observe, "event", lambda *_, count, **__: counts.append(count))
     dropped = Dropped("a topic")
     for offset in range(2000):
-        dropped.add(b"key", offset, "it has no MAC")
+        dropped.add("key", f"offset {offset}: it has no MAC")
     assert counts == [1, 2, 3, 4, 5, 10, 100, 1000]
     assert dropped.count == 2000

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from drkit.config import ClusterSettings
+from drkit.control_key import NO_KEY
 from drkit.flow_state.records import Ends, SourceSeenRecord
-from drkit.flow_state.state import FlowState
-from drkit.flow_state.topic import NewestRecords
+from drkit.flow_state.state import FlowState, StateChange
+from drkit.flow_state.topic import StateTopic
 from drkit.model import TopicPartition
+from drkit.wire import Record
 
 KEY = SourceSeenRecord.KEY.encode()
 GARBAGE = b"\x01\x02garbage"
@@ -16,19 +19,31 @@ def note(at_ms: int) -> Read:
     return KEY, SourceSeenRecord(at_ms, {TopicPartition("orders", 0): Ends(0, at_ms)}).encode()
 
 
-def read(*topic: Read) -> tuple[FlowState, list[Read]]:
-    """The state after one reading of a topic, and what was parsed for it."""
-    state, parsed = FlowState(), list[Read]()
+class Counting(FlowState):
+    """A state that remembers what was parsed for it."""
 
-    def take(found: Read) -> None:
-        parsed.append(found)
-        state.take(*found)
+    parsed: list[Read]
 
-    newest = NewestRecords(take, lambda key: key in state.unreadable)
-    for found in topic:
-        newest.put(found[0], found)
-    newest.flush()
-    return state, parsed
+    def take(self, key: bytes, value: bytes | None, offset: int | None = None) -> StateChange | None:
+        self.parsed.append((key, value or b""))
+        return super().take(key, value, offset)
+
+
+def read(*topic: Read, refused: str = "") -> tuple[FlowState, list[Read]]:
+    """The state after one reading of a topic, and what was parsed for it.
+
+    :param refused: why the last record does not count
+    """
+    state = StateTopic(ClusterSettings(alias="b", bootstrap_servers="127.0.0.1:1"), "a")
+    state.records = counting = Counting()
+    counting.parsed = []
+
+    def take() -> None:
+        for offset, (key, value) in enumerate(topic):
+            state._read_one(Record(offset, 0, key, value), refused if offset == len(topic) - 1 else "")
+
+    state._read(take)
+    return counting, counting.parsed
 
 
 def at(state: FlowState) -> int | None:
@@ -54,4 +69,12 @@ def test_the_note_before_a_damaged_one_counts():
 
 def test_a_damaged_note_alone_counts_as_missing():
     state, _ = read((KEY, GARBAGE))
+    assert at(state) is None
+
+
+def test_a_note_precedes_the_one_that_is_refused_after_it():
+    """A process without the key does not take an older note for the newest one."""
+    state, _ = read(note(1), note(2), refused="it has no MAC")
+    assert (at(state), SourceSeenRecord.KEY in state.refused) == (1, True)
+    state, _ = read(note(1), note(2), refused=NO_KEY)
     assert at(state) is None

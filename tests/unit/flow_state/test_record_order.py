@@ -7,6 +7,7 @@ from typing import Final
 
 from hypothesis import given
 from hypothesis import strategies as st
+import pytest
 
 from drkit.control_key import OUTDATED, UNORDERED, WINDOW_SECONDS, Signatures
 from drkit.kafka.reading.compacted import NewestValues
@@ -55,6 +56,16 @@ def test_no_copy_of_an_earlier_record_or_tombstone_counts_at_any_state(
         expected[key] = value
         log += [log[int(where * (len(log) - 1))] for where in repeated]
         assert newest(log) == {k: v for k, v in expected.items() if v is not None}
+
+
+@pytest.mark.parametrize("is_swapped", [False, True])
+def test_of_two_records_that_are_signed_at_once_no_copy_counts(*, is_swapped: bool):
+    """Both writers have slow clocks: each signs the order that follows the newest one."""
+    lease = write(b"lease", b"1", [], 10_000_000)
+    paused, resumed = (write(b"pause", value, [lease], 9_000_000) for value in (b"1", None))
+    log = [lease, *((resumed, paused) if is_swapped else (paused, resumed))]
+    for copy in (paused, resumed):
+        assert newest([*log, copy]) == newest(log)
 
 
 @given(writes, st.sampled_from(NAMES))
