@@ -55,9 +55,9 @@ def run_drill(
     An error of a cluster ends the drill as ``aborted``, a refusal as ``refused``. Both leave a report.
     """
     flow, began_ms, began = settings.flow(plan.flow), options.wall(), options.clock()
-    previous, objectives = history.last_hash(plan.name), VerdictLimits(**dict(plan.objectives))
+    objectives = VerdictLimits(**dict(plan.objectives))
     entry = DrillEntry.of(plan, began_ms, options.due, this_process())
-    history.begin(entry)
+    before = [each for each in history.begin(entry) if each.name == plan.name]
 
     def finish(collected: CollectedEvidence) -> DrillReport:
         seconds, steps = options.clock() - began, collected.steps
@@ -76,8 +76,8 @@ def run_drill(
             scope=ScopeReport(flow=flow.name, source=flow.source, target=flow.target, **covered),
             timeline=tuple(TimelineEntry(at_ms=began_ms + round(s * 1000), what=text) for s, text in times),
             steps=steps,
-            drift=_drift(collected.evidence, history.last_pass(plan.name)),
-            previous=previous,
+            drift=_drift(collected.evidence, history.last_pass(before)),
+            previous=next((each.hash for each in reversed(before) if each.hash), ""),
         )
         judged = options.clock() - began
         options.progress.ended(StepReport(name="judge", seconds=judged - seconds, outcome=report.verdict))
