@@ -66,10 +66,7 @@ class Bubble(SteppedDrill[BubbleEvidence]):
         self._verdict: DrillVerdict | None = None
 
     def collect(self) -> CollectedEvidence:
-        """Run the steps; CLEAN and COMPARE whatever happened, unless production fails over.
-
-        :raises DrkitError: the entry cannot be written
-        """
+        """Run the steps; CLEAN and COMPARE whatever happened, unless production fails over."""
         with self._watch, self._sampler:
             try:
                 with self._stage:  # its end is the end of every process of the bubble
@@ -92,10 +89,10 @@ class Bubble(SteppedDrill[BubbleEvidence]):
             self._stage.check_aborted()
             for step in (*prepare, self.failover, self.clients, self.check, self.controls):
                 self._run(step)
-                self._watch.refresh()
+                self._watch.look()
                 self._stage.check_aborted()
         except DrkitError as error:
-            self._watch.refresh()  # a failover that began is the reason, whatever noticed it first
+            self._watch.look()  # a failover that began is the reason, whatever noticed it first
             # A process that was killed, for production or by others, shows as any error.
             if self._stage.is_aborted():
                 self._verdict = DrillVerdict(ABORTED, (self._stage.abort_reason,))
@@ -115,11 +112,7 @@ class Bubble(SteppedDrill[BubbleEvidence]):
                 self._note(cleanup_problems=(*self._evidence.cleanup_problems, error.in_short))
 
     def gate(self) -> str:
-        """Clean up after earlier drills; check that production could fail over and a drill be deleted.
-
-        :raises Refused: failovers are paused, a cleanup failed, production could not fail over, or the
-            standby has no room
-        """
+        """Clean up after earlier drills; check that production could fail over and a drill be deleted."""
         self._stage.choose_groups()
         where = self._flow.name
         cleaned = clean_up(self._settings, self._flow, self._history)
@@ -160,10 +153,7 @@ class Bubble(SteppedDrill[BubbleEvidence]):
         return f"{free / 1e9:,.1f} GB free on the standby"
 
     def inventory(self) -> str:
-        """Read the inventories, then record all that the bubble will make.
-
-        :raises Refused: a cluster has some of it, or does not answer
-        """
+        """Read the inventories, then record all that the bubble will make."""
         self._before = self._inventories()
         made = self._stage.made()
         for side, kind, name, _ in made:
@@ -180,7 +170,7 @@ class Bubble(SteppedDrill[BubbleEvidence]):
     def create(self) -> str:
         """Create the topics, start the replicator and the clients."""
         self._stage.create_topics()
-        self._note_ids()
+        self._keep()
         self._stage.start()
         self._note(is_application=bool(self._plan.client))
         return f"{counted(len(self._stage.topics), 'topic')}, {counted(len(self._stage.groups), 'group')}"
@@ -188,18 +178,15 @@ class Bubble(SteppedDrill[BubbleEvidence]):
     def steady(self) -> str:
         """Wait until all is copied and the groups are synced."""
         self._stage.wait_steady(self._stage.settings, self._stage.flow)
-        self._note_ids()
+        self._keep()
         return f"{counted(self._stage.acked(), 'record')} acknowledged, all copied"
 
     def failover(self) -> str:
-        """Run the failover, with the same service as production's.
-
-        :raises Failed: it did not end as done
-        """
+        """Run the failover, with the same service as production's."""
         if self._plan.cut == "lost":
             self._stage.lose_source()
         ended = self._stage.fail_over(_REQUESTS[self._plan.cut])
-        self._note_ids()
+        self._keep()
         report = ended.answer
         if ended.code != 0 or report.get("state") != "done":
             evidence = str(ended.error or report.get("state") or f"exit code {ended.code}")
@@ -258,10 +245,6 @@ class Bubble(SteppedDrill[BubbleEvidence]):
     def _inventories(self) -> dict[str, ClusterInventory]:
         return {side: read_inventory(cluster) for side, cluster in self._sides.items()}
 
-    def _note_ids(self) -> None:
-        self._learn_ids()
-        self._keep()
-
     def _learn_ids(self) -> None:
         for side, cluster in self._sides.items():
             unknown = [item.name for item in self._entry.on(side, "topic") if not item.topic_id]
@@ -269,6 +252,7 @@ class Bubble(SteppedDrill[BubbleEvidence]):
 
     def _keep(self, **changed: Any) -> None:
         self._entry = self._entry.model_copy(update=changed)
+        self._learn_ids()
         self._history.put(self._entry, everywhere=True)
 
     def _is_residue(self, item: InventoryItem) -> bool:

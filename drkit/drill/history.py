@@ -71,12 +71,7 @@ class DrillTopic:
             self._values[record.key] = record.value or b""
 
     def load(self) -> list[DrillEntry]:
-        """Return the entries; the topic is read on from where it was read before.
-
-        A record that is not an entry of a drill is left out.
-
-        :raises DrkitError: the topic cannot be read
-        """
+        """Return the entries; other records are left out. Raises DrkitError: the topic cannot be read."""
         with closing(self._log):
             if self._log.tail.exists(_READ_SECONDS):
                 self._log.read()
@@ -84,10 +79,7 @@ class DrillTopic:
         return [entry for key, entry in entries.items() if entry and entry.key.encode() == key]
 
     def put(self, *entries: DrillEntry) -> None:
-        """Write entries, durably; the topic is created when it is missing.
-
-        :raises DrkitError: one was not accepted
-        """
+        """Write entries, durably; the topic is created when it is missing. Raises DrkitError."""
         self._ensure()
         self._log.append(*map(_record, entries))
 
@@ -162,10 +154,7 @@ class DrillHistory:
         return cls(drill_folder(settings, "any").parent, topics)
 
     def lock(self) -> AbstractContextManager[None]:
-        """Hold the history: one drill runs at a time on this machine.
-
-        :raises Refused: another process runs a drill
-        """
+        """Hold the history: one drill runs at a time on this machine. Raises Refused: another one runs."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         return locked_alone(self.folder / ".lock", "drill_lock_held")
 
@@ -225,10 +214,7 @@ class DrillHistory:
         return by_id[drill_id]
 
     def report_of(self, entry: DrillEntry) -> DrillReport:
-        """Return the report of a drill.
-
-        :raises Failed: it has no report on this machine, or its file is not one
-        """
+        """Return the report of a drill. Raises Failed: this machine has none, or its file is not one."""
         path = self.report_path(entry.id)
         if not path.exists():
             host = "" if entry.holder is None else f", it ran on {entry.holder.host}"
@@ -305,10 +291,7 @@ class DrillHistory:
         return [entry for entry in map(_entry, texts) if entry is not None]
 
     def _ask(self, flow: str, question: Callable[[DrillTopic], T]) -> T:
-        """Ask the topic of a flow; one that did not answer is asked again after a while only.
-
-        :raises DrkitError: it does not answer
-        """
+        """Ask the topic of a flow; one that did not answer is asked again after a while only."""
         if flow not in self.topics:
             raise DrkitError("drill_flow_missing", where=flow)
         asked_at, error = self._silent.get(flow, (-_ASK_AGAIN_SECONDS, None))

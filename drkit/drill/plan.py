@@ -44,10 +44,7 @@ def new_drill_id(token: str, clock: Millis = wall_ms) -> str:
 
 
 def plan_drill(settings: Settings, drill: DrillSettings, drill_id: str) -> DrillPlan:
-    """Return the plan of a configured drill.
-
-    :raises ConfigError: its flow is not in the file, or not named where there are several
-    """
+    """Return the plan of a configured drill. Raises ConfigError: the file does not have its flow."""
     objectives = drill.objectives
     if drill.kind != "translation" and objectives.rpo_seconds is None:
         objectives = objectives.model_copy(update={"rpo_seconds": settings.failover.rpo_seconds})

@@ -21,7 +21,7 @@ from drkit.drill.position_rows import (
     judge_position,
     without_compacted,
 )
-from drkit.drill.record_windows import COMPACTED_WINDOW, RecordWindowReader
+from drkit.drill.record_windows import COMPACTED_WINDOW, LogSpan, RecordWindowReader
 from drkit.flow_state.copied_topics import CopiedPartition, CopiedTopics, known_of
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
@@ -275,17 +275,15 @@ class _PositionSurvey:
 
     async def _logs(self, copies: Mapping[TopicPartition, _Copy]) -> _Logs:
         """Return readers of both sides. The target's ends are asked first: what it has more is no copy."""
-        to = [copy.pair.target for copy in copies.values()]
-        target = await RecordWindowReader.of(self._target, to, self._throttle)
-        source = await RecordWindowReader.of(self._source, copies, self._throttle)
+        there, here = dict[TopicPartition, LogSpan](), dict[TopicPartition, LogSpan]()
         for tp, copy in copies.items():
-            if any(copy.is_compacted):
-                source.change(tp, window=COMPACTED_WINDOW)
-                target.change(copy.pair.target, window=COMPACTED_WINDOW)
+            span = LogSpan(window=COMPACTED_WINDOW) if any(copy.is_compacted) else LogSpan()
             kept = copy.pair.kept.ids if copy.pair.kept is not None else frozenset()
             left_out = self._known.producers.left_out | kept
-            source.change(tp, left_out=left_out, copy_of=copy.segments.copy_of)
-        return source, target
+            here[tp] = span._replace(left_out=left_out, copy_of=copy.segments.copy_of)
+            there[copy.pair.target] = span
+        target = await RecordWindowReader.of(self._target, there, self._throttle)
+        return await RecordWindowReader.of(self._source, here, self._throttle), target
 
 
 class _Copy(NamedTuple):

@@ -13,7 +13,7 @@ from drkit.copy_task.core.context import Throttle
 from drkit.drill.position_rows import WINDOW, RecordDigest, RecordWindow
 from drkit.failover.loss.log_cursor import LogSide, first_answers
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.reading.record_cursor import RecordCursor, Unreadable
+from drkit.kafka.reading.record_cursor import Unreadable
 from drkit.kafka.requests import EARLIEST, LATEST, leader_of, listed, metadata
 from drkit.model import TopicPartition
 from drkit.wire import CorruptBatch, Piece
@@ -35,8 +35,8 @@ ReadPoint = tuple[TopicPartition, int]
 class LogSpan(NamedTuple):
     """One partition of a log, up to the end at which reading stops."""
 
-    start: int
-    end: int
+    start: int = 0
+    end: int = 0
     window: int = WINDOW
     """Records of a window, at least."""
     left_out: frozenset[int] = frozenset()
@@ -103,21 +103,19 @@ class RecordWindowReader:
 
     @classmethod
     async def of(
-        cls, cluster: RawCluster, partitions: Iterable[TopicPartition], throttle: Throttle
+        cls, cluster: RawCluster, spans: Mapping[TopicPartition, LogSpan], throttle: Throttle
     ) -> RecordWindowReader:
-        """Return a reader of the partitions whose leaders answer, from their starts to their ends now."""
-        wanted = list(partitions)
-        topics = await metadata(cluster, sorted({tp.topic for tp in wanted}))
-        led = [tp for tp in wanted if leader_of(topics, tp) >= 0]
+        """Return a reader of the partitions whose leaders answer, from their starts to their ends now.
+
+        :param spans: how to read them
+        """
+        topics = await metadata(cluster, sorted({tp.topic for tp in spans}))
+        led = [tp for tp in spans if leader_of(topics, tp) >= 0]
         starts = await listed(cluster, topics, led, EARLIEST)
         ends = await listed(cluster, topics, led, LATEST)
-        spans = {tp: LogSpan(starts[tp], ends[tp]) for tp in led if tp in starts and tp in ends}
-        return cls(LogSide(cluster, topics), spans, throttle)
-
-    def change(self, tp: TopicPartition, **span: Any) -> None:
-        """Change how a partition is read, if its leader answers; `span` are fields of :class:`LogSpan`."""
-        if tp in self.spans:
-            self.spans[tp] = self.spans[tp]._replace(**span)
+        asked = [tp for tp in led if tp in starts and tp in ends]
+        whole = {tp: spans[tp]._replace(start=starts[tp], end=ends[tp]) for tp in asked}
+        return cls(LogSide(cluster, topics), whole, throttle)
 
     async def read(self, points: Iterable[ReadPoint]) -> None:
         """Read the windows at some offsets: one offset of each partition in a round, in ascending order."""
@@ -165,13 +163,7 @@ class RecordWindowReader:
         """Read the next records of a partition; it is fetched alone if it has no answer. Return the bytes."""
         tp, queue, answer = each
         span = queue.span
-        cursor = RecordCursor(
-            self.side.where(tp),
-            self.side.fetch(tp),
-            (queue.next, span.end),
-            fetch_bytes=queue.fetch_bytes,
-            first=answer,
-        )
+        cursor = self.side.cursor(tp, (queue.next, span.end), fetch_bytes=queue.fetch_bytes, first=answer)
         try:
             if (read := await cursor.next()) is not None:
                 queue.pieces += read.pieces(span.left_out, lambda offset: span.copy_of(offset) is not None)

@@ -91,11 +91,7 @@ class SteppedDrill(Generic[E]):
         self._evidence = replace(self._evidence, **evidence)
 
     def _run(self, step: Callable[[], str]) -> None:
-        """Run a step.
-
-        :raises DrkitError: that of the step
-        :raises Failed: the operating system refused something, as a full disk does
-        """
+        """Run a step. Raises DrkitError: that of the step, or the system's, such as a full disk."""
         name, began, outcome = step.__name__.upper(), monotonic(), "interrupted"
         self._progress.begun(name)
         try:
