@@ -73,8 +73,9 @@ class DrillTopic:
     def load(self) -> list[DrillEntry]:
         """Return the entries; other records are left out. Raises DrkitError: the topic cannot be read."""
         with closing(self._log):
-            if self._log.tail.exists(_READ_SECONDS):
-                self._log.read()
+            if not self._log.tail.exists(_READ_SECONDS):
+                return []
+            self._log.read()
         entries = {key: _entry(value) for key, value in self._values.items()}
         return [entry for key, entry in entries.items() if entry and entry.key.encode() == key]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from operator import itemgetter
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from drkit.copy_task.core.context import Throttle
@@ -25,8 +25,6 @@ COMPACTED_WINDOW: Final = 200
 """Records of a window of a compacted topic: compaction removes others on each side."""
 MOST_RECORDS: Final = 1_000
 """Records of the longest window: it grows while all its records are equal."""
-_KEPT_RECORDS: Final = 10_000
-"""Records before the first offset that are kept, at most."""
 
 ReadPoint = tuple[TopicPartition, int]
 """A partition and an offset."""
@@ -47,28 +45,24 @@ class LogSpan(NamedTuple):
 
 @dataclass
 class _Queue:
-    """The offsets of a partition whose windows are still to be read, and what was read after the first."""
+    """The offsets of a partition whose windows are still to be read, and the records from the first on."""
 
     span: LogSpan
     offsets: list[int]
     """Descending."""
     next: int = 0
     """Offset of the next record to read."""
-    pieces: list[Piece] = field(default_factory=list)
+    pieces: deque[Piece] = field(default_factory=deque)
     fetch_bytes: int = FETCH_BYTES
-    _first: int = 0
-    """Index of the first record at or after the first offset."""
 
     def window(self) -> RecordWindow | None:
         """Return the window at the first offset, or None if more must be read."""
         offset = max(self.offsets[-1], self.span.start)
-        self._first = bisect_left(self.pieces, offset, lo=self._first, key=itemgetter(0))
-        if self.next < offset or self._first > _KEPT_RECORDS:
-            self.pieces, self._first = self.pieces[self._first :], 0
-            self.next = max(self.next, offset)
-        ahead = self.pieces[self._first : self._first + MOST_RECORDS + 1]
-        is_last = self._first + len(ahead) == len(self.pieces)
-        is_whole = is_last and self.next >= self.span.end
+        while self.pieces and self.pieces[0][0] < offset:
+            self.pieces.popleft()
+        self.next = max(self.next, offset)
+        ahead = [*islice(self.pieces, MOST_RECORDS + 1)]
+        is_whole = len(ahead) == len(self.pieces) and self.next >= self.span.end
         return take_window(ahead, is_whole=is_whole, least=self.span.window)
 
 

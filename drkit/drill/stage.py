@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
-import json
 import signal
 import time
 from typing import Any, ClassVar, Final, Self
@@ -222,7 +221,9 @@ class BubbleStage(ClientStage):
         for group, (topic, offset) in self.idle_groups.items():
             self.commit(PRIMARY, group, {TopicPartition(topic, p): offset for p in range(PARTITIONS)})
         log = self.folder / "replicator.log"
-        self.replicators[self.flow.name] = self.parent.start_replicator(self.plain_settings(), "", log)
+        self.replicators[self.flow.name] = self.parent.start_replicator(
+            self.settings.model_dump(mode="json"), "", log
+        )
 
     def start_followers(self, writer: str = FOLLOWER) -> None:
         """Start the clients that follow the endpoint file.
@@ -234,10 +235,6 @@ class BubbleStage(ClientStage):
         self.start_client(writer, "following writer", **following)
         for group, member in self.members.items():
             self.start_client(group, "following consumer", **following, group=group, **member)
-
-    def plain_settings(self) -> dict[str, Any]:
-        """Return the bubble's settings as plain data."""
-        return dict(json.loads(self.settings.model_dump_json()))
 
     def lose_source(self) -> None:
         """Kill the replicator and the clients, and lead the flow's source to a port where nothing listens.
@@ -253,7 +250,7 @@ class BubbleStage(ClientStage):
 
     def fail_over(self, request: RunRequest) -> CommandResult:
         """Run the failover in a process, and record its journal. Raises Failed: the drill was aborted."""
-        settings, log = self.plain_settings(), self.folder / "failover.log"
+        settings, log = self.settings.model_dump(mode="json"), self.folder / "failover.log"
         if self.is_source_lost:
             settings["clusters"][self.flow.source]["bootstrap_servers"] = _NOWHERE
         child = self.failover = self.parent.start(
