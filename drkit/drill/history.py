@@ -242,8 +242,6 @@ class DrillHistory:
             raise
         except DrkitError:
             pass  # it may be the target that is lost
-        with _on_disk(stamped):
-            (self.folder / entry.id).mkdir(mode=0o700)
         self._write_here(stamped)
         before, has = newest_entries([*there, *local]), {e.key: e for e in newest_entries(there)}
         if lacking := [e for e in before if e.flow == entry.flow and has.get(e.key) != e]:
@@ -276,12 +274,14 @@ class DrillHistory:
         """Write the report of a drill, then the end of its entry; keep nothing else of one that passed."""
         entry = DrillEntry.model_validate_json(self._entry_file(report.id).read_bytes())
         with _on_disk(entry):
-            replace_file(self.report_path(report.id), report.to_json().encode())
+            path = self.report_path(report.id)
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            replace_file(path, report.to_json().encode())
         end = {"verdict": report.verdict, "seconds": round(seconds, 3), "hash": report.self_hash}
         self.put(entry.model_copy(update=end))
-        others = (path for path in (self.folder / report.id).iterdir() if path.name != REPORT)
-        for path in others if report.verdict == PASS else ():
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        for other in path.parent.iterdir() if report.verdict == PASS else ():
+            if other != path:
+                shutil.rmtree(other) if other.is_dir() else other.unlink()
 
     def local_entries(self) -> list[DrillEntry]:
         """Return the entries on this machine."""

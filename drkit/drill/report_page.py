@@ -11,12 +11,11 @@ from jinja2 import Environment, StrictUndefined
 from drkit.chaos.verdict import FAIL, INCONCLUSIVE, PASS
 from drkit.counted import counted, utc
 from drkit.drill.evidence import BUBBLE, BubbleEvidence
-from drkit.drill.report import DrillReport, GroupReport, OutageReport
+from drkit.drill.report import DrillReport, OutageReport
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """The page's Content-Security-Policy: names of groups are other people's text."""
 _TEMPLATE: Final = Path(__file__).with_name("report_page.html.jinja")
-_FOUND: Final = {True: "found", False: "not found", None: "no place for it"}
 _SHOWN: Final = 500
 """Reasons and groups that the page lists; the JSON report has all."""
 _BESIDE: Final = 0.2
@@ -28,11 +27,8 @@ def render_page(report: DrillReport) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"utc": utc}
+    environment.filters |= {"utc": utc, "whole": "{:,}".format}
     template = environment.from_string(_TEMPLATE.read_text(encoding="utf-8"))
-    groups = sorted(report.groups, key=lambda g: (not g.reason, g.group))[:_SHOWN]
-    bubble = report.evidence.bubble or BubbleEvidence()
-    seconds = {step: f"{value:.1f}" for step, value in (bubble.steps or {}).items()}
     ends = [entry.at_ms for entry in report.timeline]
     return template.render(
         report=report,
@@ -43,16 +39,10 @@ def render_page(report: DrillReport) -> str:
         results=_results(report),
         window=[f"{second:.1f} s" for second in outage_window(report)],
         bars=outage_bars(report),
-        steps=[(s.name.upper(), f"{s.seconds:.1f}", s.outcome) for s in report.steps],
-        checks=[
-            (c.name, f"{c.examined:,}", f"{c.failed:,}", f"{c.undecided:,}")
-            for c in report.checks
-            if c.examined or c.failed
-        ],
+        checks=[c for c in report.checks if c.examined or c.failed],
         idle=[c.name for c in report.checks if not (c.examined or c.failed)],
-        groups=[(g.group, _answers(g), g.repeats, g.reason) for g in groups],
-        unproven=[(u.step, u.exercised, seconds.get(u.step, "–"), u.proven_by) for u in report.not_proven],
-        controls=[(name, _FOUND[is_found]) for name, is_found in report.controls.items()],
+        groups=sorted(report.groups, key=lambda g: (not g.reason, g.group))[:_SHOWN],
+        seconds=(report.evidence.bubble or BubbleEvidence()).steps or {},
         cleanup=_cleanup(report),
     )
 
@@ -100,10 +90,6 @@ def _cleanup(report: DrillReport) -> list[tuple[str, str]]:
         "Kept for the next drill": kept,
     }
     return [(title, "\n".join(names) or "nothing") for title, names in rows.items()]
-
-
-def _answers(group: GroupReport) -> str:
-    return ", ".join(f"{number:,} {answer}" for answer, number in group.answers.items())
 
 
 def _sentence(report: DrillReport) -> str:
