@@ -34,9 +34,8 @@ class DrillMonitor:
     ) -> None:
         self._settings, self._wall, self._clock = settings, wall, clock
         self._history = history or DrillHistory.of(settings)
-        names = {flow.name for flow in flows}
-        self.drills = [d for d in settings.drills if settings.one_flow(d.flow).name in names]
-        self._flows = tuple(dict.fromkeys(settings.one_flow(drill.flow).name for drill in self.drills))
+        flow_of, names = settings.one_flow, {flow.name for flow in flows}
+        self._drills = [(d, f.name) for d in settings.drills if (f := flow_of(d.flow)).name in names]
         self._entries: list[DrillEntry] = []
         self._read: set[str] = set()
         self._began = float("-inf")
@@ -54,9 +53,9 @@ class DrillMonitor:
         :param flows: those to read, or None for all
         """
         self._began = self._clock()
-        wanted = [flow for flow in self._flows if flows is None or flow in flows]
+        wanted = {flow for _, flow in self._drills if flows is None or flow in flows}
         self._entries = newest_entries([*self._entries, *self._history.entries(flows=wanted)])
-        self._read |= set(wanted) - self.unread.keys()
+        self._read |= wanted - self.unread.keys()
 
     def begin_look(self) -> None:
         """Begin to read the histories in a thread, once a minute at most."""
@@ -69,8 +68,13 @@ class DrillMonitor:
     def states(self) -> list[DrillState]:
         """Return the states of drills whose history was read."""
         read = set(self._read)  # first: the entries of these flows are there by then
-        states = drill_states(self._settings, self.drills, self._entries, self._wall())
+        drills = [drill for drill, _ in self._drills]
+        states = drill_states(self._settings, drills, self._entries, self._wall())
         return [state for state in states if state.flow in read]
+
+    def never_read(self) -> dict[str, str]:
+        """Return the drills whose history was never read, each with the reason."""
+        return {d.name: self.unread.get(flow, "") for d, flow in self._drills if flow not in self._read}
 
     def samples(self) -> Iterator[Sample]:
         """Yield the metrics of the drills, and see to it that they are read again."""

@@ -135,30 +135,20 @@ class DrillStates:
     """The drills of the flows that `drkit status` shows."""
 
     def __init__(self, settings: Settings, flows: Iterable[FlowSettings]) -> None:
-        self._settings = settings
         self._monitor = DrillMonitor(settings, flows)
         self._has_looked = False
 
     def view(self, statuses: Sequence[FlowStatus]) -> DrillsView:
-        """Return the drills; the first time their histories are read, if the targets answer.
-
-        :param found: the flows as they were just seen
-        """
+        """Return the drills; the first time their histories are read, if the targets answer."""
         if self._has_looked:
             self._monitor.begin_look()
         else:
             self._monitor.look([status.flow for status in statuses if status.target_answers])
             self._has_looked = True
-        states, unread = self._monitor.states(), self._unread()
+        states, unread = self._monitor.states(), self._monitor.never_read()
         items = [*(state_text(state, wall_ms()) for state in states), *(f"{name} unknown" for name in unread)]
         rows = [*map(_row, states), *({"drill": name, "unread": reason} for name, reason in unread.items())]
         return DrillsView(f"{'; '.join(items)} (drkit drill history)" if items else "", rows)
-
-    def _unread(self) -> dict[str, str]:
-        """Return the drills whose history was never read, each with the reason."""
-        known = {state.name for state in self._monitor.states()}
-        flows = {drill.name: self._settings.one_flow(drill.flow).name for drill in self._monitor.drills}
-        return {n: self._monitor.unread.get(flow, "") for n, flow in flows.items() if n not in known}
 
 
 def state_text(state: DrillState, now_ms: int) -> str:
