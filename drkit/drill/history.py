@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 import shutil
 from typing import Final, TypeVar
@@ -44,7 +45,7 @@ from drkit.wire import Record
 
 REPORT: Final = "report.json"
 _ENTRIES: Final = "entries"
-_READ_SECONDS, _WRITE_SECONDS = 20.0, 30.0
+_WRITE_SECONDS: Final = 30.0
 _ASK_AGAIN_SECONDS: Final = 60.0
 _MEMBERS_SECONDS: Final = 60.0
 """Members of a killed client keep a group from being deleted until their session ends."""
@@ -66,15 +67,19 @@ class DrillTopic:
         self._values: dict[bytes, bytes] = {}
         self._log = SignedLog(target, self.name, self._take, on_restart=self._values.clear)
 
+    @cached_property
+    def _cluster(self) -> Cluster:
+        return Cluster.connect(self._target)
+
     def _take(self, record: Record, problem: str) -> None:
         if record.key is not None and not problem:
             self._values[record.key] = record.value or b""
 
     def load(self) -> list[DrillEntry]:
         """Return the entries; other records are left out. Raises DrkitError: the topic cannot be read."""
+        if not describe_topics(self._cluster, [self.name]):
+            return []
         with closing(self._log):
-            if not self._log.tail.exists(_READ_SECONDS):
-                return []
             self._log.read()
         entries = {key: _entry(value) for key, value in self._values.items()}
         return [entry for key, entry in entries.items() if entry and entry.key.encode() == key]
@@ -114,7 +119,7 @@ class DrillTopic:
 
     def _ensure(self) -> None:
         if not self._exists:
-            ensure_compacted(Cluster.connect(self._target), self.name)
+            ensure_compacted(self._cluster, self.name)
             self._exists = True
 
 
