@@ -135,10 +135,8 @@ class Bubble(SteppedDrill[BubbleEvidence]):
         return f"{state}, {self._refuse_no_room()}"
 
     def _refuse_no_room(self) -> str:
-        """Check that each broker of the standby has room for all that the limits allow; return the least.
-
-        A broker has at most one replica of a partition, so no broker gets more than that.
-        """
+        """Check that each broker of the standby has room for all that the limits allow; return the least."""
+        # At most one replica of a partition is on a broker, so none gets more than all records.
         most = round(self._plan.limits.bytes_per_second * self._plan.limits.seconds)
         room: dict[int, int] = {}
         for disk in read_disks(self._sides[TARGET]) or ():

@@ -87,10 +87,7 @@ class DrillEntry(BaseModel):
     def of(cls, plan: DrillPlan, began_ms: int, due: datetime | None, holder: Process) -> DrillEntry:
         """Return the entry of a drill that begins."""
         return cls(
-            id=plan.id,
-            name=plan.name,
-            kind=plan.kind,
-            flow=plan.flow,
+            **{name: getattr(plan, name) for name in ("id", "name", "kind", "flow")},
             verdict=UNFINISHED,
             began_ms=began_ms,
             due_ms=None if due is None else round(due.timestamp() * 1000),

@@ -185,10 +185,7 @@ def _key(row: PositionEvidence) -> tuple[str, str, int, PositionForm]:
 
 
 class _PositionSurvey:
-    """The positions of one flow, looked at again until the copy has passed them.
-
-    A position is a row from the beginning: first with its offsets, then with the answer or the records.
-    """
+    """The positions of one flow: rows that first have their offsets, then the answer or the records."""
 
     def __init__(
         self,

@@ -115,8 +115,7 @@ class RecordWindowReader:
         """Read the windows at some offsets: one offset of each partition in a round, in ascending order."""
         offsets: dict[TopicPartition, set[int]] = {}
         for tp, offset in points:
-            if (tp, offset) not in self.windows:
-                offsets.setdefault(tp, set()).add(offset)
+            offsets.setdefault(tp, set()).add(offset)
         queues = {
             tp: _Queue(self.spans[tp], sorted(wanted, reverse=True))
             for tp, wanted in offsets.items()

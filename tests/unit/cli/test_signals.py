@@ -55,6 +55,25 @@ def test_a_second_signal_interrupts_also_before_the_event_is_set():
     assert stop.wait(10)
 
 
+def test_a_second_signal_in_the_handler_of_the_first_interrupts():
+    """Both found that none had come before, where the second came while the first asked for the event."""
+
+    class Asked(threading.Event):
+        is_first = True
+
+        def is_set(self) -> bool:
+            if self.is_first:
+                self.is_first = False
+                signal.raise_signal(signal.SIGINT)
+            return super().is_set()
+
+    stop, called = Asked(), list[str]()
+    setting(stop, lambda: called.append("twice"))
+    signal.raise_signal(signal.SIGINT)
+    assert called == ["twice"]
+    assert stop.wait(10)
+
+
 def test_a_signal_when_the_command_has_ended_by_itself_is_a_second_one():
     called: list[str] = []
     stop = threading.Event()
