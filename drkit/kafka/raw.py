@@ -93,7 +93,7 @@ def _raise_interrupt(error: BaseException | None) -> None:
 
 
 class _Selector(NetworkSelector):  # type: ignore[misc]
-    """The library's loop, which a signal ends in any of its tasks: the library logs it, or a future keeps it."""
+    """The library's loop; a signal in any task ends it: the library logs that, or a future keeps it."""
 
     def call_soon_with_future(self, coro: Any, *args: object) -> Future:
         return super().call_soon_with_future(coro, *args).add_errback(_raise_interrupt)
