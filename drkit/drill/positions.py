@@ -157,7 +157,9 @@ def collect_positions(
     :raises DrkitError: the groups, the flow's state or its offset map cannot be read
     """
     began, (source, target) = monotonic(), settings.sides(flow)
-    known = read_copied_topics(target, flow)
+    with StateTopic(target, flow.source) as state:
+        state.load()
+        known = known_of(state.records).without(promoted_of(state.records))
     compacted = _compacted(source, known.topics), _compacted(target, known.upstream)
     throttle = Throttle(bytes_per_second, monotonic)
     with connections("drill", source, target) as clusters:
@@ -166,13 +168,6 @@ def collect_positions(
     return PositionsCollected(
         tuple(sorted(rows, key=_key)), survey.groups, survey.requests, survey.bytes, monotonic() - began
     )
-
-
-def read_copied_topics(target: ClusterSettings, flow: FlowSettings) -> CopiedTopics:
-    """Return the topics that a flow copies, from its state. Raises DrkitError: it cannot be read."""
-    with StateTopic(target, flow.source) as state:
-        state.load()
-        return known_of(state.records).without(promoted_of(state.records))
 
 
 def _compacted(cluster: ClusterSettings, topics: Iterable[str]) -> frozenset[str]:

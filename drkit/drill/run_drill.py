@@ -30,7 +30,7 @@ from drkit.drill.inventory import drift
 from drkit.drill.judge import ABORTED, REFUSED, DrillVerdict
 from drkit.drill.plan import DrillPlan
 from drkit.drill.position_rows import PackedPositions
-from drkit.drill.positions import WAIT_SECONDS, collect_positions, read_copied_topics
+from drkit.drill.positions import WAIT_SECONDS, collect_positions
 from drkit.drill.report import DrillReport, PlanReport, ScopeReport, StepReport, TimelineEntry, build_report
 from drkit.drill.steps import CollectedEvidence, DrillOptions, DrillRun
 from drkit.drill.switchover import Switchover
@@ -140,12 +140,7 @@ def _collect_translation(run: DrillRun) -> CollectedEvidence:
 
 
 def _collect_readiness(run: DrillRun) -> CollectedEvidence:
-    facts, topics = collect_readiness(run.settings, run.flow), 0
-    # Names of topics are read from the target's state alone; a target that is silent is in the facts.
-    try:
-        topics = len(read_copied_topics(run.settings.sides(run.flow)[1], run.flow).topics)
-    except DrkitError as error:
-        facts = replace(facts, unknown=(*facts.unknown, f"the copied topics: {error.in_short}"))
+    facts, topics = collect_readiness(run.settings, run.flow)
     outcome = f"{counted(topics, 'topic')} and {counted(facts.groups, 'group')}"
     return CollectedEvidence(DrillEvidence(readiness=facts), topics, groups=facts.groups, outcome=outcome)
 
@@ -158,28 +153,25 @@ _COLLECTORS: Final[Mapping[str, Callable[[DrillRun], CollectedEvidence]]] = {
 }
 
 
-def collect_readiness(settings: Settings, flow: FlowSettings) -> ReadinessFacts:
-    """Return the facts on which a failover of a whole flow would be decided now.
+def collect_readiness(settings: Settings, flow: FlowSettings) -> tuple[ReadinessFacts, int]:
+    """Return the facts on which a failover of a whole flow would be decided now, and its number of topics.
 
     A question that gets no answer is part of the facts, never an error.
     """
     with closing(PairedCollector(settings, flow)) as collector:
-        facts = _from_status(collector.look())
+        status = collector.look()
+    facts, topics = _from_status(status), len(status.topics)
     try:
         with FailoverService(settings, flow) as service:
             rehearsal = service.rehearse((), RunRequest())
     except Refused as error:
-        return replace(facts, refusals=(SeenRefusal("", "", error.in_full),))
+        return replace(facts, refusals=(SeenRefusal("", "", error.in_full),)), topics
     except DrkitError as error:
-        return replace(facts, unknown=(*facts.unknown, error.in_full))
+        return replace(facts, unknown=(*facts.unknown, error.in_full)), topics
+    refusals = tuple(SeenRefusal(g, f"runbooks/{g}.md", e.in_full) for g, e in rehearsal.refusals)
     risk = rehearsal.survey.risk
-    return replace(
-        facts,
-        refusals=tuple(SeenRefusal(g, f"runbooks/{g}.md", e.in_full) for g, e in rehearsal.refusals),
-        loss_seconds=risk.seconds,
-        loss_records=risk.records,
-        loss_basis=risk.basis,
-    )
+    facts = replace(facts, refusals=refusals, loss_seconds=risk.seconds, loss_basis=risk.basis)
+    return replace(facts, loss_records=risk.records), topics
 
 
 def _from_status(status: FlowStatus) -> ReadinessFacts:
