@@ -64,7 +64,7 @@ def run_drill(
         if not steps:
             outcome = collected.outcome if collected.ended is None else collected.ended.word
             steps = (StepReport(name="collect", seconds=round(seconds, 3), outcome=outcome),)
-            options.progress.ended(steps[0])
+            options.ended(steps[0])
         covered = {"topics": collected.topics, "partitions": collected.partitions, "groups": collected.groups}
         times = ((0.0, "the drill begins"), (seconds, "the evidence is collected"))
         report = build_report(
@@ -80,7 +80,7 @@ def run_drill(
             previous=next((each.hash for each in reversed(before) if each.hash), ""),
         )
         judged = options.clock() - began
-        options.progress.ended(StepReport(name="judge", seconds=judged - seconds, outcome=report.verdict))
+        options.ended(StepReport(name="judge", seconds=judged - seconds, outcome=report.verdict))
         history.end(report, judged)
         return report
 

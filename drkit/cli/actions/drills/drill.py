@@ -28,7 +28,7 @@ from drkit.drill.report import DrillReport, check_report, read_report, report_sc
 from drkit.drill.report_page import render_page
 from drkit.drill.run_drill import run_drill
 from drkit.drill.schedule import DrillScheduler, kubernetes_cronjob, next_times, systemd_units
-from drkit.drill.steps import DrillOptions, DrillProgress
+from drkit.drill.steps import DrillOptions
 from drkit.drill.switchover import rehearse_switchover
 from drkit.errors import ConfigError, DrkitError, Failed, Refused, Usage
 from drkit.failover.proposal import Proposal
@@ -75,9 +75,7 @@ def run(
     history = DrillHistory.of(settings)
     say(f"drill {plan.name}: {plan.kind} of {plan.flow}")
     with history.lock():
-        options = DrillOptions(
-            progress=DrillProgress(ended=lambda step: say(step_line(step))), stop=until_signalled()
-        )
+        options = DrillOptions(ended=lambda step: say(step_line(step)), stop=until_signalled())
         made = run_drill(settings, plan, history, options)
     if report is not None:
         report.write_text(made.to_json(), encoding="utf-8")
