@@ -211,12 +211,8 @@ class DrillHistory:
         """Return the entry of a drill that was run. Raises Usage: no drill has this id."""
         by_id = {entry.id: entry for entry in self.entries() if entry.id}
         if drill_id not in by_id:
-            raise Usage(
-                "drill_id_unknown",
-                where=str(self.folder),
-                drill_id=drill_id,
-                suggestion=suggestion(drill_id, by_id),
-            )
+            known = suggestion(drill_id, by_id)
+            raise Usage("drill_id_unknown", where=str(self.folder), drill_id=drill_id, suggestion=known)
         return by_id[drill_id]
 
     def report_of(self, entry: DrillEntry) -> DrillReport:
@@ -248,8 +244,8 @@ class DrillHistory:
         except DrkitError:
             pass  # it may be the target that is lost
         self._write_here(stamped)
-        before, has = newest_entries([*there, *local]), {e.key: e for e in newest_entries(there)}
-        if lacking := [e for e in before if e.flow == entry.flow and has.get(e.key) != e]:
+        before, on_target = newest_entries([*there, *local]), {e.key: e for e in there}
+        if lacking := [e for e in before if e.flow == entry.flow and on_target.get(e.key) != e]:
             with suppress(DrkitError):  # the next drill tries again
                 self._ask(entry.flow, lambda topic: topic.put(*lacking))
         return before
