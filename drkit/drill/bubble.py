@@ -168,7 +168,7 @@ class Bubble(SteppedDrill[BubbleEvidence]):
     def create(self) -> str:
         """Create the topics, start the replicator and the clients."""
         self._stage.create_topics()
-        self._keep()
+        self._note_ids()
         self._stage.start()
         self._note(is_application=bool(self._plan.client))
         return f"{counted(len(self._stage.topics), 'topic')}, {counted(len(self._stage.groups), 'group')}"
@@ -176,7 +176,7 @@ class Bubble(SteppedDrill[BubbleEvidence]):
     def steady(self) -> str:
         """Wait until all is copied and the groups are synced."""
         self._stage.wait_steady(self._stage.settings, self._stage.flow)
-        self._keep()
+        self._note_ids()
         return f"{counted(self._stage.acked(), 'record')} acknowledged, all copied"
 
     def failover(self) -> str:
@@ -184,7 +184,7 @@ class Bubble(SteppedDrill[BubbleEvidence]):
         if self._plan.cut == "lost":
             self._stage.lose_source()
         ended = self._stage.fail_over(_REQUESTS[self._plan.cut])
-        self._keep()
+        self._note_ids()
         report = ended.answer
         if ended.code != 0 or report.get("state") != "done":
             evidence = str(ended.error or report.get("state") or f"exit code {ended.code}")
@@ -243,6 +243,10 @@ class Bubble(SteppedDrill[BubbleEvidence]):
     def _inventories(self) -> dict[str, ClusterInventory]:
         return {side: read_inventory(cluster) for side, cluster in self._sides.items()}
 
+    def _note_ids(self) -> None:
+        self._learn_ids()
+        self._keep()
+
     def _learn_ids(self) -> None:
         for side, cluster in self._sides.items():
             unknown = [item.name for item in self._entry.on(side, "topic") if not item.topic_id]
@@ -250,7 +254,6 @@ class Bubble(SteppedDrill[BubbleEvidence]):
 
     def _keep(self, **changed: Any) -> None:
         self._entry = self._entry.model_copy(update=changed)
-        self._learn_ids()
         self._history.put(self._entry, everywhere=True)
 
     def _is_residue(self, item: InventoryItem) -> bool:
