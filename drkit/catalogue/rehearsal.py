@@ -75,9 +75,6 @@ ERRORS: Final[dict[str, Entry]] = {
     "drill_under_way": refused(
         "another drill of this flow is in progress", hint="wait until it ends: {drkit:drill history}"
     ),
-    "drills_unknown": failed(
-        "the drills of this flow cannot be read", hint="bring back its target, then repeat the command"
-    ),
     "failovers_paused": refused("failovers are paused", page="failover-paused"),
     "fault_not_in_force": wrong("fault '{name}' is not active", hint="a fault of an instant has no end"),
     "fault_unknown": wrong("unknown fault '{name}'", hint="{drkit:explain chaos}"),

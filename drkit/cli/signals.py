@@ -70,7 +70,8 @@ def setting(
 
     def heard(_number: int, _frame: FrameType | None) -> None:
         nonlocal asked
-        if asked or stop.is_set():
+        # `asked` is read last: a second signal may come in any call, and nothing is called until it is set.
+        if stop.is_set() or asked:
             twice()
         asked = True
         told.put(None)

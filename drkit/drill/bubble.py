@@ -66,10 +66,7 @@ class Bubble(SteppedDrill[BubbleEvidence]):
         self._verdict: DrillVerdict | None = None
 
     def collect(self) -> CollectedEvidence:
-        """Run the steps; CLEAN and COMPARE whatever happened, unless production fails over.
-
-        :raises DrkitError: the entry cannot be written
-        """
+        """Run the steps; CLEAN and COMPARE whatever happened, unless production fails over."""
         with self._watch, self._sampler:
             try:
                 with self._stage:  # its end is the end of every process of the bubble
@@ -92,10 +89,10 @@ class Bubble(SteppedDrill[BubbleEvidence]):
             self._stage.check_aborted()
             for step in (*prepare, self.failover, self.clients, self.check, self.controls):
                 self._run(step)
-                self._watch.refresh()
+                self._watch.look()
                 self._stage.check_aborted()
         except DrkitError as error:
-            self._watch.refresh()  # a failover that began is the reason, whatever noticed it first
+            self._watch.look()  # a failover that began is the reason, whatever noticed it first
             # A process that was killed, for production or by others, shows as any error.
             if self._stage.is_aborted():
                 self._verdict = DrillVerdict(ABORTED, (self._stage.abort_reason,))
@@ -115,11 +112,7 @@ class Bubble(SteppedDrill[BubbleEvidence]):
                 self._note(cleanup_problems=(*self._evidence.cleanup_problems, error.in_short))
 
     def gate(self) -> str:
-        """Clean up after earlier drills; check that production could fail over and a drill be deleted.
-
-        :raises Refused: failovers are paused, a cleanup failed, production could not fail over, or the
-            standby has no room
-        """
+        """Clean up after earlier drills; check that production could fail over and a drill be deleted."""
         self._stage.choose_groups()
         where = self._flow.name
         cleaned = clean_up(self._settings, self._flow, self._history)
@@ -142,10 +135,8 @@ class Bubble(SteppedDrill[BubbleEvidence]):
         return f"{state}, {self._refuse_no_room()}"
 
     def _refuse_no_room(self) -> str:
-        """Check that each broker of the standby has room for all that the limits allow; return the least.
-
-        A broker has at most one replica of a partition, so no broker gets more than that.
-        """
+        """Check that each broker of the standby has room for all that the limits allow; return the least."""
+        # At most one replica of a partition is on a broker, so none gets more than all records.
         most = round(self._plan.limits.bytes_per_second * self._plan.limits.seconds)
         room: dict[int, int] = {}
         for disk in read_disks(self._sides[TARGET]) or ():
@@ -160,10 +151,7 @@ class Bubble(SteppedDrill[BubbleEvidence]):
         return f"{free / 1e9:,.1f} GB free on the standby"
 
     def inventory(self) -> str:
-        """Read the inventories, then record all that the bubble will make.
-
-        :raises Refused: a cluster has some of it, or does not answer
-        """
+        """Read the inventories, then record all that the bubble will make."""
         self._before = self._inventories()
         made = self._stage.made()
         for side, kind, name, _ in made:
@@ -192,10 +180,7 @@ class Bubble(SteppedDrill[BubbleEvidence]):
         return f"{counted(self._stage.acked(), 'record')} acknowledged, all copied"
 
     def failover(self) -> str:
-        """Run the failover, with the same service as production's.
-
-        :raises Failed: it did not end as done
-        """
+        """Run the failover, with the same service as production's."""
         if self._plan.cut == "lost":
             self._stage.lose_source()
         ended = self._stage.fail_over(_REQUESTS[self._plan.cut])

@@ -87,10 +87,7 @@ class DrillEntry(BaseModel):
     def of(cls, plan: DrillPlan, began_ms: int, due: datetime | None, holder: Process) -> DrillEntry:
         """Return the entry of a drill that begins."""
         return cls(
-            id=plan.id,
-            name=plan.name,
-            kind=plan.kind,
-            flow=plan.flow,
+            **{name: getattr(plan, name) for name in ("id", "name", "kind", "flow")},
             verdict=UNFINISHED,
             began_ms=began_ms,
             due_ms=None if due is None else round(due.timestamp() * 1000),
@@ -120,15 +117,13 @@ class DrillEntry(BaseModel):
         return [item for item in self.made if (item.side, item.kind) == (side, kind)]
 
     def with_ids(self, side: str, ids: Mapping[str, str]) -> DrillEntry:
-        """Return the entry with the ids of topics that were not known yet.
-
-        :param ids: name → topic id
-        """
-        new = {
-            item: ids[item.name] for item in self.on(side, "topic") if item.name in ids and not item.topic_id
-        }
-        known = (item._replace(topic_id=new.get(item, item.topic_id)) for item in self.made)
-        return self.model_copy(update={"made": tuple(known)})
+        """Return the entry with the ids of topics that were not known yet, by their names."""
+        topics = self.on(side, "topic")
+        made = [
+            item._replace(topic_id=item.topic_id or ids.get(item.name, "")) if item in topics else item
+            for item in self.made
+        ]
+        return self.model_copy(update={"made": tuple(made)})
 
 
 class DrillState(NamedTuple):

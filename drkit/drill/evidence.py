@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Self
 
 from drkit.chaos.checks import CheckResult
 from drkit.chaos.history import PRIMARY, STANDBY, Acked, Consumed, ScenarioHistory
+from drkit.config.tables.drills import DrillObjectives
 from drkit.drill.inventory import InventoryComparison
 from drkit.drill.position_rows import NO_POSITIONS, Judged, PackedPositions, judge_position
 from drkit.status.pair.model import PairState
@@ -260,12 +261,9 @@ class ReadinessFacts:
     """Facts that could not be read, with the reasons."""
 
 
-@dataclass(frozen=True, slots=True)
-class VerdictLimits:
+class VerdictLimits(DrillObjectives):
     """The limits that a drill has to meet, each None without a limit."""
 
-    rto_seconds: float | None = None
-    rpo_seconds: float | None = None
     behind_seconds: float | None = 60.0
     """Age of a stored position from which it must not be behind the group's committed offset."""
 

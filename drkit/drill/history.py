@@ -6,8 +6,8 @@ deletes what its entry names and nothing else, topics by their ids.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,7 @@ from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from drkit.atomic_file import replace_file
 from drkit.chaos.verdict import PASS
-from drkit.clock import monotonic, wall_ms
+from drkit.clock import Seconds, monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.config.tables.fields import suggestion
 from drkit.drill.entry import SOURCE, TARGET, UNFINISHED, DrillEntry, MadeItem
@@ -35,12 +35,12 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.codes import error_name
 from drkit.kafka.groups.requests import Groups
 from drkit.kafka.raw import ask_once
-from drkit.kafka.reading.compacted import NewestValues, newest_values
 from drkit.kafka.reading.signed_log import Overtaken, SignedLog
 from drkit.kafka.requests import delete_topics_by_id
 from drkit.kafka.topics import describe_topics
 from drkit.local.file_lock import locked_alone
 from drkit.topology.acls import ResourceKind
+from drkit.wire import Record
 
 REPORT: Final = "report.json"
 _ENTRIES: Final = "entries"
@@ -62,44 +62,49 @@ class DrillTopic:
         self._transactional_id = drill_transactional_id(source, target.alias)
         self._target = target
         self._exists = False
-        self._log = SignedLog(target, self.name, lambda _record, _why: None, on_restart=lambda: None)
+        self._values: dict[bytes, bytes] = {}
+        self._log = SignedLog(target, self.name, self._take, on_restart=self._values.clear)
 
     @cached_property
     def _cluster(self) -> Cluster:
         return Cluster.connect(self._target)
 
-    def load(self) -> list[DrillEntry]:
-        """Return the entries; a record that is not one of a drill is left out.
+    def _take(self, record: Record, problem: str) -> None:
+        if record.key is not None and not problem:
+            self._values[record.key] = record.value or b""
 
-        :raises DrkitError: the topic cannot be read
-        """
-        values = newest_values(self._cluster, [self.name], verified=True).get(self.name, NewestValues())
-        entries = {key: _entry(value) for key, value in values.items()}
+    def load(self) -> list[DrillEntry]:
+        """Return the entries; other records are left out. Raises DrkitError: the topic cannot be read."""
+        if not describe_topics(self._cluster, [self.name]):
+            return []
+        with closing(self._log):
+            self._log.read()
+        entries = {key: _entry(value) for key, value in self._values.items()}
         return [entry for key, entry in entries.items() if entry and entry.key.encode() == key]
 
     def put(self, *entries: DrillEntry) -> None:
-        """Write entries, durably; the topic is created when it is missing.
-
-        :raises DrkitError: one was not accepted
-        """
+        """Write entries, durably; the topic is created when it is missing. Raises DrkitError."""
         self._ensure()
         self._log.append(*map(_record, entries))
 
-    def begin(self, entry: DrillEntry) -> None:
+    def begin(self, entry: DrillEntry) -> list[DrillEntry]:
         """Write the entry of a drill that begins, if no other drill of the flow is under way.
 
         The transactional id fences another machine that begins one at the same time.
 
+        :returns: the entries before it
         :raises Refused: another drill is under way, or the scheduled time has an entry
         :raises DrkitError: the topic cannot be read or written
         """
         self._ensure()
         try:
             with self._log.alone(self._transactional_id) as write:
-                _refuse_beside(self.load(), entry)
+                known = self.load()
+                _refuse_beside(known, entry)
                 write(*_record(entry))
         except Overtaken as error:
             raise Refused("drill_under_way", where=entry.flow, evidence=error.evidence) from error
+        return known
 
     def _ensure(self) -> None:
         if not self._exists:
@@ -128,11 +133,12 @@ class DrillHistory:
     :param topics: by the name of the flow
     """
 
-    def __init__(self, folder: Path, topics: Mapping[str, DrillTopic] | None = None) -> None:
-        self.folder = folder
-        self.topics = topics or {}
+    def __init__(
+        self, folder: Path, topics: Mapping[str, DrillTopic] | None = None, clock: Seconds = monotonic
+    ) -> None:
+        self.folder, self.topics, self._clock = folder, topics or {}, clock
         self._silent: dict[str, tuple[float, DrkitError]] = {}
-        self.unread: dict[str, str] = {}
+        self.unread = dict.fromkeys(self.topics, "not read yet")
         """Flow → why its topic was not read at the last look."""
 
     @classmethod
@@ -143,33 +149,28 @@ class DrillHistory:
         return cls(drill_folder(settings, "any").parent, topics)
 
     def lock(self) -> AbstractContextManager[None]:
-        """Hold the history: one drill runs at a time on this machine.
-
-        :raises Refused: another process runs a drill
-        """
+        """Hold the history: one drill runs at a time on this machine. Raises Refused: another one runs."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         return locked_alone(self.folder / ".lock", "drill_lock_held")
 
-    def entries(self, name: str | None = None) -> list[DrillEntry]:
+    def entries(self, name: str | None = None, flows: Iterable[str] | None = None) -> list[DrillEntry]:
         """Return the drills and the due times without a drill, the oldest first.
 
         :param name: of the only drill to return, or None for all
+        :param flows: whose topics are read, or None for all; a topic that cannot be read is in `unread`
         """
         entries = self.local_entries()
-        self.unread.clear()
-        for flow in self.topics:
+        for flow in self.topics if flows is None else flows:
+            self.unread.pop(flow, None)
             try:
-                entries += self._ask(flow, DrillTopic.load)
+                entries += self._ask(flow, lambda topic: topic.load())
             except DrkitError as error:
                 self.unread[flow] = error.in_short
-        newest = (entry for entry in newest_entries(entries).values() if name in {None, entry.name})
-        return sorted(newest, key=lambda entry: (entry.began_ms, entry.key))
+        return [entry for entry in newest_entries(entries) if name in {None, entry.name}]
 
     def owing(self, flow: str) -> list[DrillEntry]:
-        """Return the drills of a flow with a pending cleanup. Raises Failed if its topic cannot be read."""
-        entries = self.entries()
-        if flow in self.unread:
-            raise Failed("drills_unknown", where=flow, evidence=self.unread[flow])
+        """Return the drills of a flow with a pending cleanup. Raises DrkitError: its topic cannot be read."""
+        entries = newest_entries([*self.local_entries(), *self._ask(flow, lambda topic: topic.load())])
         return [entry for entry in entries if entry.cleanup_owed and entry.flow == flow]
 
     def last_due(self, name: str, now: datetime) -> datetime | None:
@@ -181,13 +182,9 @@ class DrillHistory:
         due = [time for time in times if time <= now.timestamp() * 1000]
         return datetime.fromtimestamp(max(due) / 1000, UTC) if due else None
 
-    def last_hash(self, name: str) -> str:
-        """Return the hash of the last report of a drill, empty without one."""
-        return next((entry.hash for entry in reversed(self.entries(name)) if entry.hash), "")
-
-    def last_pass(self, name: str) -> DrillReport | None:
-        """Return the report of the last drill of a name that passed, or None if this machine has none."""
-        for entry in reversed(self.entries(name)):
+    def last_pass(self, entries: Sequence[DrillEntry]) -> DrillReport | None:
+        """Return the report of the last drill that passed, or None if this machine has none."""
+        for entry in reversed(entries):
             if entry.verdict == PASS and entry.id:
                 try:
                     return self.report_of(entry)
@@ -203,19 +200,12 @@ class DrillHistory:
         """Return the entry of a drill that was run. Raises Usage: no drill has this id."""
         by_id = {entry.id: entry for entry in self.entries() if entry.id}
         if drill_id not in by_id:
-            raise Usage(
-                "drill_id_unknown",
-                where=str(self.folder),
-                drill_id=drill_id,
-                suggestion=suggestion(drill_id, by_id),
-            )
+            known = suggestion(drill_id, by_id)
+            raise Usage("drill_id_unknown", where=str(self.folder), drill_id=drill_id, suggestion=known)
         return by_id[drill_id]
 
     def report_of(self, entry: DrillEntry) -> DrillReport:
-        """Return the report of a drill.
-
-        :raises Failed: it has no report on this machine, or its file is not one
-        """
+        """Return the report of a drill. Raises Failed: this machine has none, or its file is not one."""
         path = self.report_path(entry.id)
         if not path.exists():
             host = "" if entry.holder is None else f", it ran on {entry.holder.host}"
@@ -229,27 +219,25 @@ class DrillHistory:
         previous = next((e for e in of_hash if self.report_path(e.id).exists()), None)
         return None if previous is None else self.report_of(previous)
 
-    def begin(self, entry: DrillEntry) -> None:
+    def begin(self, entry: DrillEntry) -> list[DrillEntry]:
         """Write the entry of a drill that begins, and those that the target of its flow lacks.
 
+        :returns: the entries before it, the oldest first
         :raises Refused: another drill of the flow is under way, or the due time has an entry
         """
-        stamped = _stamped(entry)
+        local, there, stamped = self.local_entries(), list[DrillEntry](), _stamped(entry)
         try:
-            self._ask(entry.flow, lambda topic: topic.begin(stamped))
+            there = self._ask(entry.flow, lambda topic: topic.begin(stamped))
         except Refused:
             raise
         except DrkitError:
             pass  # it may be the target that is lost
-        with _on_disk(stamped):
-            (self.folder / entry.id).mkdir(mode=0o700)
         self._write_here(stamped)
-        own_entries = [local for local in self.local_entries() if local.flow == entry.flow]
-        with suppress(DrkitError):  # the next drill tries again
-            there = newest_entries(self._ask(entry.flow, DrillTopic.load))
-            lacking = [e for e in own_entries if e.key not in there or there[e.key].written_ms < e.written_ms]
-            if lacking:
+        before, on_target = newest_entries([*there, *local]), {e.key: e for e in there}
+        if lacking := [e for e in before if e.flow == entry.flow and on_target.get(e.key) != e]:
+            with suppress(DrkitError):  # the next drill tries again
                 self._ask(entry.flow, lambda topic: topic.put(*lacking))
+        return before
 
     def put(self, entry: DrillEntry, *, everywhere: bool = False) -> None:
         """Write an entry.
@@ -264,21 +252,26 @@ class DrillHistory:
             self._ask(written.flow, lambda topic: topic.put(written))
 
     def _write_here(self, entry: DrillEntry) -> None:
-        folder = self.folder / _ENTRIES
+        file = self._entry_file(entry.key)
         with _on_disk(entry):
-            folder.mkdir(mode=0o700, exist_ok=True)
-            replace_file(folder / f"{entry.key}.json", entry.model_dump_json().encode())
+            file.parent.mkdir(mode=0o700, exist_ok=True)
+            replace_file(file, entry.model_dump_json().encode())
+
+    def _entry_file(self, key: str) -> Path:
+        return self.folder / _ENTRIES / f"{key}.json"
 
     def end(self, report: DrillReport, seconds: float) -> None:
         """Write the report of a drill, then the end of its entry; keep nothing else of one that passed."""
-        entry = newest_entries(self.local_entries())[report.id]
+        entry = DrillEntry.model_validate_json(self._entry_file(report.id).read_bytes())
         with _on_disk(entry):
-            replace_file(self.report_path(report.id), report.to_json().encode())
+            path = self.report_path(report.id)
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            replace_file(path, report.to_json().encode())
         end = {"verdict": report.verdict, "seconds": round(seconds, 3), "hash": report.self_hash}
         self.put(entry.model_copy(update=end))
-        others = (path for path in (self.folder / report.id).iterdir() if path.name != REPORT)
-        for path in others if report.verdict == PASS else ():
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        for other in path.parent.iterdir() if report.verdict == PASS else ():
+            if other != path:
+                shutil.rmtree(other) if other.is_dir() else other.unlink()
 
     def local_entries(self) -> list[DrillEntry]:
         """Return the entries on this machine."""
@@ -289,26 +282,24 @@ class DrillHistory:
         return [entry for entry in map(_entry, texts) if entry is not None]
 
     def _ask(self, flow: str, question: Callable[[DrillTopic], T]) -> T:
-        """Ask the topic of a flow; one that did not answer is asked again after a while only.
-
-        :raises DrkitError: it does not answer
-        """
+        """Ask the topic of a flow; one that did not answer is asked again after a while only."""
         if flow not in self.topics:
             raise DrkitError("drill_flow_missing", where=flow)
         asked_at, error = self._silent.get(flow, (-_ASK_AGAIN_SECONDS, None))
-        if error is not None and monotonic() - asked_at < _ASK_AGAIN_SECONDS:
+        if error is not None and self._clock() - asked_at < _ASK_AGAIN_SECONDS:
             raise error
         try:
             return question(self.topics[flow])
         except DrkitError as silence:
             if not isinstance(silence, Refused):
-                self._silent[flow] = monotonic(), silence
+                self._silent[flow] = self._clock(), silence
             raise
 
 
-def newest_entries(entries: Iterable[DrillEntry]) -> dict[str, DrillEntry]:
-    """Return the newest version of each entry by its key."""
-    return {entry.key: entry for entry in sorted(entries, key=lambda entry: entry.written_ms)}
+def newest_entries(entries: Iterable[DrillEntry]) -> list[DrillEntry]:
+    """Return the newest version of each entry, in the order of their begins."""
+    newest = {entry.key: entry for entry in sorted(entries, key=lambda entry: entry.written_ms)}
+    return sorted(newest.values(), key=lambda entry: (entry.began_ms, entry.key))
 
 
 def _stamped(entry: DrillEntry) -> DrillEntry:

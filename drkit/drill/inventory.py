@@ -112,28 +112,20 @@ def compare_inventories(
     :param is_residue: for items that a drill leaves by design
     :param reserved: parts of names that only this drill uses; a new item with one is ours, recorded or not
     """
-    items_by_owner: dict[str, list[str]] = {"ours_left": [], "residue": [], "changed_by_others": []}
-    for item, old, new in _changes(before, after):
-        if new is not None and any(_is_of(item, new, each) for each in made):
-            owner = "ours_left"
-        elif old is None and is_residue(item):
-            owner = "residue"
-        elif old is None and any(part in item.name for part in reserved):
-            owner = "ours_left"
-        else:
-            owner = "changed_by_others"
-        items_by_owner[owner].append(str(item))
-    unknown = (f"{part}: {reason}" for part, reason in {**before.unknown, **after.unknown}.items())
-    return InventoryComparison(**{k: tuple(v) for k, v in items_by_owner.items()}, unknown=tuple(unknown))
-
-
-def _changes(before: ClusterInventory, after: ClusterInventory) -> Iterator[tuple[InventoryItem, Any, Any]]:
-    """Yield each item that differs, with its facts before and after, each None if it is not there."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
     for part in (p for p in InventoryPart if p in before.items and p in after.items):
         old, new = before.items[part], after.items[part]
-        for name in sorted(old.keys() | new.keys()):
-            if old.get(name) != new.get(name):
-                yield InventoryItem(part, name), old.get(name), new.get(name)
+        for name in sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name)):
+            item, is_new, owner = InventoryItem(part, name), name not in old, "changed_by_others"
+            if name in new and any(_is_of(item, new[name], each) for each in made):
+                owner = "ours_left"
+            elif is_new and is_residue(item):
+                owner = "residue"
+            elif is_new and any(own in name for own in reserved):
+                owner = "ours_left"
+            found[owner].append(str(item))
+    unknown = (f"{part}: {reason}" for part, reason in {**before.unknown, **after.unknown}.items())
+    return InventoryComparison(**{k: tuple(v) for k, v in found.items()}, unknown=tuple(unknown))
 
 
 def _is_of(item: InventoryItem, facts: Any, made: MadeItem) -> bool:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
 from drkit.chaos.verdict import FAIL, INCONCLUSIVE, PASS
@@ -123,7 +122,7 @@ def _judge_readiness(evidence: DrillEvidence, objectives: VerdictLimits) -> Find
         return
     yield from ((False, text) for text in facts.unknown)
     for refusal in facts.refusals:
-        page = f" (drkit explain {PurePath(refusal.runbook).stem})" if refusal.runbook else ""
+        page = f" (drkit explain {refusal.gate})" if refusal.runbook else ""
         yield True, f"a failover is refused: {refusal.text}{page}"
     if facts.pair_state != PairState.PROTECTED:
         is_known = facts.pair_state != PairState.UNKNOWN

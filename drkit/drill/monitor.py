@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 import threading
 from typing import Final
@@ -11,7 +11,6 @@ from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.drill.entry import DrillEntry, DrillState, drill_states
 from drkit.drill.history import DrillHistory, newest_entries
-from drkit.errors import DrkitError
 from drkit.monitoring.metrics import OVERDUE, OWED, PASSED, VERDICT, Sample
 from drkit.time_limit import begun
 
@@ -35,16 +34,18 @@ class DrillMonitor:
     ) -> None:
         self._settings, self._wall, self._clock = settings, wall, clock
         self._history = history or DrillHistory.of(settings)
-        names = {flow.name for flow in flows}
-        self.drills = [d for d in settings.drills if settings.one_flow(d.flow).name in names]
-        self._flows = tuple(dict.fromkeys(settings.one_flow(drill.flow).name for drill in self.drills))
-        self._entries: dict[str, DrillEntry] = {}
+        flow_of, names = settings.one_flow, {flow.name for flow in flows}
+        self._drills = [(d, f.name) for d in settings.drills if (f := flow_of(d.flow)).name in names]
+        self._entries: list[DrillEntry] = []
         self._read: set[str] = set()
-        self.unread: dict[str, str] = dict.fromkeys(self._flows, "not read yet")
-        """Flow → why the last look did not read its history."""
         self._began = float("-inf")
         self._looking: Future[None] | None = None
         self._lock = threading.Lock()
+
+    @property
+    def unread(self) -> Mapping[str, str]:
+        """Flow → why the last look did not read its history."""
+        return self._history.unread
 
     def look(self, flows: Collection[str] | None = None) -> None:
         """Read the histories; a flow whose history cannot be read is in `unread`.
@@ -52,16 +53,9 @@ class DrillMonitor:
         :param flows: those to read, or None for all
         """
         self._began = self._clock()
-        self._take(self._history.local_entries())
-        for flow in self._flows:
-            if flows is None or flow in flows:
-                try:
-                    self._take(self._history.topics[flow].load())
-                except DrkitError as error:
-                    self.unread[flow] = error.in_short
-                else:
-                    self.unread.pop(flow, None)
-                    self._read.add(flow)
+        wanted = {flow for _, flow in self._drills if flows is None or flow in flows}
+        self._entries = newest_entries([*self._entries, *self._history.entries(flows=wanted)])
+        self._read |= wanted - self.unread.keys()
 
     def begin_look(self) -> None:
         """Begin to read the histories in a thread, once a minute at most."""
@@ -74,8 +68,13 @@ class DrillMonitor:
     def states(self) -> list[DrillState]:
         """Return the states of drills whose history was read."""
         read = set(self._read)  # first: the entries of these flows are there by then
-        states = drill_states(self._settings, self.drills, [*self._entries.values()], self._wall())
+        drills = [drill for drill, _ in self._drills]
+        states = drill_states(self._settings, drills, self._entries, self._wall())
         return [state for state in states if state.flow in read]
+
+    def never_read(self) -> dict[str, str]:
+        """Return the drills whose history was never read, each with the reason."""
+        return {d.name: self.unread.get(flow, "") for d, flow in self._drills if flow not in self._read}
 
     def samples(self) -> Iterator[Sample]:
         """Yield the metrics of the drills, and see to it that they are read again."""
@@ -92,6 +91,3 @@ class DrillMonitor:
                 yield VERDICT, (*drill, state.last_verdict), 1
             yield OVERDUE, drill, state.is_overdue
         yield from ((OWED, drill, is_owed) for drill, is_owed in owed.items())
-
-    def _take(self, entries: Iterable[DrillEntry]) -> None:
-        self._entries = newest_entries([*self._entries.values(), *entries])

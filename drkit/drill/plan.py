@@ -7,7 +7,6 @@ it: production's endpoint, its hooks, its observers. A new setting reaches no dr
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
 import re
 from typing import Any, Final
@@ -45,10 +44,7 @@ def new_drill_id(token: str, clock: Millis = wall_ms) -> str:
 
 
 def plan_drill(settings: Settings, drill: DrillSettings, drill_id: str) -> DrillPlan:
-    """Return the plan of a configured drill.
-
-    :raises ConfigError: its flow is not in the file, or not named where there are several
-    """
+    """Return the plan of a configured drill. Raises ConfigError: the file does not have its flow."""
     objectives = drill.objectives
     if drill.kind != "translation" and objectives.rpo_seconds is None:
         objectives = objectives.model_copy(update={"rpo_seconds": settings.failover.rpo_seconds})
@@ -67,65 +63,20 @@ _VERIFY_SECONDS: Final = 3.0
 """Groups without members never work on the target, so VERIFY always waits that long."""
 
 
-class FieldUse(StrEnum):
-    """The use of one of production's settings in a bubble."""
-
-    TAKEN = "taken"
-    """Used as in production."""
-    SET = "set"
-    """By the plan, or to one value for all bubbles."""
-    DROPPED = "dropped"
-    """At drkit's default, whatever production has."""
-
-
-def _uses(*, taken: str = "", made: str = "", dropped: str = "") -> dict[str, FieldUse]:
-    lists = ((taken, FieldUse.TAKEN), (made, FieldUse.SET), (dropped, FieldUse.DROPPED))
-    return {name: use for names, use in lists for name in names.split()}
-
-
-USES: Final[dict[type[BaseModel], dict[str, FieldUse]]] = {
-    Settings: _uses(
-        taken="control",
-        made="clusters flows failover",
-        dropped="detection watch fence_agent drills metrics",
-    ),
-    ClusterSettings: _uses(
-        taken="bootstrap_servers client applications own_principal allow_everyone_if_no_acl_found",
-        made="alias",
-    ),
-    FlowSettings: _uses(
-        taken="""
-            target replication_factor checkpoints_topic_replication_factor
-            source_consumer source_admin target_producer target_admin
-        """,
-        made="""
-            source topics topics_exclude groups groups_exclude naming opposite_flows tasks buckets
-            sync_topic_acls throttle_bytes_per_second emit_offset_syncs follow_group_commits
-            emit_heartbeats heartbeats_replication
-        """,
-        dropped="""
-            separator internal_topic_separator takeover_from_mm2 epoch_seconds lease_seconds
-            refresh_topics_interval_seconds sync_topic_configs sync_topic_configs_interval_seconds
-            sync_topic_configs_delay_seconds config_properties_exclude use_defaults_from
-            sync_topic_acls_interval_seconds guard_passive_topics on_source_gap on_source_recreated
-            on_source_deleted on_target_deleted on_target_not_empty
-            fetch_max_bytes fetch_partition_max_bytes fetch_max_wait_ms
-            produce_request_bytes produce_in_flight merge_below_bytes merge_up_to_bytes
-            bulk_commit_seconds bulk_commit_bytes checkpoint_interval_seconds emit_checkpoints
-            offset_syncs_topic_location offset_syncs_topic_replication_factor offset_lag_max
-            sync_group_offsets sync_group_offsets_interval_seconds on_source_group_deleted
-            heartbeats_interval_seconds heartbeats_topic_replication_factor open_transaction_seconds
-        """,
-    ),
-    FailoverSettings: _uses(
-        made="rpo_seconds journal_folder fence repoint verify_seconds", dropped="mode drain_seconds"
-    ),
-    FenceSettings: _uses(
-        taken="means canary seconds transaction_wait_seconds freeze_seconds",
-        dropped="open_transactions stop_command stop_webhook stop_secret stop_ca_file stop_seconds",
-    ),
+TAKEN: Final[dict[type[BaseModel], str]] = {
+    Settings: "control",
+    ClusterSettings: """
+        bootstrap_servers client applications own_principal allow_everyone_if_no_acl_found
+    """,
+    FlowSettings: """
+        target replication_factor checkpoints_topic_replication_factor
+        source_consumer source_admin target_producer target_admin
+    """,
+    FenceSettings: "means canary seconds transaction_wait_seconds freeze_seconds",
 }
-"""Table of the configuration → the use of each of its settings."""
+"""Table of the configuration → the settings that a bubble has as production does.
+
+All others are set below, or at drkit's default."""
 
 
 def bubble_settings(settings: Settings, flow: FlowSettings, plan: DrillPlan) -> Settings:
@@ -194,5 +145,4 @@ def _all_of(name: str) -> str:
 
 
 def _taken(production: BaseModel) -> dict[str, Any]:
-    uses = USES[type(production)]
-    return {name: getattr(production, name) for name, use in uses.items() if use is FieldUse.TAKEN}
+    return {name: getattr(production, name) for name in TAKEN[type(production)].split()}

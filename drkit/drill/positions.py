@@ -21,7 +21,7 @@ from drkit.drill.position_rows import (
     judge_position,
     without_compacted,
 )
-from drkit.drill.record_windows import COMPACTED_WINDOW, RecordWindowReader
+from drkit.drill.record_windows import COMPACTED_WINDOW, LogSpan, RecordWindowReader
 from drkit.flow_state.copied_topics import CopiedPartition, CopiedTopics, known_of
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
@@ -157,7 +157,9 @@ def collect_positions(
     :raises DrkitError: the groups, the flow's state or its offset map cannot be read
     """
     began, (source, target) = monotonic(), settings.sides(flow)
-    known = read_copied_topics(target, flow)
+    with StateTopic(target, flow.source) as state:
+        state.load()
+        known = known_of(state.records).without(promoted_of(state.records))
     compacted = _compacted(source, known.topics), _compacted(target, known.upstream)
     throttle = Throttle(bytes_per_second, monotonic)
     with connections("drill", source, target) as clusters:
@@ -166,13 +168,6 @@ def collect_positions(
     return PositionsCollected(
         tuple(sorted(rows, key=_key)), survey.groups, survey.requests, survey.bytes, monotonic() - began
     )
-
-
-def read_copied_topics(target: ClusterSettings, flow: FlowSettings) -> CopiedTopics:
-    """Return the topics that a flow copies, from its state. Raises DrkitError: it cannot be read."""
-    with StateTopic(target, flow.source) as state:
-        state.load()
-        return known_of(state.records).without(promoted_of(state.records))
 
 
 def _compacted(cluster: ClusterSettings, topics: Iterable[str]) -> frozenset[str]:
@@ -185,10 +180,7 @@ def _key(row: PositionEvidence) -> tuple[str, str, int, PositionForm]:
 
 
 class _PositionSurvey:
-    """The positions of one flow, looked at again until the copy has passed them.
-
-    A position is a row from the beginning: first with its offsets, then with the answer or the records.
-    """
+    """The positions of one flow: rows that first have their offsets, then the answer or the records."""
 
     def __init__(
         self,
@@ -275,17 +267,15 @@ class _PositionSurvey:
 
     async def _logs(self, copies: Mapping[TopicPartition, _Copy]) -> _Logs:
         """Return readers of both sides. The target's ends are asked first: what it has more is no copy."""
-        to = [copy.pair.target for copy in copies.values()]
-        target = await RecordWindowReader.of(self._target, to, self._throttle)
-        source = await RecordWindowReader.of(self._source, copies, self._throttle)
+        there, here = dict[TopicPartition, LogSpan](), dict[TopicPartition, LogSpan]()
         for tp, copy in copies.items():
-            if any(copy.is_compacted):
-                source.change(tp, window=COMPACTED_WINDOW)
-                target.change(copy.pair.target, window=COMPACTED_WINDOW)
+            span = LogSpan(window=COMPACTED_WINDOW) if any(copy.is_compacted) else LogSpan()
             kept = copy.pair.kept.ids if copy.pair.kept is not None else frozenset()
             left_out = self._known.producers.left_out | kept
-            source.change(tp, left_out=left_out, copy_of=copy.segments.copy_of)
-        return source, target
+            here[tp] = span._replace(left_out=left_out, copy_of=copy.segments.copy_of)
+            there[copy.pair.target] = span
+        target = await RecordWindowReader.of(self._target, there, self._throttle)
+        return await RecordWindowReader.of(self._source, here, self._throttle), target
 
 
 class _Copy(NamedTuple):

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from operator import itemgetter
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from drkit.copy_task.core.context import Throttle
 from drkit.drill.position_rows import WINDOW, RecordDigest, RecordWindow
 from drkit.failover.loss.log_cursor import LogSide, first_answers
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.reading.record_cursor import RecordCursor, Unreadable
+from drkit.kafka.reading.record_cursor import Unreadable
 from drkit.kafka.requests import EARLIEST, LATEST, leader_of, listed, metadata
 from drkit.model import TopicPartition
 from drkit.wire import CorruptBatch, Piece
@@ -25,8 +25,6 @@ COMPACTED_WINDOW: Final = 200
 """Records of a window of a compacted topic: compaction removes others on each side."""
 MOST_RECORDS: Final = 1_000
 """Records of the longest window: it grows while all its records are equal."""
-_KEPT_RECORDS: Final = 10_000
-"""Records before the first offset that are kept, at most."""
 
 ReadPoint = tuple[TopicPartition, int]
 """A partition and an offset."""
@@ -35,8 +33,8 @@ ReadPoint = tuple[TopicPartition, int]
 class LogSpan(NamedTuple):
     """One partition of a log, up to the end at which reading stops."""
 
-    start: int
-    end: int
+    start: int = 0
+    end: int = 0
     window: int = WINDOW
     """Records of a window, at least."""
     left_out: frozenset[int] = frozenset()
@@ -47,28 +45,24 @@ class LogSpan(NamedTuple):
 
 @dataclass
 class _Queue:
-    """The offsets of a partition whose windows are still to be read, and what was read after the first."""
+    """The offsets of a partition whose windows are still to be read, and the records from the first on."""
 
     span: LogSpan
     offsets: list[int]
     """Descending."""
     next: int = 0
     """Offset of the next record to read."""
-    pieces: list[Piece] = field(default_factory=list)
+    pieces: deque[Piece] = field(default_factory=deque)
     fetch_bytes: int = FETCH_BYTES
-    _first: int = 0
-    """Index of the first record at or after the first offset."""
 
     def window(self) -> RecordWindow | None:
         """Return the window at the first offset, or None if more must be read."""
         offset = max(self.offsets[-1], self.span.start)
-        self._first = bisect_left(self.pieces, offset, lo=self._first, key=itemgetter(0))
-        if self.next < offset or self._first > _KEPT_RECORDS:
-            self.pieces, self._first = self.pieces[self._first :], 0
-            self.next = max(self.next, offset)
-        ahead = self.pieces[self._first : self._first + MOST_RECORDS + 1]
-        is_last = self._first + len(ahead) == len(self.pieces)
-        is_whole = is_last and self.next >= self.span.end
+        while self.pieces and self.pieces[0][0] < offset:
+            self.pieces.popleft()
+        self.next = max(self.next, offset)
+        ahead = [*islice(self.pieces, MOST_RECORDS + 1)]
+        is_whole = len(ahead) == len(self.pieces) and self.next >= self.span.end
         return take_window(ahead, is_whole=is_whole, least=self.span.window)
 
 
@@ -103,28 +97,25 @@ class RecordWindowReader:
 
     @classmethod
     async def of(
-        cls, cluster: RawCluster, partitions: Iterable[TopicPartition], throttle: Throttle
+        cls, cluster: RawCluster, spans: Mapping[TopicPartition, LogSpan], throttle: Throttle
     ) -> RecordWindowReader:
-        """Return a reader of the partitions whose leaders answer, from their starts to their ends now."""
-        wanted = list(partitions)
-        topics = await metadata(cluster, sorted({tp.topic for tp in wanted}))
-        led = [tp for tp in wanted if leader_of(topics, tp) >= 0]
+        """Return a reader of the partitions whose leaders answer, from their starts to their ends now.
+
+        :param spans: how to read them
+        """
+        topics = await metadata(cluster, sorted({tp.topic for tp in spans}))
+        led = [tp for tp in spans if leader_of(topics, tp) >= 0]
         starts = await listed(cluster, topics, led, EARLIEST)
         ends = await listed(cluster, topics, led, LATEST)
-        spans = {tp: LogSpan(starts[tp], ends[tp]) for tp in led if tp in starts and tp in ends}
-        return cls(LogSide(cluster, topics), spans, throttle)
-
-    def change(self, tp: TopicPartition, **span: Any) -> None:
-        """Change how a partition is read, if its leader answers; `span` are fields of :class:`LogSpan`."""
-        if tp in self.spans:
-            self.spans[tp] = self.spans[tp]._replace(**span)
+        asked = [tp for tp in led if tp in starts and tp in ends]
+        whole = {tp: spans[tp]._replace(start=starts[tp], end=ends[tp]) for tp in asked}
+        return cls(LogSide(cluster, topics), whole, throttle)
 
     async def read(self, points: Iterable[ReadPoint]) -> None:
         """Read the windows at some offsets: one offset of each partition in a round, in ascending order."""
         offsets: dict[TopicPartition, set[int]] = {}
         for tp, offset in points:
-            if (tp, offset) not in self.windows:
-                offsets.setdefault(tp, set()).add(offset)
+            offsets.setdefault(tp, set()).add(offset)
         queues = {
             tp: _Queue(self.spans[tp], sorted(wanted, reverse=True))
             for tp, wanted in offsets.items()
@@ -165,13 +156,7 @@ class RecordWindowReader:
         """Read the next records of a partition; it is fetched alone if it has no answer. Return the bytes."""
         tp, queue, answer = each
         span = queue.span
-        cursor = RecordCursor(
-            self.side.where(tp),
-            self.side.fetch(tp),
-            (queue.next, span.end),
-            fetch_bytes=queue.fetch_bytes,
-            first=answer,
-        )
+        cursor = self.side.cursor(tp, (queue.next, span.end), fetch_bytes=queue.fetch_bytes, first=answer)
         try:
             if (read := await cursor.next()) is not None:
                 queue.pieces += read.pieces(span.left_out, lambda offset: span.copy_of(offset) is not None)

@@ -30,7 +30,7 @@ from drkit.drill.inventory import drift
 from drkit.drill.judge import ABORTED, REFUSED, DrillVerdict
 from drkit.drill.plan import DrillPlan
 from drkit.drill.position_rows import PackedPositions
-from drkit.drill.positions import WAIT_SECONDS, collect_positions, read_copied_topics
+from drkit.drill.positions import WAIT_SECONDS, collect_positions
 from drkit.drill.report import DrillReport, PlanReport, ScopeReport, StepReport, TimelineEntry, build_report
 from drkit.drill.steps import CollectedEvidence, DrillOptions, DrillRun
 from drkit.drill.switchover import Switchover
@@ -55,16 +55,16 @@ def run_drill(
     An error of a cluster ends the drill as ``aborted``, a refusal as ``refused``. Both leave a report.
     """
     flow, began_ms, began = settings.flow(plan.flow), options.wall(), options.clock()
-    previous, objectives = history.last_hash(plan.name), VerdictLimits(**dict(plan.objectives))
+    objectives = VerdictLimits(**dict(plan.objectives))
     entry = DrillEntry.of(plan, began_ms, options.due, this_process())
-    history.begin(entry)
+    before = [each for each in history.begin(entry) if each.name == plan.name]
 
     def finish(collected: CollectedEvidence) -> DrillReport:
         seconds, steps = options.clock() - began, collected.steps
         if not steps:
             outcome = collected.outcome if collected.ended is None else collected.ended.word
             steps = (StepReport(name="collect", seconds=round(seconds, 3), outcome=outcome),)
-            options.progress.ended(steps[0])
+            options.ended(steps[0])
         covered = {"topics": collected.topics, "partitions": collected.partitions, "groups": collected.groups}
         times = ((0.0, "the drill begins"), (seconds, "the evidence is collected"))
         report = build_report(
@@ -76,11 +76,11 @@ def run_drill(
             scope=ScopeReport(flow=flow.name, source=flow.source, target=flow.target, **covered),
             timeline=tuple(TimelineEntry(at_ms=began_ms + round(s * 1000), what=text) for s, text in times),
             steps=steps,
-            drift=_drift(collected.evidence, history.last_pass(plan.name)),
-            previous=previous,
+            drift=_drift(collected.evidence, history.last_pass(before)),
+            previous=next((each.hash for each in reversed(before) if each.hash), ""),
         )
         judged = options.clock() - began
-        options.progress.ended(StepReport(name="judge", seconds=judged - seconds, outcome=report.verdict))
+        options.ended(StepReport(name="judge", seconds=judged - seconds, outcome=report.verdict))
         history.end(report, judged)
         return report
 
@@ -140,12 +140,7 @@ def _collect_translation(run: DrillRun) -> CollectedEvidence:
 
 
 def _collect_readiness(run: DrillRun) -> CollectedEvidence:
-    facts, topics = collect_readiness(run.settings, run.flow), 0
-    # Names of topics are read from the target's state alone; a target that is silent is in the facts.
-    try:
-        topics = len(read_copied_topics(run.settings.sides(run.flow)[1], run.flow).topics)
-    except DrkitError as error:
-        facts = replace(facts, unknown=(*facts.unknown, f"the copied topics: {error.in_short}"))
+    facts, topics = collect_readiness(run.settings, run.flow)
     outcome = f"{counted(topics, 'topic')} and {counted(facts.groups, 'group')}"
     return CollectedEvidence(DrillEvidence(readiness=facts), topics, groups=facts.groups, outcome=outcome)
 
@@ -158,28 +153,25 @@ _COLLECTORS: Final[Mapping[str, Callable[[DrillRun], CollectedEvidence]]] = {
 }
 
 
-def collect_readiness(settings: Settings, flow: FlowSettings) -> ReadinessFacts:
-    """Return the facts on which a failover of a whole flow would be decided now.
+def collect_readiness(settings: Settings, flow: FlowSettings) -> tuple[ReadinessFacts, int]:
+    """Return the facts on which a failover of a whole flow would be decided now, and its number of topics.
 
     A question that gets no answer is part of the facts, never an error.
     """
     with closing(PairedCollector(settings, flow)) as collector:
-        facts = _from_status(collector.look())
+        status = collector.look()
+    facts, topics = _from_status(status), len(status.topics)
     try:
         with FailoverService(settings, flow) as service:
             rehearsal = service.rehearse((), RunRequest())
     except Refused as error:
-        return replace(facts, refusals=(SeenRefusal("", "", error.in_full),))
+        return replace(facts, refusals=(SeenRefusal("", "", error.in_full),)), topics
     except DrkitError as error:
-        return replace(facts, unknown=(*facts.unknown, error.in_full))
+        return replace(facts, unknown=(*facts.unknown, error.in_full)), topics
+    refusals = tuple(SeenRefusal(g, f"runbooks/{g}.md", e.in_full) for g, e in rehearsal.refusals)
     risk = rehearsal.survey.risk
-    return replace(
-        facts,
-        refusals=tuple(SeenRefusal(g, f"runbooks/{g}.md", e.in_full) for g, e in rehearsal.refusals),
-        loss_seconds=risk.seconds,
-        loss_records=risk.records,
-        loss_basis=risk.basis,
-    )
+    facts = replace(facts, refusals=refusals, loss_seconds=risk.seconds, loss_basis=risk.basis)
+    return replace(facts, loss_records=risk.records), topics
 
 
 def _from_status(status: FlowStatus) -> ReadinessFacts:

@@ -60,11 +60,7 @@ def due_times(drill: DrillSettings, last: datetime, now: datetime) -> DueTimes:
 
 
 def _newest_due(drill: DrillSettings, last: datetime, now: datetime) -> datetime | None:
-    """Return the last due time after `last` and not after `now`, None without one.
-
-    The part that is searched grows until it has one: a year of minutes is half a million due times.
-    """
-    part = _LEAST_GRACE
+    part = _LEAST_GRACE  # it grows until it has a due time: a year has half a million minutes
     while last < now:
         begin = max(last, now - part)
         due = takewhile(lambda time: time <= now, Cron(drill.cron).after(begin, time_zone(drill.time_zone)))
@@ -77,10 +73,7 @@ def _newest_due(drill: DrillSettings, last: datetime, now: datetime) -> datetime
 
 
 def next_times(drill: DrillSettings, after: datetime, count: int) -> list[datetime]:
-    """Return the next due times of a drill, in UTC.
-
-    :param after: due times are later
-    """
+    """Return the next due times of a drill after a time, in UTC."""
     return list(islice(Cron(drill.cron).after(after, time_zone(drill.time_zone)), count))
 
 

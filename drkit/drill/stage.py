@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
-import json
 import signal
 import time
 from typing import Any, ClassVar, Final, Self
@@ -121,10 +120,7 @@ class BubbleStage(ClientStage):
         return confluent_config(self.cluster(cluster).with_client(self.plan.client))
 
     def choose_groups(self) -> None:
-        """Leave out the group of the consumer protocol (KIP-848) where it cannot be rehearsed.
-
-        :raises DrkitError: a cluster does not answer
-        """
+        """Leave out the group of the consumer protocol (KIP-848) where it cannot be rehearsed."""
         sides = map(self.cluster, (PRIMARY, STANDBY))
         is_known = all(
             ask_once(
@@ -173,18 +169,12 @@ class BubbleStage(ClientStage):
             raise Failed("drill_aborted", where=f"drill {self.plan.id}", reason=self.abort_reason)
 
     def wait_for(self, is_true: Callable[[], bool], what: str, seconds: float = _STEADY_SECONDS) -> None:
-        """Wait until a condition is true; see :meth:`ClientStage.wait_for`.
-
-        :raises Failed: the drill was aborted meanwhile
-        """
+        """Wait until a condition is true. Raises Failed: not in time, or the drill was aborted meanwhile."""
         super().wait_for(lambda: self.is_aborted() or is_true(), what, seconds)
         self.check_aborted()
 
     def create_topics(self) -> None:
-        """Create the topics on the source, and write the first records.
-
-        :raises DrkitError: a topic or a record is refused
-        """
+        """Create the topics on the source, and write the first records."""
         cluster = Cluster.connect(self.cluster(PRIMARY))
         EndpointFile(self.endpoint_file).tell(
             endpoint_of(self.cluster(PRIMARY), term=0, cluster_id=cluster.cluster_id)
@@ -231,7 +221,9 @@ class BubbleStage(ClientStage):
         for group, (topic, offset) in self.idle_groups.items():
             self.commit(PRIMARY, group, {TopicPartition(topic, p): offset for p in range(PARTITIONS)})
         log = self.folder / "replicator.log"
-        self.replicators[self.flow.name] = self.parent.start_replicator(self.plain_settings(), "", log)
+        self.replicators[self.flow.name] = self.parent.start_replicator(
+            self.settings.model_dump(mode="json"), "", log
+        )
 
     def start_followers(self, writer: str = FOLLOWER) -> None:
         """Start the clients that follow the endpoint file.
@@ -243,10 +235,6 @@ class BubbleStage(ClientStage):
         self.start_client(writer, "following writer", **following)
         for group, member in self.members.items():
             self.start_client(group, "following consumer", **following, group=group, **member)
-
-    def plain_settings(self) -> dict[str, Any]:
-        """Return the bubble's settings as plain data."""
-        return dict(json.loads(self.settings.model_dump_json()))
 
     def lose_source(self) -> None:
         """Kill the replicator and the clients, and lead the flow's source to a port where nothing listens.
@@ -261,11 +249,8 @@ class BubbleStage(ClientStage):
         self.is_source_lost = True
 
     def fail_over(self, request: RunRequest) -> CommandResult:
-        """Run the failover in a process of its own, and record each entry of its journal.
-
-        :raises Failed: the drill was aborted meanwhile
-        """
-        settings, log = self.plain_settings(), self.folder / "failover.log"
+        """Run the failover in a process, and record its journal. Raises Failed: the drill was aborted."""
+        settings, log = self.settings.model_dump(mode="json"), self.folder / "failover.log"
         if self.is_source_lost:
             settings["clusters"][self.flow.source]["bootstrap_servers"] = _NOWHERE
         child = self.failover = self.parent.start(

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 import threading
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.config import FlowSettings, Settings
@@ -24,24 +24,16 @@ from drkit.status.paired import PairedCollector
 E = TypeVar("E", BubbleEvidence, SwitchoverEvidence)
 
 
-class DrillProgress(NamedTuple):
-    """Receives the progress of a drill."""
-
-    begun: Callable[[str], None] = lambda _: None
-    """Called with the name of each step at its begin."""
-    ended: Callable[[StepReport], None] = lambda _: None
-
-
-SILENT: Final = DrillProgress()
-
-
 @dataclass(frozen=True, kw_only=True)
 class DrillOptions:
     """The surroundings of a drill."""
 
     due: datetime | None = None
     """The due time of its schedule, or None if a person started it."""
-    progress: DrillProgress = SILENT
+    begun: Callable[[str], None] = lambda _: None
+    """Called with the name of each step at its begin."""
+    ended: Callable[[StepReport], None] = lambda _: None
+    """Called with each step at its end."""
     stop: threading.Event = field(default_factory=threading.Event)
     """Ends the drill early when it is set."""
     clock: Seconds = monotonic
@@ -82,7 +74,7 @@ class SteppedDrill(Generic[E]):
 
     def __init__(self, run: DrillRun, evidence: E) -> None:
         self._settings, self._flow, self._plan = run.settings, run.flow, run.plan
-        self._progress, self._stop = run.options.progress, run.options.stop
+        self._options, self._stop = run.options, run.options.stop
         self._evidence: E = evidence
         self._steps: list[StepReport] = []
         """The steps that ended, also by an error."""
@@ -91,13 +83,9 @@ class SteppedDrill(Generic[E]):
         self._evidence = replace(self._evidence, **evidence)
 
     def _run(self, step: Callable[[], str]) -> None:
-        """Run a step.
-
-        :raises DrkitError: that of the step
-        :raises Failed: the operating system refused something, as a full disk does
-        """
+        """Run a step. Raises DrkitError: that of the step, or the system's, such as a full disk."""
         name, began, outcome = step.__name__.upper(), monotonic(), "interrupted"
-        self._progress.begun(name)
+        self._options.begun(name)
         try:
             outcome = step()
         except DrkitError as error:
@@ -109,7 +97,7 @@ class SteppedDrill(Generic[E]):
             raise Failed("drill_step_refused", where=where, evidence=outcome) from error
         finally:
             self._steps.append(StepReport(name=name, seconds=round(monotonic() - began, 3), outcome=outcome))
-            self._progress.ended(self._steps[-1])
+            self._options.ended(self._steps[-1])
 
 
 def refuse_unprotected(settings: Settings, flow: FlowSettings) -> None:

@@ -211,7 +211,6 @@ class Switchover(SteppedDrill[SwitchoverEvidence]):
     def _look_at(self, flow: FlowSettings, seconds: float, stop: threading.Event, *, to_end: bool) -> str:
         """Look at the pair each second, until some time has passed and groups at work have followed.
 
-        :param flow: that protects production
         :param to_end: also until the pair is PROTECTED
         """
         began = monotonic()

@@ -6,7 +6,7 @@ A watch only reads.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from statistics import median
 import threading
 from typing import Final, Self
@@ -38,8 +38,8 @@ class ProductionWatch(Background):
 
     :param settings: of production, as is `flow`
     :param seconds: longest duration of the drill
-    :param abort: called once with the reason when the drill must end
-    :param ended: an event that ends the drill when it is set
+    :param abort: called with the reason when the drill must end
+    :param to_end: an event that ends the drill when it is set
     """
 
     def __init__(
@@ -48,78 +48,66 @@ class ProductionWatch(Background):
         flow: FlowSettings,
         seconds: float,
         abort: Callable[[str], None],
-        ended: threading.Event,
+        to_end: threading.Event,
     ) -> None:
         super().__init__("production's journal", _JOIN_SECONDS)
         self._target = settings.cluster(flow.target).with_client(flow.target_admin)
-        self._flow, self._seconds, self._abort = flow, seconds, abort
-        self._to_end, self._wake, self._looked = ended, threading.Event(), threading.Condition()
-        self._looks = 0
-        """Number of times that the journal was read."""
-        self._is_over = False
-        self.has_run = False
+        self._flow, self._seconds, self._abort, self._to_end = flow, seconds, abort, to_end
+        self._reading, self._open = threading.Lock(), ExitStack()
+        self._known: frozenset[str] | None = None
+        """The runs in the journal when it was first read."""
+        self._new: list[str] = []
+        """Those that began since."""
+        self._error = ""
+
+    @property
+    def has_run(self) -> bool:
         """True once a run of production began during the drill."""
+        return bool(self._new)
 
     def __enter__(self) -> Self:
-        super().__enter__()
-        self.refresh()  # a run that begins after this is noticed
-        return self
+        self._began = self._answered = monotonic()
+        (self._raw,) = self._open.enter_context(connections("drill", self._target))
+        self._journal = JournalReader(self._raw, self._flow.source)
+        self.look()  # a run that begins after this is noticed
+        return super().__enter__()
 
     def stop(self) -> None:
         """Stop reading."""
-        self._ended.set()
-        self._wake.set()
         super().stop()
+        if not self._thread.is_alive():
+            self._open.close()
 
-    def refresh(self) -> None:
-        """Return when the journal was read again, from after this call, or does not answer."""
-        with self._looked:
-            enough = self._looks + 2  # the next one may have begun before
-            while self._looks < enough and not self._is_over:
-                self._wake.set()
-                if not self._looked.wait(_SILENT_SECONDS):
-                    return
+    def look(self) -> bool:
+        """Read the journal; return whether the drill must end, which is aborted then."""
+        with self._reading:
+            began = monotonic()
+            try:
+                self._raw.loop.run(self._raw.connected)
+                self._raw.loop.run(self._journal.read_existing)
+            except DrkitError as error:
+                self._error = str(error)
+            else:
+                self._answered, runs = began, frozenset(self._journal.history.runs)
+                self._known = runs if self._known is None else self._known
+                self._new = sorted(runs - self._known)
+            reasons = (
+                (self.has_run, f"production failover {''.join(self._new[:1])} began"),
+                (
+                    began - self._answered > _SILENT_SECONDS,
+                    f"production's journal cannot be read: {self._error}",
+                ),
+                (self._to_end.is_set(), DrkitError("process_stopped").what),
+                (began - self._began > self._seconds, f"the drill exceeds its limit of {self._seconds:g} s"),
+            )
+            reason = next((text for is_so, text in reasons if is_so), "")
+            if reason:
+                self._abort(reason)
+            return bool(reason)
 
     def _run(self) -> None:
-        try:
-            with connections("drill", self._target) as (raw,):
-                self._watch_journal(raw, JournalReader(raw, self._flow.source))
-        finally:
-            with self._looked:
-                self._is_over = True
-                self._looked.notify_all()
-
-    def _watch_journal(self, raw: RawCluster, journal: JournalReader) -> None:
-        began = answered = monotonic()
-        known: set[str] | None = None
-        new: list[str] = []
-        error: Exception | None = None
-        while not self._ended.is_set():
-            now = monotonic()
-            try:
-                raw.loop.run(raw.connected)
-                raw.loop.run(journal.read_existing)
-            except DrkitError as silence:
-                error = silence
-            else:
-                answered, runs = now, set(journal.history.runs)
-                known = runs if known is None else known
-                new = sorted(runs - known)
-                self.has_run = bool(new)
-            reasons = (
-                (self.has_run, f"production failover {''.join(new[:1])} began"),
-                (now - answered > _SILENT_SECONDS, f"production's journal cannot be read: {error}"),
-                (self._to_end.is_set(), DrkitError("process_stopped").what),
-                (now - began > self._seconds, f"the drill exceeds its limit of {self._seconds:g} s"),
-            )
-            if reason := next((text for is_so, text in reasons if is_so), ""):
-                self._abort(reason)
-                return
-            with self._looked:
-                self._looks += answered == now
-                self._looked.notify_all()
-            self._wake.wait(_JOURNAL_SECONDS)
-            self._wake.clear()
+        while not self._ended.wait(_JOURNAL_SECONDS) and not self.look():
+            pass
 
 
 class ProductionLossSampler(Background):

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 import logging
 import selectors
+import sys
 import time
 from typing import Any, TypeVar
 
@@ -86,13 +87,29 @@ class PlainSelector(selectors.DefaultSelector):
         return table[fileobj.fileno()]
 
 
+def _raise_interrupt(error: BaseException | None) -> None:
+    if isinstance(error, KeyboardInterrupt):
+        raise error
+
+
+class _Selector(NetworkSelector):  # type: ignore[misc]
+    """The library's loop; a signal in any task ends it: the library logs that, or a future keeps it."""
+
+    def call_soon_with_future(self, coro: Any, *args: object) -> Future:
+        return super().call_soon_with_future(coro, *args).add_errback(_raise_interrupt)
+
+    def _task_done(self, task: Any) -> None:
+        _raise_interrupt(sys.exception())  # the library calls this while it handles the error of the task
+        super()._task_done(task)
+
+
 class EventLoop:
     """A single-threaded loop shared by the connections of one process."""
 
     def __init__(self) -> None:
         # kafka-python logs every lost connection as an error; drkit reports the consequence instead.
         logging.getLogger("kafka").setLevel(logging.CRITICAL)
-        self.net = NetworkSelector(slow_task_threshold_secs=0, selector=PlainSelector)
+        self.net = _Selector(slow_task_threshold_secs=0, selector=PlainSelector)
 
     def run(self, coroutine: Callable[..., Awaitable[Any]], *args: object) -> Any:
         """Drive the loop until the coroutine has returned."""

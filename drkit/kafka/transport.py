@@ -134,6 +134,8 @@ class GatedTlsTransport(_GatedSend, KafkaSSLTransport):  # type: ignore[misc]
 
     def _sock_recv(self) -> tuple[bytes, KafkaConnectionError | None]:
         data, error = super()._sock_recv()
+        if error is not None and isinstance(error.args[0], KeyboardInterrupt):  # a signal, not the socket
+            raise error.args[0]
         # The library drops an answer after which the broker closed; the answer's end can still be read.
         return data, None if data else error
 

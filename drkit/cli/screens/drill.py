@@ -38,21 +38,12 @@ def due_line(drill: DrillSettings, due: datetime) -> str:
 
 def report_lines(report: DrillReport, path: Path, html: Path | None = None) -> list[str]:
     """Return the verdict of a drill for a person."""
-    lines = [f"{report.verdict.upper()}  {report.plan.name}  {report.kind} of {report.scope.flow}"]
-    more = len(report.reasons) - _REASONS
-    rows = {
-        "scope": [_scope_line(report)],
-        "reasons": [*report.reasons[:_REASONS], *([f"and {more:,} more in the report"] if more > 0 else [])],
-        "RTO": _outage_lines(report),
-        "RPO": _loss_lines(report),
-        "examined": _check_lines(report),
-        "controls": _control_lines(report),
-        "cleanup": _cleanup_lines(report),
-        "not proven": _unproven_lines(report),
-        "report": [str(path)],
-        "page": [str(html)] if html is not None else [],
-    }
-    return lines + indented(rows, _WIDTH)
+    rows: dict[str, list[str]] = {}
+    files = [("report", str(path)), *([("page", str(html))] if html is not None else [])]
+    for title, line in (*_results(report), *_examined(report), *files):
+        rows.setdefault(title, []).append(line)
+    first = f"{report.verdict.upper()}  {report.plan.name}  {report.kind} of {report.scope.flow}"
+    return [first, *indented(rows, _WIDTH)]
 
 
 def report_data(report: DrillReport, path: Path) -> dict[str, Any]:
@@ -81,30 +72,23 @@ def _when(entry: DrillEntry) -> str:
     return utc(entry.began_ms) + (f" to {utc(entry.due_ms or 0)}" if is_span else "")
 
 
-def _scope_line(report: DrillReport) -> str:
-    scope = report.scope
-    parts = [counted(scope.topics, "topic")]
-    if scope.partitions:
-        parts.append(counted(scope.partitions, "partition"))
-    return ", ".join([*parts, counted(scope.groups, "group")])
-
-
-def _outage_lines(report: DrillReport) -> list[str]:
-    """Return the longest outage against its objective, then the outage of each client."""
-    longest, limit = report.longest_outage, report.plan.objectives.rto_seconds
-    if longest is None:
-        return [] if limit is None else [f"not measured, {_against(None, limit)}"]
-    clients = [f"{o.name}, {o.operation}: {o.seconds:.1f} s" for o in report.rto]
-    return [f"longest outage {longest:.1f} s, {_against(longest, limit)}", *clients]
-
-
-def _loss_lines(report: DrillReport) -> list[str]:
-    """Return the loss of records against its objective."""
-    loss, limit = report.rpo, report.plan.objectives.rpo_seconds
-    if loss is None or loss.seconds is None:
-        return [] if loss is None else [f"loss unknown, {_against(None, limit)}"]
-    records = "" if loss.records is None else f", {counted(loss.records, 'record')}"
-    return [f"loss {loss.seconds:.1f} s{records} ({loss.basis}), {_against(loss.seconds, limit)}"]
+def _results(report: DrillReport) -> Iterator[tuple[str, str]]:
+    """Yield rows with the scope, the reasons, and the results against the objectives."""
+    scope, limits, loss = report.scope, report.plan.objectives, report.rpo
+    counts = {"topic": scope.topics, "partition": scope.partitions, "group": scope.groups}
+    yield "scope", ", ".join(counted(n, what) for what, n in counts.items() if n or what != "partition")
+    yield from (("reasons", reason) for reason in report.reasons[:_REASONS])
+    if (more := len(report.reasons) - _REASONS) > 0:
+        yield "reasons", f"and {more:,} more in the report"
+    longest = report.longest_outage
+    if longest is not None or limits.rto_seconds is not None:
+        outage = "not measured" if longest is None else f"longest outage {longest:.1f} s"
+        yield "RTO", f"{outage}, {_against(longest, limits.rto_seconds)}"
+    yield from (("RTO", f"{o.name}, {o.operation}: {o.seconds:.1f} s") for o in report.rto)
+    if loss is not None:
+        records = "" if loss.records is None else f", {counted(loss.records, 'record')}"
+        lost = "unknown" if loss.seconds is None else f"{loss.seconds:.1f} s{records} ({loss.basis})"
+        yield "RPO", f"loss {lost}, {_against(loss.seconds, limits.rpo_seconds)}"
 
 
 def _against(result: float | None, limit: float | None) -> str:
@@ -113,71 +97,58 @@ def _against(result: float | None, limit: float | None) -> str:
     return f"limit {limit:g} s" + ("" if result is None else ": met" if result <= limit else ": NOT MET")
 
 
-def _check_lines(report: DrillReport) -> list[str]:
-    lines, idle = [], 0
-    for check in report.checks:
-        if not (check.examined or check.failed):
-            idle += 1
-            continue
+def _examined(report: DrillReport) -> Iterator[tuple[str, str]]:
+    """Yield rows with what was checked, the defects that the judge finds, what is left, and not proven."""
+    worked = [check for check in report.checks if check.examined or check.failed]
+    for check in worked:
         open_points = f", {check.undecided:,} undecided" if check.undecided else ""
-        lines.append(f"{check.name}: {check.examined:,} examined, {check.failed:,} failed{open_points}")
-    return lines + ([f"{counted(idle, 'check')} had nothing to examine"] if idle else []) or ["nothing"]
-
-
-def _control_lines(report: DrillReport) -> list[str]:
-    """Return how many defects the judge finds that were put into the evidence, and which it misses."""
+        yield "examined", f"{check.name}: {check.examined:,} examined, {check.failed:,} failed{open_points}"
+    if idle := len(report.checks) - len(worked):
+        yield "examined", f"{counted(idle, 'check')} had nothing to examine"
+    elif not worked:
+        yield "examined", "nothing"
     tried = {name: is_found for name, is_found in report.controls.items() if is_found is not None}
-    missed = [name for name, is_found in tried.items() if not is_found]
-    found = f"{len(tried) - len(missed)} of {counted(len(tried), 'defect')} found"
-    return [found, *([f"not found: {', '.join(missed)}"] if missed else [])] if tried else []
-
-
-def _cleanup_lines(report: DrillReport) -> list[str]:
-    """Return what a drill left on the clusters."""
-    found, steps = report.cleanup, {step.name for step in report.steps}
-    if found is None:
-        return ["owed: drkit drill cleanup"] if "CREATE" in steps and "CLEAN" not in steps else []
-    rows = {"left": found.left, "unknown": found.unknown, "changed by others": found.changed_by_others}
-    lines = [f"{title}: {first_of(names, _NAMES)}" for title, names in rows.items() if names]
-    return lines if found.left or found.unknown else ["nothing of the drill is left", *lines]
-
-
-def _unproven_lines(report: DrillReport) -> list[str]:
-    """Return the steps of a failover that were not proven, by how they were exercised."""
+    if tried:
+        yield "controls", f"{sum(tried.values())} of {counted(len(tried), 'defect')} found"
+    if missed := [name for name, is_found in tried.items() if not is_found]:
+        yield "controls", f"not found: {', '.join(missed)}"
+    yield from (("cleanup", line) for line in _cleanup(report))
     by_use: dict[str, list[str]] = {}
     for step in report.not_proven:
         by_use.setdefault(step.exercised, []).append(step.step)
-    return [f"{use}: {first_of(steps, len(steps))}" for use, steps in by_use.items()]
+    yield from (("not proven", f"{use}: {first_of(s, len(s))}") for use, s in by_use.items())
+
+
+def _cleanup(report: DrillReport) -> Iterator[str]:
+    found, steps = report.cleanup, {step.name for step in report.steps}
+    if found is None:
+        if "CREATE" in steps and "CLEAN" not in steps:
+            yield "owed: drkit drill cleanup"
+        return
+    if not (found.left or found.unknown):
+        yield "nothing of the drill is left"
+    rows = {"left": found.left, "unknown": found.unknown, "changed by others": found.changed_by_others}
+    yield from (f"{title}: {first_of(names, _NAMES)}" for title, names in rows.items() if names)
 
 
 class DrillStates:
     """The drills of the flows that `drkit status` shows."""
 
     def __init__(self, settings: Settings, flows: Iterable[FlowSettings]) -> None:
-        self._settings = settings
         self._monitor = DrillMonitor(settings, flows)
         self._has_looked = False
 
     def view(self, statuses: Sequence[FlowStatus]) -> DrillsView:
-        """Return the drills; the first time their histories are read, if the targets answer.
-
-        :param found: the flows as they were just seen
-        """
+        """Return the drills; the first time their histories are read, if the targets answer."""
         if self._has_looked:
             self._monitor.begin_look()
         else:
             self._monitor.look([status.flow for status in statuses if status.target_answers])
             self._has_looked = True
-        states, unread = self._monitor.states(), self._unread()
+        states, unread = self._monitor.states(), self._monitor.never_read()
         items = [*(state_text(state, wall_ms()) for state in states), *(f"{name} unknown" for name in unread)]
         rows = [*map(_row, states), *({"drill": name, "unread": reason} for name, reason in unread.items())]
         return DrillsView(f"{'; '.join(items)} (drkit drill history)" if items else "", rows)
-
-    def _unread(self) -> dict[str, str]:
-        """Return the drills whose history was never read, each with the reason."""
-        known = {state.name for state in self._monitor.states()}
-        flows = {drill.name: self._settings.one_flow(drill.flow).name for drill in self._monitor.drills}
-        return {n: self._monitor.unread.get(flow, "") for n, flow in flows.items() if n not in known}
 
 
 def state_text(state: DrillState, now_ms: int) -> str:

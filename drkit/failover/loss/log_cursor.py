@@ -56,10 +56,11 @@ class LogSide(NamedTuple):
         span: tuple[int, int],
         without: frozenset[int] = NO_IDS,
         fetch_bytes: int = FETCH_BYTES,
+        first: Any | None = None,
     ) -> RecordCursor:
         """Return a cursor over a range of a partition."""
         where, fetch = self.where(tp), self.fetch(tp)
-        return RecordCursor(where, fetch, span, without=without, fetch_bytes=fetch_bytes)
+        return RecordCursor(where, fetch, span, without=without, fetch_bytes=fetch_bytes, first=first)
 
 
 async def first_answers(

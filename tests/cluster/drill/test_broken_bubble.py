@@ -10,7 +10,6 @@ import pytest
 from drkit.config.tables.drills import DrillLimits, DrillObjectives
 from drkit.drill.history import DrillHistory
 from drkit.drill.plan import DrillPlan, endpoint_file
-from drkit.drill.steps import DrillProgress
 from drkit.flow_state.names import drill_group, drill_topic
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
@@ -69,7 +68,7 @@ def test_what_is_broken_is_named(production: Production, step: str, spoil: Spoil
         if name == step:
             spoil(production, plan)
 
-    report = run(settings, plan, DrillProgress(begun=begun))
+    report = run(settings, plan, begun=begun)
     assert report.verdict == "fail", report.reasons
     assert any(reason in each for each in report.reasons), report.reasons
     production.same(before, production.inventories())
@@ -117,7 +116,7 @@ def test_it_ends_when_production_falls_behind_and_when_it_is_stopped(production:
 
     with Load(world.source, production.topics, per_second=500):
         limits = DrillLimits(production_lag=100, seconds=900)
-        report = run(settings, plan_of(settings, limits=limits), DrillProgress(begun=stop_copying))
+        report = run(settings, plan_of(settings, limits=limits), begun=stop_copying)
     world.replicate()
     assert report.verdict == "aborted", report.reasons
     assert "limits.production_lag = 100" in report.reasons[0]
@@ -127,7 +126,7 @@ def test_it_ends_when_production_falls_behind_and_when_it_is_stopped(production:
     report = run(
         settings,
         plan_of(settings),
-        DrillProgress(begun=lambda name: stop.set() if name == "STEADY" else None),
+        begun=lambda name: stop.set() if name == "STEADY" else None,
         stop=stop,
     )
     assert (report.verdict, report.reasons) == ("aborted", (sentence("process_stopped"),))

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from drkit.drill.history import DrillHistory
-from drkit.drill.steps import DrillProgress
 from drkit.errors import Refused
 from drkit.failover.core.request import RunRequest
 from drkit.flow_state.names import drill_topic
@@ -115,7 +114,7 @@ def test_a_real_failover_ends_a_bubble(
             real.start()
             eventually(world.steps_begun, 60, "the first entry of the failover")
 
-    report = run(settings, plan_of(settings), DrillProgress(begun=begun))
+    report = run(settings, plan_of(settings), begun=begun)
     real.join()
     assert reports[0]["state"] == "done"
     [entry] = DrillHistory.of(settings).entries()

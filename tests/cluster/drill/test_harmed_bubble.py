@@ -13,7 +13,6 @@ import time
 import pytest
 
 from drkit.drill.history import DrillHistory
-from drkit.drill.steps import DrillProgress
 from drkit.errors import Failed
 from drkit.local.cluster import LocalCluster
 from tests.support.drill.production import Production, plan_of, run
@@ -89,7 +88,7 @@ def test_a_killed_process_aborts_the_bubble_at_once(
         if name == "CLEAN":
             harmed.append(time.monotonic())
 
-    report = run(world.settings, plan_of(world.settings), DrillProgress(begun=begun))
+    report = run(world.settings, plan_of(world.settings), begun=begun)
     assert report.verdict == "aborted", report.reasons
     assert report.reasons == (f"a process of the drill was killed: {named}",)
     assert harmed[1] - harmed[0] < 15, "it waited for a process that is dead"
@@ -112,7 +111,7 @@ def test_a_full_disk_names_the_cleanup_that_is_owed(
             fill_up(filler)
 
     with pytest.raises(Failed, check=coded("drill_cleanup_unrecorded")) as failed:
-        run(world.settings, plan_of(world.settings), DrillProgress(begun=begun))
+        run(world.settings, plan_of(world.settings), begun=begun)
     flow = world.settings.flows[0].name
     assert failed.value.evidence == "No space left on device"
     assert failed.value.hint == f"make room there, then: drkit drill cleanup --flow '{flow}'"

@@ -17,7 +17,9 @@ LIMITS = VerdictLimits(rpo_seconds=30.0)
 
 def collect(world: World) -> ReadinessFacts:
     settings = world.settings
-    return collect_readiness(settings, settings.flows[0])
+    facts, topics = collect_readiness(settings, settings.flows[0])
+    assert topics == 1
+    return facts
 
 
 def verdict(facts: ReadinessFacts):

@@ -19,16 +19,14 @@ from pydantic import TypeAdapter
 from drkit.config import Settings
 from drkit.drill.history import DrillHistory
 from drkit.drill.plan import DrillPlan
-from drkit.drill.steps import DrillProgress
 from drkit.drill.run_drill import run_drill
 from drkit.drill.steps import DrillOptions
 given = json.load(sys.stdin)
 settings = Settings.model_validate(given["settings"])
 history = DrillHistory.of(settings)
-progress = DrillProgress(begun=lambda step: print(step, flush=True))
 with history.lock():
     plan = TypeAdapter(DrillPlan).validate_python(given["plan"])
-    run_drill(settings, plan, history, DrillOptions(progress=progress))
+    run_drill(settings, plan, history, DrillOptions(begun=lambda step: print(step, flush=True)))
 """
 
 

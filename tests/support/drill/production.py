@@ -12,7 +12,7 @@ from drkit.drill.inventory import ClusterInventory, InventoryPart, read_inventor
 from drkit.drill.plan import DrillPlan, new_drill_id
 from drkit.drill.report import DrillReport, check_report
 from drkit.drill.run_drill import run_drill
-from drkit.drill.steps import SILENT, DrillOptions, DrillProgress
+from drkit.drill.steps import DrillOptions
 from drkit.flow_state.names import CANARY_TOPIC, drills_topic
 from drkit.model import TopicPartition
 from tests.support.failover.world import World
@@ -77,10 +77,10 @@ class Production:
         assert not self.stopped.exists()
 
 
-def run(settings: Settings, plan: DrillPlan, progress: DrillProgress = SILENT, **more: Any) -> DrillReport:
+def run(settings: Settings, plan: DrillPlan, **more: Any) -> DrillReport:
     history = DrillHistory.of(settings)
     with history.lock():
-        report = run_drill(settings, plan, history, DrillOptions(progress=progress, **more))
+        report = run_drill(settings, plan, history, DrillOptions(**more))
     assert check_report(report) == []
     return report
 

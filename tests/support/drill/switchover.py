@@ -15,7 +15,7 @@ from drkit.drill.history import DrillHistory
 from drkit.drill.plan import DrillPlan, new_drill_id
 from drkit.drill.report import DrillReport, check_report
 from drkit.drill.run_drill import run_drill
-from drkit.drill.steps import DrillOptions, DrillProgress
+from drkit.drill.steps import DrillOptions
 from drkit.failover.watches import watch_returns
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster
@@ -119,8 +119,7 @@ class DrilledPair:
 
         history = DrillHistory.of(self.settings)
         with history.lock():
-            progress = DrillProgress(begun=on_step)
-            options = DrillOptions(progress=progress, stop=stop or threading.Event())
+            options = DrillOptions(begun=on_step, stop=stop or threading.Event())
             report = run_drill(self.settings, plan, history, options)
         assert check_report(report) == []
         return report

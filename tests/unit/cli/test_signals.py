@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 import signal
 import threading
 
 import pytest
 
+from drkit.cli import main
 from drkit.cli.signals import ENDING, setting, until_signalled
+from tests.support.failover.command import drkit
 
 
 @pytest.fixture(autouse=True)
@@ -55,9 +58,41 @@ def test_a_second_signal_interrupts_also_before_the_event_is_set():
     assert stop.wait(10)
 
 
+def test_a_second_signal_in_the_handler_of_the_first_interrupts():
+    """Both found that none had come before, where the second came while the first asked for the event."""
+
+    class Asked(threading.Event):
+        is_first = True
+
+        def is_set(self) -> bool:
+            if self.is_first:
+                self.is_first = False
+                signal.raise_signal(signal.SIGINT)
+            return super().is_set()
+
+    stop, called = Asked(), list[str]()
+    setting(stop, lambda: called.append("twice"))
+    signal.raise_signal(signal.SIGINT)
+    assert called == ["twice"]
+    assert stop.wait(10)
+
+
 def test_a_signal_when_the_command_has_ended_by_itself_is_a_second_one():
     called: list[str] = []
     stop = threading.Event()
     stop.set()
     setting(stop, lambda: called.append("twice"))(signal.SIGTERM, None)
     assert called == ["twice"]
+
+
+def test_a_command_that_a_test_runs_leaves_no_handler_behind(monkeypatch: pytest.MonkeyPatch):
+    """The interrupt of the next test was the first signal of a command that had ended, so it was lost."""
+
+    def run(_words: list[str]) -> int:
+        until_signalled()
+        return 0
+
+    monkeypatch.setattr(main, "run", run)
+    assert drkit(Path("drkit.toml"), "drill", "schedule").code == 0
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)

@@ -22,7 +22,7 @@ from drkit.drill.position_rows import PackedPositions
 from drkit.drill.report import check_report
 from drkit.drill.run_drill import run_drill
 from drkit.drill.schedule import DrillScheduler
-from drkit.drill.steps import CollectedEvidence, DrillOptions, DrillProgress
+from drkit.drill.steps import CollectedEvidence, DrillOptions
 from drkit.errors import ClusterUnreachable, Failed, Refused, Usage
 from drkit.flow_state.processes import this_process
 from tests.support.drill.logs import position
@@ -81,7 +81,7 @@ def test_reports_are_chained_and_an_error_is_an_entry(tmp_path: Path, rows: list
     with history.lock():
         for number in range(4):
             options = DrillOptions(
-                progress=DrillProgress(ended=lambda step: steps.append(step.name)),
+                ended=lambda step: steps.append(step.name),
                 wall=partial(int, number * 1000),
             )
             run_drill(settings, plan_of(settings, number), history, options)

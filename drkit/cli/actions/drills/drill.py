@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from pathlib import Path
 import secrets
-from typing import Any, Final, TypedDict, Unpack
+from typing import Any, Final
 
 from drkit.chaos.verdict import FAIL, PASS
 from drkit.cli.actions.failover import show_rehearsal
@@ -28,13 +28,13 @@ from drkit.drill.report import DrillReport, check_report, read_report, report_sc
 from drkit.drill.report_page import render_page
 from drkit.drill.run_drill import run_drill
 from drkit.drill.schedule import DrillScheduler, kubernetes_cronjob, next_times, systemd_units
-from drkit.drill.steps import DrillOptions, DrillProgress
+from drkit.drill.steps import DrillOptions
 from drkit.drill.switchover import rehearse_switchover
 from drkit.errors import ConfigError, DrkitError, Failed, Refused, Usage
 from drkit.failover.proposal import Proposal
 from drkit.watch.alerts import Teller
 
-_OF_SWITCHOVER: Final = ("dry_run", "stay", "clients_cut")
+_RUN: Final = "drkit drill run"
 _CODES: Final = {PASS: 0, FAIL: Failed.exit_code}
 _SEND_SECONDS: Final = 10.0
 """How long the end of the process waits for notices that are not sent yet."""
@@ -45,45 +45,37 @@ def exit_code(verdict: str) -> int:
     return _CODES.get(verdict, Refused.exit_code)
 
 
-class _Given(TypedDict):
-    """The options of ``drkit drill run``."""
-
-    name: str | None
-    kind: DrillKind | None
-    flow: str | None
-    html: Path | None
-    report: Path | None
-    dry_run: bool
-    stay: bool
-    clients_cut: str | None
-    yes: bool
-
-
-def run(**given: Unpack[_Given]) -> int:
+def run(
+    name: str | None,
+    kind: DrillKind | None,
+    flow: str | None,
+    html: Path | None,
+    report: Path | None,
+    clients_cut: str | None,
+    *,
+    dry_run: bool,
+    stay: bool,
+    yes: bool,
+) -> int:
     """Run ``drkit drill run``; return the exit code."""
-    settings, html, report = configuration().settings, given["html"], given["report"]
-    plan = _plan(settings, given["name"], given["kind"], given["flow"])
+    settings = configuration().settings
+    plan = _plan(settings, name, kind, flow)
     if plan.kind == SWITCHOVER:
-        stays = {"stay": True, "hold_minutes": 0.0} if given["stay"] else {}
-        plan = plan.model_copy(update={"clients_cut": given["clients_cut"] or plan.clients_cut, **stays})
-        if given["dry_run"] or not given["yes"]:
-            _show_switchover(settings, plan, dry_run=given["dry_run"])
-        if given["dry_run"]:
+        stays = {"stay": True, "hold_minutes": 0.0} if stay else {}
+        plan = plan.model_copy(update={"clients_cut": clients_cut or plan.clients_cut, **stays})
+        if dry_run or not yes:
+            _show_switchover(settings, plan, dry_run=dry_run)
+        if dry_run:
             return 0
-    elif of_switchover := [word for word in _OF_SWITCHOVER if given[word]]:
-        raise Usage(
-            "option_of_switchover_drill",
-            where="drkit drill run",
-            evidence=f"{plan.name} is a drill of kind {plan.kind}",
-            option=of_switchover[0].replace("_", "-"),
-        )
+    elif dry_run or stay or clients_cut:
+        option = "dry-run" if dry_run else "stay" if stay else "clients-cut"
+        evidence = f"{plan.name} is a drill of kind {plan.kind}"
+        raise Usage("option_of_switchover_drill", where=_RUN, evidence=evidence, option=option)
     _check_files(html, report)
     history = DrillHistory.of(settings)
     say(f"drill {plan.name}: {plan.kind} of {plan.flow}")
     with history.lock():
-        options = DrillOptions(
-            progress=DrillProgress(ended=lambda step: say(step_line(step))), stop=until_signalled()
-        )
+        options = DrillOptions(ended=lambda step: say(step_line(step)), stop=until_signalled())
         made = run_drill(settings, plan, history, options)
     if report is not None:
         report.write_text(made.to_json(), encoding="utf-8")
@@ -156,11 +148,7 @@ def schedule(scheduler: str | None, image: str, *, once: bool) -> int:
 
 
 def _show_switchover(settings: Settings, plan: DrillPlan, *, dry_run: bool) -> None:
-    """Show what a switchover drill would do; ask unless it is a dry run.
-
-    :raises Refused: it would be refused
-    :raises Usage: the answer is not yes
-    """
+    """Show what a switchover drill would do; ask unless it is a dry run."""
     if len(settings.flows) > 1:
         session().flow = plan.flow  # printed commands are of this flow, too
     rehearsal = rehearse_switchover(settings, plan)
@@ -171,24 +159,21 @@ def _show_switchover(settings: Settings, plan: DrillPlan, *, dry_run: bool) -> N
     target = settings.one_flow(plan.flow).target
     say(f"clients stay on {target}" if plan.stay else f"after {plan.hold_minutes:g} minutes: drkit failback")
     if not dry_run:
-        ask("Move production?", command="drkit drill run")
+        ask("Move production?", command=_RUN)
 
 
 def _plan(settings: Settings, name: str | None, kind: DrillKind | None, flow: str | None) -> DrillPlan:
-    """Return the plan of the drill that the command line names.
-
-    :raises ConfigError: it names none, two, or an unknown one
-    """
+    """Return the plan of the drill that the command line names."""
     drill_id = new_drill_id(secrets.token_hex(3))
     if name is not None and kind is None and flow is None:
         drills = {drill.name: drill for drill in settings.drills}
         if name not in drills:
             known = suggestion(name, drills) if drills else "the file has no [[drills]]"
-            raise Usage("drill_unknown", where="drkit drill run", name=name, known=known)
+            raise Usage("drill_unknown", where=_RUN, name=name, known=known)
         return plan_drill(settings, drills[name], drill_id)
     if name is None and kind is not None:
         return plan_kind(settings, kind, settings.one_flow(flow), drill_id)
-    raise Usage("drill_name_and_kind", where="drkit drill run")
+    raise Usage("drill_name_and_kind", where=_RUN)
 
 
 def _check(file: Path, drill_id: str | None) -> None:
@@ -220,13 +205,9 @@ def _check(file: Path, drill_id: str | None) -> None:
 
 
 def _check_files(html: Path | None, report: Path | None) -> None:
-    """Refuse files that could not be written at the end.
-
-    :raises Usage: a folder is missing, or both are one file
-    """
-    where = "drkit drill run"
+    """Refuse files that could not be written at the end."""
     if html is not None and html == report:
-        raise Usage("report_paths_equal", where=where)
+        raise Usage("report_paths_equal", where=_RUN)
     for file in (html, report):
         if file is not None and not file.absolute().parent.is_dir():
             hint = "create its folder, or choose another file"
