@@ -7,7 +7,7 @@ what did not happen.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import wraps
 import shlex
 from typing import Any, Final, ParamSpec, TypeVar
@@ -15,7 +15,6 @@ from typing import Any, Final, ParamSpec, TypeVar
 from drkit.chaos.faults import begin_fault, end_faults
 from drkit.chaos.history import (
     PRIMARY,
-    CommandEnded,
     FaultBegan,
     FaultEnded,
     JournalEntered,
@@ -23,7 +22,7 @@ from drkit.chaos.history import (
     NotAcked,
     Observed,
 )
-from drkit.chaos.processes import Child, CommandResult, JournalPosition
+from drkit.chaos.processes import Child
 from drkit.chaos.run import current_stage
 from drkit.chaos.stage import BACK, FORTH, OPERATOR, ScenarioStage
 from drkit.errors import DrkitError, Failed, Usage
@@ -77,10 +76,10 @@ def drkit(
     """
     stage, triggers = current_stage(), [_Trigger(**each) for each in at]
     words = [str(stage.export_folder) if word == EXPORT else word for word in words]
-    result = _type(stage, words, triggers, machine)
-    while result.code is None and resume:
-        result = _type(stage, resume, triggers, machine)
-    return _record(stage, result, expect)
+    child = _type(stage, words, triggers, machine)
+    while child.ended().code is None and resume:
+        child = _type(stage, resume, triggers, machine)
+    return _record(stage, child, expect)
 
 
 @dataclass
@@ -91,34 +90,30 @@ class _Trigger:
     then: Sequence[Then]
     _past: set[str] = field(default_factory=set, init=False)
 
-    def is_due(self, position: JournalPosition) -> bool:
+    def is_due(self, e: JournalEntered) -> bool:
         """Return whether it happens at this entry; that counts as its time."""
-        effect = "effect " if position.effect else ""
-        name = f"{position.step} {effect}{position.kind}".strip()
-        time = f"{name} {position.effect}" if self.entry == "every" else self.entry
+        name = f"{e.step} {'effect ' if e.effect else ''}{e.kind}".strip()
+        time = f"{name} {e.effect}" if self.entry == "every" else self.entry
         is_due = self.entry in {"every", name} and time not in self._past
         self._past |= {time} if is_due else set()
         return is_due
 
 
-def _type(
-    stage: ScenarioStage, words: Sequence[str], triggers: Sequence[_Trigger], machine: str
-) -> CommandResult:
+def _type(stage: ScenarioStage, words: Sequence[str], triggers: Sequence[_Trigger], machine: str) -> Child:
     stage.tell("command", shlex.join(("drkit", *words)))
     config = stage.config(OPERATOR if machine == _HERE else _ELSEWHERE)
     child = stage.parent.run_command(config, *words, elsewhere=machine != _HERE)
     outer, stage.orchestrator = stage.orchestrator, child
     try:
-        while (position := child.next_entry()) is not None:
-            step, kind, effect = position.step, position.kind, position.effect
-            stage.recorder.record(JournalEntered(child.table, child.run, step, kind, effect))
-            stage.tell("entry", f"{step} {kind}" if not effect else "")
-            for each in (each for t in triggers if t.is_due(position) for each in t.then):
+        while (entry := child.next_entry()) is not None:
+            stage.recorder.record(entry)
+            stage.tell("entry", f"{entry.step} {entry.kind}" if not entry.effect else "")
+            for each in (each for t in triggers if t.is_due(entry) for each in t.then):
                 _happen(stage, child, each)
             child.proceed()
     finally:
         stage.orchestrator = outer
-    return child.ended()
+    return child
 
 
 def _happen(stage: ScenarioStage, child: Child, what: Then) -> None:
@@ -132,19 +127,15 @@ def _happen(stage: ScenarioStage, child: Child, what: Then) -> None:
         begin_fault(stage, what)
 
 
-def _record(stage: ScenarioStage, result: CommandResult, expect: Sequence[int | None]) -> int | None:
-    stage.tell("ended", "killed" if result.code is None else f"exit code {result.code}")
-    error, allowed = result.error, list(expect)
-    stage.recorder.record(CommandEnded([*result.words], result.code, allowed, error, result.answer))
-    if result.code not in expect:
-        raise Failed(
-            "chaos_command_failed",
-            where=f"drkit {' '.join(result.words)}",
-            evidence=str(error or result.err[-500:]),
-            error_code=result.code,
-            expect=allowed,
-        )
-    return result.code
+def _record(stage: ScenarioStage, child: Child, expect: Sequence[int | None]) -> int | None:
+    ended = child.ended()
+    stage.tell("ended", "killed" if ended.code is None else f"exit code {ended.code}")
+    stage.recorder.record(replace(ended, expected=[*expect]))
+    if ended.code not in expect:
+        where, evidence = shlex.join(("drkit", *ended.words)), str(ended.error or child.printed[-500:])
+        codes = {"error_code": ended.code, "expect": [*expect]}
+        raise Failed("chaos_command_failed", where=where, evidence=evidence, **codes)
+    return ended.code
 
 
 @_recorded

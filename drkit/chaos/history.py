@@ -343,9 +343,9 @@ class ScenarioHistory:
 
     def offset_on(self, cluster: str, record: Record) -> int | None:
         """Return the offset of a record on a cluster; a return may have emptied the log since."""
-        e = self.acked[record][1] if record in self.acked else None
-        is_own = e is not None and e.cluster == cluster
-        return e.offset if is_own else self.offsets[cluster].get(record)
+        if record in self.acked and (e := self.acked[record][1]).cluster == cluster:
+            return e.offset
+        return self.offsets[cluster].get(record)
 
     @cached_property
     def logs(self) -> dict[str, dict[TopicPartition, list[tuple[int, str]]]]:

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Final, Self
 
 from drkit.chaos.checks import IN_ORDER
 from drkit.chaos.clients import record_content
-from drkit.chaos.history import PRIMARY, STANDBY, Acked, Consumed, JournalEntered, Read, ScenarioHistory
-from drkit.chaos.processes import Child, CommandResult, JournalPosition
+from drkit.chaos.history import PRIMARY, STANDBY, Acked, CommandEnded, Consumed, Read, ScenarioHistory
+from drkit.chaos.processes import Child
 from drkit.chaos.stage import PARTITIONS, ClientStage
 from drkit.chaos.verdict import judge
 from drkit.clock import monotonic, wall_ms
@@ -56,7 +56,6 @@ _FOLLOW_SECONDS: Final = 60.0
 _PAUSE_SECONDS: Final = 0.1
 _CONSUMER_PROTOCOL: Final = {"group_protocol": "consumer"}
 _NOWHERE: Final = "127.0.0.1:1"
-_REPOINTED: Final = JournalPosition("result", StepName.REPOINT, "")
 WRITER: Final = "writer"
 FOLLOWER: Final = "follower"
 _CONTROL: Final = "put in by a control"
@@ -260,7 +259,7 @@ class BubbleStage(ClientStage):
         self.replicators.clear()
         self.is_source_lost = True
 
-    def fail_over(self, request: RunRequest) -> CommandResult:
+    def fail_over(self, request: RunRequest) -> CommandEnded:
         """Run the failover in a process of its own, and record each entry of its journal.
 
         :raises Failed: the drill was aborted meanwhile
@@ -273,15 +272,16 @@ class BubbleStage(ClientStage):
         )
         self.check_aborted()
         while (entry := child.next_entry()) is not None:
-            self.recorder.record(JournalEntered(child.table, child.run, entry.step, entry.kind, entry.effect))
-            if self.is_source_lost and entry == _REPOINTED:
+            self.recorder.record(entry)
+            is_repointed = (entry.step, entry.kind, entry.effect) == (StepName.REPOINT, "result", "")
+            if self.is_source_lost and is_repointed:
                 self.start_followers(f"{FOLLOWER} 2")
             child.proceed()
-        result = child.result or CommandResult((), None)
-        if result.code is None:
+        ended = child.ended()
+        if ended.code is None:
             self.abort("a process of the drill was killed: the failover")
         self.check_aborted()
-        return result
+        return ended
 
     def wait_followed(self) -> None:
         """Wait until each client that follows the endpoint file has worked on the target."""

@@ -8,7 +8,8 @@ import json
 from pathlib import Path
 from typing import Any, Self
 
-from drkit.chaos.processes import Child, CommandResult, ProcessParent
+from drkit.chaos.history import CommandEnded
+from drkit.chaos.processes import Child, ProcessParent
 from drkit.clock import wall_ms
 from drkit.config import ClusterSettings
 from drkit.flow_state.lease.watch import replicator_of
@@ -244,7 +245,7 @@ class Scene(World):
         super().close()
 
 
-def shown(said: CommandResult) -> str:
+def shown(said: CommandEnded) -> str:
     """A command and its answer, in a line."""
     error = said.error
     answer = f"{error['error']} [{error['evidence'][:200]}] {error['hint']}" if error else "done"
