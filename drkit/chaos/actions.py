@@ -15,6 +15,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 from drkit.chaos.faults import begin_fault, end_faults
 from drkit.chaos.history import (
     PRIMARY,
+    STANDBY,
     FaultBegan,
     FaultEnded,
     JournalEntered,
@@ -24,12 +25,14 @@ from drkit.chaos.history import (
 )
 from drkit.chaos.processes import Child
 from drkit.chaos.run import current_stage
-from drkit.chaos.stage import BACK, FORTH, OPERATOR, ScenarioStage
+from drkit.chaos.stage import OPERATOR, ScenarioStage
 from drkit.errors import DrkitError, Failed, Usage
 
 EXPORT: Final = "EXPORT_FOLDER"
 """In the words of a command: the folder of this run for exports."""
 _HERE, _ELSEWHERE = "here", "elsewhere"
+_SOURCES: Final = {"forth": PRIMARY, "back": STANDBY}
+"""The cluster from which each direction copies."""
 _RIVAL: Final = "rival orchestrator"
 _REFUSED_WRITES: Final = 3
 _P = ParamSpec("_P")
@@ -164,8 +167,8 @@ def wait(until: str, records: int = 20, by: str = "writer", seconds: float = 60.
     stage.tell("wait", until)
     if what == "acked":
         stage.wait_acked(records, by, seconds)
-    elif what == "protected":
-        stage.wait_protected(FORTH if rest == "forth" else BACK)
+    elif what == "protected" and rest in _SOURCES:
+        stage.wait_protected(_SOURCES[rest])
     elif what in conditions:
         stage.wait_for(conditions[what], until, seconds)
     else:
@@ -191,12 +194,12 @@ def stop(clients: Sequence[str]) -> str:
 @_recorded
 def replicate(direction: str) -> str:
     """Start the replicator of a direction, `forth` or `back`; the other one is stopped."""
-    stage, flow = current_stage(), FORTH if direction == "forth" else BACK
-    for other in tuple(stage.replicators):
-        stage.stop_replicator(other)
-    stage.start_replicator(flow)
-    stage.tell("replicate", flow)
-    return flow
+    stage, source = current_stage(), _SOURCES[direction]
+    while stage.replicators:
+        stage.replicators.popitem()[1].kill()
+    stage.start_replicator(source)
+    stage.tell("replicate", stage.flows[source].name)
+    return direction
 
 
 @_recorded

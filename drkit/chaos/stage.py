@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -36,6 +36,7 @@ from drkit.kafka.groups.requests import Committed, Groups, group_members
 from drkit.kafka.raw import ask_once
 from drkit.kafka.topics import TopicPlan, create_topics
 from drkit.local.cluster import LocalCluster, start_together
+from drkit.local.link import Link
 from drkit.local.spec import ADMIN, ClusterSpec
 from drkit.model import TopicPartition
 from drkit.repoint.file import EndpointFile
@@ -46,7 +47,6 @@ OPERATOR, REPLICATION, APPLICATIONS = LINKED = ("OPERATOR", "REPLICATION", "APPL
 """The links of the primary: of drkit's commands, of the replicator and of the clients."""
 DRKIT, APPLICATION = "drkit", "app"
 """Users of a pair with an authorizer."""
-FORTH, BACK = f"{PRIMARY}->{STANDBY}", f"{STANDBY}->{PRIMARY}"
 ORDERS, PAYMENTS = TOPICS = ("orders", "payments")
 PARTITIONS: Final = 2
 LIVE_GROUP: Final = "shop"
@@ -60,11 +60,7 @@ _LOOK_SECONDS: Final = 0.2
 _STOP_SECONDS: Final = 5.0
 _SEND_SECONDS: Final = 15.0
 _BOOTSTRAP: Final = "bootstrap.servers"
-_FLOW: Final = {
-    "topics": ["orders", "payments", "fresh.*"],
-    "buckets": 2,
-    "heartbeats_interval_seconds": 0.5,
-}
+_FLOW: Final = {"topics": TOPICS, "buckets": 2, "heartbeats_interval_seconds": 0.5}
 _DETECTION: Final = {
     "probe_interval_seconds": 0.4,
     "probe_timeout_seconds": 1.0,
@@ -93,7 +89,10 @@ class ClientStage(ABC):
     parent_module: str = MODULE
     clients: dict[str, Child] = field(default_factory=dict, kw_only=True)
     replicators: dict[str, Child] = field(default_factory=dict, kw_only=True)
-    """By the flow that they copy."""
+    """By the cluster from which they copy."""
+    settings: Settings = field(init=False)
+    flows: Mapping[str, FlowSettings] = field(init=False)
+    """The flows, by the cluster from which they copy."""
     topics: tuple[str, ...] = field(init=False)
     """The topics that clients write."""
     groups: tuple[str, ...] = field(init=False)
@@ -113,11 +112,6 @@ class ClientStage(ABC):
         self._events: list[Event] = []
         self._position = 0
         self.parent = ProcessParent(self.parent_module)
-
-    @property
-    @abstractmethod
-    def flows(self) -> Mapping[str, FlowSettings]:
-        """The flows, by the cluster from which they copy."""
 
     @abstractmethod
     def cluster(self, name: str) -> ClusterSettings:
@@ -204,9 +198,10 @@ class ClientStage(ABC):
         enough = self.acked(by) + records
         self.wait_for(lambda: self.acked(by) >= enough, f"{records} more acknowledged records", seconds)
 
-    def wait_pair(self, settings: Settings, flow: FlowSettings) -> None:
-        """Wait until the pair is PROTECTED in one direction: all topics copied and noted."""
-        with closing(PairedCollector(settings, flow, groups=False)) as collector:
+    def wait_protected(self, source: str) -> None:
+        """Wait until the pair is PROTECTED for the flow of a source: all topics copied and noted."""
+        flow = self.flows[source]
+        with closing(PairedCollector(self.settings, flow, groups=False)) as collector:
 
             def is_protected() -> bool:
                 pair = collector.look().pair
@@ -215,9 +210,9 @@ class ClientStage(ABC):
 
             self.wait_for(is_protected, f"PROTECTED for {flow.name}")
 
-    def wait_steady(self, settings: Settings, flow: FlowSettings) -> None:
+    def wait_steady(self) -> None:
         """Wait until the pair is PROTECTED, and the standby has all positions of the groups."""
-        self.wait_pair(settings, flow)
+        self.wait_protected(PRIMARY)
 
         def are_synced() -> bool:
             return all(len(self.committed(STANDBY, group)) == PARTITIONS for group in self.groups)
@@ -240,8 +235,8 @@ class ScenarioStage(ClientStage):
     rpo_seconds: float = 5
     orchestrator: Child | None = None
     """The command that waits at an entry of its journal, while faults happen there."""
-    faults: dict[str, Callable[[], object]] = field(default_factory=dict, init=False)
-    """Name of a fault in force → what ends it."""
+    faults: dict[str, Iterator[str]] = field(default_factory=dict, init=False)
+    """Each fault in force; it ends when it is continued."""
     verdict: ScenarioVerdict | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -265,20 +260,21 @@ class ScenarioStage(ClientStage):
                 stack.callback(cluster.stop)
             stack.enter_context(self.parent)  # it loads modules while the brokers start
             start_together(*self.clusters.values())
+            self.settings = load(self.config())
+            self.flows = dict(zip(self.clusters, self.settings.flows, strict=True))
             self._open = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
-    @property
-    def flows(self) -> Mapping[str, FlowSettings]:
-        """Both directions."""
-        return {PRIMARY: self.settings.one_flow(FORTH), STANDBY: self.settings.one_flow(BACK)}
-
     def bootstrap(self, cluster: str, role: str = "CLIENT") -> str:
         """Return ``bootstrap.servers`` of a cluster for a party; only the primary has links."""
         return self.clusters[cluster].bootstrap(role if cluster == PRIMARY else "CLIENT")
+
+    def link(self, party: str) -> Link:
+        """Return the primary's link of a party, such as ``operator``."""
+        return self.clusters[PRIMARY].link(party.upper())
 
     def client(self, user: str = ADMIN) -> dict[str, str]:
         """Return the client properties of a user, the same on both clusters; empty without an authorizer."""
@@ -315,11 +311,6 @@ class ScenarioStage(ClientStage):
             file.write_text("\n".join(_toml_table(*table) for table in tables), encoding="utf-8")
         return file
 
-    @property
-    def settings(self) -> Settings:
-        """The operator's configuration."""
-        return load(self.config())
-
     def prepare(self) -> None:
         """Bring the pair to its steady state: clients at work, all copied, all groups synced, PROTECTED.
 
@@ -331,7 +322,7 @@ class ScenarioStage(ClientStage):
         plans = [TopicPlan(topic, PARTITIONS, configs={"retention.ms": "-1"}) for topic in TOPICS]
         for failure in create_topics(Cluster.connect(self.cluster(PRIMARY)), plans).values():
             raise failure
-        self.start_replicator(FORTH)
+        self.start_replicator(PRIMARY)
         bootstrap = self.bootstrap(PRIMARY, APPLICATIONS)
         ids = {cluster.cluster_id: name for name, cluster in self.clusters.items()}
         EndpointFile(self.endpoint_file).tell(
@@ -347,26 +338,18 @@ class ScenarioStage(ClientStage):
         for number, (group, topic) in enumerate(IDLE_GROUPS.items()):
             offset = 3 + (self.seed + number) % 5
             self.commit(PRIMARY, group, {TopicPartition(topic, p): offset for p in range(PARTITIONS)})
-        self.wait_steady(self.settings, self.settings.one_flow(FORTH))
+        self.wait_steady()
 
-    def start_replicator(self, flow: str) -> None:
-        """Start the replicator of a flow."""
-        log = self.folder / f"replicator-{flow.partition('->')[0]}.log"
-        self.replicators[flow] = self.parent.start_replicator(self.config(REPLICATION), flow, log)
-
-    def stop_replicator(self, flow: str) -> None:
-        """Send SIGKILL to the replicator of a flow."""
-        self.replicators.pop(flow).kill()
+    def start_replicator(self, source: str) -> None:
+        """Start the replicator of the flow from a cluster."""
+        flow, log = self.flows[source].name, self.folder / f"replicator-{source}.log"
+        self.replicators[source] = self.parent.start_replicator(self.config(REPLICATION), flow, log)
 
     def waiting_command(self) -> Child:
         """Return the command that waits at an entry of its journal. Raises Failed if no command waits."""
         if self.orchestrator is None:
             raise Failed("no_orchestrator_running", where=self.WHERE)
         return self.orchestrator
-
-    def wait_protected(self, flow: str) -> None:
-        """Wait until the pair is PROTECTED in one direction: all topics copied and noted."""
-        self.wait_pair(self.settings, self.settings.one_flow(flow))
 
 
 _Right = tuple[Any, ...]

@@ -187,7 +187,7 @@ class Bubble(SteppedDrill[BubbleEvidence]):
 
     def steady(self) -> str:
         """Wait until all is copied and the groups are synced."""
-        self._stage.wait_steady(self._stage.settings, self._stage.flow)
+        self._stage.wait_steady()
         self._note_ids()
         return f"{counted(self._stage.acked(), 'record')} acknowledged, all copied"
 

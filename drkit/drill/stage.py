@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,7 +18,7 @@ from drkit.chaos.processes import Child
 from drkit.chaos.stage import PARTITIONS, ClientStage
 from drkit.chaos.verdict import judge
 from drkit.clock import monotonic, wall_ms
-from drkit.config import ClusterSettings, FlowSettings, Settings
+from drkit.config import ClusterSettings, Settings
 from drkit.drill.entry import SOURCE, TARGET, MadeItem
 from drkit.drill.plan import DrillPlan
 from drkit.errors import Failed
@@ -81,6 +81,8 @@ class BubbleStage(ClientStage):
         super().__post_init__()
         topic, group = partial(drill_topic, self.plan.id), partial(drill_group, self.plan.id)
         orders, payments, ledger = map(topic, ("orders", "payments", "ledger"))
+        self.flow = self.settings.flows[0]
+        self.flows = {PRIMARY: self.flow}
         self.topics = orders, payments, ledger
         self.live_group, self.live_topic = group("reader"), orders
         self.members: dict[str, dict[str, str]] = {
@@ -100,16 +102,6 @@ class BubbleStage(ClientStage):
     def __exit__(self, *_: object) -> None:
         self.parent.__exit__()
         self.recorder.close()
-
-    @property
-    def flow(self) -> FlowSettings:
-        """The bubble's flow."""
-        return self.settings.flows[0]
-
-    @property
-    def flows(self) -> Mapping[str, FlowSettings]:
-        """The bubble's flow, by the cluster from which it copies."""
-        return {PRIMARY: self.flow}
 
     def cluster(self, name: str) -> ClusterSettings:
         """Return a cluster's settings."""
@@ -230,7 +222,7 @@ class BubbleStage(ClientStage):
         for group, (topic, offset) in self.idle_groups.items():
             self.commit(PRIMARY, group, {TopicPartition(topic, p): offset for p in range(PARTITIONS)})
         log = self.folder / "replicator.log"
-        self.replicators[self.flow.name] = self.parent.start_replicator(self.plain_settings(), "", log)
+        self.replicators[PRIMARY] = self.parent.start_replicator(self.plain_settings(), "", log)
 
     def start_followers(self, writer: str = FOLLOWER) -> None:
         """Start the clients that follow the endpoint file.

@@ -11,7 +11,7 @@ import pytest
 
 from drkit.chaos.checks import CHECKS
 from drkit.chaos.history import CommandEnded, ScenarioHistory, read_events
-from drkit.chaos.run import HISTORY, RESULT, ScenarioOptions, ScenarioResult, run_scenario
+from drkit.chaos.run import HISTORY, RESULT, ScenarioResult, run_scenario
 from drkit.chaos.scenario import load_scenario
 from drkit.chaos.verdict import RequiredFault, in_force
 from tests.mutants.parent import MODULE, MUTANT
@@ -43,7 +43,7 @@ def test_a_mutant_is_caught(name: str, tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv(MUTANT, name)
     monkeypatch.chdir(ROOT)
     scenario = load_scenario(mutant.SCENARIO)
-    result = run_scenario(scenario, ScenarioOptions(tmp_path, seed=1, parent_module=MODULE))
+    result = run_scenario(scenario, tmp_path, seed=1, parent_module=MODULE)
     (tmp_path / RESULT).rename(tmp_path / "mutant-result.json")
     history = ScenarioHistory(read_events(tmp_path / HISTORY, 0)[0])
     assert (result.verdict.word, result.deviated) == ("fail", True), result.as_dict()

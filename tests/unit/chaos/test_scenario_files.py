@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from drkit.chaos.actions import fault
-from drkit.chaos.faults import END, fault_names
+from drkit.chaos.faults import END, FAULTS
 from drkit.chaos.scenario import FOLDER, Scenario, load_scenario, scenarios
 from drkit.cli import main as cli
 from drkit.detect.verdict import VerdictKind
@@ -41,7 +41,7 @@ def faults_of(scenario: Scenario) -> set[str]:
 @pytest.mark.parametrize("scenario", scenarios(), ids=lambda s: s.name)
 def test_a_scenario_is_whole(scenario: Scenario):
     own = {"rival orchestrator", "suspend orchestrator"}
-    names = {*fault_names(), *own, *(f"{END} {name}" for name in fault_names())}
+    names = {*FAULTS, *own, *(f"{END} {name}" for name in FAULTS)}
     assert faults_of(scenario) <= names
     assert scenario.exercises
     assert {fault for fault, _ in scenario.exercises} <= faults_of(scenario)
