@@ -251,7 +251,7 @@ def _alter(stage: ScenarioStage, _target: str) -> Iterator[str]:
         raise Failed("no_exported_file", where=str(stage.export_folder))
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1
-    return _replace(file, data, f"one byte of {file.name} differs")
+    return _replace(file, bytes(data), f"one byte of {file.name} differs")
 
 
 # -- links ------------------------------------------------------------------------------------------------

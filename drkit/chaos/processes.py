@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Final, Self
 
 from drkit.chaos.clients import run_client
 from drkit.chaos.history import CommandEnded, JournalEntered
-from drkit.config import Settings, load
+from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError, Failed
 from drkit.failover.core.request import RunRequest
 from drkit.failover.runs import Runs
@@ -166,13 +166,10 @@ class ProcessParent:
         typed = ["--config", str(config), *words, "--json"]
         return self.start(words, "command", {"elsewhere": elsewhere}, typed=typed)
 
-    def start_replicator(self, settings: Mapping[str, Any] | Path, flow: str, log: Path) -> Child:
-        """Start a replicator without Spark, which never waits for leave.
-
-        :param settings: the configuration as plain data, or its file
-        :param flow: the name of the flow, or "" for the first one
-        """
-        return self.start(("drkit", "replicate"), "replicate", log=log, settings=settings, flow=flow)
+    def start_replicator(self, settings: Settings, flow: FlowSettings, log: Path) -> Child:
+        """Start a replicator without Spark, which never waits for leave."""
+        plain = settings.model_dump(mode="json")
+        return self.start(("drkit", "replicate"), "replicate", log=log, settings=plain, flow=flow.name)
 
     def start(
         self,
@@ -254,9 +251,9 @@ def _fail_over(settings: Mapping[str, Any], request: Mapping[str, Any]) -> Ended
         return error.exit_code, "", json.dumps({**error.as_dict(), "kind": type(error).__name__}, indent=1)
 
 
-def _replicate(settings: Mapping[str, Any] | Path, flow: str) -> None:
-    known = load(settings) if isinstance(settings, Path) else Settings.model_validate(settings)
-    SoloReplicator(known, known.one_flow(flow) if flow else known.flows[0]).run()
+def _replicate(settings: Mapping[str, Any], flow: str) -> None:
+    plain = Settings.model_validate(settings)
+    SoloReplicator(plain, plain.one_flow(flow)).run()
 
 
 WORK: Final[dict[str, Callable[..., Ended | None]]] = {

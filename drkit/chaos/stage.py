@@ -18,7 +18,6 @@ from confluent_kafka.admin import (
     AclBindingFilter,
     AclOperation,
     AclPermissionType,
-    AdminClient,
     ResourcePatternType,
     ResourceType,
 )
@@ -31,7 +30,7 @@ from drkit.config import ClusterSettings, FlowSettings, Settings, load
 from drkit.endpoint import Endpoint
 from drkit.errors import DrkitError, Failed
 from drkit.kafka.admin import Cluster
-from drkit.kafka.clients import Producer, confluent_config, deliver
+from drkit.kafka.clients import Producer, deliver
 from drkit.kafka.groups.requests import Committed, Groups, group_members
 from drkit.kafka.raw import ask_once
 from drkit.kafka.topics import TopicPlan, create_topics
@@ -342,8 +341,8 @@ class ScenarioStage(ClientStage):
 
     def start_replicator(self, source: str) -> None:
         """Start the replicator of the flow from a cluster."""
-        flow, log = self.flows[source].name, self.folder / f"replicator-{source}.log"
-        self.replicators[source] = self.parent.start_replicator(self.config(REPLICATION), flow, log)
+        settings, log = load(self.config(REPLICATION)), self.folder / f"replicator-{source}.log"
+        self.replicators[source] = self.parent.start_replicator(settings, self.flows[source], log)
 
     def waiting_command(self) -> Child:
         """Return the command that waits at an entry of its journal. Raises Failed if no command waits."""
@@ -370,11 +369,10 @@ DRKIT_ON_CLUSTER: Final = _allow(DRKIT, ResourceType.BROKER, "kafka-cluster")
 def change_rights(
     admin: ClusterSettings, verb: Literal["create_acls", "delete_acls"], *rights: _Right
 ) -> None:
-    """Create or delete ACLs, given by their fields. Raises KafkaException: the cluster refuses."""
-    client = AdminClient({**confluent_config(admin), "log_level": 0})
-    kind = AclBinding if verb == "create_acls" else AclBindingFilter
-    for changed in getattr(client, verb)([kind(*fields) for fields in rights]).values():
-        changed.result(_SEND_SECONDS)
+    """Create or delete ACLs, given by their fields. Raises DrkitError: the cluster refuses."""
+    cluster, kind = Cluster.connect(admin), AclBinding if verb == "create_acls" else AclBindingFilter
+    for changed in getattr(cluster.admin, verb)([kind(*fields) for fields in rights]).values():
+        cluster.wait(changed, "change ACLs")
 
 
 def grant_rights(admin: ClusterSettings, topics: Sequence[str]) -> None:

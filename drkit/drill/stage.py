@@ -6,7 +6,6 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
-import json
 import signal
 import time
 from typing import Any, ClassVar, Final, Self
@@ -222,7 +221,7 @@ class BubbleStage(ClientStage):
         for group, (topic, offset) in self.idle_groups.items():
             self.commit(PRIMARY, group, {TopicPartition(topic, p): offset for p in range(PARTITIONS)})
         log = self.folder / "replicator.log"
-        self.replicators[PRIMARY] = self.parent.start_replicator(self.plain_settings(), "", log)
+        self.replicators[PRIMARY] = self.parent.start_replicator(self.settings, self.flow, log)
 
     def start_followers(self, writer: str = FOLLOWER) -> None:
         """Start the clients that follow the endpoint file.
@@ -234,10 +233,6 @@ class BubbleStage(ClientStage):
         self.start_client(writer, "following writer", **following)
         for group, member in self.members.items():
             self.start_client(group, "following consumer", **following, group=group, **member)
-
-    def plain_settings(self) -> dict[str, Any]:
-        """Return the bubble's settings as plain data."""
-        return dict(json.loads(self.settings.model_dump_json()))
 
     def lose_source(self) -> None:
         """Kill the replicator and the clients, and lead the flow's source to a port where nothing listens.
@@ -256,7 +251,7 @@ class BubbleStage(ClientStage):
 
         :raises Failed: the drill was aborted meanwhile
         """
-        settings, log = self.plain_settings(), self.folder / "failover.log"
+        settings, log = self.settings.model_dump(mode="json"), self.folder / "failover.log"
         if self.is_source_lost:
             settings["clusters"][self.flow.source]["bootstrap_servers"] = _NOWHERE
         child = self.failover = self.parent.start(

@@ -11,7 +11,7 @@ from typing import Any, Self
 from drkit.chaos.history import CommandEnded
 from drkit.chaos.processes import Child, ProcessParent
 from drkit.clock import wall_ms
-from drkit.config import ClusterSettings
+from drkit.config import ClusterSettings, Settings
 from drkit.flow_state.lease.watch import replicator_of
 from drkit.flow_state.records import SourceSeenRecord
 from drkit.flow_state.topic import StateTopic
@@ -174,7 +174,8 @@ class Scene(World):
         if self.copier is None:
             plain = self.plain()
             plain["clusters"][self.source.alias] |= self._by(REPLICATION)
-            self.copier = self.stage.warm.start_replicator(plain, "", self.folder / "replicator.log")
+            settings, log = Settings.model_validate(plain), self.folder / "replicator.log"
+            self.copier = self.stage.warm.start_replicator(settings, settings.flows[0], log)
 
     def replicate_anew(self) -> None:
         """Restart it, as `drkit replicate` does by itself when its state topic was away for long."""
