@@ -13,7 +13,10 @@ import shlex
 from typing import Any, Final, ParamSpec, TypeVar
 
 from drkit.chaos.faults import begin_fault, end_faults
-from drkit.chaos.history import (
+from drkit.chaos.run import current_stage
+from drkit.chaos.stage import OPERATOR, ScenarioStage
+from drkit.errors import DrkitError, Failed, Usage
+from drkit.exercise.history import (
     PRIMARY,
     STANDBY,
     FaultBegan,
@@ -23,10 +26,7 @@ from drkit.chaos.history import (
     NotAcked,
     Observed,
 )
-from drkit.chaos.processes import Child
-from drkit.chaos.run import current_stage
-from drkit.chaos.stage import OPERATOR, ScenarioStage
-from drkit.errors import DrkitError, Failed, Usage
+from drkit.exercise.processes import Child
 
 EXPORT: Final = "EXPORT_FOLDER"
 """In the words of a command: the folder of this run for exports."""

@@ -15,7 +15,6 @@ import socket
 import threading
 from typing import Any, Final
 
-from drkit.chaos.history import PRIMARY, STANDBY, FaultBegan, FaultEnded
 from drkit.chaos.stage import (
     DRKIT,
     DRKIT_ON_CLUSTER,
@@ -23,7 +22,6 @@ from drkit.chaos.stage import (
     LINKED,
     LIVE_GROUP,
     ORDERS,
-    PARTITIONS,
     ScenarioStage,
     change_rights,
 )
@@ -31,6 +29,8 @@ from drkit.clock import monotonic
 from drkit.config import ClusterSettings
 from drkit.endpoint import Endpoint
 from drkit.errors import Failed, NotAuthorized, Usage
+from drkit.exercise.history import PRIMARY, STANDBY, FaultBegan, FaultEnded
+from drkit.exercise.stage import PARTITIONS
 from drkit.kafka.access.acls import list_acls
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import create_partitions

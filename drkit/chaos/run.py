@@ -21,13 +21,13 @@ import tempfile
 from types import FrameType
 from typing import Any, Final
 
-from drkit.chaos.history import PRIMARY, STANDBY, CommandEnded, ScenarioHistory
 from drkit.chaos.scenario import Scenario
-from drkit.chaos.stage import HISTORY as HISTORY
 from drkit.chaos.stage import ScenarioStage
-from drkit.chaos.verdict import INCONCLUSIVE, ScenarioVerdict, coverage
 from drkit.clock import monotonic
 from drkit.errors import Failed
+from drkit.exercise.history import PRIMARY, STANDBY, CommandEnded, ScenarioHistory
+from drkit.exercise.stage import HISTORY
+from drkit.exercise.verdict import INCONCLUSIVE, ScenarioVerdict, coverage
 
 RESULT: Final = "result.json"
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)

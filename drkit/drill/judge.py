@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
-from drkit.chaos.verdict import FAIL, INCONCLUSIVE, PASS
 from drkit.drill.evidence import (
     BUBBLE,
     READINESS,
@@ -35,6 +34,7 @@ from drkit.drill.position_rows import (
     RecordWindow,
     judge_position,
 )
+from drkit.exercise.verdict import FAIL, INCONCLUSIVE, PASS
 from drkit.status.pair.model import PairState
 
 ABORTED, REFUSED, SKIPPED = "aborted", "refused", "skipped"

@@ -10,17 +10,17 @@ import signal
 import time
 from typing import Any, ClassVar, Final, Self
 
-from drkit.chaos.checks import IN_ORDER
-from drkit.chaos.clients import record_content
-from drkit.chaos.history import PRIMARY, STANDBY, Acked, CommandEnded, Consumed, Read, ScenarioHistory
-from drkit.chaos.processes import Child
-from drkit.chaos.stage import PARTITIONS, ClientStage
-from drkit.chaos.verdict import judge
 from drkit.clock import monotonic, wall_ms
 from drkit.config import ClusterSettings, Settings
 from drkit.drill.entry import SOURCE, TARGET, MadeItem
 from drkit.drill.plan import DrillPlan
 from drkit.errors import Failed
+from drkit.exercise.checks import IN_ORDER
+from drkit.exercise.clients import record_content
+from drkit.exercise.history import PRIMARY, STANDBY, Acked, CommandEnded, Consumed, Read, ScenarioHistory
+from drkit.exercise.processes import Child
+from drkit.exercise.stage import PARTITIONS, ClientStage
+from drkit.exercise.verdict import judge
 from drkit.failover.core.request import RunRequest
 from drkit.failover.fencing.own_writers import Writer, fence
 from drkit.flow_state.names import (

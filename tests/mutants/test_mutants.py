@@ -9,11 +9,12 @@ from unittest.mock import patch
 
 import pytest
 
-from drkit.chaos.checks import CHECKS
-from drkit.chaos.history import CommandEnded, ScenarioHistory, read_events
-from drkit.chaos.run import HISTORY, RESULT, ScenarioResult, run_scenario
+from drkit.chaos.run import RESULT, ScenarioResult, run_scenario
 from drkit.chaos.scenario import load_scenario
-from drkit.chaos.verdict import RequiredFault, in_force
+from drkit.exercise.checks import CHECKS
+from drkit.exercise.history import CommandEnded, ScenarioHistory, read_events
+from drkit.exercise.stage import HISTORY
+from drkit.exercise.verdict import RequiredFault, in_force
 from tests.mutants.parent import MODULE, MUTANT
 from tests.support.chaos.mutant_rows import write_row
 from tests.support.laws import ROOT

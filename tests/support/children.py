@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from drkit.chaos.history import CommandEnded
-from drkit.chaos.processes import Child
+from drkit.exercise.history import CommandEnded
+from drkit.exercise.processes import Child
 
 
 def run_until(child: Child, is_wanted: Callable[[Any], bool]) -> Any | None:

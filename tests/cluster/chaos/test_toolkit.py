@@ -13,11 +13,11 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from drkit.chaos.processes import MODULE
 from drkit.chaos.run import ScenarioResult, run_scenario
 from drkit.chaos.scenario import load_scenario
 from drkit.chaos.stage import ScenarioStage
 from drkit.errors import Failed
+from drkit.exercise.processes import MODULE
 from tests.support.errors import made, sentence
 
 NO_PARENT: Final = "tests.no_such_module"

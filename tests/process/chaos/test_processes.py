@@ -12,10 +12,10 @@ import sys
 
 import pytest
 
-from drkit.chaos.clients import run_client
-from drkit.chaos.processes import Child, ProcessParent
 from drkit.clock import monotonic
 from drkit.errors import Failed
+from drkit.exercise.clients import run_client
+from drkit.exercise.processes import Child, ProcessParent
 from drkit.local.process import ProcessIdentity
 from tests.support.errors import coded
 

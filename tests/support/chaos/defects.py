@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
-from drkit.chaos.history import (
+from drkit.exercise.history import (
     PRIMARY,
     Acked,
     CommandEnded,

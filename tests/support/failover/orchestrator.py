@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import threading
 from typing import Any, NamedTuple, Self
 
-from drkit.chaos.processes import Child, ProcessParent
+from drkit.exercise.processes import Child, ProcessParent
 from drkit.local.process import wait_stopped
 from tests.support.children import finish, run_until
 from tests.support.failover.orchestrator_parent import AFTER, BOUNDARIES, MODULE, SERVICE

@@ -14,8 +14,8 @@ from pathlib import Path
 import random
 from typing import Final
 
-from drkit.chaos.history import CommandEnded
-from drkit.chaos.processes import ProcessParent
+from drkit.exercise.history import CommandEnded
+from drkit.exercise.processes import ProcessParent
 from drkit.flow_state.names import offset_map_topic, state_topic
 from drkit.local.cluster import LocalCluster
 from tests.support.failback.pair import CUT

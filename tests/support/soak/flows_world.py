@@ -8,8 +8,8 @@ import shlex
 from typing import Any, Final
 import uuid
 
-from drkit.chaos.history import CommandEnded
-from drkit.chaos.processes import ProcessParent
+from drkit.exercise.history import CommandEnded
+from drkit.exercise.processes import ProcessParent
 from drkit.local.cluster import LocalCluster
 from drkit.local.storage import random_kafka_uuid
 from tests.support.children import run_until

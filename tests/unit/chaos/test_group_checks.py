@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from drkit.chaos.checks import CHECKS, POSITIONS
-from drkit.chaos.history import (
+from drkit.exercise.checks import CHECKS, POSITIONS
+from drkit.exercise.history import (
     PRIMARY,
     STANDBY,
     Consumed,

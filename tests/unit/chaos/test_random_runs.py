@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import pytest
 
-from drkit.chaos.checks import CHECKS
-from drkit.chaos.history import ScenarioHistory
-from drkit.chaos.verdict import judge, negative_controls
+from drkit.exercise.checks import CHECKS
+from drkit.exercise.history import ScenarioHistory
+from drkit.exercise.verdict import judge, negative_controls
 from tests.support.chaos.defects import DEFECTS, Defect
 from tests.support.chaos.pair_model import RUNS, random_run
 from tests.support.examples import times

@@ -8,10 +8,10 @@ import json
 from pathlib import Path
 from typing import Any, Self
 
-from drkit.chaos.history import CommandEnded
-from drkit.chaos.processes import Child, ProcessParent
 from drkit.clock import wall_ms
 from drkit.config import ClusterSettings, Settings
+from drkit.exercise.history import CommandEnded
+from drkit.exercise.processes import Child, ProcessParent
 from drkit.flow_state.lease.watch import replicator_of
 from drkit.flow_state.records import SourceSeenRecord
 from drkit.flow_state.topic import StateTopic

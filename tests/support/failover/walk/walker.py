@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from drkit.chaos.history import CommandEnded
-from drkit.chaos.processes import Child
+from drkit.exercise.history import CommandEnded
+from drkit.exercise.processes import Child
 from drkit.journal.machine import RunState
 from tests.support.children import finish, run_until
 from tests.support.failover.walk.events import ANOTHER, CHANGES

@@ -9,7 +9,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from typing import Final
 
-from drkit.chaos.history import (
+from drkit.config import FlowSettings
+from drkit.errors import DrkitError
+from drkit.exercise.history import (
     OTHER,
     PRIMARY,
     STANDBY,
@@ -21,9 +23,7 @@ from drkit.chaos.history import (
     RunReported,
     ScenarioEnded,
 )
-from drkit.chaos.stage import ClientStage
-from drkit.config import FlowSettings
-from drkit.errors import DrkitError
+from drkit.exercise.stage import ClientStage
 from drkit.failover.report import report_of
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.records import PendingFence, PendingLift

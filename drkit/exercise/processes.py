@@ -24,10 +24,10 @@ import time
 import traceback
 from typing import Any, ClassVar, Final, Self
 
-from drkit.chaos.clients import run_client
-from drkit.chaos.history import CommandEnded, JournalEntered
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError, Failed
+from drkit.exercise.clients import run_client
+from drkit.exercise.history import CommandEnded, JournalEntered
 from drkit.failover.core.request import RunRequest
 from drkit.failover.runs import Runs
 from drkit.failover.service import FailoverService
@@ -36,7 +36,7 @@ from drkit.journal.journal import Journal
 from drkit.local.process import ProcessIdentity
 from drkit.replicate.solo import SoloReplicator
 
-MODULE: Final = "drkit.chaos.processes"
+MODULE: Final = "drkit.exercise.processes"
 _CALL_SECONDS: Final = 150.0
 """For the first child, the parent has to load everything: on a busy machine that takes a while."""
 _COMMAND_LINE: Final = "drkit.cli.main"

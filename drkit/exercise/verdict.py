@@ -11,8 +11,8 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final, NamedTuple, TypeVar
 
-from drkit.chaos import checks
-from drkit.chaos.history import (
+from drkit.exercise import checks
+from drkit.exercise.history import (
     Acked,
     Event,
     Failover,

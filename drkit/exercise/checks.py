@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Final, NamedTuple
 
-from drkit.chaos.history import (
+from drkit.detect.verdict import VerdictKind
+from drkit.errors import Refused
+from drkit.exercise.history import (
     Acked,
     CommandEnded,
     Consumed,
@@ -32,8 +34,6 @@ from drkit.chaos.history import (
     choice,
     place_of,
 )
-from drkit.detect.verdict import VerdictKind
-from drkit.errors import Refused
 from drkit.model import TopicPartition
 
 ACKNOWLEDGED: Final = "acknowledged or stated as lost"
