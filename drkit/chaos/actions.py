@@ -6,11 +6,11 @@ what did not happen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ContextDecorator
 from dataclasses import dataclass, field, replace
-from functools import wraps
 import shlex
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final
 
 from drkit.chaos.faults import begin_fault, end_faults
 from drkit.chaos.run import current_stage
@@ -35,32 +35,35 @@ _SOURCES: Final = {"forth": PRIMARY, "back": STANDBY}
 """The cluster from which each direction copies."""
 _RIVAL: Final = "rival orchestrator"
 _REFUSED_WRITES: Final = 3
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
 Then = str | Mapping[str, Any]
 """The action at an entry: the name of a fault, or ``{drkit: [words], ...}`` for another orchestrator."""
 
 
-def _recorded(action: Callable[_P, _R]) -> Callable[_P, _R]:
-    @wraps(action)
-    def run(*args: _P.args, **options: _P.kwargs) -> _R:
-        try:
-            return action(*args, **options)
-        except DrkitError as error:
-            current_stage().recorder.record(LookFailed(f"action {action.__name__}", error.in_short))
-            raise
+class _Recorded(ContextDecorator):
+    """Records the error of an action, whatever it is."""
 
-    return run
+    def __init__(self, action: str) -> None:
+        self._action = action
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _trace: object
+    ) -> None:
+        if error is not None:
+            text = error.in_short if isinstance(error, DrkitError) else repr(error)
+            current_stage().recorder.record(LookFailed(f"action {self._action}", text))
 
 
-@_recorded
+@_Recorded("fault")
 def fault(name: str, **options: Any) -> str:
     """Begin a fault, such as ``kill primary``, or end it: ``end kill primary``."""
     begin_fault(current_stage(), name, **options)
     return name
 
 
-@_recorded
+@_Recorded("drkit")
 def drkit(
     words: Sequence[str],
     at: Sequence[Mapping[str, Any]] = (),
@@ -82,7 +85,14 @@ def drkit(
     child = _type(stage, words, triggers, machine)
     while child.ended().code is None and resume:
         child = _type(stage, resume, triggers, machine)
-    return _record(stage, child, expect)
+    ended = child.ended()
+    stage.tell("ended", "killed" if ended.code is None else f"exit code {ended.code}")
+    stage.recorder.record(replace(ended, expected=[*expect]))
+    if ended.code not in expect:
+        where, evidence = shlex.join(("drkit", *ended.words)), str(ended.error or child.printed[-500:])
+        codes = {"error_code": ended.code, "expect": [*expect]}
+        raise Failed("chaos_command_failed", where=where, evidence=evidence, **codes)
+    return ended.code
 
 
 @dataclass
@@ -122,26 +132,16 @@ def _type(stage: ScenarioStage, words: Sequence[str], triggers: Sequence[_Trigge
 def _happen(stage: ScenarioStage, child: Child, what: Then) -> None:
     """Let something happen while a command waits; faults need one that has not ended."""
     if isinstance(what, Mapping):
-        stage.recorder.record(FaultBegan(_RIVAL, " ".join(what["drkit"])))
-        rival = _type(stage, what["drkit"], (), what.get("machine", _ELSEWHERE))
+        options = {"machine": _ELSEWHERE, **what}
+        words = options.pop("drkit")
+        stage.recorder.record(FaultBegan(_RIVAL, " ".join(words)))
+        drkit(words, **options)
         stage.recorder.record(FaultEnded(_RIVAL))
-        _record(stage, rival, what.get("expect", (0,)))
     elif child.result is None:
         begin_fault(stage, what)
 
 
-def _record(stage: ScenarioStage, child: Child, expect: Sequence[int | None]) -> int | None:
-    ended = child.ended()
-    stage.tell("ended", "killed" if ended.code is None else f"exit code {ended.code}")
-    stage.recorder.record(replace(ended, expected=[*expect]))
-    if ended.code not in expect:
-        where, evidence = shlex.join(("drkit", *ended.words)), str(ended.error or child.printed[-500:])
-        codes = {"error_code": ended.code, "expect": [*expect]}
-        raise Failed("chaos_command_failed", where=where, evidence=evidence, **codes)
-    return ended.code
-
-
-@_recorded
+@_Recorded("wait")
 def wait(until: str, records: int = 20, by: str = "writer", seconds: float = 60.0) -> str:
     """Wait for a state of the pair, never for a time.
 
@@ -176,7 +176,7 @@ def wait(until: str, records: int = 20, by: str = "writer", seconds: float = 60.
     return until
 
 
-@_recorded
+@_Recorded("observe")
 def observe() -> str:
     """Start an observer, as of `drkit watch`; it works until `stop` names it."""
     stage = current_stage()
@@ -184,14 +184,14 @@ def observe() -> str:
     return "observer"
 
 
-@_recorded
+@_Recorded("stop")
 def stop(clients: Sequence[str]) -> str:
     """Stop clients: writer, transactions, till, shop, observer."""
     current_stage().stop_clients(*clients)
     return ", ".join(clients)
 
 
-@_recorded
+@_Recorded("replicate")
 def replicate(direction: str) -> str:
     """Start the replicator of a direction, `forth` or `back`; the other one is stopped."""
     stage, source = current_stage(), _SOURCES[direction]
@@ -202,7 +202,7 @@ def replicate(direction: str) -> str:
     return direction
 
 
-@_recorded
+@_Recorded("heal")
 def heal() -> str:
     """End every fault that is in force."""
     end_faults(current_stage())

@@ -23,7 +23,6 @@ from drkit.chaos.stage import (
     LIVE_GROUP,
     ORDERS,
     ScenarioStage,
-    change_rights,
 )
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings
@@ -31,7 +30,7 @@ from drkit.endpoint import Endpoint
 from drkit.errors import Failed, NotAuthorized, Usage
 from drkit.exercise.history import PRIMARY, STANDBY, FaultBegan, FaultEnded
 from drkit.exercise.stage import PARTITIONS
-from drkit.kafka.access.acls import list_acls
+from drkit.kafka.access.acls import create_acls, delete_acls, list_acls
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import create_partitions
 from drkit.local.link import Direction, Link
@@ -353,10 +352,10 @@ def _write(stage: ScenarioStage, target: str) -> str:
 def _revoke(stage: ScenarioStage, target: str) -> Iterator[str]:
     """Take drkit's right on a cluster as a whole."""
     admin, drkit = stage.cluster(target), stage.cluster(target, DRKIT)
-    change_rights(admin, "delete_acls", DRKIT_ON_CLUSTER)
+    delete_acls(admin, [DRKIT_ON_CLUSTER])
     stage.wait_for(lambda: not _may_list_acls(drkit), f"a refusal by {target}", _VERIFY_SECONDS)
     yield f"{target} refuses drkit to list ACLs"
-    change_rights(admin, "create_acls", DRKIT_ON_CLUSTER)
+    create_acls(admin, [DRKIT_ON_CLUSTER])
     stage.wait_for(lambda: _may_list_acls(drkit), f"rights on {target}", _VERIFY_SECONDS)
 
 

@@ -8,16 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 import json
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, Self
-
-from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    ResourcePatternType,
-    ResourceType,
-)
+from typing import Any, ClassVar, Final, Self
 
 from drkit.config import ClusterSettings, load
 from drkit.endpoint import Endpoint
@@ -26,6 +17,7 @@ from drkit.exercise.history import PRIMARY, STANDBY
 from drkit.exercise.processes import Child
 from drkit.exercise.stage import PARTITIONS, ClientStage
 from drkit.exercise.verdict import ScenarioVerdict
+from drkit.kafka.access.acls import create_acls
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics
 from drkit.local.cluster import LocalCluster, start_together
@@ -33,6 +25,15 @@ from drkit.local.link import Link
 from drkit.local.spec import ADMIN, ClusterSpec
 from drkit.model import TopicPartition
 from drkit.repoint.file import EndpointFile
+from drkit.topology.acls import (
+    ANY_HOST,
+    ANY_NAME,
+    Acl,
+    AclOperation,
+    PatternKind,
+    Permission,
+    ResourceKind,
+)
 
 OPERATOR, REPLICATION, APPLICATIONS = LINKED = ("OPERATOR", "REPLICATION", "APPLICATIONS")
 """The links of the primary: of drkit's commands, of the replicator and of the clients."""
@@ -191,38 +192,26 @@ class ScenarioStage(ClientStage):
         return self.orchestrator
 
 
-_Right = tuple[Any, ...]
-
-
 def _allow(
-    user: str, resource: ResourceType, name: str = "*", operation: AclOperation = AclOperation.ALL
-) -> _Right:
-    """Return the fields of an ACL; without a name on all resources of the kind."""
-    pattern = ResourcePatternType.LITERAL
-    return resource, name, pattern, f"User:{user}", "*", operation, AclPermissionType.ALLOW
+    user: str, resource: ResourceKind, name: str = ANY_NAME, operation: AclOperation = AclOperation.ALL
+) -> Acl:
+    principal = f"User:{user}"
+    return Acl(resource, PatternKind.LITERAL, name, principal, ANY_HOST, operation, Permission.ALLOW)
 
 
-DRKIT_ON_CLUSTER: Final = _allow(DRKIT, ResourceType.BROKER, "kafka-cluster")
+DRKIT_ON_CLUSTER: Final = _allow(DRKIT, ResourceKind.CLUSTER, "kafka-cluster")
 """The ACL of drkit on a cluster as a whole: to change ACLs, to end transactions of others."""
-
-
-def change_rights(
-    admin: ClusterSettings, verb: Literal["create_acls", "delete_acls"], *rights: _Right
-) -> None:
-    """Create or delete ACLs, given by their fields. Raises DrkitError: the cluster refuses."""
-    cluster, kind = Cluster.connect(admin), AclBinding if verb == "create_acls" else AclBindingFilter
-    for changed in getattr(cluster.admin, verb)([kind(*fields) for fields in rights]).values():
-        cluster.wait(changed, "change ACLs")
 
 
 def grant_rights(admin: ClusterSettings, topics: Sequence[str]) -> None:
     """Give drkit every right on a cluster, and applications those on topics and all groups."""
-    kinds = ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID
+    kinds = ResourceKind.GROUP, ResourceKind.TRANSACTIONAL_ID
     rights = [_allow(user, kind) for user in (DRKIT, APPLICATION) for kind in kinds]
-    rights += [_allow(DRKIT, ResourceType.TOPIC), DRKIT_ON_CLUSTER]
+    rights += [_allow(DRKIT, ResourceKind.TOPIC), DRKIT_ON_CLUSTER]
     for operation in (AclOperation.READ, AclOperation.WRITE):
-        rights += [_allow(APPLICATION, ResourceType.TOPIC, topic, operation) for topic in topics]
-    change_rights(admin, "create_acls", *rights)
+        rights += [_allow(APPLICATION, ResourceKind.TOPIC, topic, operation) for topic in topics]
+    for refusal in create_acls(admin, rights).values():
+        raise refusal
 
 
 def _toml_table(title: str, values: Mapping[str, Any]) -> str:
