@@ -48,9 +48,7 @@ class _Recorded(ContextDecorator):
     def __enter__(self) -> None:
         pass
 
-    def __exit__(
-        self, _kind: type[BaseException] | None, error: BaseException | None, _trace: object
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if error is not None:
             text = error.in_short if isinstance(error, DrkitError) else repr(error)
             current_stage().recorder.record(LookFailed(f"action {self._action}", text))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 from importlib import import_module
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -124,3 +125,12 @@ def test_every_scenario_is_listed(capsys: pytest.CaptureFixture[str]):
 def test_an_action_outside_of_a_scenario_is_refused():
     with pytest.raises(Failed, check=coded("no_scenario_running")):
         fault("kill primary")
+
+
+def test_an_action_that_fails_by_any_error_is_in_the_history(monkeypatch: pytest.MonkeyPatch):
+    stage = Mock()
+    monkeypatch.setattr("drkit.chaos.actions.current_stage", lambda: stage)
+    with pytest.raises(TypeError):
+        fault("slow operator", delay=1)
+    [look] = [call.args[0] for call in stage.recorder.record.mock_calls]
+    assert (look.what, "delay" in look.error) == ("action fault", True)
