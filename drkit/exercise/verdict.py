@@ -6,18 +6,17 @@ What was not exercised, or not read to its end, is `inconclusive`, never `pass`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 from drkit.exercise import checks
 from drkit.exercise.history import (
     Acked,
     Event,
-    Failover,
     FaultBegan,
     FaultEnded,
+    FinalPosition,
     JournalEntered,
     LogEnd,
     LookFailed,
@@ -34,7 +33,7 @@ _FAR: Final = 10**12
 """An offset after all others."""
 _PLACES: Final = 20
 """The number of places in which a negative control tries its defect."""
-_T = TypeVar("_T")
+_Defect = tuple[str, str, Sequence[tuple[int, Any]], Callable[[Any], Sequence[Event]]]
 
 
 class RequiredFault(NamedTuple):
@@ -156,56 +155,44 @@ def negative_controls(history: ScenarioHistory) -> dict[str, bool]:
     history has no event is left out.
     """
     controls: dict[str, bool] = {}
-    for check, name, events in _defects(history):
-        controls[name] = controls.get(name) or bool(checks.CHECKS[check](ScenarioHistory(events)).offences)
+    for check, name, places, change in _defects(history):
+        for i, e in places[:: len(places) // _PLACES + 1]:
+            events = [*history.events[:i], *change(e), *history.events[i + 1 :]]
+            is_found = controls.get(name) or checks.CHECKS[check](ScenarioHistory(events)).offences
+            controls[name] = bool(is_found)
     return controls
 
 
-def _defects(facts: ScenarioHistory) -> Iterator[tuple[str, str, list[Event]]]:
-    """Return the check that must find each defect, the defect's name, and the history with it."""
-    reads = [e for e in facts.of(Read) if e.cluster == facts.active]
-    for read in _spread(reads):
-        yield checks.ACKNOWLEDGED, "a copied record dropped", _changed(facts, (read, None))
-        yield checks.IN_ORDER, "a copied record repeated", [*facts.events, replace(read, offset=_FAR)]
-        foreign = replace(read, offset=_FAR, value="not a client's")
-        yield checks.IN_ORDER, "a foreign record", [*facts.events, foreign]
-    for a, b in _spread([(a, b) for a, b in pairwise(reads) if a.tp == b.tp]):
-        swapped = (a, replace(a, value=b.value)), (b, replace(b, value=a.value))
-        yield checks.IN_ORDER, "two records swapped", _changed(facts, *swapped)
-    for position in _spread([p for p in facts.positions.values() if p.cluster == facts.active]):
-        for shift, name in ((1, "a position one later"), (-1, "a position one earlier")):
-            moved = replace(position, offset=position.offset + shift)
-            yield checks.POSITIONS, name, _changed(facts, (position, moved))
-    for e in _spread([e for e in facts.of(Acked) if e.transaction == "aborted" and facts.active]):
-        shown = Read(facts.active, *e.tp, _FAR, e.value)
-        yield checks.ABORTED, "an aborted record shown", [*facts.events, shown]
-    if facts.failovers:
-        yield from _defects_of_failover(facts, facts.failovers[-1])
+def _defects(facts: ScenarioHistory) -> Iterator[_Defect]:
+    """Return the check that must find each defect, its name, its places, and what is there instead."""
+    active, f = facts.active, facts.failovers[-1] if facts.failovers else None
+    reads = [(i, e) for i, e in facts.at(Read) if e.cluster == active]
+    positions = [(i, e) for i, e in facts.at(FinalPosition) if e.cluster == active]
+    aborted = [(i, e) for i, e in facts.at(Acked) if e.transaction == "aborted" and active]
+    opened = [(i, e) for i, e in facts.at(JournalEntered) if f is not None and i == f.opened]
 
+    def shown(e: Acked) -> list[Event]:
+        return [e, Read(active, *e.tp, _FAR, e.value)]
 
-def _defects_of_failover(facts: ScenarioHistory, f: Failover) -> Iterator[tuple[str, str, list[Event]]]:
-    if f.opened < len(facts.events):
+    yield checks.ACKNOWLEDGED, "a copied record dropped", reads, lambda _: []
+    yield checks.IN_ORDER, "a copied record repeated", reads, lambda e: [e, replace(e, offset=_FAR)]
+    yield (
+        checks.IN_ORDER,
+        "a foreign record",
+        reads,
+        lambda e: [e, replace(e, offset=_FAR, value="a stray")],
+    )
+    yield checks.IN_ORDER, "a record out of order", reads, lambda e: [replace(e, offset=_FAR)]
+    yield checks.POSITIONS, "a position one later", positions, lambda e: [replace(e, offset=e.offset + 1)]
+    yield checks.POSITIONS, "a position one earlier", positions, lambda e: [replace(e, offset=e.offset - 1)]
+    yield checks.ABORTED, "an aborted record shown", aborted, shown
+    if f is not None:
         late = Acked(f.source, "any topic", 0, _FAR, "a record after OPEN")
-        events = [*facts.events[: f.opened + 1], late, *facts.events[f.opened + 1 :]]
-        yield checks.ONE_SIDE, "a record acknowledged after OPEN", events
-    if f.returned is None:
-        return
-    compared = {tp for cluster, tp in facts.log_ends if cluster == f.source and f.copies_whole(tp.topic)}
-    compared &= {tp for cluster, tp in facts.log_ends if cluster == f.target}
-    for read in _spread([e for e in facts.of(Read) if e.cluster == f.source and e.tp in compared]):
-        yield checks.SAME_SIDES, "a record of the standby dropped", _changed(facts, (read, None))
-    for tp, value in _spread([r for r in sorted(f.tail) if f.disposition(r) == "discard"]):
-        shown = Read(facts.active, *tp, _FAR, value)
-        yield checks.GIVEN_UP, "a record that was given up shown", [*facts.events, shown]
-
-
-def _spread(places: Sequence[_T]) -> Sequence[_T]:
-    """Return some of the places, from the first to the last."""
-    return places[:: len(places) // _PLACES + 1]
-
-
-def _changed(facts: ScenarioHistory, *changes: tuple[Event, Event | None]) -> list[Event]:
-    """Return the events with some replaced, or left out."""
-    by_id = {id(old): new for old, new in changes}
-    events = (by_id.get(id(e), e) for e in facts.events)
-    return [e for e in events if e is not None]
+        yield checks.ONE_SIDE, "a record acknowledged after OPEN", opened, lambda e: [e, late]
+    if f is not None and f.returned is not None:
+        sides = [{tp for cluster, tp in facts.log_ends if cluster == side} for side in (f.source, f.target)]
+        copied = [(i, e) for i, e in facts.at(Read) if e.cluster == f.source and e.tp in sides[0] & sides[1]]
+        whole = [(i, e) for i, e in copied if f.copies_whole(e.topic)]
+        yield checks.SAME_SIDES, "a record of the standby dropped", whole, lambda _: []
+        given_up = [facts.acked[r] for r in sorted(f.tail) if f.disposition(r) == "discard"]
+        yield checks.GIVEN_UP, "a record that was given up shown", given_up, shown

@@ -25,7 +25,7 @@ from tests.support.chaos.pair_model import random_run
 
 GUARDED: Final = {
     ACKNOWLEDGED: "a copied record dropped",
-    IN_ORDER: "two records swapped",
+    IN_ORDER: "a record out of order",
     POSITIONS: "a position one later",
     ABORTED: "an aborted record shown",
     ONE_SIDE: "a record acknowledged after OPEN",

@@ -222,7 +222,7 @@ def test_every_control_is_found():
             "a copied record dropped",
             "a copied record repeated",
             "a foreign record",
-            "two records swapped",
+            "a record out of order",
             "a position one later",
             "a position one earlier",
             "an aborted record shown",
@@ -248,7 +248,7 @@ def test_a_control_without_events_is_left_out():
         "a copied record dropped",
         "a copied record repeated",
         "a foreign record",
-        "two records swapped",
+        "a record out of order",
     }
 
 
