@@ -77,7 +77,8 @@ def load_scenario(name: str) -> Scenario:
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         data = yaml.load(path.read_text(encoding="utf-8"), loader)
         library.ensure_experiment_is_valid(data)
-        extension = next((e for e in data.get("extensions", ()) if e["name"] == _EXTENSION), {})
+        own_extensions = (e for e in data.get("extensions", ()) if e["name"] == _EXTENSION)
+        extension: Mapping[str, Any] = next(own_extensions, {})
         known = {key: extension[key] for key in ("promised", "runbook", "circle") if key in extension}
         probes = data.get("steady-state-hypothesis", {}).get("probes", ())
         exercises = [e for p in probes for e in p["provider"].get("arguments", {}).get("exercises", ())]

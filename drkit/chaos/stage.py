@@ -195,8 +195,8 @@ class ScenarioStage(ClientStage):
 def _allow(
     user: str, resource: ResourceKind, name: str = ANY_NAME, operation: AclOperation = AclOperation.ALL
 ) -> Acl:
-    principal = f"User:{user}"
-    return Acl(resource, PatternKind.LITERAL, name, principal, ANY_HOST, operation, Permission.ALLOW)
+    principal, literal = f"User:{user}", PatternKind.LITERAL
+    return Acl(resource, literal, name, principal, ANY_HOST, operation, permission=Permission.ALLOW)
 
 
 DRKIT_ON_CLUSTER: Final = _allow(DRKIT, ResourceKind.CLUSTER, "kafka-cluster")
