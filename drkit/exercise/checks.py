@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from functools import wraps
+from itertools import islice
 from typing import Final, NamedTuple
 
 from drkit.detect.verdict import VerdictKind
@@ -96,7 +97,7 @@ def check_positions(facts: ScenarioHistory) -> Iterator[str]:
         if position.cluster == facts.active:
             yield _moved_back(facts, position)
             yield from _skipped(facts, position)
-            yield from _before_committed(facts, position)
+            yield from _displaced(facts, position)
 
 
 def _without_position(facts: ScenarioHistory, f: Failover) -> Iterator[str]:
@@ -117,21 +118,31 @@ def _committed(facts: ScenarioHistory, f: Failover, group: str, tp: TopicPartiti
     return f.stated_position(group, tp) if position is None else position.offset
 
 
-def _before_committed(facts: ScenarioHistory, e: FinalPosition) -> Iterator[str]:
-    """Look for records that a group which was not at work since a failover had committed, and reads again."""
+def _displaced(facts: ScenarioHistory, e: FinalPosition) -> Iterator[str]:
+    """Compare the position of a group that was not at work since a failover with the one that it left."""
     worked = max((i for (group, _), i in facts.last_work.items() if group == e.group), default=-1)
-    log = facts.logs[facts.active].get(e.tp, ())
     for f in facts.failovers:
-        committed = _committed(facts, f, e.group, e.tp)
-        if committed is not None and worked < f.opened:
-            later = ((v, facts.offset_on(f.source, (e.tp, v))) for offset, v in log if offset >= e.offset)
-            read = ((v, own) for v, own in later if own is not None and own < committed)
-            new = (
-                v for v, own in read if (e.tp, v) not in facts.replayed and not _is_named(facts, f, e, own)
-            )
-            value = next(new, "")
-            offsets = f"{e.tp}: {committed} on {f.source}, {e.offset} on {facts.active}"
-            yield f"group {e.group} repeats {value}, {offsets}" if value else ""
+        left = _committed(facts, f, e.group, e.tp)
+        if left is not None and worked < f.opened:
+            yield next(_displacements(facts, f, left, e), "")
+
+
+def _displacements(facts: ScenarioHistory, f: Failover, left: int, e: FinalPosition) -> Iterator[str]:
+    offsets = f"{e.tp}: {left} on {f.source}, {e.offset} on {e.cluster}"
+    # A return may have emptied the log of the source: then only acknowledgements have the offsets of before.
+    log, is_last = facts.log_ends.get((f.source, e.tp)), f is facts.failovers[-1]
+    is_whole = is_last and (f.returned is None or (log is not None and log.start < max(left, 1)))
+    for offset, value in facts.logs[e.cluster].get(e.tp, ()):
+        record = (e.tp, value)
+        own = facts.acked_at(f.source, record)
+        if own is None and is_whole:
+            own = facts.offsets[f.source].get(record)
+        if own is None or record in facts.replayed:
+            continue
+        if offset < e.offset and own >= left:
+            yield f"group {e.group} skips {value}, {offsets}"
+        if offset >= e.offset and own < left and not _is_named(facts, f, e, own):
+            yield f"group {e.group} repeats {value}, {offsets}"
 
 
 def _is_named(facts: ScenarioHistory, f: Failover, e: FinalPosition | Consumed, own: int) -> bool:
@@ -183,15 +194,16 @@ def _moved_back(facts: ScenarioHistory, e: FinalPosition) -> str:
 
 
 def _skipped(facts: ScenarioHistory, e: FinalPosition) -> Iterator[str]:
-    """Look for records before the final position of a group that it has not read."""
+    """Look for records before the final position of a group at work that it was never given."""
     # The cluster and the offset at which it began, as far as that is known.
-    known = [(i, c.cluster, c.offset) for i, c in facts.at(Consumed) if (c.group, c.tp) == (e.group, e.tp)]
-    moves = ((f, _committed(facts, f, e.group, e.tp)) for f in facts.failovers)
-    known = known[:1] + [(f.opened, f.source, offset) for f, offset in moves if offset is not None]
+    given = ((i, c.cluster, c.offset) for i, c in facts.at(Consumed) if (c.group, c.tp) == (e.group, e.tp))
+    stated = ((f.opened, f.source, f.stated_position(e.group, e.tp)) for f in facts.failovers)
+    known = [*islice(given, 1), *((i, cluster, first) for i, cluster, first in stated if first is not None)]
     _, cluster, first = min(known, default=(0, "", 0))
-    for offset, value in facts.logs[e.cluster].get(e.tp, ()) if known else ():
+    for offset, value in facts.logs[e.cluster].get(e.tp, ()) if known and facts.is_live(e.group) else ():
         record = (e.tp, value)
-        own = facts.offset_on(cluster, record)
+        own = facts.acked_at(cluster, record)  # a return may have emptied the log since
+        own = facts.offsets[cluster].get(record) if own is None else own
         if offset < e.offset and (own is None or own >= first or record in facts.replayed):
             is_skipped = (e.group, record) not in facts.given
             yield f"group {e.group} skips {value}, {e.tp}@{offset} on {e.cluster}" if is_skipped else ""

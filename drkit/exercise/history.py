@@ -341,11 +341,10 @@ class ScenarioHistory:
         """Acknowledged records, without those of aborted transactions, with the index of their event."""
         return {(e.tp, e.value): (i, e) for i, e in self.at(Acked) if e.transaction != "aborted"}
 
-    def offset_on(self, cluster: str, record: Record) -> int | None:
-        """Return the offset of a record on a cluster; a return may have emptied the log since."""
-        if record in self.acked and (e := self.acked[record][1]).cluster == cluster:
-            return e.offset
-        return self.offsets[cluster].get(record)
+    def acked_at(self, cluster: str, record: Record) -> int | None:
+        """Return the offset with which a cluster acknowledged a record, or None if it did not."""
+        e = self.acked[record][1] if record in self.acked else None
+        return e.offset if e is not None and e.cluster == cluster else None
 
     @cached_property
     def logs(self) -> dict[str, dict[TopicPartition, list[tuple[int, str]]]]:
@@ -391,6 +390,10 @@ class ScenarioHistory:
     def given(self) -> set[tuple[str, Record]]:
         """Every record that a group was given, on any cluster."""
         return {(e.group, (e.tp, e.value)) for e in self.of(Consumed)}
+
+    def is_live(self, group: str) -> bool:
+        """Return whether a group was at work on the active side since that was opened."""
+        return self.last_work.get((group, self.active), -1) > self.opened
 
     @cached_property
     def failovers(self) -> list[Failover]:
