@@ -284,6 +284,8 @@ def _run_child(descriptor: int) -> None:
         ended = WORK[command["work"]](**command["arguments"]) or (0,)
     except SystemExit as end:
         ended = (end.code if isinstance(end.code, int) else 0,)
+    except (EOFError, BrokenPipeError):  # the scenario has ended
+        pass
     except BaseException:  # noqa: BLE001  the child ends here in any case, and its log shows why
         traceback.print_exc()
     finally:
