@@ -174,6 +174,15 @@ def _defects(facts: ScenarioHistory) -> Iterator[_Defect]:
     def shown(e: Acked) -> list[Event]:
         return [e, Read(active, *e.tp, _FAR, e.value)]
 
+    def later(e: FinalPosition) -> list[Event]:
+        log, end = facts.logs[active].get(e.tp, ()), facts.log_ends.get((active, e.tp))
+        record = next((o for o, _ in log if o >= e.offset), end.end if end is not None else e.offset)
+        return [replace(e, offset=record + 1)]
+
+    def earlier(e: FinalPosition) -> list[Event]:
+        before = (o for o, _ in facts.logs[active].get(e.tp, ()) if o < e.offset)
+        return [replace(e, offset=max(before, default=e.offset - 1))]
+
     yield checks.ACKNOWLEDGED, "a copied record dropped", reads, lambda _: []
     yield checks.IN_ORDER, "a copied record repeated", reads, lambda e: [e, replace(e, offset=_FAR)]
     yield (
@@ -183,8 +192,8 @@ def _defects(facts: ScenarioHistory) -> Iterator[_Defect]:
         lambda e: [e, replace(e, offset=_FAR, value="a stray")],
     )
     yield checks.IN_ORDER, "a record out of order", reads, lambda e: [replace(e, offset=_FAR)]
-    yield checks.POSITIONS, "a position one later", positions, lambda e: [replace(e, offset=e.offset + 1)]
-    yield checks.POSITIONS, "a position one earlier", positions, lambda e: [replace(e, offset=e.offset - 1)]
+    yield checks.POSITIONS, "a position one later", positions, later
+    yield checks.POSITIONS, "a position one earlier", positions, earlier
     yield checks.ABORTED, "an aborted record shown", aborted, shown
     if f is not None:
         late = Acked(f.source, "any topic", 0, _FAR, "a record after OPEN")
