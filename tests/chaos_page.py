@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from drkit.chaos.run import RESULT
 from drkit.chaos.scenario import Scenario, scenarios
-from drkit.chaos.verdict import DETECTION
 from drkit.detect.verdict import VerdictKind
+from drkit.exercise.verdict import DETECTION
 from drkit.journal.machine import TABLES
 from tests.support.chaos.mutant_rows import PATTERN
 

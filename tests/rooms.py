@@ -57,6 +57,7 @@ FLOORS: Final[tuple[tuple[str, ...], ...]] = (
     ("failover.returning",),
     ("failover",),
     ("watch",),
+    ("exercise",),
     ("chaos",),
     ("drill",),
     ("demo",),

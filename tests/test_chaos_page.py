@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from drkit.chaos.scenario import scenarios
-from drkit.chaos.verdict import DETECTION
+from drkit.exercise.verdict import DETECTION
 from drkit.journal.machine import TABLES
 from tests.chaos_page import PAGE, ROOT, covered, page, results
 from tests.support.laws import broken

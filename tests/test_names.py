@@ -13,8 +13,8 @@ from drkit.flow_state.records import KINDS
 from tests.support.laws import Source, broken, imports, sources, tree
 
 CLIENTS_OF_KAFKA = {"confluent_kafka", "kafka"}
-THEIR_ROOMS = {"kafka", "client", "demo", "chaos"}
-"""Connections, the clients of applications, and the applications of the demo and of chaos scenarios."""
+THEIR_ROOMS = {"kafka", "client", "demo", "exercise"}
+"""Connections, the clients of applications, and the applications of the demo, of scenarios and of drills."""
 OF_LIBRARIES = {"Abort", "TimeoutExpired", "launch_gateway"}
 """What docstrings refer to and drkit does not import by name."""
 NAMED_TWICE: dict[str, str] = {}

@@ -6,16 +6,19 @@ what did not happen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import wraps
+from collections.abc import Mapping, Sequence
+from contextlib import ContextDecorator
+from dataclasses import dataclass, field, replace
 import shlex
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final
 
 from drkit.chaos.faults import begin_fault, end_faults
-from drkit.chaos.history import (
+from drkit.chaos.run import current_stage
+from drkit.chaos.stage import OPERATOR, ScenarioStage
+from drkit.errors import DrkitError, Failed, Usage
+from drkit.exercise.history import (
     PRIMARY,
-    CommandEnded,
+    STANDBY,
     FaultBegan,
     FaultEnded,
     JournalEntered,
@@ -23,42 +26,42 @@ from drkit.chaos.history import (
     NotAcked,
     Observed,
 )
-from drkit.chaos.processes import Child, CommandResult, JournalPosition
-from drkit.chaos.run import current_stage
-from drkit.chaos.stage import BACK, FORTH, OPERATOR, ScenarioStage
-from drkit.errors import DrkitError, Failed, Usage
+from drkit.exercise.processes import Child
 
 EXPORT: Final = "EXPORT_FOLDER"
 """In the words of a command: the folder of this run for exports."""
 _HERE, _ELSEWHERE = "here", "elsewhere"
+_SOURCES: Final = {"forth": PRIMARY, "back": STANDBY}
+"""The cluster from which each direction copies."""
 _RIVAL: Final = "rival orchestrator"
 _REFUSED_WRITES: Final = 3
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
 Then = str | Mapping[str, Any]
 """The action at an entry: the name of a fault, or ``{drkit: [words], ...}`` for another orchestrator."""
 
 
-def _recorded(action: Callable[_P, _R]) -> Callable[_P, _R]:
-    @wraps(action)
-    def run(*args: _P.args, **options: _P.kwargs) -> _R:
-        try:
-            return action(*args, **options)
-        except DrkitError as error:
-            current_stage().recorder.record(LookFailed(f"action {action.__name__}", error.in_short))
-            raise
+class _Recorded(ContextDecorator):
+    """Records the error of an action, whatever it is."""
 
-    return run
+    def __init__(self, action: str) -> None:
+        self._action = action
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if error is not None:
+            text = error.in_short if isinstance(error, DrkitError) else repr(error)
+            current_stage().recorder.record(LookFailed(f"action {self._action}", text))
 
 
-@_recorded
+@_Recorded("fault")
 def fault(name: str, **options: Any) -> str:
     """Begin a fault, such as ``kill primary``, or end it: ``end kill primary``."""
     begin_fault(current_stage(), name, **options)
     return name
 
 
-@_recorded
+@_Recorded("drkit")
 def drkit(
     words: Sequence[str],
     at: Sequence[Mapping[str, Any]] = (),
@@ -77,10 +80,17 @@ def drkit(
     """
     stage, triggers = current_stage(), [_Trigger(**each) for each in at]
     words = [str(stage.export_folder) if word == EXPORT else word for word in words]
-    result = _type(stage, words, triggers, machine)
-    while result.code is None and resume:
-        result = _type(stage, resume, triggers, machine)
-    return _record(stage, result, expect)
+    child = _type(stage, words, triggers, machine)
+    while child.ended().code is None and resume:
+        child = _type(stage, resume, triggers, machine)
+    ended = child.ended()
+    stage.tell("ended", "killed" if ended.code is None else f"exit code {ended.code}")
+    stage.recorder.record(replace(ended, expected=[*expect]))
+    if ended.code not in expect:
+        where, evidence = shlex.join(("drkit", *ended.words)), str(ended.error or child.printed[-500:])
+        codes = {"error_code": ended.code, "expect": [*expect]}
+        raise Failed("chaos_command_failed", where=where, evidence=evidence, **codes)
+    return ended.code
 
 
 @dataclass
@@ -91,63 +101,45 @@ class _Trigger:
     then: Sequence[Then]
     _past: set[str] = field(default_factory=set, init=False)
 
-    def is_due(self, position: JournalPosition) -> bool:
+    def is_due(self, e: JournalEntered) -> bool:
         """Return whether it happens at this entry; that counts as its time."""
-        effect = "effect " if position.effect else ""
-        name = f"{position.step} {effect}{position.kind}".strip()
-        time = f"{name} {position.effect}" if self.entry == "every" else self.entry
+        name = f"{e.step} {'effect ' if e.effect else ''}{e.kind}".strip()
+        time = f"{name} {e.effect}" if self.entry == "every" else self.entry
         is_due = self.entry in {"every", name} and time not in self._past
         self._past |= {time} if is_due else set()
         return is_due
 
 
-def _type(
-    stage: ScenarioStage, words: Sequence[str], triggers: Sequence[_Trigger], machine: str
-) -> CommandResult:
+def _type(stage: ScenarioStage, words: Sequence[str], triggers: Sequence[_Trigger], machine: str) -> Child:
     stage.tell("command", shlex.join(("drkit", *words)))
     config = stage.config(OPERATOR if machine == _HERE else _ELSEWHERE)
     child = stage.parent.run_command(config, *words, elsewhere=machine != _HERE)
     outer, stage.orchestrator = stage.orchestrator, child
     try:
-        while (position := child.next_entry()) is not None:
-            step, kind, effect = position.step, position.kind, position.effect
-            stage.recorder.record(JournalEntered(child.table, child.run, step, kind, effect))
-            stage.tell("entry", f"{step} {kind}" if not effect else "")
-            for each in (each for t in triggers if t.is_due(position) for each in t.then):
+        while (entry := child.next_entry()) is not None:
+            stage.recorder.record(entry)
+            stage.tell("entry", f"{entry.step} {entry.kind}" if not entry.effect else "")
+            for each in (each for t in triggers if t.is_due(entry) for each in t.then):
                 _happen(stage, child, each)
             child.proceed()
     finally:
         stage.orchestrator = outer
-    return child.ended()
+    return child
 
 
 def _happen(stage: ScenarioStage, child: Child, what: Then) -> None:
     """Let something happen while a command waits; faults need one that has not ended."""
     if isinstance(what, Mapping):
-        stage.recorder.record(FaultBegan(_RIVAL, " ".join(what["drkit"])))
-        rival = _type(stage, what["drkit"], (), what.get("machine", _ELSEWHERE))
+        options = {"machine": _ELSEWHERE, **what}
+        words = options.pop("drkit")
+        stage.recorder.record(FaultBegan(_RIVAL, " ".join(words)))
+        drkit(words, **options)
         stage.recorder.record(FaultEnded(_RIVAL))
-        _record(stage, rival, what.get("expect", (0,)))
     elif child.result is None:
         begin_fault(stage, what)
 
 
-def _record(stage: ScenarioStage, result: CommandResult, expect: Sequence[int | None]) -> int | None:
-    stage.tell("ended", "killed" if result.code is None else f"exit code {result.code}")
-    error, allowed = result.error, list(expect)
-    stage.recorder.record(CommandEnded([*result.words], result.code, allowed, error, result.answer))
-    if result.code not in expect:
-        raise Failed(
-            "chaos_command_failed",
-            where=f"drkit {' '.join(result.words)}",
-            evidence=str(error or result.err[-500:]),
-            error_code=result.code,
-            expect=allowed,
-        )
-    return result.code
-
-
-@_recorded
+@_Recorded("wait")
 def wait(until: str, records: int = 20, by: str = "writer", seconds: float = 60.0) -> str:
     """Wait for a state of the pair, never for a time.
 
@@ -173,8 +165,8 @@ def wait(until: str, records: int = 20, by: str = "writer", seconds: float = 60.
     stage.tell("wait", until)
     if what == "acked":
         stage.wait_acked(records, by, seconds)
-    elif what == "protected":
-        stage.wait_protected(FORTH if rest == "forth" else BACK)
+    elif what == "protected" and rest in _SOURCES:
+        stage.wait_protected(_SOURCES[rest])
     elif what in conditions:
         stage.wait_for(conditions[what], until, seconds)
     else:
@@ -182,7 +174,7 @@ def wait(until: str, records: int = 20, by: str = "writer", seconds: float = 60.
     return until
 
 
-@_recorded
+@_Recorded("observe")
 def observe() -> str:
     """Start an observer, as of `drkit watch`; it works until `stop` names it."""
     stage = current_stage()
@@ -190,25 +182,25 @@ def observe() -> str:
     return "observer"
 
 
-@_recorded
+@_Recorded("stop")
 def stop(clients: Sequence[str]) -> str:
     """Stop clients: writer, transactions, till, shop, observer."""
     current_stage().stop_clients(*clients)
     return ", ".join(clients)
 
 
-@_recorded
+@_Recorded("replicate")
 def replicate(direction: str) -> str:
     """Start the replicator of a direction, `forth` or `back`; the other one is stopped."""
-    stage, flow = current_stage(), FORTH if direction == "forth" else BACK
-    for other in tuple(stage.replicators):
-        stage.stop_replicator(other)
-    stage.start_replicator(flow)
-    stage.tell("replicate", flow)
-    return flow
+    stage, source = current_stage(), _SOURCES[direction]
+    while stage.replicators:
+        stage.replicators.popitem()[1].kill()
+    stage.start_replicator(source)
+    stage.tell("replicate", stage.flows[source].name)
+    return direction
 
 
-@_recorded
+@_Recorded("heal")
 def heal() -> str:
     """End every fault that is in force."""
     end_faults(current_stage())

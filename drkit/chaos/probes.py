@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from drkit.chaos.evidence import collect
 from drkit.chaos.run import begin_stage, running_stage
-from drkit.chaos.verdict import INCONCLUSIVE, PASS, RequiredFault, judge, negative_controls
+from drkit.exercise.evidence import collect
+from drkit.exercise.verdict import INCONCLUSIVE, PASS, RequiredFault, judge, negative_controls
 
 STEADY: Final = "steady"
 

@@ -19,34 +19,25 @@ import shutil
 import signal
 import tempfile
 from types import FrameType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from drkit.chaos.history import PRIMARY, STANDBY, CommandEnded, ScenarioHistory
-from drkit.chaos.processes import MODULE
 from drkit.chaos.scenario import Scenario
-from drkit.chaos.stage import HISTORY as HISTORY
-from drkit.chaos.stage import ScenarioStage, Tell
-from drkit.chaos.verdict import INCONCLUSIVE, ScenarioVerdict, coverage
+from drkit.chaos.stage import ScenarioStage
 from drkit.clock import monotonic
 from drkit.errors import Failed
+from drkit.exercise.history import PRIMARY, STANDBY, CommandEnded, ScenarioHistory
+from drkit.exercise.stage import HISTORY
+from drkit.exercise.verdict import INCONCLUSIVE, ScenarioVerdict, coverage
 
 RESULT: Final = "result.json"
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
-class ScenarioOptions(NamedTuple):
-    """Options of a run, in addition to its scenario file."""
-
-    folder: Path
-    """Folder of the history."""
-    seed: int = 0
-    parent_module: str = MODULE
-    tell: Tell = lambda _kind, _text: None
-
-
 class _Current:
-    options: ScenarioOptions | None = None
-    """None if Chaos Toolkit's own command runs the scenario."""
+    """The scenario of this process; without :func:`run_scenario`, Chaos Toolkit's own command runs it."""
+
+    folder: Path | None = None
+    options: Mapping[str, Any] = {}
     stage: ScenarioStage | None = None
     is_interrupted = False
     """True once SIGINT or SIGTERM came: a C library may swallow its exception."""
@@ -71,16 +62,15 @@ def current_stage() -> ScenarioStage:
 
 
 def begin_stage(**pair: Any) -> ScenarioStage:
-    """Start a pair for the scenario of this process.
+    """Start a pair for the scenario of this process. Raises DrkitError if it does not start.
 
     :param pair: arguments of the probe: `brokers`, `authorizer`, `rpo_seconds`
-    :raises DrkitError: the pair does not start
     """
-    options = _Current.options or ScenarioOptions(Path(tempfile.mkdtemp(prefix="drkit-chaos-")))
+    folder = _Current.folder or Path(tempfile.mkdtemp(prefix="drkit-chaos-"))
     # Chaos Toolkit has handlers of its own, whose exception is another one.
     for number in _SIGNALS:
         signal.signal(number, _interrupt)
-    _Current.stage = _Current.cleanup.enter_context(ScenarioStage(**options._asdict(), **pair))
+    _Current.stage = _Current.cleanup.enter_context(ScenarioStage(folder, **_Current.options, **pair))
     return _Current.stage
 
 
@@ -124,13 +114,15 @@ class ScenarioResult:
         }
 
 
-def run_scenario(scenario: Scenario, options: ScenarioOptions) -> ScenarioResult:
+def run_scenario(scenario: Scenario, folder: Path, seed: int = 0, **options: Any) -> ScenarioResult:
     """Run a scenario from its pair's start to its end.
 
+    :param folder: of the history
+    :param options: others of :class:`ScenarioStage`: `parent_module`, `tell`
     :raises KeyboardInterrupt: it was interrupted; nothing is left running
     """
     logging.getLogger("chaostoolkit").disabled = True
-    _Current.options, _Current.is_interrupted = options, False
+    _Current.folder, _Current.options, _Current.is_interrupted = folder, {"seed": seed, **options}, False
     began, experiment = monotonic(), deepcopy(dict(scenario.experiment))
     handlers = {number: signal.getsignal(number) for number in _SIGNALS}
     try:
@@ -146,18 +138,18 @@ def run_scenario(scenario: Scenario, options: ScenarioOptions) -> ScenarioResult
     exercised = {fault for fault, _ in scenario.exercises}
     result = ScenarioResult(
         scenario=scenario.name,
-        seed=options.seed,
+        seed=seed,
         verdict=(stage and stage.verdict) or ScenarioVerdict(INCONCLUSIVE, _troubles(journal), []),
         seconds=monotonic() - began,
-        folder=options.folder,
+        folder=folder,
         commands=tuple((shlex.join(("drkit", *c.words)), c.code) for c in history.of(CommandEnded)),
         covered=tuple(sorted(each for each in coverage(history) if each[0] in exercised)),
         deviated=bool(journal.get("deviated")) or journal["status"] != "completed",
     )
     for cluster in (PRIMARY, STANDBY):
-        shutil.rmtree(options.folder / cluster, ignore_errors=True)
+        shutil.rmtree(folder / cluster, ignore_errors=True)
     if stage is not None:
-        (options.folder / RESULT).write_text(json.dumps(result.as_dict(), indent=2) + "\n", encoding="utf-8")
+        (folder / RESULT).write_text(json.dumps(result.as_dict(), indent=2) + "\n", encoding="utf-8")
     return result
 
 

@@ -31,11 +31,11 @@ class Scenario:
     """The experiment in Chaos Toolkit's form."""
     exercises: tuple[tuple[str, str], ...]
     """Pairs of a fault and the step during which it must be in force."""
-    promised: str
+    promised: str = ""
     """The promise, in one sentence."""
-    runbook: str
+    runbook: str = ""
     """The page for the operator who meets this."""
-    circle: str
+    circle: str = "wide"
     """The test run that includes it: test, wide or soak."""
 
 
@@ -77,30 +77,20 @@ def load_scenario(name: str) -> Scenario:
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         data = yaml.load(path.read_text(encoding="utf-8"), loader)
         library.ensure_experiment_is_valid(data)
+        own_extensions = (e for e in data.get("extensions", ()) if e["name"] == _EXTENSION)
+        extension: Mapping[str, Any] = next(own_extensions, {})
+        known = {key: extension[key] for key in ("promised", "runbook", "circle") if key in extension}
+        probes = data.get("steady-state-hypothesis", {}).get("probes", ())
+        exercises = [e for p in probes for e in p["provider"].get("arguments", {}).get("exercises", ())]
+        faults = tuple((e["fault"], e["step"]) for e in exercises)
+        return Scenario(path.stem, data["title"], data, faults, **known)
     except OSError as error:
         raise Usage("scenario_unreadable", where=str(path), hint=error.strerror or str(error)) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise _wrong(path, "scenario_not_yaml", " ".join(str(error).split())) from error
     except (problem, AttributeError, TypeError, KeyError) as error:
         raise _wrong(path, "scenario_not_an_experiment", str(error)) from error
-    return _scenario(path, data)
 
 
 def _wrong(path: Path, code: str, evidence: str) -> ConfigError:
     return ConfigError(code, where=str(path), evidence=evidence, hint=_HINT)
-
-
-def _scenario(path: Path, data: Mapping[str, Any]) -> Scenario:
-    own_extensions = (e for e in data.get("extensions", ()) if e.get("name") == _EXTENSION)
-    extension: Mapping[str, Any] = next(own_extensions, {})
-    probes = data.get("steady-state-hypothesis", {}).get("probes", [])
-    arguments = [probe["provider"].get("arguments", {}) for probe in probes]
-    return Scenario(
-        name=path.stem,
-        title=data["title"],
-        experiment=data,
-        exercises=tuple((e["fault"], e["step"]) for each in arguments for e in each.get("exercises", ())),
-        promised=extension.get("promised", ""),
-        runbook=extension.get("runbook", ""),
-        circle=extension.get("circle", "wide"),
-    )

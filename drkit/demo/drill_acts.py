@@ -7,11 +7,11 @@ import signal
 import sys
 import time
 
-from drkit.chaos.verdict import PASS
 from drkit.demo.replicator import environment
 from drkit.demo.stage import Stage
 from drkit.drill.report import DrillReport, read_report
 from drkit.errors import Failed
+from drkit.exercise.verdict import PASS
 from drkit.local.process import Launched
 
 REPORT, PAGE = "report.json", "drill.html"

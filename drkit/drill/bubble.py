@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from drkit.chaos.evidence import collect
-from drkit.chaos.verdict import INCONCLUSIVE, judge, negative_controls
 from drkit.counted import counted, first_of
 from drkit.drill.entry import SOURCE, TARGET
 from drkit.drill.evidence import BubbleEvidence, DrillEvidence, measure_loss, measure_outages
@@ -29,6 +27,8 @@ from drkit.drill.stage import BubbleStage, are_older_epochs_refused, is_foreign_
 from drkit.drill.steps import CollectedEvidence, DrillRun, SteppedDrill, refuse_unprotected
 from drkit.drill.watches import ProductionLossSampler, ProductionWatch
 from drkit.errors import DrkitError, Failed, Refused
+from drkit.exercise.evidence import collect
+from drkit.exercise.verdict import INCONCLUSIVE, judge, negative_controls
 from drkit.failover.core.request import RunRequest
 from drkit.failover.service import FailoverService
 from drkit.flow_state.names import CANARY_TOPIC, drills_topic, is_transactional_id_of
@@ -175,7 +175,7 @@ class Bubble(SteppedDrill[BubbleEvidence]):
 
     def steady(self) -> str:
         """Wait until all is copied and the groups are synced."""
-        self._stage.wait_steady(self._stage.settings, self._stage.flow)
+        self._stage.wait_steady()
         self._note_ids()
         return f"{counted(self._stage.acked(), 'record')} acknowledged, all copied"
 

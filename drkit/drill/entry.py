@@ -12,11 +12,11 @@ from typing import Any, Final, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from drkit.chaos.verdict import PASS
 from drkit.config import Settings
 from drkit.config.tables.drills import DrillSettings
 from drkit.counted import utc
 from drkit.drill.plan import DRILL_ID, DrillPlan
+from drkit.exercise.verdict import PASS
 from drkit.flow_state.names import is_of_drill
 from drkit.flow_state.processes import lives_here
 from drkit.flow_state.records import Process

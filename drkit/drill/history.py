@@ -19,7 +19,6 @@ from pydantic import ValidationError
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from drkit.atomic_file import replace_file
-from drkit.chaos.verdict import PASS
 from drkit.clock import Seconds, monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.config.tables.fields import suggestion
@@ -28,6 +27,7 @@ from drkit.drill.judge import ABORTED
 from drkit.drill.plan import drill_folder
 from drkit.drill.report import DrillReport, read_report
 from drkit.errors import DrkitError, Failed, Refused, Usage, error_text
+from drkit.exercise.verdict import PASS
 from drkit.flow_state.creation import ensure_compacted
 from drkit.flow_state.names import drill_transactional_id, drills_topic
 from drkit.kafka.access.acls import NoAuthorizer, delete_acls, list_acls

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from drkit.chaos.verdict import FAIL, INCONCLUSIVE, PASS
 from drkit.drill.evidence import (
     BUBBLE,
     READINESS,
@@ -34,6 +33,7 @@ from drkit.drill.position_rows import (
     RecordWindow,
     judge_position,
 )
+from drkit.exercise.verdict import FAIL, INCONCLUSIVE, PASS
 from drkit.status.pair.model import PairState
 
 ABORTED, REFUSED, SKIPPED = "aborted", "refused", "skipped"

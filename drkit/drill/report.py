@@ -14,7 +14,6 @@ from typing import Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
-from drkit.chaos.verdict import FAIL, INCONCLUSIVE, PASS
 from drkit.drill.evidence import (
     BUBBLE,
     READINESS,
@@ -26,6 +25,7 @@ from drkit.drill.evidence import (
 from drkit.drill.judge import ABORTED, JUDGES, REFUSED, SKIPPED, DrillVerdict, judge, judged_rows
 from drkit.drill.position_rows import PositionAnswer, PositionForm
 from drkit.errors import Failed
+from drkit.exercise.verdict import FAIL, INCONCLUSIVE, PASS
 from drkit.journal.machine import FAILOVER, StepName
 
 _EXERCISED: Final[Mapping[str, Mapping[str, str]]] = {

@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 
 from jinja2 import Environment, StrictUndefined
 
-from drkit.chaos.verdict import FAIL, INCONCLUSIVE, PASS
 from drkit.counted import counted, utc
 from drkit.drill.evidence import BUBBLE, BubbleEvidence
 from drkit.drill.report import DrillReport, OutageReport
+from drkit.exercise.verdict import FAIL, INCONCLUSIVE, PASS
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """The page's Content-Security-Policy: names of groups are other people's text."""

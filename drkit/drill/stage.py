@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,17 +10,17 @@ import signal
 import time
 from typing import Any, ClassVar, Final, Self
 
-from drkit.chaos.checks import IN_ORDER
-from drkit.chaos.clients import record_content
-from drkit.chaos.history import PRIMARY, STANDBY, Acked, Consumed, JournalEntered, Read, ScenarioHistory
-from drkit.chaos.processes import Child, CommandResult, JournalPosition
-from drkit.chaos.stage import PARTITIONS, ClientStage
-from drkit.chaos.verdict import judge
 from drkit.clock import monotonic, wall_ms
-from drkit.config import ClusterSettings, FlowSettings, Settings
+from drkit.config import ClusterSettings, Settings
 from drkit.drill.entry import SOURCE, TARGET, MadeItem
 from drkit.drill.plan import DrillPlan
 from drkit.errors import Failed
+from drkit.exercise.checks import IN_ORDER
+from drkit.exercise.clients import record_content
+from drkit.exercise.history import PRIMARY, STANDBY, Acked, CommandEnded, Consumed, Read, ScenarioHistory
+from drkit.exercise.processes import Child
+from drkit.exercise.stage import PARTITIONS, ClientStage
+from drkit.exercise.verdict import judge
 from drkit.failover.core.request import RunRequest
 from drkit.failover.fencing.own_writers import Writer, fence
 from drkit.flow_state.names import (
@@ -55,7 +55,6 @@ _FOLLOW_SECONDS: Final = 60.0
 _PAUSE_SECONDS: Final = 0.1
 _CONSUMER_PROTOCOL: Final = {"group_protocol": "consumer"}
 _NOWHERE: Final = "127.0.0.1:1"
-_REPOINTED: Final = JournalPosition("result", StepName.REPOINT, "")
 WRITER: Final = "writer"
 FOLLOWER: Final = "follower"
 _CONTROL: Final = "put in by a control"
@@ -81,6 +80,8 @@ class BubbleStage(ClientStage):
         super().__post_init__()
         topic, group = partial(drill_topic, self.plan.id), partial(drill_group, self.plan.id)
         orders, payments, ledger = map(topic, ("orders", "payments", "ledger"))
+        self.flow = self.settings.flows[0]
+        self.flows = {PRIMARY: self.flow}
         self.topics = orders, payments, ledger
         self.live_group, self.live_topic = group("reader"), orders
         self.members: dict[str, dict[str, str]] = {
@@ -100,16 +101,6 @@ class BubbleStage(ClientStage):
     def __exit__(self, *_: object) -> None:
         self.parent.__exit__()
         self.recorder.close()
-
-    @property
-    def flow(self) -> FlowSettings:
-        """The bubble's flow."""
-        return self.settings.flows[0]
-
-    @property
-    def flows(self) -> Mapping[str, FlowSettings]:
-        """The bubble's flow, by the cluster from which it copies."""
-        return {PRIMARY: self.flow}
 
     def cluster(self, name: str) -> ClusterSettings:
         """Return a cluster's settings."""
@@ -221,9 +212,7 @@ class BubbleStage(ClientStage):
         for group, (topic, offset) in self.idle_groups.items():
             self.commit(PRIMARY, group, {TopicPartition(topic, p): offset for p in range(PARTITIONS)})
         log = self.folder / "replicator.log"
-        self.replicators[self.flow.name] = self.parent.start_replicator(
-            self.settings.model_dump(mode="json"), "", log
-        )
+        self.replicators[self.flow.name] = self.parent.start_replicator(self.settings, self.flow, log)
 
     def start_followers(self, writer: str = FOLLOWER) -> None:
         """Start the clients that follow the endpoint file.
@@ -248,7 +237,7 @@ class BubbleStage(ClientStage):
         self.replicators.clear()
         self.is_source_lost = True
 
-    def fail_over(self, request: RunRequest) -> CommandResult:
+    def fail_over(self, request: RunRequest) -> CommandEnded:
         """Run the failover in a process, and record its journal. Raises Failed: the drill was aborted."""
         settings, log = self.settings.model_dump(mode="json"), self.folder / "failover.log"
         if self.is_source_lost:
@@ -258,15 +247,16 @@ class BubbleStage(ClientStage):
         )
         self.check_aborted()
         while (entry := child.next_entry()) is not None:
-            self.recorder.record(JournalEntered(child.table, child.run, entry.step, entry.kind, entry.effect))
-            if self.is_source_lost and entry == _REPOINTED:
+            self.recorder.record(entry)
+            is_repointed = (entry.step, entry.kind, entry.effect) == (StepName.REPOINT, "result", "")
+            if self.is_source_lost and is_repointed:
                 self.start_followers(f"{FOLLOWER} 2")
             child.proceed()
-        result = child.result or CommandResult((), None)
-        if result.code is None:
+        ended = child.ended()
+        if ended.code is None:
             self.abort("a process of the drill was killed: the failover")
         self.check_aborted()
-        return result
+        return ended
 
     def wait_followed(self) -> None:
         """Wait until each client that follows the endpoint file has worked on the target."""

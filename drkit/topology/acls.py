@@ -18,11 +18,12 @@ ANY_NAME: Final = "*"
 
 
 class ResourceKind(StrEnum):
-    """Kafka's ``ResourceType``, as far as its ACLs travel; cluster, token and user describe one cluster."""
+    """Kafka's ``ResourceType``, without token and user. ACLs on a cluster itself do not travel."""
 
     TOPIC = "TOPIC"
     GROUP = "GROUP"
     TRANSACTIONAL_ID = "TRANSACTIONAL_ID"
+    CLUSTER = "CLUSTER"
 
 
 class PatternKind(StrEnum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 from unittest.mock import patch
 
-from drkit.chaos.checks import JOURNAL
+from drkit.exercise.checks import JOURNAL
 from drkit.failover.interpreter import Interpreter
 from drkit.journal.machine import StepName
 

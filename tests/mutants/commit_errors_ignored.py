@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 from unittest.mock import patch
 
-from drkit.chaos.checks import POSITIONS
+from drkit.exercise.checks import POSITIONS
 from drkit.failover.core.step import StepResult
 from drkit.failover.groups.offsets import Positions, write
 from drkit.failover.steps import group_offsets as commit_offsets

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 from unittest.mock import patch
 
-from drkit.chaos.checks import COMMANDS
+from drkit.exercise.checks import COMMANDS
 from drkit.journal import journal
 
 BROKEN: Final = "a resumed run takes the process that works at it for dead"

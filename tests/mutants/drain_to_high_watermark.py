@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 from unittest.mock import patch
 
-from drkit.chaos.checks import ACKNOWLEDGED
+from drkit.exercise.checks import ACKNOWLEDGED
 from drkit.failover.fencing.open_transactions import TransactionResolver
 from drkit.failover.loss import count
 from drkit.failover.loss.count import Lost

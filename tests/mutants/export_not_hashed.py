@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 from unittest.mock import patch
 
-from drkit.chaos.checks import COMMANDS
+from drkit.exercise.checks import COMMANDS
 from drkit.export import check
 
 BROKEN: Final = "the files of an export are not hashed before the old primary is emptied"

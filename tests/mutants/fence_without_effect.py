@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 from unittest.mock import patch
 
-from drkit.chaos.checks import ONE_SIDE
+from drkit.exercise.checks import ONE_SIDE
 from drkit.failover.core.step import FenceEvidence, StepResult
 from drkit.failover.steps.fence import FenceStep
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 from unittest.mock import patch
 
-from drkit.chaos.checks import OLDER_WRITER
+from drkit.exercise.checks import OLDER_WRITER
 from drkit.failover.fencing.own_writers import FenceProgress, Writers
 from drkit.failover.steps import freeze
 from drkit.kafka.raw import RawCluster

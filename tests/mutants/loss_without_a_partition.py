@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 from unittest.mock import patch
 
-from drkit.chaos.checks import ACKNOWLEDGED
+from drkit.exercise.checks import ACKNOWLEDGED
 from drkit.failover.core.context import Context
 from drkit.failover.loss.count import Lost, lost_partitions
 from drkit.failover.loss.positions import ScopePositions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 from unittest.mock import patch
 
-from drkit.chaos.checks import ONE_SIDE
+from drkit.exercise.checks import ONE_SIDE
 from drkit.failover.interpreter import Interpreter
 
 BROKEN: Final = "the old primary is not asked again before FREEZE, COMMIT_OFFSETS and OPEN"

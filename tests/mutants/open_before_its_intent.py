@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from unittest.mock import patch
 
-from drkit.chaos.checks import JOURNAL
+from drkit.exercise.checks import JOURNAL
 from drkit.journal.entries import EntryKind
 from drkit.journal.journal import Journal
 from drkit.journal.machine import StepName

@@ -11,7 +11,7 @@ from importlib import import_module
 import os
 from typing import Final
 
-from drkit.chaos import processes
+from drkit.exercise import processes
 
 MODULE: Final = "tests.mutants.parent"
 MUTANT: Final = "MUTANT"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 from unittest.mock import patch
 
-from drkit.chaos.checks import COMMANDS
+from drkit.exercise.checks import COMMANDS
 from drkit.failover.interpreter import Interpreter
 from drkit.journal.machine import StepName
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 from unittest.mock import patch
 
-from drkit.chaos.checks import ONE_SIDE
+from drkit.exercise.checks import ONE_SIDE
 from drkit.failover.core.context import Context
 from drkit.failover.core.step import StepResult
 from drkit.failover.loss.count import evidence_of

@@ -8,7 +8,7 @@ from unittest.mock import Mock
 import pytest
 
 from drkit.chaos import probes
-from drkit.chaos.checks import (
+from drkit.exercise.checks import (
     ABORTED,
     ACKNOWLEDGED,
     CHECKS,
@@ -18,14 +18,14 @@ from drkit.chaos.checks import (
     Check,
     CheckResult,
 )
-from drkit.chaos.history import ScenarioHistory
-from drkit.chaos.verdict import INCONCLUSIVE, PASS, negative_controls
+from drkit.exercise.history import ScenarioHistory
+from drkit.exercise.verdict import INCONCLUSIVE, PASS, negative_controls
 from tests.support.chaos.mutant_rows import write_row
 from tests.support.chaos.pair_model import random_run
 
 GUARDED: Final = {
     ACKNOWLEDGED: "a copied record dropped",
-    IN_ORDER: "two records swapped",
+    IN_ORDER: "a record out of order",
     POSITIONS: "a position one later",
     ABORTED: "an aborted record shown",
     ONE_SIDE: "a record acknowledged after OPEN",

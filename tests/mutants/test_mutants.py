@@ -9,11 +9,12 @@ from unittest.mock import patch
 
 import pytest
 
-from drkit.chaos.checks import CHECKS
-from drkit.chaos.history import CommandEnded, ScenarioHistory, read_events
-from drkit.chaos.run import HISTORY, RESULT, ScenarioOptions, ScenarioResult, run_scenario
+from drkit.chaos.run import RESULT, ScenarioResult, run_scenario
 from drkit.chaos.scenario import load_scenario
-from drkit.chaos.verdict import RequiredFault, in_force
+from drkit.exercise.checks import CHECKS
+from drkit.exercise.history import CommandEnded, ScenarioHistory, read_events
+from drkit.exercise.stage import HISTORY
+from drkit.exercise.verdict import RequiredFault, in_force
 from tests.mutants.parent import MODULE, MUTANT
 from tests.support.chaos.mutant_rows import write_row
 from tests.support.laws import ROOT
@@ -43,7 +44,7 @@ def test_a_mutant_is_caught(name: str, tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv(MUTANT, name)
     monkeypatch.chdir(ROOT)
     scenario = load_scenario(mutant.SCENARIO)
-    result = run_scenario(scenario, ScenarioOptions(tmp_path, seed=1, parent_module=MODULE))
+    result = run_scenario(scenario, tmp_path, seed=1, parent_module=MODULE)
     (tmp_path / RESULT).rename(tmp_path / "mutant-result.json")
     history = ScenarioHistory(read_events(tmp_path / HISTORY, 0)[0])
     assert (result.verdict.word, result.deviated) == ("fail", True), result.as_dict()

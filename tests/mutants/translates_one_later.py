@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 from unittest.mock import patch
 
-from drkit.chaos.checks import POSITIONS
+from drkit.exercise.checks import POSITIONS
 from drkit.failover.steps import group_offsets as translate
 from tests.mutants import translates_one_later_proof_kept
 

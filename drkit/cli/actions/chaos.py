@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from drkit.chaos.run import HISTORY, ScenarioOptions, ScenarioResult, run_scenario
+from drkit.chaos.run import ScenarioResult, run_scenario
 from drkit.chaos.scenario import Scenario, load_scenario, scenarios
 from drkit.cli.render import emit
 from drkit.cli.screens.chaos import (
@@ -21,6 +21,7 @@ from drkit.cli.session import session
 from drkit.cli.talk import say
 from drkit.clock import wall_ms
 from drkit.errors import Failed, Refused, Usage
+from drkit.exercise.stage import HISTORY
 from drkit.local.file_lock import locked_alone
 from drkit.local.pair import default_folder
 
@@ -52,7 +53,7 @@ def run(names: Sequence[str], seed: int, folder: Path | None, *, whole: bool) ->
             progress = ScenarioProgress(scenario, f"{number} of {len(chosen)}" if len(chosen) > 1 else "")
             own_folder = _new_folder(histories, scenario)
             try:
-                result = run_scenario(scenario, ScenarioOptions(own_folder, seed, tell=progress))
+                result = run_scenario(scenario, own_folder, seed, tell=progress)
             except KeyboardInterrupt:
                 say(f"interrupted; nothing is left running; history: {own_folder / HISTORY}")
                 raise

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from drkit.chaos.run import HISTORY, ScenarioResult
+from drkit.chaos.run import ScenarioResult
 from drkit.chaos.scenario import Scenario, observed_coverage
 from drkit.cli.layout import indented, labelled
 from drkit.cli.talk import say
 from drkit.clock import monotonic
 from drkit.counted import counted
+from drkit.exercise.stage import HISTORY
 from drkit.journal.machine import TABLES
 
 _WIDTH: Final = 80

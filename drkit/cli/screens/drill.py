@@ -7,7 +7,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from drkit.chaos.verdict import PASS
 from drkit.cli.layout import indented
 from drkit.cli.screens.status import DrillsView, ago
 from drkit.clock import wall_ms
@@ -17,6 +16,7 @@ from drkit.counted import counted, first_of, utc
 from drkit.drill.entry import MISSED, DrillEntry, DrillState
 from drkit.drill.monitor import DrillMonitor
 from drkit.drill.report import DrillReport, StepReport
+from drkit.exercise.verdict import PASS
 from drkit.next_command import typed
 from drkit.status.model import FlowStatus
 

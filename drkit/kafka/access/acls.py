@@ -34,6 +34,7 @@ _BY_NAME: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
 
 # Numbers of the protocol (org.apache.kafka.common.resource, .acl).
 _RESOURCES: Final = {2: ResourceKind.TOPIC, 3: ResourceKind.GROUP, 5: ResourceKind.TRANSACTIONAL_ID}
+"""Those whose ACLs are listed."""
 _PATTERNS: Final = {3: PatternKind.LITERAL, 4: PatternKind.PREFIXED}
 _PERMISSIONS: Final = {2: Permission.DENY, 3: Permission.ALLOW}
 OPERATIONS: Final = {
@@ -48,7 +49,7 @@ OPERATIONS: Final = {
     11: AclOperation.ALTER_CONFIGS,
     15: AclOperation.TWO_PHASE_COMMIT,
 }
-_NUMBERS: Final[dict[str, int]] = {
+_NUMBERS: Final[dict[str, int]] = {ResourceKind.CLUSTER: 4} | {
     kind: number
     for table in (_RESOURCES, _PATTERNS, _PERMISSIONS, OPERATIONS)
     for number, kind in table.items()

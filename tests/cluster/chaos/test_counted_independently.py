@@ -10,11 +10,11 @@ import subprocess
 import pytest
 
 from drkit.chaos import probes
-from drkit.chaos.evidence import collect
-from drkit.chaos.history import Probed, Read, ScenarioEnded
-from drkit.chaos.run import ScenarioOptions, run_scenario
+from drkit.chaos.run import run_scenario
 from drkit.chaos.scenario import load_scenario
 from drkit.chaos.stage import ORDERS, ScenarioStage
+from drkit.exercise.evidence import collect
+from drkit.exercise.history import Probed, Read, ScenarioEnded
 from drkit.local import jars
 from drkit.local.java import find_java
 
@@ -60,6 +60,6 @@ def test_java_counts_the_same(name: str, tmp_path: Path, monkeypatch: pytest.Mon
         java.update(counted(stage.bootstrap(end.active), ours.total(), tmp_path))
 
     monkeypatch.setattr(probes, "collect", collected)
-    result = run_scenario(load_scenario(name), ScenarioOptions(tmp_path / "run", seed=2))
+    result = run_scenario(load_scenario(name), tmp_path / "run", seed=2)
     assert result.verdict.word == "pass", result.as_dict()
     assert java == ours

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from drkit.chaos.run import ScenarioOptions, run_scenario
+from drkit.chaos.run import run_scenario
 from drkit.chaos.scenario import load_scenario, scenarios
 
 MARKS = {"test": (), "wide": (pytest.mark.wide,), "soak": (pytest.mark.soak,)}
@@ -17,7 +17,7 @@ CASES = [pytest.param(scenario.name, marks=MARKS[scenario.circle]) for scenario 
 @pytest.mark.timeout(600)
 def test_a_scenario_passes(name: str, tmp_path: Path):
     scenario = load_scenario(name)
-    result = run_scenario(scenario, ScenarioOptions(tmp_path, seed=1))
+    result = run_scenario(scenario, tmp_path, seed=1)
     assert (result.verdict.word, result.deviated) == ("pass", False), result.as_dict()
     covered = {(fault, step) for fault, _, step in result.covered}
     assert covered >= set(scenario.exercises)

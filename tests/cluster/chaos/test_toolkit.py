@@ -13,11 +13,11 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from drkit.chaos.processes import MODULE
-from drkit.chaos.run import ScenarioOptions, ScenarioResult, run_scenario
+from drkit.chaos.run import ScenarioResult, run_scenario
 from drkit.chaos.scenario import load_scenario
 from drkit.chaos.stage import ScenarioStage
 from drkit.errors import Failed
+from drkit.exercise.processes import MODULE
 from tests.support.errors import made, sentence
 
 NO_PARENT: Final = "tests.no_such_module"
@@ -53,7 +53,7 @@ def run(
     }  # fmt: skip
     file = folder / "experiment.yaml"
     file.write_text(yaml.safe_dump(experiment), encoding="utf-8")
-    return run_scenario(load_scenario(str(file)), ScenarioOptions(folder, 1, parent_module))
+    return run_scenario(load_scenario(str(file)), folder, 1, parent_module=parent_module)
 
 
 @pytest.mark.wide

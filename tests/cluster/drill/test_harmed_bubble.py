@@ -48,7 +48,7 @@ def children(of: int) -> list[int]:
 def parent_of_the_stage() -> int:
     """Return the process that forks clients and replicators of the running drill."""
     named = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children(os.getpid())}
-    [found] = [pid for pid, words in named.items() if b"drkit.chaos.processes" in words]
+    [found] = [pid for pid, words in named.items() if b"drkit.exercise.processes" in words]
     return found
 
 

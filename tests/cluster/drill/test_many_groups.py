@@ -8,11 +8,11 @@ import time
 
 import pytest
 
-from drkit.chaos.verdict import PASS
 from drkit.drill.evidence import TRANSLATION, DrillEvidence, VerdictLimits
 from drkit.drill.judge import judge
 from drkit.drill.position_rows import PackedPositions
 from drkit.drill.positions import collect_positions
+from drkit.exercise.verdict import PASS
 from drkit.kafka.groups.requests import Committed, Groups
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from drkit.chaos.verdict import FAIL, PASS
 from drkit.drill.evidence import READINESS, DrillEvidence, ReadinessFacts, VerdictLimits
 from drkit.drill.judge import judge
 from drkit.drill.run_drill import collect_readiness
+from drkit.exercise.verdict import FAIL, PASS
 from drkit.model import TopicPartition
 from tests.support.drill.inventory import inventory
 from tests.support.failover.world import World

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from drkit.chaos.verdict import FAIL, INCONCLUSIVE, PASS
 from drkit.drill.evidence import TRANSLATION, DrillEvidence, VerdictLimits
 from drkit.drill.judge import judge
 from drkit.drill.position_rows import PackedPositions, PositionAnswer, PositionForm, judge_position
 from drkit.drill.positions import PositionsCollected, collect_positions
+from drkit.exercise.verdict import FAIL, INCONCLUSIVE, PASS
 from drkit.kafka.groups.asking import NO_ANSWER, Answered
 from drkit.kafka.groups.requests import Committed, Groups
 from drkit.model import TopicPartition

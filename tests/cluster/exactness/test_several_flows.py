@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from drkit.chaos.processes import ProcessParent
+from drkit.exercise.processes import ProcessParent
 from drkit.local.cluster import LocalCluster
 from tests.support.shared_clusters import ModuleClusters
 from tests.support.soak.flows_walk import FlowsWalk

@@ -12,10 +12,10 @@ import sys
 
 import pytest
 
-from drkit.chaos.clients import run_client
-from drkit.chaos.processes import Child, ProcessParent
 from drkit.clock import monotonic
 from drkit.errors import Failed
+from drkit.exercise.clients import run_client
+from drkit.exercise.processes import Child, ProcessParent
 from drkit.local.process import ProcessIdentity
 from tests.support.errors import coded
 
@@ -74,3 +74,13 @@ def test_a_client_without_properties_runs(tmp_path: Path, monkeypatch: pytest.Mo
     finally:
         signal.signal(signal.SIGTERM, before)
     assert ran == ["one"]
+
+
+@pytest.mark.timeout(120)
+def test_a_child_whose_scenario_has_ended_prints_nothing():
+    code = (
+        "from multiprocessing import Pipe; from drkit.exercise.processes import _run_child;"
+        "ours, theirs = Pipe(); ours.close(); _run_child(theirs.fileno())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (1, b"")

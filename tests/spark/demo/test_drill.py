@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from drkit.chaos.verdict import PASS
 from drkit.drill.report import check_report, read_report
+from drkit.exercise.verdict import PASS
 from tests.support.errors import sentence
 
 COMMAND = [sys.executable, "-m", "drkit", "demo", "--drill"]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
-from drkit.chaos.history import (
+from drkit.exercise.history import (
     PRIMARY,
     Acked,
     CommandEnded,
@@ -145,9 +145,9 @@ def move_an_idle_group(facts: ScenarioHistory) -> Iterator[Events]:
             continue
         first, offsets = facts.failovers[0].opened, []
         for offset, value in facts.logs[p.cluster].get(p.tp, []):
-            index, _ = facts.acked[p.tp, value]
+            index, acked = facts.acked[p.tp, value]
             is_replayed = (p.tp, value) in facts.replayed
-            if facts.acked_at(PRIMARY, (p.tp, value)) is not None and index < first and not is_replayed:
+            if index < first and acked.cluster == PRIMARY and not is_replayed:
                 offsets.append(offset)
         for offset in offsets:
             moved = offset if offset < p.offset else offset + 1

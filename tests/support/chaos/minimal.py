@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from drkit.chaos.history import (
+from drkit.exercise.history import (
     PRIMARY,
     STANDBY,
     Acked,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
-from drkit.chaos.history import (
+from drkit.exercise.history import (
     PRIMARY,
     STANDBY,
     Acked,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drkit.chaos.history import PRIMARY, STANDBY, Consumed, FaultBegan, LogEnd, NotAcked, Read
+from drkit.exercise.history import PRIMARY, STANDBY, Consumed, FaultBegan, LogEnd, NotAcked, Read
 from tests.support.chaos.minimal import (
     ON_PRIMARY,
     ON_STANDBY,

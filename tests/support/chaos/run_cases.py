@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from drkit.chaos.history import (
+from drkit.exercise.history import (
     PRIMARY,
     STANDBY,
     Acked,

@@ -12,8 +12,9 @@ from tempfile import TemporaryDirectory
 import threading
 from typing import Any, NamedTuple, Self
 
-from drkit.chaos.processes import Child, ProcessParent
+from drkit.exercise.processes import Child, ProcessParent
 from drkit.local.process import wait_stopped
+from tests.support.children import finish, run_until
 from tests.support.failover.orchestrator_parent import AFTER, BOUNDARIES, MODULE, SERVICE
 
 _METHODS = {"return": "begin_return"}
@@ -48,10 +49,10 @@ class Running:
 
     def __init__(self, child: Child, log: Path, kill: Kill | None, freeze: Kill | None) -> None:
         self._child, self._log, self.pid = child, log, child.pid
-        self._finishing = threading.Thread(target=child.finish, daemon=True)
+        self._finishing = threading.Thread(target=finish, args=(child,), daemon=True)
         if (at := kill or freeze) is None:
             self._finishing.start()
-        elif child.run_until(_Boundary(at).is_reached) is not None:
+        elif run_until(child, _Boundary(at).is_reached) is not None:
             if kill is not None:
                 child.kill()
             else:

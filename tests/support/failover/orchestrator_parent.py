@@ -7,10 +7,10 @@ import json
 from typing import Any, Final, NamedTuple
 from unittest.mock import patch
 
-from drkit.chaos import processes
-from drkit.chaos.processes import Ended, PausingJournal
 from drkit.config import Settings
 from drkit.errors import DrkitError
+from drkit.exercise import processes
+from drkit.exercise.processes import Ended, PausingJournal
 from drkit.failover.core.request import RunRequest
 from drkit.failover.service import FailoverService
 from drkit.journal.entries import JournalEntry

@@ -14,7 +14,8 @@ from pathlib import Path
 import random
 from typing import Final
 
-from drkit.chaos.processes import CommandResult, ProcessParent
+from drkit.exercise.history import CommandEnded
+from drkit.exercise.processes import ProcessParent
 from drkit.flow_state.names import offset_map_topic, state_topic
 from drkit.local.cluster import LocalCluster
 from tests.support.failback.pair import CUT
@@ -181,7 +182,7 @@ class FlowsWalk:
         self._moved(topics, source, report["topics"], exact=True)
         self._type_printed(report["next"])
 
-    def _run(self, words: tuple[str, ...], *, may_abort: bool = False) -> CommandResult:
+    def _run(self, words: tuple[str, ...], *, may_abort: bool = False) -> CommandEnded:
         """Type a command that writes a journal; end its run on any machine if its process is killed."""
         machine, (verb, *flow) = self._machine(), words[:3]
         kill_at = self._chance.randrange(_ENTRIES) if self._chance.random() < 0.4 else None
@@ -198,7 +199,7 @@ class FlowsWalk:
                 ended = self.world.types(verb, *flow, "--resume", "--take-over", machine=machine)
             if ended.error.get("code") == "no_run":  # killed before its first entry was written
                 ended = self.world.types(*words, machine=machine)
-        assert ended.code == 0, (words, ended.code, ended.error or ended.err[-2000:])
+        assert ended.code == 0, (words, ended.code, ended.error)
         return ended
 
     def _moved(self, topics: Sequence[Topic], source: str, moved: Mapping[str, str], *, exact: bool) -> None:

@@ -8,9 +8,11 @@ import shlex
 from typing import Any, Final
 import uuid
 
-from drkit.chaos.processes import CommandResult, ProcessParent
+from drkit.exercise.history import CommandEnded
+from drkit.exercise.processes import ProcessParent
 from drkit.local.cluster import LocalCluster
 from drkit.local.storage import random_kafka_uuid
+from tests.support.children import run_until
 from tests.support.cli.printed import PRINTED
 from tests.support.failback.pair import Side
 from tests.support.failover.settings_file import toml
@@ -122,7 +124,7 @@ class FlowsWorld:
 
     def types(
         self, *words: str, machine: str = HERE, topics: Sequence[str] = (), kill_at: int | None = None
-    ) -> CommandResult:
+    ) -> CommandEnded:
         """Type a command on a machine; returns how it ended.
 
         :param topics: what the machine's file selects, if these are not all
@@ -132,7 +134,7 @@ class FlowsWorld:
         file.write_text(toml(self.plain(machine=machine, topics=topics)), encoding="utf-8")
         child = self._parent.run_command(file, *words, elsewhere=machine == ELSEWHERE)
         entries = iter(range(1_000_000))
-        killed_at = child.run_until(lambda _: next(entries) == kill_at)
+        killed_at = run_until(child, lambda _: next(entries) == kill_at)
         result = child.ended() if killed_at is None else child.kill()
         error = {} if "--dry-run" in words else result.error  # there are several of a dry run
         ended = f"killed at {killed_at}" if killed_at else f"{result.code} {error.get('code', '')}"

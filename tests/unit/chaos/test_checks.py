@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from drkit.chaos.checks import CHECKS, POSITIONS
-from drkit.chaos.history import PRIMARY, OffsetCommitted, ScenarioHistory
+from drkit.exercise.checks import CHECKS, POSITIONS
+from drkit.exercise.history import PRIMARY, OffsetCommitted, ScenarioHistory
 from tests.support.chaos import record_cases, return_cases, run_cases
 from tests.support.chaos.minimal import ON_PRIMARY, TP, cases_of, entry, failover, returned
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from drkit.chaos.checks import CHECKS, POSITIONS
-from drkit.chaos.history import (
+from drkit.exercise.checks import CHECKS, POSITIONS
+from drkit.exercise.history import (
     PRIMARY,
     STANDBY,
     Consumed,
@@ -106,6 +106,17 @@ BROKEN: Cases = {
             *log("d", start=3),
         ],
         "skips the first one": live(commits(3, STANDBY)),
+        "skips what it was given and had not committed": [
+            *acked("a", "b", "c"),
+            *given("a", "b", "c"),
+            commits(2),
+            OPENED,
+            *COPY,
+            failover(),
+            position("shop", 2, PRIMARY),
+            position("shop", 3),
+            ON_STANDBY,
+        ],
         "is given one again": live(*ALL_AGAIN),
         "is given one again after a switchover": live(*ALL_AGAIN, report=stated(0, planned=True)),
         "is given one again, before the translated position": live(*ALL_AGAIN, report=stated(1)),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from drkit.chaos.history import (
+from drkit.exercise.history import (
     _KINDS,
     PRIMARY,
     STANDBY,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 import pytest
 
-from drkit.chaos.checks import CHECKS
-from drkit.chaos.history import ScenarioHistory
-from drkit.chaos.verdict import judge, negative_controls
+from drkit.exercise.checks import CHECKS
+from drkit.exercise.history import ScenarioHistory
+from drkit.exercise.verdict import judge, negative_controls
 from tests.support.chaos.defects import DEFECTS, Defect
 from tests.support.chaos.pair_model import RUNS, random_run
 from tests.support.examples import times
@@ -26,6 +26,8 @@ def test_a_correct_run_is_never_accused(runs: str, seed: int):
 
 
 @settings(max_examples=times(0.25))
+@example(seed=10_048)  # no record is next to a position that can be compared
+@example(seed=10_210)
 @given(seed=SEEDS)
 def test_every_negative_control_is_found(seed: int):
     controls = negative_controls(random_run(seed))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import fcntl
 from importlib import import_module
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from drkit.chaos.actions import fault
-from drkit.chaos.faults import END, fault_names
+from drkit.chaos.faults import END, FAULTS
 from drkit.chaos.scenario import FOLDER, Scenario, load_scenario, scenarios
 from drkit.cli import main as cli
 from drkit.detect.verdict import VerdictKind
@@ -41,7 +42,7 @@ def faults_of(scenario: Scenario) -> set[str]:
 @pytest.mark.parametrize("scenario", scenarios(), ids=lambda s: s.name)
 def test_a_scenario_is_whole(scenario: Scenario):
     own = {"rival orchestrator", "suspend orchestrator"}
-    names = {*fault_names(), *own, *(f"{END} {name}" for name in fault_names())}
+    names = {*FAULTS, *own, *(f"{END} {name}" for name in FAULTS)}
     assert faults_of(scenario) <= names
     assert scenario.exercises
     assert {fault for fault, _ in scenario.exercises} <= faults_of(scenario)
@@ -124,3 +125,12 @@ def test_every_scenario_is_listed(capsys: pytest.CaptureFixture[str]):
 def test_an_action_outside_of_a_scenario_is_refused():
     with pytest.raises(Failed, check=coded("no_scenario_running")):
         fault("kill primary")
+
+
+def test_an_action_that_fails_by_any_error_is_in_the_history(monkeypatch: pytest.MonkeyPatch):
+    stage = Mock()
+    monkeypatch.setattr("drkit.chaos.actions.current_stage", lambda: stage)
+    with pytest.raises(TypeError):
+        fault("slow operator", delay=1)
+    [look] = [call.args[0] for call in stage.recorder.record.mock_calls]
+    assert (look.what, "delay" in look.error) == ("action fault", True)

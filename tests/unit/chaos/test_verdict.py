@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from drkit.chaos.checks import (
+from drkit.exercise.checks import (
     ACKNOWLEDGED,
     CHECKS,
     GIVEN_UP,
@@ -16,7 +16,7 @@ from drkit.chaos.checks import (
     SAME_SIDES,
     CheckResult,
 )
-from drkit.chaos.history import (
+from drkit.exercise.history import (
     PRIMARY,
     STANDBY,
     Acked,
@@ -35,7 +35,7 @@ from drkit.chaos.history import (
     ScenarioEnded,
     ScenarioHistory,
 )
-from drkit.chaos.verdict import RequiredFault, coverage, in_force, judge, negative_controls
+from drkit.exercise.verdict import RequiredFault, coverage, in_force, judge, negative_controls
 from tests.support.chaos.minimal import (
     ON_STANDBY,
     OPENED,
@@ -222,7 +222,7 @@ def test_every_control_is_found():
             "a copied record dropped",
             "a copied record repeated",
             "a foreign record",
-            "two records swapped",
+            "a record out of order",
             "a position one later",
             "a position one earlier",
             "an aborted record shown",
@@ -248,7 +248,7 @@ def test_a_control_without_events_is_left_out():
         "a copied record dropped",
         "a copied record repeated",
         "a foreign record",
-        "two records swapped",
+        "a record out of order",
     }
 
 

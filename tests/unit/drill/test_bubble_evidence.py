@@ -8,9 +8,6 @@ from typing import Any
 
 import pytest
 
-from drkit.chaos.checks import CheckResult
-from drkit.chaos.history import PRIMARY, STANDBY, Acked, Consumed, Event, ScenarioHistory
-from drkit.chaos.verdict import FAIL, INCONCLUSIVE, PASS
 from drkit.config.tables.drills import DrillLimits, DrillObjectives
 from drkit.drill.entry import MISSED, DrillEntry, MadeItem
 from drkit.drill.evidence import (
@@ -27,6 +24,9 @@ from drkit.drill.inventory import InventoryComparison
 from drkit.drill.judge import judge
 from drkit.drill.plan import DrillPlan
 from drkit.drill.report import PlanReport, build_report, check_report, read_report
+from drkit.exercise.checks import CheckResult
+from drkit.exercise.history import PRIMARY, STANDBY, Acked, Consumed, Event, ScenarioHistory
+from drkit.exercise.verdict import FAIL, INCONCLUSIVE, PASS
 from drkit.flow_state.processes import this_process
 from tests.support.chaos.minimal import TP, log
 

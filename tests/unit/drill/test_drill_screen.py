@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from drkit.chaos.checks import CheckResult
 from drkit.cli.screens.drill import report_lines, step_line
 from drkit.drill.evidence import (
     BUBBLE,
@@ -24,6 +23,7 @@ from drkit.drill.report import (
     build_report,
 )
 from drkit.drill.report_page import outage_bars, render_page
+from drkit.exercise.checks import CheckResult
 from drkit.journal.machine import FAILOVER
 
 SCOPE = ScopeReport(flow="a->b", source="a", target="b", topics=3, partitions=0, groups=3)

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from drkit.chaos.verdict import FAIL, INCONCLUSIVE, PASS
 from drkit.drill import judge as judging
 from drkit.drill.evidence import (
     READINESS,
@@ -21,6 +20,7 @@ from drkit.drill.evidence import (
 )
 from drkit.drill.judge import POSITION_DEFECTS, judge
 from drkit.drill.position_rows import PackedPositions, PositionAnswer, PositionForm
+from drkit.exercise.verdict import FAIL, INCONCLUSIVE, PASS
 from tests.support.drill.logs import position
 
 LOG = "abcdef"

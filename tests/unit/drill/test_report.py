@@ -8,7 +8,6 @@ import json
 
 import pytest
 
-from drkit.chaos.verdict import FAIL, PASS
 from drkit.drill.evidence import READINESS, TRANSLATION, DrillEvidence, ReadinessFacts
 from drkit.drill.judge import DrillVerdict
 from drkit.drill.position_rows import PackedPositions, PositionAnswer, PositionForm
@@ -26,6 +25,7 @@ from drkit.drill.report import (
 )
 from drkit.drill.report_page import POLICY, render_page
 from drkit.errors import Failed
+from drkit.exercise.verdict import FAIL, PASS
 from tests.support.drill.logs import position
 from tests.support.errors import coded
 

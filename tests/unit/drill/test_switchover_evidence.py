@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from drkit.chaos.verdict import FAIL, INCONCLUSIVE, PASS
 from drkit.drill.evidence import (
     SWITCHOVER,
     ClientOutage,
@@ -21,6 +20,7 @@ from drkit.drill.evidence import (
 )
 from drkit.drill.judge import judge
 from drkit.drill.report import PlanReport, ScopeReport, build_report, check_report, read_report
+from drkit.exercise.verdict import FAIL, INCONCLUSIVE, PASS
 from drkit.journal.machine import FAILOVER
 from drkit.status.pair.model import PairState
 

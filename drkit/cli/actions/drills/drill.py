@@ -7,7 +7,6 @@ from pathlib import Path
 import secrets
 from typing import Any, Final
 
-from drkit.chaos.verdict import FAIL, PASS
 from drkit.cli.actions.failover import show_rehearsal
 from drkit.cli.configuration import configuration
 from drkit.cli.questions import ask
@@ -31,6 +30,7 @@ from drkit.drill.schedule import DrillScheduler, kubernetes_cronjob, next_times,
 from drkit.drill.steps import DrillOptions
 from drkit.drill.switchover import rehearse_switchover
 from drkit.errors import ConfigError, DrkitError, Failed, Refused, Usage
+from drkit.exercise.verdict import FAIL, PASS
 from drkit.failover.proposal import Proposal
 from drkit.watch.alerts import Teller
 

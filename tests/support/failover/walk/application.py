@@ -7,9 +7,9 @@ from pathlib import Path
 import signal
 from typing import Any, NamedTuple
 
-from drkit.chaos import history
-from drkit.chaos.processes import Child, ProcessParent
 from drkit.clock import monotonic, wall_ms
+from drkit.exercise import history
+from drkit.exercise.processes import Child, ProcessParent
 from tests.support.waiting import eventually
 
 _FIRST = 40

@@ -8,8 +8,9 @@ import re
 import shlex
 from typing import Any, Final
 
-from drkit.chaos.processes import CommandResult
+from drkit.exercise.history import CommandEnded
 from drkit.journal.machine import RunState
+from tests.support.children import finish
 from tests.support.failover.walk.stage import Scene, shown
 
 _MOST_COMMANDS: Final = 9
@@ -37,11 +38,11 @@ class Operator:
 
     def __init__(self, scene: Scene, chance: random.Random) -> None:
         self._scene, self._chance = scene, chance
-        self.typed: list[CommandResult] = []
+        self.typed: list[CommandEnded] = []
         self._refused: dict[str, int] = {}
         self._tried: set[tuple[str, ...]] = set()
 
-    def to_the_end(self, first: CommandResult, begins: Sequence[str]) -> RunState:
+    def to_the_end(self, first: CommandEnded, begins: Sequence[str]) -> RunState:
         """Type commands until the run is over; how it ended.
 
         :param begins: what is typed where no run is under way
@@ -61,12 +62,12 @@ class Operator:
             if words[0] == "replicate":
                 self._scene.replicate_anew()
                 words = ("failover", "--resume") if open_ else begins
-            said = self._scene.types(*words).finish()
+            said = finish(self._scene.types(*words))
         raise Locked("no command ended it:\n" + "\n".join(map(shown, self.typed)))
 
-    def _is_known(self, said: CommandResult, state: RunState) -> bool:
+    def _is_known(self, said: CommandEnded, state: RunState) -> bool:
         """Whether a run that is over is the answer to what was asked, or the question is still open."""
-        return state in {RunState.DONE, RunState.ABORTED} and said.words[:1] == ("failover",)
+        return state in {RunState.DONE, RunState.ABORTED} and said.words[:1] == ["failover"]
 
     def _clear(self, error: dict[str, Any]) -> None:
         """What is refused again and again has a cause: it is repaired; a dead primary remains dead."""
@@ -76,7 +77,7 @@ class Operator:
             self._scene.heal(primary=False)
             self._scene.replicate_anew()
 
-    def _next(self, said: CommandResult, begins: tuple[str, ...], *, open_: bool) -> tuple[str, ...]:
+    def _next(self, said: CommandEnded, begins: tuple[str, ...], *, open_: bool) -> tuple[str, ...]:
         offered = list(dict.fromkeys(self._offered(said, begins, open_=open_)))
         fresh = [words for words in offered if words not in self._tried]
         default = ("failover", "--resume") if open_ else begins
@@ -85,7 +86,7 @@ class Operator:
         return words
 
     def _offered(
-        self, said: CommandResult, begins: tuple[str, ...], *, open_: bool
+        self, said: CommandEnded, begins: tuple[str, ...], *, open_: bool
     ) -> Iterator[tuple[str, ...]]:
         for found in _COMMAND.findall(str(said.error.get("hint", ""))):
             if found == "without --planned":

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import random
 from typing import NamedTuple
 
-from drkit.chaos.processes import JournalPosition
+from drkit.exercise.history import JournalEntered
 from drkit.journal.machine import ORDER, StepName
 
 KINDS = ("dead", "cut", "alive", "planned")
@@ -59,12 +59,12 @@ class Pair(NamedTuple):
         """Its own dice: a pair that runs alone does what it did among others."""
         return random.Random(f"{self.id} {seed}")
 
-    def is_at(self, at: JournalPosition) -> bool:
+    def is_at(self, at: JournalEntered) -> bool:
         """Whether an entry is the one at which the event happens."""
         return self.entry == _named(at)
 
 
-def _named(at: JournalPosition) -> str:
+def _named(at: JournalEntered) -> str:
     return ".".join(filter(None, (at.step, "effect" if at.effect else "", at.kind)))
 
 

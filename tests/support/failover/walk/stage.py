@@ -8,9 +8,10 @@ import json
 from pathlib import Path
 from typing import Any, Self
 
-from drkit.chaos.processes import Child, CommandResult, ProcessParent
 from drkit.clock import wall_ms
-from drkit.config import ClusterSettings
+from drkit.config import ClusterSettings, Settings
+from drkit.exercise.history import CommandEnded
+from drkit.exercise.processes import Child, ProcessParent
 from drkit.flow_state.lease.watch import replicator_of
 from drkit.flow_state.records import SourceSeenRecord
 from drkit.flow_state.topic import StateTopic
@@ -173,7 +174,8 @@ class Scene(World):
         if self.copier is None:
             plain = self.plain()
             plain["clusters"][self.source.alias] |= self._by(REPLICATION)
-            self.copier = self.stage.warm.start_replicator(plain, "", self.folder / "replicator.log")
+            settings, log = Settings.model_validate(plain), self.folder / "replicator.log"
+            self.copier = self.stage.warm.start_replicator(settings, settings.flows[0], log)
 
     def replicate_anew(self) -> None:
         """Restart it, as `drkit replicate` does by itself when its state topic was away for long."""
@@ -244,7 +246,7 @@ class Scene(World):
         super().close()
 
 
-def shown(said: CommandResult) -> str:
+def shown(said: CommandEnded) -> str:
     """A command and its answer, in a line."""
     error = said.error
     answer = f"{error['error']} [{error['evidence'][:200]}] {error['hint']}" if error else "done"

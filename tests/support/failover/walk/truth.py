@@ -13,6 +13,7 @@ from drkit.flow_state.records import PendingFence, PendingLift, RoleRecord
 from drkit.journal.lost import violations
 from drkit.journal.machine import RunState
 from drkit.model import TopicPartition
+from tests.support.children import finish
 from tests.support.failover.walk.stage import Scene, shown
 from tests.support.flows.compare import Seen
 from tests.support.flows.produce import answers, now_ms
@@ -116,7 +117,7 @@ def _never_both(scene: Scene) -> None:
     scene.heal(primary=True)
     state = flow_state(scene.state())
     if state.get(PendingFence) is not None:
-        said = scene.types("fence", "pay").finish()
+        said = finish(scene.types("fence", "pay"))
         assert said.code == 0, shown(said)
     for topic in scene.moving:
         theirs, ours = (_values(scene, cluster, topic) for cluster in (scene.source, scene.target))
@@ -138,7 +139,7 @@ def _primary_is_right(scene: Scene) -> None:
     state = flow_state(scene.state())
     assert not [t for t in scene.moving if (r := state.get(RoleRecord, t)) is not None and r.is_promoted]
     if state.get(PendingLift) is not None:
-        said = scene.types("fence", "pay").finish()
+        said = finish(scene.types("fence", "pay"))
         assert said.code == 0, shown(said)
     for topic in (scene.orders, scene.pay):
         value = b"still here %d" % now_ms()

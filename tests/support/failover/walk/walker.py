@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from drkit.chaos.processes import Child, CommandResult
+from drkit.exercise.history import CommandEnded
+from drkit.exercise.processes import Child
 from drkit.journal.machine import RunState
+from tests.support.children import finish, run_until
 from tests.support.failover.walk.events import ANOTHER, CHANGES
 from tests.support.failover.walk.operator import Operator
 from tests.support.failover.walk.pairs import Pair
@@ -59,22 +61,22 @@ def walk(stage: Stage, pair: Pair, folder: Path, seed: int) -> Walked:
     with stage.scene(pair, folder) as scene:
         # An orchestrator that another one may take over from is on a machine that cannot be seen from here.
         running = scene.types(*scene.begins, host=ELSEWHERE if pair.event in ANOTHER else HERE)
-        at = running.run_until(pair.is_at)
-        said: list[CommandResult] = []
+        at = run_until(running, pair.is_at)
+        said: list[CommandEnded] = []
         if at is None:
             assert running.result is not None
             said = [running.result]
         elif pair.event in ANOTHER:
-            said.append(scene.types("failover", ANOTHER[pair.event]).finish())
+            said.append(finish(scene.types("failover", ANOTHER[pair.event])))
             running.slept = _SLEEP_SECONDS
             running.proceed()
-            said.append(running.finish())
+            said.append(finish(running))
         elif pair.event == "orchestrator-sleeps":
             running.slept = _SLEEP_SECONDS
             running.proceed()
-            said = [running.finish()]
+            said = [finish(running)]
         elif pair.event == "orchestrator-dies":
-            said = [running.kill(), scene.types("failover", "--resume").finish()]
+            said = [running.kill(), finish(scene.types("failover", "--resume"))]
         else:
             said = [_changed(scene, running, pair.event, chance.randrange(_LATEST))]
         operator = Operator(scene, chance)
@@ -83,7 +85,7 @@ def walk(stage: Stage, pair: Pair, folder: Path, seed: int) -> Walked:
             state: RunState | None = operator.to_the_end(said[-1], scene.begins)
             if state is not RunState.DONE:
                 check(scene, state)
-                ended = scene.types(*opens(scene)).finish()
+                ended = finish(scene.types(*opens(scene)))
                 state_then = operator.to_the_end(ended, opens(scene))
                 assert state_then is RunState.DONE, (
                     f"after {state} the standby cannot be opened: {state_then}"
@@ -102,17 +104,17 @@ def opens(scene: Scene) -> tuple[str, ...]:
     return (*words, "--accept-data-loss", "the walk")
 
 
-def _changed(scene: Scene, running: Child, event: str, later: int) -> CommandResult:
+def _changed(scene: Scene, running: Child, event: str, later: int) -> CommandEnded:
     begins, passes = CHANGES[event]
     begins(scene)
     running.proceed()
     if passes is None:
-        return running.finish()
+        return finish(running)
     left = iter(range(later, -1, -1))
-    if running.run_until(lambda _: next(left, 0) == 0) is not None:
+    if run_until(running, lambda _: next(left, 0) == 0) is not None:
         passes(scene)
         running.proceed()
-        return running.finish()
+        return finish(running)
     passes(scene)
     assert running.result is not None
     return running.result

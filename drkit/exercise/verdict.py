@@ -6,17 +6,14 @@ What was not exercised, or not read to its end, is `inconclusive`, never `pass`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from drkit.chaos import checks
-from drkit.chaos.history import (
+from drkit.exercise import checks
+from drkit.exercise.history import (
     Acked,
-    Consumed,
     Event,
-    Failover,
     FaultBegan,
     FaultEnded,
     FinalPosition,
@@ -24,7 +21,6 @@ from drkit.chaos.history import (
     LogEnd,
     LookFailed,
     Observed,
-    OffsetCommitted,
     Read,
     ScenarioEnded,
     ScenarioHistory,
@@ -35,6 +31,9 @@ DETECTION: Final = "detection"
 """Instead of a table: its steps are the verdicts of an observer."""
 _FAR: Final = 10**12
 """An offset after all others."""
+_PLACES: Final = 20
+"""The number of places in which a negative control tries its defect."""
+_Defect = tuple[str, str, Sequence[tuple[int, Any]], Callable[[Any], Sequence[Event]]]
 
 
 class RequiredFault(NamedTuple):
@@ -152,89 +151,57 @@ def _unknown(facts: ScenarioHistory) -> Iterator[str]:
 def negative_controls(history: ScenarioHistory) -> dict[str, bool]:
     """Put one defect at a time into a history; return by its name whether its own check finds it.
 
-    A defect for which the history has no event is left out.
+    In one place a defect may break no promise, so it is put into several until it is found. One for which the
+    history has no event is left out.
     """
-    defects = _defects(history)
-    return {
-        name: bool(checks.CHECKS[check](ScenarioHistory(events)).offences) for check, name, events in defects
-    }
+    controls: dict[str, bool] = {}
+    for check, name, places, change in _defects(history):
+        for i, e in places[:: len(places) // _PLACES + 1]:
+            events = [*history.events[:i], *change(e), *history.events[i + 1 :]]
+            is_found = controls.get(name) or checks.CHECKS[check](ScenarioHistory(events)).offences
+            controls[name] = bool(is_found)
+    return controls
 
 
-def _defects(facts: ScenarioHistory) -> Iterator[tuple[str, str, list[Event]]]:
-    """Return the check that must find each defect, the defect's name, and the history with it."""
-    copies = _copies(facts)
-    if copies:
-        copy = copies[len(copies) // 2]
-        foreign = replace(copy, offset=_FAR, value="not a client's")
-        yield checks.ACKNOWLEDGED, "a copied record dropped", _changed(facts, (copy, None))
-        yield checks.IN_ORDER, "a copied record repeated", [*facts.events, replace(copy, offset=_FAR)]
-        yield checks.IN_ORDER, "a foreign record", [*facts.events, foreign]
-    for a, b in pairwise(copies):
-        if a.tp == b.tp and _writer(facts, a) == _writer(facts, b):
-            swapped = (a, replace(a, value=b.value)), (b, replace(b, value=a.value))
-            yield checks.IN_ORDER, "two records swapped", _changed(facts, *swapped)
-            break
-    for shift, name in ((1, "a position one later"), (-1, "a position one earlier")):
-        position = next((p for p in facts.positions.values() if _is_shiftable(facts, p, shift)), None)
-        if position is not None:
-            moved = replace(position, offset=position.offset + shift)
-            yield checks.POSITIONS, name, _changed(facts, (position, moved))
-    aborted = next((e for e in facts.of(Acked) if e.transaction == "aborted"), None)
-    if aborted is not None and facts.active:
-        shown = Read(facts.active, *aborted.tp, _FAR, aborted.value)
-        yield checks.ABORTED, "an aborted record shown", [*facts.events, shown]
-    last = facts.failovers[-1] if facts.failovers else None
-    if last is not None and last.opened < len(facts.events) and copies:
-        late, opened = Acked(last.source, *copies[0].tp, _FAR, "a record after OPEN"), last.opened + 1
-        with_late = [*facts.events[:opened], late, *facts.events[opened:]]
-        yield checks.ONE_SIDE, "a record acknowledged after OPEN", with_late
-    if last is not None and last.returned is not None:
-        yield from _defects_of_return(facts, last)
+def _defects(facts: ScenarioHistory) -> Iterator[_Defect]:
+    """Return the check that must find each defect, its name, its places, and what is there instead."""
+    active, f = facts.active, facts.failovers[-1] if facts.failovers else None
+    reads = [(i, e) for i, e in facts.at(Read) if e.cluster == active]
+    positions = [(i, e) for i, e in facts.at(FinalPosition) if e.cluster == active]
+    aborted = [(i, e) for i, e in facts.at(Acked) if e.transaction == "aborted" and active]
+    opened = [(i, e) for i, e in facts.at(JournalEntered) if f is not None and i == f.opened]
 
+    def shown(e: Acked) -> list[Event]:
+        return [e, Read(active, *e.tp, _FAR, e.value)]
 
-def _defects_of_return(facts: ScenarioHistory, f: Failover) -> Iterator[tuple[str, str, list[Event]]]:
-    for e in facts.of(Read):
-        is_compared = {(f.source, e.tp), (f.target, e.tp)} <= facts.log_ends.keys()
-        if e.cluster == f.source and is_compared and f.copies_whole(e.topic):
-            yield checks.SAME_SIDES, "a record of the standby dropped", _changed(facts, (e, None))
-            break
-    for tp, value in sorted(f.tail)[:1]:
-        if f.disposition((tp, value)) == "discard" and (facts.active, tp) in facts.log_ends:
-            shown = Read(facts.active, *tp, _FAR, value)
-            yield checks.GIVEN_UP, "a record that was given up shown", [*facts.events, shown]
+    def later(e: FinalPosition) -> list[Event]:
+        log, end = facts.logs[active].get(e.tp, ()), facts.log_ends.get((active, e.tp))
+        record = next((o for o, _ in log if o >= e.offset), end.end if end is not None else e.offset)
+        return [replace(e, offset=record + 1)]
 
+    def earlier(e: FinalPosition) -> list[Event]:
+        before = (o for o, _ in facts.logs[active].get(e.tp, ()) if o < e.offset)
+        return [replace(e, offset=max(before, default=e.offset - 1))]
 
-def _changed(facts: ScenarioHistory, *changes: tuple[Event, Event | None]) -> list[Event]:
-    """Return the events with some replaced, or left out."""
-    by_id = {id(old): new for old, new in changes}
-    events = (by_id.get(id(e), e) for e in facts.events)
-    return [e for e in events if e is not None]
-
-
-def _copies(facts: ScenarioHistory) -> list[Read]:
-    """Return records of the active side that must be there, those of another cluster if there are any."""
-    known = facts.acked.keys() - {record for f in facts.failovers for record in f.tail}
-    ended = {tp for cluster, tp in facts.log_ends if cluster == facts.active}
-    active = (e for e in facts.of(Read) if e.cluster == facts.active and e.tp in ended)
-    reads = sorted((e for e in active if (e.tp, e.value) in known), key=lambda e: (e.tp, e.offset))
-    return [e for e in reads if _writer(facts, e) != facts.active] or reads
-
-
-def _writer(facts: ScenarioHistory, e: Read) -> str:
-    return facts.acked[e.tp, e.value][1].cluster
-
-
-def _is_shiftable(facts: ScenarioHistory, p: FinalPosition, shift: int) -> bool:
-    """Return whether a position of the active side, one record on or back, breaks a promise."""
-    log = dict(facts.logs[facts.active].get(p.tp, ()))
-    record = (p.tp, log.get(p.offset if shift > 0 else p.offset - 1, ""))
-    if p.cluster != facts.active or not record[1] or record in facts.replayed:
-        return False
-    if facts.is_live(p.group):
-        own = (p.cluster, p.group, p.tp)
-        last = [e.offset for e in facts.of(OffsetCommitted) if (e.cluster, e.group, e.tp) == own][-1:]
-        given = {e.value for e in facts.of(Consumed) if (e.group, e.tp) == (p.group, p.tp)}
-        return last == [p.offset] and bool(given) and (shift < 0 or record[1] not in given)
-    compared = list(checks.translations(facts, p.group, p.tp))
-    is_named = any(p.group in (t.failover.groups.get("repeats") or {}) for t in compared)
-    return not is_named and any(t.source_offset(facts, record) is not None for t in compared)
+    yield checks.ACKNOWLEDGED, "a copied record dropped", reads, lambda _: []
+    yield checks.IN_ORDER, "a copied record repeated", reads, lambda e: [e, replace(e, offset=_FAR)]
+    yield (
+        checks.IN_ORDER,
+        "a foreign record",
+        reads,
+        lambda e: [e, replace(e, offset=_FAR, value="a stray")],
+    )
+    yield checks.IN_ORDER, "a record out of order", reads, lambda e: [replace(e, offset=_FAR)]
+    yield checks.POSITIONS, "a position one later", positions, later
+    yield checks.POSITIONS, "a position one earlier", positions, earlier
+    yield checks.ABORTED, "an aborted record shown", aborted, shown
+    if f is not None:
+        late = Acked(f.source, "any topic", 0, _FAR, "a record after OPEN")
+        yield checks.ONE_SIDE, "a record acknowledged after OPEN", opened, lambda e: [e, late]
+    if f is not None and f.returned is not None:
+        sides = [{tp for cluster, tp in facts.log_ends if cluster == side} for side in (f.source, f.target)]
+        copied = [(i, e) for i, e in facts.at(Read) if e.cluster == f.source and e.tp in sides[0] & sides[1]]
+        whole = [(i, e) for i, e in copied if f.copies_whole(e.topic)]
+        yield checks.SAME_SIDES, "a record of the standby dropped", whole, lambda _: []
+        given_up = [facts.acked[r] for r in sorted(f.tail) if f.disposition(r) == "discard"]
+        yield checks.GIVEN_UP, "a record that was given up shown", given_up, shown

@@ -9,7 +9,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from typing import Final
 
-from drkit.chaos.history import (
+from drkit.config import FlowSettings
+from drkit.errors import DrkitError
+from drkit.exercise.history import (
     OTHER,
     PRIMARY,
     STANDBY,
@@ -21,19 +23,17 @@ from drkit.chaos.history import (
     RunReported,
     ScenarioEnded,
 )
-from drkit.chaos.stage import ClientStage
-from drkit.config import FlowSettings
-from drkit.errors import DrkitError
+from drkit.exercise.stage import ClientStage
 from drkit.failover.report import report_of
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.records import PendingFence, PendingLift
 from drkit.flow_state.topic import StateTopic
-from drkit.journal.entries import JournalHistory, RunLog
+from drkit.journal.entries import RunLog
 from drkit.journal.lost import violations
 from drkit.journal.machine import FAILOVER, RunState
 from drkit.journal.topic import JournalReader
 from drkit.kafka.admin import Cluster
-from drkit.kafka.raw import RawCluster, ask_once
+from drkit.kafka.raw import ask_once
 from drkit.kafka.reading.range_reader import RangeReader
 from drkit.kafka.topics import describe_topics, list_offsets, topic_names
 from drkit.model import TopicPartition
@@ -73,12 +73,12 @@ def collect(stage: ClientStage) -> None:
 
 def _runs(stage: ClientStage, source: str, flow: FlowSettings) -> Iterable[RunLog]:
     """Return the runs in the journal of a flow, which is on its target."""
-
-    async def ask(raw: RawCluster) -> JournalHistory:
-        return await JournalReader(raw, flow.source).read_existing()
-
+    target, name = stage.cluster(OTHER[source]), flow.source
     try:
-        return ask_once(stage.cluster(OTHER[source]), stage.WHERE, ask, what="read the journal").runs.values()
+        journal = ask_once(
+            target, stage.WHERE, lambda raw: JournalReader(raw, name).read_existing(), what="read the journal"
+        )
+        return journal.runs.values()
     except DrkitError as error:
         stage.recorder.record(LookFailed(f"journal of {flow.name}", error.in_short))
         return ()
@@ -126,19 +126,16 @@ def _partitions(cluster: Cluster, *topics: str) -> list[TopicPartition]:
 def _read_logs(stage: ClientStage, _active: str) -> None:
     for name in (PRIMARY, STANDBY):
         cluster = Cluster.connect(stage.cluster(name))
-        starts = list_offsets(cluster, _partitions(cluster, *stage.topics), "earliest")
         with closing(RangeReader(cluster.settings)) as reader:
+            partitions = sorted(_partitions(cluster, *stage.topics))
             # Asked first, as the library looks for the leaders of a new topic only once a second.
-            ends = {tp: reader.log_end(tp) for tp in sorted(starts)}
-            for tp, end in ends.items():
-                read_to = starts[tp]
-                for record in reader.read(tp, starts[tp], end):
+            for tp, start, end in [(tp, reader.log_start(tp), reader.log_end(tp)) for tp in partitions]:
+                # The reader returns at the end; offsets behind the last record are markers.
+                for record in reader.read(tp, start, end):
                     value = (record.value or b"").decode(errors="replace")
                     if not value.startswith(PROBE):
                         stage.recorder.record(Read(name, *tp, record.offset, value))
-                    read_to = record.offset + 1
-                # The reader returns at the end; offsets behind the last record are markers.
-                stage.recorder.record(LogEnd(name, *tp, starts[tp], end, max(read_to, end)))
+                stage.recorder.record(LogEnd(name, *tp, start, end, end))
 
 
 def _read_positions(stage: ClientStage, _active: str) -> None:

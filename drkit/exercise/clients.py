@@ -17,10 +17,10 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 
-from drkit.chaos.history import Acked, Consumed, NotAcked, Observed, OffsetCommitted, Recorder
 from drkit.client import EndpointMoved, FailoverConsumer, FailoverProducer, FromAnotherCluster
 from drkit.clock import monotonic
 from drkit.config import load
+from drkit.exercise.history import Acked, Consumed, NotAcked, Observed, OffsetCommitted, Recorder
 from drkit.watch.identity import ObserverIdentity
 from drkit.watch.run import FlowMoment, WatchOptions, watch
 

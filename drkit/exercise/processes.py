@@ -22,11 +22,12 @@ import subprocess
 import sys
 import time
 import traceback
-from typing import Any, ClassVar, Final, NamedTuple, Self
+from typing import Any, ClassVar, Final, Self
 
-from drkit.chaos.clients import run_client
-from drkit.config import Settings, load
+from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError, Failed
+from drkit.exercise.clients import run_client
+from drkit.exercise.history import CommandEnded, JournalEntered
 from drkit.failover.core.request import RunRequest
 from drkit.failover.runs import Runs
 from drkit.failover.service import FailoverService
@@ -35,42 +36,13 @@ from drkit.journal.journal import Journal
 from drkit.local.process import ProcessIdentity
 from drkit.replicate.solo import SoloReplicator
 
-MODULE: Final = "drkit.chaos.processes"
+MODULE: Final = "drkit.exercise.processes"
 _CALL_SECONDS: Final = 150.0
 """For the first child, the parent has to load everything: on a busy machine that takes a while."""
 _COMMAND_LINE: Final = "drkit.cli.main"
 _ACTIONS: Final = ("failover", "fence", "status", "divergence", "back.reprotect", "back.failback")
 """Commands that no child has to load."""
 _PR_SET_PDEATHSIG: Final = 1
-
-
-class JournalPosition(NamedTuple):
-    """An entry of a run's journal."""
-
-    kind: str
-    step: str
-    effect: str
-
-
-class CommandResult(NamedTuple):
-    """The end of a command."""
-
-    words: tuple[str, ...]
-    code: int | None
-    """None if the process was killed."""
-    out: str = ""
-    err: str = ""
-
-    @property
-    def error(self) -> dict[str, Any]:
-        """The error that `--json` printed; empty if it did not fail with one."""
-        start = self.err.find("{\n")
-        return dict(json.loads(self.err[start:])) if self.code and start >= 0 else {}
-
-    @property
-    def answer(self) -> dict[str, Any]:
-        """The answer that `--json` printed; empty if there is none."""
-        return dict(json.loads(self.out)) if self.out.lstrip().startswith("{") else {}
 
 
 # -- the side of the scenario -------------------------------------------------------------------------------
@@ -86,11 +58,11 @@ class Child:
         if not self.pid:
             raise BrokenPipeError("it has ended at once")
         self._process = ProcessIdentity.of(self.pid)
-        self.run, self.table = "", ""
-        """The run, and the name of its table, of the newest entry."""
         self.slept = 0.0
         """Seconds by which its clocks advance when it continues, as after a suspension."""
-        self.result: CommandResult | None = None
+        self.result: CommandEnded | None = None
+        self.printed = ""
+        """The standard error of a command that has ended."""
 
     def _receive(self) -> dict[str, Any]:
         if not self._connection.poll(_CALL_SECONDS):
@@ -101,18 +73,24 @@ class Child:
         except (EOFError, OSError):  # OSError: it was killed while it sent
             return {}
 
-    def next_entry(self) -> JournalPosition | None:
+    def next_entry(self) -> JournalEntered | None:
         """Return the next entry, at which the process waits; None when it has ended."""
         if self.result is not None:
             return None
         message = self._receive()
         if "entry" in message:
-            self.run, self.table = message["run"], message["table"]
-            position: JournalPosition = message["entry"]
-            return position
-        self.result = CommandResult(self._words, *message.get("ended", (None,)))
-        self._connection.close()
+            entry: JournalEntered = message["entry"]
+            return entry
+        self._end(*message.get("ended", (None,)))
         return None
+
+    def _end(self, code: int | None, out: str = "", err: str = "") -> None:
+        """Note how it ended, with the answer or the first error that ``--json`` printed."""
+        read, begin = json.JSONDecoder().raw_decode, err.find("{\n")
+        error = read(err, begin)[0] if code and begin >= 0 else {}
+        answer = read(out)[0] if out.startswith("{") else {}
+        self.printed, self.result = err, CommandEnded([*self._words], code, [0], error, answer)
+        self._connection.close()
 
     def proceed(self) -> None:
         """Let it continue, unless it has ended."""
@@ -120,23 +98,9 @@ class Child:
             self._connection.send(self.slept)
             self.slept = 0.0
 
-    def run_until(self, is_wanted: Callable[[JournalPosition], bool]) -> JournalPosition | None:
-        """Return the first wanted entry, at which the process waits; None if it ended before."""
-        while (position := self.next_entry()) is not None and not is_wanted(position):
-            self.proceed()
-        return position
-
-    def finish(self) -> CommandResult:
-        """Let it run to its end."""
-        self.run_until(lambda _: False)
-        return self.ended()
-
-    def kill(self) -> CommandResult:
+    def kill(self) -> CommandEnded:
         """Send SIGKILL and wait for the end."""
         self.signal(signal.SIGKILL)
-        return self._drain()
-
-    def _drain(self) -> CommandResult:
         while self.next_entry() is not None:
             pass
         return self.ended()
@@ -149,7 +113,7 @@ class Child:
     def was_killed(self) -> bool:
         """Return whether the process has ended without saying so; what it said before is read."""
         if self.result is None and not Path(f"/proc/{self.pid}").exists():
-            self._drain()
+            self.kill()
         return self.result is not None and self.result.code is None
 
     def end_before(self, deadline: float) -> None:
@@ -157,9 +121,9 @@ class Child:
         if not self._process.wait_ended(deadline):
             self.signal(signal.SIGKILL)
             self._process.wait_ended(deadline + _CALL_SECONDS)
-        self.result = CommandResult(self._words, None)
+        self._end(None)
 
-    def ended(self) -> CommandResult:
+    def ended(self) -> CommandEnded:
         """Return how it ended."""
         if self.result is None:
             raise Failed("child_not_ended", where=f"process {self.pid}")
@@ -202,13 +166,10 @@ class ProcessParent:
         typed = ["--config", str(config), *words, "--json"]
         return self.start(words, "command", {"elsewhere": elsewhere}, typed=typed)
 
-    def start_replicator(self, settings: Mapping[str, Any] | Path, flow: str, log: Path) -> Child:
-        """Start a replicator without Spark, which never waits for leave.
-
-        :param settings: the configuration as plain data, or its file
-        :param flow: the name of the flow, or "" for the first one
-        """
-        return self.start(("drkit", "replicate"), "replicate", log=log, settings=settings, flow=flow)
+    def start_replicator(self, settings: Settings, flow: FlowSettings, log: Path) -> Child:
+        """Start a replicator without Spark, which never waits for leave."""
+        plain = settings.model_dump(mode="json")
+        return self.start(("drkit", "replicate"), "replicate", log=log, settings=plain, flow=flow.name)
 
     def start(
         self,
@@ -251,11 +212,12 @@ class PausingJournal(Journal):
 
     def _to_topic(self, entry: JournalEntry) -> None:
         super()._to_topic(entry)
-        self.wait_at(JournalPosition(entry.kind, entry.step or "", entry.effect), self.run.table.name)
+        table = self.run.table.name
+        self.wait_at(JournalEntered(table, self.run_id, entry.step or "", entry.kind, entry.effect))
 
-    def wait_at(self, position: tuple[str, ...], table: str = "") -> None:
+    def wait_at(self, entry: object) -> None:
         """Report an entry, and wait for leave; the clocks may advance meanwhile."""
-        self.connection.send({"entry": position, "run": self.run_id, "table": table})
+        self.connection.send({"entry": entry})
         if slept := self.connection.recv():
             _advance_clocks(slept)
 
@@ -289,9 +251,9 @@ def _fail_over(settings: Mapping[str, Any], request: Mapping[str, Any]) -> Ended
         return error.exit_code, "", json.dumps({**error.as_dict(), "kind": type(error).__name__}, indent=1)
 
 
-def _replicate(settings: Mapping[str, Any] | Path, flow: str) -> None:
-    known = load(settings) if isinstance(settings, Path) else Settings.model_validate(settings)
-    SoloReplicator(known, known.one_flow(flow) if flow else known.flows[0]).run()
+def _replicate(settings: Mapping[str, Any], flow: str) -> None:
+    plain = Settings.model_validate(settings)
+    SoloReplicator(plain, plain.one_flow(flow)).run()
 
 
 WORK: Final[dict[str, Callable[..., Ended | None]]] = {
@@ -322,6 +284,8 @@ def _run_child(descriptor: int) -> None:
         ended = WORK[command["work"]](**command["arguments"]) or (0,)
     except SystemExit as end:
         ended = (end.code if isinstance(end.code, int) else 0,)
+    except (EOFError, BrokenPipeError):  # the scenario has ended
+        pass
     except BaseException:  # noqa: BLE001  the child ends here in any case, and its log shows why
         traceback.print_exc()
     finally:
@@ -344,3 +308,4 @@ def main() -> None:
         if os.fork() == 0:
             _run_child(*descriptors)
         os.close(*descriptors)
+    os._exit(0)  # an orderly end takes a while, in which its children work on

@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from functools import wraps
+from itertools import islice
 from typing import Final, NamedTuple
 
-from drkit.chaos.history import (
+from drkit.detect.verdict import VerdictKind
+from drkit.errors import Refused
+from drkit.exercise.history import (
     Acked,
     CommandEnded,
     Consumed,
@@ -32,8 +35,6 @@ from drkit.chaos.history import (
     choice,
     place_of,
 )
-from drkit.detect.verdict import VerdictKind
-from drkit.errors import Refused
 from drkit.model import TopicPartition
 
 ACKNOWLEDGED: Final = "acknowledged or stated as lost"
@@ -94,10 +95,9 @@ def check_positions(facts: ScenarioHistory) -> Iterator[str]:
     yield from _repeated(facts)
     for position in facts.positions.values():
         if position.cluster == facts.active:
-            for translation in translations(facts, position.group, position.tp):
-                yield _displacement(facts, translation, position)
             yield _moved_back(facts, position)
             yield from _skipped(facts, position)
+            yield from _displaced(facts, position)
 
 
 def _without_position(facts: ScenarioHistory, f: Failover) -> Iterator[str]:
@@ -108,51 +108,41 @@ def _without_position(facts: ScenarioHistory, f: Failover) -> Iterator[str]:
             yield "" if is_named else f"group {group} has no position in {tp} on {f.target}"
 
 
-class Translation(NamedTuple):
-    """A position that a failover translated, of a group that was not at work since."""
-
-    failover: Failover
-    committed: int
-    """On the source."""
-    is_emptied: bool
-    """True if the source's final log may have other offsets."""
-
-    def source_offset(self, facts: ScenarioHistory, record: Record) -> int | None:
-        """Return the offset of a record on the source, or None if it is unknown."""
-        source = self.failover.source
-        acked = facts.acked_at(source, record)
-        return acked if self.is_emptied else facts.offsets[source].get(record, acked)
+def _committed(facts: ScenarioHistory, f: Failover, group: str, tp: TopicPartition) -> int | None:
+    """Return the position of a group on the side that was left, or None if it is unknown or was not moved."""
+    if group in f.groups.get("kept", ()):
+        return None
+    # A standby's positions follow the active side: then only the report has those that were left.
+    is_left = f is facts.failovers[-1] and f.returned is None
+    position = facts.positions.get((f.source, group, tp)) if is_left else None
+    return f.stated_position(group, tp) if position is None else position.offset
 
 
-def translations(facts: ScenarioHistory, group: str, tp: TopicPartition) -> Iterator[Translation]:
-    """Return the translations from which a group's position on the active side follows."""
-    worked = max((i for (name, _), i in facts.last_work.items() if name == group), default=-1)
+def _displaced(facts: ScenarioHistory, e: FinalPosition) -> Iterator[str]:
+    """Compare the position of a group that was not at work since a failover with the one that it left."""
+    worked = max((i for (group, _), i in facts.last_work.items() if group == e.group), default=-1)
     for f in facts.failovers:
-        is_left = f is facts.failovers[-1] and f.returned is None
-        # A standby's positions follow the active side: then only the report has those that were left.
-        source_position = facts.positions.get((f.source, group, tp)) if is_left else None
-        committed = source_position.offset if source_position is not None else f.stated_position(group, tp)
-        log = facts.log_ends.get((f.source, tp))
-        is_emptied = not is_left and (log is None or log.start >= max(committed or 0, 1))
-        is_emptied = is_emptied or f is not facts.failovers[-1]
-        if committed is not None and worked < f.opened and group not in f.groups.get("kept", ()):
-            yield Translation(f, committed, is_emptied)
+        left = _committed(facts, f, e.group, e.tp)
+        if left is not None and worked < f.opened:
+            yield next(_displacements(facts, f, left, e), "")
 
 
-def _displacement(facts: ScenarioHistory, translation: Translation, position: FinalPosition) -> str:
-    """Compare the position of a group that is not at work with the one that was translated."""
-    f, committed, _ = translation
-    for offset, value in facts.logs[facts.active].get(position.tp, ()):
-        record = (position.tp, value)
-        own = translation.source_offset(facts, record)
+def _displacements(facts: ScenarioHistory, f: Failover, left: int, e: FinalPosition) -> Iterator[str]:
+    offsets = f"{e.tp}: {left} on {f.source}, {e.offset} on {e.cluster}"
+    # A return may have emptied the log of the source: then only acknowledgements have the offsets of before.
+    log, is_last = facts.log_ends.get((f.source, e.tp)), f is facts.failovers[-1]
+    is_whole = is_last and (f.returned is None or (log is not None and log.start < max(left, 1)))
+    for offset, value in facts.logs[e.cluster].get(e.tp, ()):
+        record = (e.tp, value)
+        own = facts.acked_at(f.source, record)
+        if own is None and is_whole:
+            own = facts.offsets[f.source].get(record)
         if own is None or record in facts.replayed:
             continue
-        offsets = f"{position.tp}: {committed} on {f.source}, {position.offset} on {facts.active}"
-        if offset < position.offset and own >= committed:
-            return f"group {position.group} skips {value}, {offsets}"
-        if offset >= position.offset and own < committed and not _is_named(facts, f, position, own):
-            return f"group {position.group} repeats {value}, {offsets}"
-    return ""
+        if offset < e.offset and own >= left:
+            yield f"group {e.group} skips {value}, {offsets}"
+        if offset >= e.offset and own < left and not _is_named(facts, f, e, own):
+            yield f"group {e.group} repeats {value}, {offsets}"
 
 
 def _is_named(facts: ScenarioHistory, f: Failover, e: FinalPosition | Consumed, own: int) -> bool:
@@ -206,16 +196,11 @@ def _moved_back(facts: ScenarioHistory, e: FinalPosition) -> str:
 def _skipped(facts: ScenarioHistory, e: FinalPosition) -> Iterator[str]:
     """Look for records before the final position of a group at work that it was never given."""
     # The cluster and the offset at which it began, as far as that is known.
-    known = [(i, c.cluster, c.offset) for i, c in facts.at(Consumed) if (c.group, c.tp) == (e.group, e.tp)][
-        :1
-    ]
-    for f in facts.failovers:
-        if (stated := f.stated_position(e.group, e.tp)) is not None:
-            known.append((f.opened, f.source, stated))
-    if not known or not facts.is_live(e.group):
-        return
-    _, cluster, first = min(known)
-    for offset, value in facts.logs[e.cluster].get(e.tp, ()):
+    given = ((i, c.cluster, c.offset) for i, c in facts.at(Consumed) if (c.group, c.tp) == (e.group, e.tp))
+    stated = ((f.opened, f.source, f.stated_position(e.group, e.tp)) for f in facts.failovers)
+    known = [*islice(given, 1), *((i, cluster, first) for i, cluster, first in stated if first is not None)]
+    _, cluster, first = min(known, default=(0, "", 0))
+    for offset, value in facts.logs[e.cluster].get(e.tp, ()) if known and facts.is_live(e.group) else ():
         record = (e.tp, value)
         own = facts.acked_at(cluster, record)  # a return may have emptied the log since
         own = facts.offsets[cluster].get(record) if own is None else own

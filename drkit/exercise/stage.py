@@ -1,0 +1,181 @@
+"""The stage of an exercise: two clusters, clients that are processes, and the history of what they did."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+import signal
+import time
+from typing import Any, ClassVar, Final
+
+from drkit.clock import monotonic
+from drkit.config import ClusterSettings, FlowSettings, Settings
+from drkit.errors import DrkitError, Failed
+from drkit.exercise.history import PRIMARY, STANDBY, Acked, Event, Recorder, ScenarioHistory, read_events
+from drkit.exercise.processes import MODULE, Child, ProcessParent
+from drkit.kafka.clients import Producer, deliver
+from drkit.kafka.groups.requests import Committed, Groups, group_members
+from drkit.kafka.raw import ask_once
+from drkit.model import TopicPartition
+from drkit.status.pair.model import PairState
+from drkit.status.paired import PairedCollector
+
+PARTITIONS: Final = 2
+"""The number of partitions of each topic."""
+HISTORY: Final = "history.jsonl"
+_STEADY_SECONDS: Final = 90.0
+_LOOK_SECONDS: Final = 0.2
+_STOP_SECONDS: Final = 5.0
+_SEND_SECONDS: Final = 15.0
+_BOOTSTRAP: Final = "bootstrap.servers"
+
+
+@dataclass
+class ClientStage(ABC):
+    """Two clusters, clients that are processes, and the history of what they did.
+
+    :param folder: of this run: endpoint file, logs, history
+    :param seed: of the clients' schedule and of the groups' positions
+    :param parent_module: the module that forks commands, replicators and clients
+    """
+
+    WHERE: ClassVar[str]
+    """Names the stage in errors."""
+
+    folder: Path
+    seed: int = 0
+    parent_module: str = MODULE
+    clients: dict[str, Child] = field(default_factory=dict, kw_only=True)
+    replicators: dict[str, Child] = field(default_factory=dict, kw_only=True)
+    """By the cluster from which they copy."""
+    settings: Settings = field(init=False)
+    flows: Mapping[str, FlowSettings] = field(init=False)
+    """The flows, by the cluster from which they copy."""
+    topics: tuple[str, ...] = field(init=False)
+    """The topics that clients write."""
+    groups: tuple[str, ...] = field(init=False)
+    """The groups whose positions are compared."""
+    live_group: str = field(init=False)
+    """The group that reads and commits all the time."""
+    live_topic: str = field(init=False)
+    """The topic that it reads."""
+    is_source_lost: bool = field(default=False, init=False)
+    """True if the failover never reached the source: then its fence is pending at the end."""
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.history_file = self.folder / HISTORY
+        self.endpoint_file = self.folder / "endpoint.json"
+        self.recorder = Recorder(self.history_file, "stage")
+        self._events: list[Event] = []
+        self._position = 0
+        self.parent = ProcessParent(self.parent_module)
+
+    @abstractmethod
+    def cluster(self, name: str) -> ClusterSettings:
+        """Return a cluster's settings by a way that no fault cuts."""
+
+    @abstractmethod
+    def application(self, cluster: str) -> dict[str, Any]:
+        """Return the properties of an application's client of a cluster, with ``bootstrap.servers``."""
+
+    def start_client(self, name: str, kind: str, **options: Any) -> None:
+        """Start a client process; `options` are those of its kind."""
+        properties = {k: v for k, v in self.application(PRIMARY).items() if k != _BOOTSTRAP}
+        own = {"seed": self.seed, "history": str(self.history_file), "properties": properties}
+        client = {"kind": kind, "name": name, **own, **options}
+        self.clients[name] = self.parent.start((kind,), "client", log=self.folder / f"{name}.log", **client)
+
+    def stop_clients(self, *names: str) -> None:
+        """Stop clients, by default all; one that does not end is killed."""
+        children = [self.clients.pop(name) for name in names or tuple(self.clients) if name in self.clients]
+        for child in children:
+            child.signal(signal.SIGTERM)
+        deadline = monotonic() + _STOP_SECONDS
+        for child in children:
+            child.end_before(deadline)
+
+    def send(self, cluster: str, topic: str, value: str) -> tuple[str, int]:
+        """Write a record as an application; return the name of its error, or "", and its offset.
+
+        The value is its key, too: a compacted topic accepts no record without one.
+        """
+        producer = Producer({**self.application(cluster), "log_level": 0})
+        data = value.encode()
+        delivery = deliver(producer, topic, [(0, data, data, None)], _SEND_SECONDS)
+        return "".join(error.name() for error in delivery.failed), delivery.first.get(0, 0)
+
+    def history(self) -> ScenarioHistory:
+        """Return the history so far."""
+        events, self._position = read_events(self.history_file, self._position)
+        self._events += events
+        return ScenarioHistory(tuple(self._events))
+
+    def acked(self, by: str = "") -> int:
+        """Return how many records were acknowledged so far, to all clients or to one."""
+        return sum(not by or event.by == by for event in self.history().of(Acked))
+
+    def commit(self, cluster: str, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit offsets of a group that has no members."""
+        new = {group: {tp: Committed(offset) for tp, offset in offsets.items()}}
+        settings = self.cluster(cluster)
+        answer = ask_once(settings, self.WHERE, lambda raw: Groups(raw).alter(new), what="commit offsets")
+        if answer[group].value != dict.fromkeys(offsets, 0):
+            raise Failed("chaos_commit_refused", where=f"group {group}", evidence=str(answer[group]))
+
+    def committed(self, cluster: str, group: str) -> dict[TopicPartition, int]:
+        """Return the committed offsets of a group. Raises DrkitError if its coordinator does not answer."""
+        settings, names = self.cluster(cluster), [group]
+        answer = ask_once(settings, self.WHERE, lambda raw: Groups(raw).offsets(names), what="read offsets")
+        return {tp: committed.offset for tp, committed in answer[group].items()}
+
+    def has_members(self, cluster: str, group: str) -> bool:
+        """Return whether a group has members. Raises DrkitError as :meth:`committed`."""
+        return bool(group_members(self.cluster(cluster), [group])[group])
+
+    def wait_for(self, is_true: Callable[[], bool], what: str, seconds: float = _STEADY_SECONDS) -> None:
+        """Wait until a condition is true; a cluster that does not answer meanwhile is asked again.
+
+        :raises Failed: not in time
+        """
+        deadline, last = monotonic() + seconds, ""
+        while True:
+            try:
+                if is_true():
+                    return
+            except DrkitError as error:
+                last = error.in_short
+            if monotonic() > deadline:
+                raise Failed(
+                    "chaos_waited_in_vain", where=self.WHERE, evidence=last, seconds=seconds, what=what
+                )
+            time.sleep(_LOOK_SECONDS)
+
+    def wait_acked(self, records: int, by: str = "", seconds: float = _STEADY_SECONDS) -> None:
+        """Wait until some more records were acknowledged, to all clients or to one."""
+        enough = self.acked(by) + records
+        self.wait_for(lambda: self.acked(by) >= enough, f"{records} more acknowledged records", seconds)
+
+    def wait_protected(self, source: str) -> None:
+        """Wait until the pair is PROTECTED for the flow of a source: all topics copied and noted."""
+        flow = self.flows[source]
+        with closing(PairedCollector(self.settings, flow, groups=False)) as collector:
+
+            def is_protected() -> bool:
+                pair = collector.look().pair
+                states = {t.topic: t.state for t in pair.topics} if pair is not None else {}
+                return {states.get(topic) for topic in self.topics} == {PairState.PROTECTED}
+
+            self.wait_for(is_protected, f"PROTECTED for {flow.name}")
+
+    def wait_steady(self) -> None:
+        """Wait until the pair is PROTECTED, and the standby has all positions of the groups."""
+        self.wait_protected(PRIMARY)
+
+        def are_synced() -> bool:
+            return all(len(self.committed(STANDBY, group)) == PARTITIONS for group in self.groups)
+
+        self.wait_for(are_synced, "positions of all groups on the standby")
