@@ -172,8 +172,12 @@ def going_home(topics: Iterable[PairTopic], ways: FlowPair) -> list[PairTopic]:
 
 
 def not_in_step(topics: Iterable[PairTopic], back: FlowSettings) -> list[PairTopic]:
-    """Return the topics that fail back and whose copy is not in step. Pure."""
-    return [t for t in topics if t.active == back.source and t.state is not PairState.PROTECTED]
+    """Return the topics that fail back and whose copy is not in step. Pure.
+
+    A copy that lacks history does not get it by waiting: the switchover refuses it by name.
+    """
+    lagging = (t for t in topics if t.active == back.source and t.state is not PairState.PROTECTED)
+    return [t for t in lagging if not t.lacks_history]
 
 
 def _journal_of(settings: Settings, flow: FlowSettings) -> tuple[RunLog | None, float]:

@@ -16,17 +16,16 @@ from drkit.flow_state.records import (
     PendingFence,
     PendingLift,
 )
-from drkit.flow_state.state import Damaged, FlowState
+from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
-from drkit.kafka.requests import TopicMetadata, metadata
+from drkit.kafka.requests import TopicMetadata, exists, metadata
 from drkit.model import TopicPartition
 from drkit.pair.promotions import is_over, not_noted_since, promoted_of, returned_topics, term_of
 from drkit.status.facts import (
-    compacted_alone,
     delayed_in,
-    key_error,
     status_of,
+    unread_state,
     why_not_copied,
     written_in,
 )
@@ -37,6 +36,7 @@ from drkit.status.lag.held_back import HeldInPartition, held_by_others
 from drkit.status.lag.source import EarlierEnds, Ends, UncopiedRange, UncopiedRecords, waiting
 from drkit.status.lag.target import CopyLocator, CopyPosition
 from drkit.status.model import SHOWN_EVENTS, Findings, FlowStatus, PartitionStatus, role_of
+from drkit.status.pair.facts import compacted_alone
 from drkit.status.runners import runner_of, standbys_of
 from drkit.status.source_look import (
     SourceLook,
@@ -118,8 +118,7 @@ class StatusCollector:
                 found.heartbeat = self.beats.measured(min(interval, _LONG_SECONDS) + _BEAT_SECONDS)
         except DrkitError as error:
             found.target_error = error.in_short
-            if isinstance(error, Damaged):
-                found.key_error = key_error(self._sides[self._flow.target], error)
+            found.unread = unread_state(self._sides[self._flow.target], error)
             self._drop(self._flow.target)
             if self.source_ends is None and not found.source_error:  # it was not asked, and may be down, too
                 found.source_error = self._ask_source(found, FlowState(), LeftOut()).error
@@ -137,7 +136,7 @@ class StatusCollector:
         if self._state is None:
             target = self._cluster(self._flow.target)
             name = state_topic(self._flow.source)
-            if self._loop.run(metadata, target, [name])[name].error:
+            if not exists(name, self._loop.run(metadata, target, [name])[name], self._flow.target):
                 return FlowState()
             self._state = StateTopic(self._sides[self._flow.target], self._flow.source)
         self._state.load()

@@ -24,7 +24,7 @@ from drkit.model import TopicPartition
 from drkit.pair.promotions import are_opposite, not_noted_since, promotions_of
 from drkit.pair.view import observation_of, promotions_in
 from drkit.status.facts import is_note_preferred, seen_record
-from drkit.status.faults import OTHER_KEY, with_pair, with_source_record, without_passive
+from drkit.status.faults import NOT_AUTHORIZED, OTHER_KEY, with_pair, with_source_record, without_passive
 from drkit.status.lag.source import Ends
 from drkit.status.look import StatusCollector
 from drkit.status.model import FlowStatus
@@ -144,8 +144,8 @@ class PairedCollector(StatusCollector):
     def _first(self, status: FlowStatus, log: FenceLog | None) -> DirectionFacts:
         aliases = (self._flow.source, self._flow.target)
         if not status.target_answers:
-            wrong_key = next((f.text for f in status.faults if f.code == OTHER_KEY), "")
-            unread, recorded = wrong_key or _silent(self._flow.target), promotions_in(log)
+            refused = (f.text for f in status.faults if f.code in {OTHER_KEY, NOT_AUTHORIZED})
+            unread, recorded = next(refused, _silent(self._flow.target)), promotions_in(log)
             return DirectionFacts(
                 *aliases, unread=unread, silent=not status.source_answers, recorded=recorded
             )
@@ -157,7 +157,7 @@ class PairedCollector(StatusCollector):
 
     def _second(self, status: FlowStatus, first: DirectionFacts) -> DirectionFacts:
         source, target = self._flow.target, self._flow.source
-        silent = first.unread == _silent(source)  # a cluster with another control key answers
+        silent = first.unread == _silent(source)  # a cluster that refuses drkit answers
         if not self._reverse_aliases:
             return DirectionFacts(source, target, configured=False, silent=silent)
         if not status.source_answers:

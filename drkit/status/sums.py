@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
@@ -55,19 +56,22 @@ def _topic(found: list[PartitionStatus]) -> TopicStatus:
 def lags_of(status: FlowStatus) -> dict[str, TopicLag]:
     """How far a flow is with each topic; of partitions without a leader that answers nothing is known."""
     ages: dict[str, list[float | None]] = {}
+    missing = Counter[str]()
     for p in status.partitions:
         ages.setdefault(p.topic, []).append(p.seconds)
+        missing[p.topic] += p.missing
     found = {
         t.topic: TopicLag(
-            t.records, t.seconds, t.reason, t.bytes, tuple(ages.get(t.topic, ())), t.target_topic
+            t.records, t.seconds, t.reason, t.bytes, tuple(ages.get(t.topic, ())), t.target_topic,
+            missing[t.topic],
         )
         for t in status.topics
-    }
+    }  # fmt: skip
     for topic, away in status.unanswered.items():
         known = (*ages.get(topic, ()), *(None for _ in away))
         some = counted(len(away), "partition")
         reason = f"{status.source} has no leader for {some} of it" if away else "it cannot be described"
-        found[topic] = TopicLag(None, None, reason, ages=known)
+        found[topic] = TopicLag(None, None, reason, ages=known, missing=missing[topic])
     return found
 
 

@@ -41,11 +41,12 @@ from drkit.model import TopicPartition
 from drkit.offsets import Unavailable
 from drkit.pair.promotions import begun_by_turn
 from drkit.pair.view import NOT_ASKED, Refusing
-from drkit.status.facts import compacted_alone, noted_ends, status_of
+from drkit.status.facts import noted_ends, status_of
 from drkit.status.lag.held_back import held_back, with_held
 from drkit.status.lag.source import Ends, UncopiedRecords, ends_of, held_total, waiting
 from drkit.status.lag.target import CopyPosition
 from drkit.status.model import PartitionStatus, oldest_of
+from drkit.status.pair.facts import compacted_alone
 from drkit.status.pair.reading import refusing_topics
 from drkit.status.source_look import gaps_of
 from drkit.topology.topic_configs import MIN_INSYNC_REPLICAS

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple, Self
 
 from drkit.flow_state.copied_topics import written_of
 from drkit.flow_state.records import (
+    ConfigsRecord,
     EventRecord,
     FenceAclsRecord,
     FenceSizesRecord,
@@ -20,7 +21,7 @@ from drkit.flow_state.records import (
 )
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.unreplayed import Unreplayed, unreplayed
-from drkit.pair.promotions import never_noted, not_noted_since
+from drkit.pair.promotions import never_noted, not_noted_since, promoted_of
 from drkit.pair.view import FenceSeen, Observation
 from drkit.status.pair.journal import JournalRuns, RunUnderWay
 
@@ -41,6 +42,8 @@ class TopicLag(NamedTuple):
     """Of each partition: the age of its oldest record that is not copied, in seconds; None: unknown."""
     copy: str = ""
     """The name of the copy, whether or not it exists yet."""
+    missing: int = 0
+    """Offsets at the beginning whose records the source may keep, and the target has removed."""
 
     def in_step(self, rpo_seconds: float) -> int:
         """Number of partitions whose oldest missing record is not older than that."""
@@ -78,6 +81,8 @@ class DirectionFacts(Observation):
     """Source topic → how a person has its copy keep everything."""
     selects: Callable[[str], bool] = lambda _topic: True
     """Whether the flow is to copy a source topic, by its configuration."""
+    compacted_alone: tuple[str, ...] = ()
+    """Source topics whose copy is compacted, and that are not."""
     not_noted: frozenset[str] = frozenset()
     """Source topics whose ends were not noted on the target since a turn."""
     never_noted: frozenset[str] = frozenset()
@@ -92,6 +97,11 @@ class DirectionFacts(Observation):
         for topic, lag in (self.lags or {}).items() if self.running else ():
             if lag.copy and topic not in self.copies and topic not in self.promoted and self.selects(topic):
                 yield topic, lag.copy
+
+    def lacks_history(self, topic: str) -> bool:
+        """Return whether the copy of a source topic has removed records that the source may keep."""
+        lag = (self.lags or {}).get(topic)
+        return topic in self.compacted_alone or (lag is not None and lag.missing > 0)
 
     @classmethod
     def of(
@@ -132,6 +142,7 @@ class DirectionFacts(Observation):
             fenced_by=dict(journal.fences),
             incomplete=state.all(IncompleteRecord),
             held=state.all(HeldSettingsRecord),
+            compacted_alone=compacted_alone(state),
             not_noted=not_noted_since(state),
             never_noted=never_noted(state, {t: len(lag.ages) for t, lag in (lags or {}).items()}),
             source_noted_ms=tuple(record.at_ms for record in noted.values()),
@@ -155,6 +166,12 @@ def _unreplayed(state: FlowState) -> dict[str, tuple[Unreplayed, ...]]:
     for each in unreplayed(state):
         found[each.topic] = (*found.get(each.topic, ()), each)
     return found
+
+
+def compacted_alone(state: FlowState) -> tuple[str, ...]:
+    """Return the copied topics whose copy was compacted at the last comparison, and the source was not."""
+    configs, promoted = state.readable(ConfigsRecord), promoted_of(state)
+    return tuple(sorted(t for t, each in configs.items() if each.is_compacted_alone and t not in promoted))
 
 
 def fenced_topics(state: FlowState) -> frozenset[str]:

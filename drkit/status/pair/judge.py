@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from drkit.counted import counted, utc
+from drkit.counted import counted
 from drkit.flow_state.records import HeldSettingsRecord, RoleRecord
 from drkit.journal.machine import RETURN
 from drkit.next_command import REASON, typed
@@ -81,7 +81,9 @@ def _incomplete(sides: TopicSides, promoted: Way) -> str:
 def _still_open(sides: TopicSides, promoted: Way) -> str:
     role, other, flow = promoted.role, sides.other(promoted), promoted.flow
     assert role is not None  # noqa: S101  the newest promotion is one
-    run = next((run for _, run in runs_of(sides) if run.table == RETURN.name), None)
+    # A return of the opposite flow answers an earlier promotion.
+    runs = (run for side, run in runs_of(sides) if side is promoted and run.table == RETURN.name)
+    run = next(runs, None)
     then = "" if run is None else _after(promoted, run)
     if promoted.fence is FenceSeen.PENDING and not flow.silent:
         return f"{flow.source} answers, and is not fenced since the failover{then}"
@@ -125,22 +127,18 @@ def judge(first: DirectionFacts, second: DirectionFacts, rpo_seconds: float) -> 
     topics = tuple(_topic(sides, rpo_seconds) for sides in pair_view(first, second))
     directions = (first, second), (second, first)
     silent = {f.source: _known_ms(f, opposite) for f, opposite in directions if f.silent}
-    lines = (f"{alias} does not answer: {_known(ms)}" for alias, ms in silent.items())
     reasons = ((f.name, f.runs_unknown or ("" if f.target in silent else f.unread)) for f in (first, second))
     hidden = ((f"whether {f.target} refuses clients", f.refusing.unknown) for f in (first, second))
-    unknown = (*lines, *(f"{name}: {reason}" for name, reason in (*reasons, *hidden) if reason))
+    unread = tuple(f"{name}: {reason}" for name, reason in (*reasons, *hidden) if reason)
     a, b = sorted((first.source, first.target))
-    return PairStatus((a, b), topics, "" if topics or unknown else "nothing was copied yet", unknown, silent)
+    why = "" if topics or unread or silent else "nothing was copied yet"
+    return PairStatus((a, b), topics, why, unread, silent)
 
 
 def _known_ms(flow: DirectionFacts, opposite: DirectionFacts) -> int | None:
     """Return when the newest record of a flow's source on the other side was made, or None without one."""
     later = [p.at_ms for p in flow.opposite.values()] + [p.at_ms for p in opposite.recorded.values()]
     return max([*later, *flow.source_noted_ms], default=None)
-
-
-def _known(at_ms: int | None) -> str:
-    return "it has never been noted" if at_ms is None else f"what is known of it was noted at {utc(at_ms)}"
 
 
 class Delta(NamedTuple):
@@ -200,6 +198,7 @@ def _before_a_promotion(sides: TopicSides, rpo_seconds: float) -> PairTopic:
     return PairTopic(
         *sides.names, state, direction, copying[0].flow.source if len(copying) == 1 else "", why,
         records=known.records if known else None, seconds=known.seconds if known else None,
+        lacks_history=any(s.flow.lacks_history(s.name) for s in copying),
     )  # fmt: skip
 
 
@@ -225,7 +224,7 @@ def _promoted(sides: TopicSides, promoted: Way, rpo_seconds: float) -> PairTopic
         return found
     return replace(
         found, records=lag.records, seconds=lag.seconds, bytes=lag.bytes, partitions=len(lag.ages),
-        in_step=lag.in_step(rpo_seconds),
+        in_step=lag.in_step(rpo_seconds), lacks_history=back.flow.lacks_history(back.name),
     )  # fmt: skip
 
 
@@ -305,6 +304,8 @@ def _copying(side: Way, rpo_seconds: float, *, is_return: bool = False) -> tuple
     if state is PairState.PROTECTED and (side.name in flow.never_noted or side.name in flow.not_noted):
         why = f"what {flow.source} has of it is not noted on {flow.target} yet: a few seconds"
         return (PairState.RETURNING if is_return and lag is not None else PairState.UNPROTECTED), why
+    if state is PairState.PROTECTED and flow.lacks_history(side.name):
+        state, why = PairState.UNPROTECTED, f"{flow.target} has removed records that {flow.source} may keep"
     return state, why
 
 

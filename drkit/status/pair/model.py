@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from drkit.counted import counted, first_of
+from drkit.counted import counted, first_of, utc
 
 HALF: Final = 0.5
 """Share of the time, or of the size, from which the end of a delta is a fault."""
@@ -118,6 +118,8 @@ class PairTopic:
     """What the protecting flow has still to copy; None: unknown, or not asked for."""
     is_held: bool = False
     """Whether the failover or failback that is under way waits for a person."""
+    lacks_history: bool = False
+    """Whether the copy has removed records that the source may keep."""
 
     @property
     def alarm(self) -> PairAlarm | None:
@@ -170,10 +172,16 @@ class PairStatus:
     topics: tuple[PairTopic, ...] = ()
     why: str = ""
     """Why nothing is said of topics."""
-    unknown: tuple[str, ...] = field(default=())
-    """What could not be read, and why."""
+    unread: tuple[str, ...] = field(default=())
+    """What could not be read although its cluster answers, and why."""
     silent: Mapping[str, int | None] = field(default_factory=dict)
     """Cluster that does not answer → when the newest record of it was made, or None without one."""
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """What could not be read, and why."""
+        lines = (f"{alias} does not answer: {_known(ms)}" for alias, ms in self.silent.items())
+        return (*lines, *self.unread)
 
     @property
     def state(self) -> PairState:
@@ -247,6 +255,10 @@ class PairStatus:
         if details:
             told["topics"] = [_topic(t) for t in self.topics]
         return told
+
+
+def _known(at_ms: int | None) -> str:
+    return "it has never been noted" if at_ms is None else f"what is known of it was noted at {utc(at_ms)}"
 
 
 def _part(part: PairPart) -> dict[str, Any]:

@@ -21,13 +21,14 @@ PAIR = (
     PairTopic("orders", "orders", PairState.PROTECTED, active="b"),
     PairTopic("audit", "audit", PairState.UNPROTECTED, active="b"),
     PairTopic("home", "home", PairState.UNPROTECTED, active="a"),
+    PairTopic("cut", "cut", PairState.UNPROTECTED, active="b", lacks_history=True),
 )
 
 
 @pytest.mark.parametrize(
     ("named", "going", "left"),
     [
-        ((), {"orders", "audit", "home"}, {"audit"}),
+        ((), {"orders", "audit", "home", "cut"}, {"audit"}),
         (("orders",), {"orders"}, set()),
         (("audit", "home"), {"audit", "home"}, {"audit"}),
         (("none",), set(), set()),
