@@ -16,7 +16,7 @@ from drkit.failover.checks.home_acls import NOT_COMPARED, HomeAcls, look_home_ac
 from drkit.failover.checks.out_of_scope import OutOfScope, Reach, look_outside, reach
 from drkit.failover.checks.silent_source_facts import facts_of
 from drkit.failover.core.context import Context, asked
-from drkit.failover.core.reverse import moved_elsewhere, pair_roles, unreplayed_on_source
+from drkit.failover.core.reverse import pair_roles, unreplayed_on_source, work_elsewhere
 from drkit.failover.groups.offsets import (
     FROM_CHECKPOINTS,
     FROM_SOURCE,
@@ -215,7 +215,7 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
         away=away,
         outside=outside,
         reach=reach(context.settings.failover.repoint, scope, outside),
-        moved_elsewhere=moved_elsewhere(context, scope.topics),
+        moved_elsewhere=work_elsewhere(context, scope.topics).moved,
         begun_by_turn=(turned := begun_by_turn(state.records) & set(scope.topics.values())),
         hanging=context.run(hanging, context.target, turned, now) if turned else {},
         written=written(context, places),

@@ -7,7 +7,7 @@ role is still true.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -51,9 +51,10 @@ from drkit.pair.view import (
     roles_in,
     untold,
 )
-from drkit.status.pair.facts import fenced_topics
+from drkit.status.pair.facts import acls_of, fenced_topics, sizes_of
 from drkit.status.pair.journal import RunUnderWay
 from drkit.status.pair.reading import refusing_by_size
+from drkit.topology.acls import Acl
 from drkit.topology.topic_configs import MAX_MESSAGE_BYTES, PASSIVE, own_value
 
 _NO_TOPIC: Final = UUID(int=0)
@@ -334,22 +335,45 @@ def _read_state(cluster: Cluster, flow: FlowSettings, *, verified: bool = True) 
     return FlowState.of(values, f"{name} on {cluster.alias}", values.refused)
 
 
-def states_elsewhere(context: Context) -> Iterator[tuple[FlowSettings, FlowState]]:
-    """Yield the flows from the old primary to other clusters of the configuration, with their states.
+def states_elsewhere(context: Context) -> list[tuple[FlowSettings, FlowState]]:
+    """Return the flows from the old primary to other clusters of the configuration, with their states.
 
     A cluster that does not answer, or shows no state to drkit, is left out.
     """
+    found = []
     for alias in sorted(context.settings.clusters.keys() - {context.flow.source, context.flow.target}):
         flow = FlowSettings(source=context.flow.source, target=alias)
         with suppress(ClusterUnreachable, NotAuthorized):
+            cluster = Cluster.connect(context.settings.cluster(alias))
             # Unverified: another pair may have another control key, and what its flow does counts here.
-            yield flow, _read_state(Cluster.connect(context.settings.cluster(alias)), flow, verified=False)
+            found.append((flow, _read_state(cluster, flow, verified=False)))
+    context.kept.elsewhere = found
+    return found
 
 
-def moved_elsewhere(context: Context, topics: Collection[str]) -> dict[str, str]:
-    """Return source topics that another flow of the source has promoted or fenced, with that flow's name."""
-    flow_of = dict[str, str]()
-    for flow, state in states_elsewhere(context):
+class Elsewhere(NamedTuple):
+    """The work of other flows of the same source on some of its topics."""
+
+    moved: Mapping[str, str]
+    """Source topics that another flow has promoted or fenced → that flow."""
+    sizes: Mapping[str, str | None]
+    """Those of them with a fence by size on that flow's record → the size before."""
+    acls: frozenset[Acl]
+    """ACLs of their fences on that flow's record."""
+
+    @property
+    def fenced(self) -> frozenset[str]:
+        """The topics whose fence another flow has on record, too: it lifts it."""
+        return frozenset(self.sizes) | {acl.name for acl in self.acls}
+
+
+def work_elsewhere(context: Context, topics: Collection[str], *, as_surveyed: bool = False) -> Elsewhere:
+    """Return the work of other flows of the source on some topics, as far as their targets answer.
+
+    :param as_surveyed: by the states that this process has read last, if it has
+    """
+    moved, sizes, acls = dict[str, str](), dict[str, str | None](), frozenset[Acl]()
+    for flow, state in (as_surveyed and context.kept.elsewhere) or states_elsewhere(context):
         roles = {t: role for t, role in state.readable(RoleRecord).items() if role.is_promoted}
         fenced = fenced_topics(state) - roles.keys()  # by a run that has not opened its target
         opened = frozenset(roles)
@@ -362,5 +386,8 @@ def moved_elsewhere(context: Context, topics: Collection[str]) -> dict[str, str]
                     second = observation_of((back.source, back.target), records)
             first = observation_of((flow.source, flow.target), state)
             opened = roles_in(pair_view(first, second)).opened
-        flow_of |= dict.fromkeys(sorted((opened | fenced) & set(topics)), flow.name)
-    return flow_of
+        names = (opened | fenced) & set(topics)
+        moved |= dict.fromkeys(sorted(names), flow.name)
+        sizes |= {t: size for t, size in sizes_of(state).items() if t in names}
+        acls |= {acl for acl in acls_of(state) if acl.name in names}
+    return Elsewhere(moved, sizes, acls)

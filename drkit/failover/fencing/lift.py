@@ -12,11 +12,12 @@ from typing import Any, Final
 from drkit.counted import first_of
 from drkit.errors import ClusterUnreachable, Failed, Refused
 from drkit.failover.core.context import Context
-from drkit.failover.core.reverse import moved_elsewhere
+from drkit.failover.core.reverse import work_elsewhere
 from drkit.failover.fencing.methods import (
     ACL,
     SIZE,
     AclFence,
+    SizeFence,
     by_name,
     put_or_delete,
     recorded_acls,
@@ -24,7 +25,7 @@ from drkit.failover.fencing.methods import (
 )
 from drkit.failover.fencing.source_record import aborted_runs, note_lifted
 from drkit.flow_state.pending_fence import settle
-from drkit.flow_state.records import GuardAclsRecord, PendingLift
+from drkit.flow_state.records import FenceAclsRecord, FenceSizesRecord, GuardAclsRecord, PendingLift
 from drkit.kafka.access.acls import NoAuthorizer, delete_acls, list_acls, own_principals
 from drkit.pair.promotions import promotions_of
 from drkit.status.pair.facts import fenced_topics
@@ -64,11 +65,27 @@ def forget_replaced(context: Context, topics: Collection[str]) -> None:
     )
 
 
-def refuse_elsewhere(context: Context, topics: Collection[str]) -> None:
-    """Refuse to lift the fence of topics that clients write elsewhere, by another flow of the source."""
-    if elsewhere := moved_elsewhere(context, topics):
-        evidence = first_of(f"{topic}: {flow}" for topic, flow in sorted(elsewhere.items()))
+def hand_over(context: Context, topics: Collection[str]) -> list[str]:
+    """Take fences off the record that another flow of the source has on its own; return the other topics.
+
+    A topic has one fence by size or ACL, whichever flows need it: the last of them lifts it.
+
+    :raises Refused: another flow has promoted one of the topics, and has no fence of it on record
+    """
+    others, state, settings = work_elsewhere(context, topics), context.state, context.source_settings
+    if bare := sorted(others.moved.keys() - others.fenced):
+        evidence = first_of(f"{topic}: {others.moved[topic]}" for topic in bare)
         raise Refused("lift_opens_both", where=context.flow.source, evidence=evidence)
+    if not (shared := others.fenced):
+        return sorted(topics)
+    records = [r for r in (state.get(FenceSizesRecord), state.get(FenceAclsRecord)) if r is not None]
+    SizeFence(settings, state).forget(shared)
+    acls = frozenset(a for a in recorded_acls(state) if a.name in shared)
+    AclFence(settings, state, spare_own=False).forget(acls)
+    fenced = work_elsewhere(context, shared).fenced
+    if fenced != shared:  # the other flow has handed it over at the same moment
+        state.put_all(("", record) for record in records)
+    return sorted(set(topics) - fenced)
 
 
 def lift_fences(context: Context, topics: Collection[str]) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 from drkit.config import ClusterSettings
 from drkit.errors import DrkitError, Failed, Refused
-from drkit.flow_state.records import FenceAclsRecord, FenceSizesRecord, StateRecord
+from drkit.flow_state.records import ConfigsRecord, FenceAclsRecord, FenceSizesRecord, StateRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.access.acls import NoAuthorizer, create_acls, delete_acls, is_open, list_acls, own_principals
 from drkit.kafka.admin import Cluster
@@ -211,15 +211,16 @@ class SizeFence(FenceMethod):
 
     def details(self, topics: Collection[str]) -> dict[str, Any]:
         existing = topic_configs(Cluster.connect(self._settings), topics)
-        known = recorded_sizes(self._state)
-        if any(c[MAX_MESSAGE_BYTES].value == NOTHING_PASSES and t not in known for t, c in existing.items()):
+        sizes = {topic: own_value(configs, MAX_MESSAGE_BYTES) for topic, configs in sorted(existing.items())}
+        if any(size == NOTHING_PASSES and t not in recorded_sizes(self._state) for t, size in sizes.items()):
             # Another process fenced the topic after the state was read. Its record holds the previous value.
             self._state.load()
-            known = recorded_sizes(self._state)
-        sizes = {}
-        for topic, configs in sorted(existing.items()):
-            sizes[topic] = known.get(topic, own_value(configs, MAX_MESSAGE_BYTES))
-        return {"sizes": sizes}
+            compared = self._state.all(ConfigsRecord)
+            for topic in (t for t, size in sizes.items() if size == NOTHING_PASSES):
+                # Without a record, it was another flow, whose target does not answer.
+                sizes[topic] = compared[topic].settings.get(SIZE) if topic in compared else None
+        known = recorded_sizes(self._state)
+        return {"sizes": sizes | {topic: size for topic, size in known.items() if topic in sizes}}
 
     def apply(self, details: Details) -> None:
         self._record({**recorded_sizes(self._state), **details["sizes"]})
@@ -227,7 +228,11 @@ class SizeFence(FenceMethod):
 
     def remove(self, details: Details) -> None:
         self.suspend(details)
-        self._record({t: v for t, v in recorded_sizes(self._state).items() if t not in details["sizes"]})
+        self.forget(details["sizes"])
+
+    def forget(self, topics: Collection[str]) -> None:
+        """Take topics off the record."""
+        self._record({t: v for t, v in recorded_sizes(self._state).items() if t not in topics})
 
     def suspend(self, details: Details) -> None:
         """Restore the previous sizes temporarily; the record of the fence is kept."""

@@ -7,14 +7,15 @@ the target opens.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
+from drkit.config import FlowSettings
 from drkit.counted import first_of
 from drkit.errors import DrkitError, NotAuthorized, Refused
 from drkit.failover.core.context import Context
-from drkit.failover.core.reverse import opposite_fences
+from drkit.failover.core.reverse import opposite_fences, work_elsewhere
 from drkit.failover.core.step import StepEffect
 from drkit.failover.fencing.methods import (
     lift_acls,
@@ -24,16 +25,19 @@ from drkit.failover.fencing.methods import (
     recorded_acls,
     recorded_sizes,
 )
+from drkit.flow_state.names import target_of_fence_topic
 from drkit.flow_state.records import ConfigsRecord, FenceAclsRecord, FenceSizesRecord, RoleRecord
 from drkit.flow_state.source_fence.entries import ANY_RUN, FenceMark, FenceRecord
 from drkit.flow_state.source_fence.topic import FenceTopic
 from drkit.journal.machine import StepName
 from drkit.kafka.access.acls import NoAuthorizer, list_acls
 from drkit.kafka.admin import Cluster
+from drkit.kafka.raw import RawCluster
+from drkit.kafka.requests import all_topics
 from drkit.kafka.topics import topic_configs
 from drkit.pair.promotions import away_from, promotions_of
 from drkit.status.pair.reading import refusing_by_size
-from drkit.topology.acls import from_json, to_json
+from drkit.topology.acls import Acl, from_json, to_json
 from drkit.topology.topic_configs import MAX_MESSAGE_BYTES, NOTHING_PASSES
 
 RECORD: Final = "record"
@@ -69,32 +73,49 @@ def write_down(context: Context, method: str, details: dict[str, Any]) -> None:
     _refuse(context, record)
 
 
-def keep_earlier(context: Context) -> None:
-    """Take over into the flow's state what earlier fences replaced. Raises DrkitError: planned runs only."""
-    fenced, planned = set(context.scope.topics), context.request.planned
+def keep_earlier(context: Context, source: RawCluster) -> None:
+    """Take over into the flow's state what earlier fences replaced, those of other flows of the source, too.
+
+    So the last flow that has a fence on record lifts it, and an abort of such a run at the source lifts
+    nothing that this run needs. Raises DrkitError: planned runs only.
+    """
+    planned, own = context.request.planned, context.flow.target
     with suppress(*() if planned else (DrkitError,)):
-        topic = _topic(context)
-        earlier = [r for r in topic.read().open if r.run_id != context.run_id and r.topics & fenced]
-        for record in earlier:
-            _keep(context, record.without(tuple(record.topics - fenced)))
-        if earlier and not planned:  # a planned run has its own record of it
-            names, run_id = sorted(fenced), context.run_id or ANY_RUN
-            topic.append(topic.entry(FenceMark.TAKEN, run_id, context.term, topics=names))
+        # A planned run has a record of its own, which drops the earlier ones of its flow.
+        _take(context, context.flow, marks=not planned)
+        targets = (target_of_fence_topic(n, context.flow.source) for n in context.run(all_topics, source))
+        for target in sorted({t for t in targets if t is not None} - {own}):
+            with suppress(NotAuthorized):
+                _take(context, FlowSettings(source=context.flow.source, target=target), marks=True)
+        known = work_elsewhere(context, context.scope.topics, as_surveyed=True)
+        _keep(context, known.sizes, known.acls)
 
 
-def _keep(context: Context, record: FenceRecord) -> None:
+def _take(context: Context, flow: FlowSettings, *, marks: bool) -> None:
+    """Take over the fences that a flow's record on the source has, and mark there that they were taken."""
+    topic, fenced = context.kept.fences_of(context.source_settings, flow), set(context.scope.topics)
+    earlier = [r for r in topic.read().records.values() if r.run_id != context.run_id]
+    for record in (r.without(tuple(r.topics - fenced)) for r in earlier):
+        _keep(context, record.own_sizes, record.own_acls)
+    taken = sorted(fenced & {name for r in earlier if r.is_open for name in r.topics})
+    if taken and marks:
+        run_id = context.run_id or ANY_RUN
+        topic.append(topic.entry(FenceMark.TAKEN, run_id, context.term, topics=taken))
+
+
+def _keep(context: Context, sizes: Mapping[str, str | None], acls: frozenset[Acl]) -> None:
     """Record the parts of a fence that are still in effect and not in the flow's state."""
     state, settings = context.state, context.source_settings
-    known, sizes = recorded_sizes(state), record.own_sizes
+    known = recorded_sizes(state)
     existing = topic_configs(Cluster.connect(settings), sizes) if sizes else {}
     fenced = {t for t, c in existing.items() if c[MAX_MESSAGE_BYTES].value == NOTHING_PASSES}
     if missing := {t: v for t, v in sizes.items() if t in fenced and t not in known}:
         state.put(FenceSizesRecord({**known, **missing}))
-    acls = recorded_acls(state)
-    missing_acls = record.own_acls - acls
+    known_acls = recorded_acls(state)
+    missing_acls = acls - known_acls
     with suppress(NoAuthorizer):
         if missing_acls and (standing := missing_acls & list_acls(settings).acls):
-            state.put(FenceAclsRecord(acls | standing))
+            state.put(FenceAclsRecord(known_acls | standing))
 
 
 def mark_opening(context: Context, *, begun: bool) -> None:

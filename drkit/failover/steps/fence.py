@@ -10,14 +10,14 @@ from __future__ import annotations
 from typing import Any, Final
 
 from drkit.catalogue import ERRORS, filled
-from drkit.counted import counted
+from drkit.counted import counted, first_of
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.reverse import opposite_state
 from drkit.failover.core.step import FenceEvidence, Step, StepEffect, StepResult
 from drkit.failover.emptying.standing import planned_wait, put_back_interrupted, settle_emptied
 from drkit.failover.fencing.choosing import Wish, choose
-from drkit.failover.fencing.lift import fenced, lift_fences, refuse_elsewhere
+from drkit.failover.fencing.lift import fenced, hand_over, lift_fences
 from drkit.failover.fencing.methods import FenceMethod, SizeFence
 from drkit.failover.fencing.open_transactions import Resolved, TransactionResolver
 from drkit.failover.fencing.proof import Proof, canary_name, prove, unproven
@@ -105,8 +105,12 @@ class FenceStep(Step):
         topics, pending = context.scope.topics, ""
         settle(context.state, PendingFence, topics)
         try:
-            refuse_elsewhere(context, topics)
-            notes = [f"the fence by {name} was lifted" for name in lift_fences(context, topics)]
+            own = hand_over(context, topics)
+            notes = [f"the fence by {name} was lifted" for name in lift_fences(context, own)]
+            if stays := topics.keys() - set(own):
+                notes.append(
+                    f"another flow of {context.flow.source} keeps the fence of {first_of(sorted(stays))}"
+                )
         except DrkitError as error:
             pending = self._lift_later(context, error)
             notes = [pending]
@@ -129,7 +133,7 @@ class FenceStep(Step):
         return self._proof(context, seconds)
 
     def _answering(self, context: Context, source: RawCluster) -> StepResult:
-        keep_earlier(context)
+        keep_earlier(context, source)
         try:
             method = self.method(context)
         except Refused as error:  # the fence could be applied, but not proven

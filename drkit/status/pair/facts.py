@@ -24,6 +24,7 @@ from drkit.flow_state.unreplayed import Unreplayed, unreplayed
 from drkit.pair.promotions import never_noted, not_noted_since, promoted_of
 from drkit.pair.view import FenceSeen, Observation
 from drkit.status.pair.journal import JournalRuns, RunUnderWay
+from drkit.topology.acls import Acl
 
 _LEFT_OUT: Final = "topic_left_out"
 FENCED_HERE: Final = frozenset({"acl", "max.message.bytes", "stopped", "debt"})
@@ -176,7 +177,7 @@ def compacted_alone(state: FlowState) -> tuple[str, ...]:
 
 def fenced_topics(state: FlowState) -> frozenset[str]:
     """Source topics that a fence on record keeps producers off."""
-    return frozenset(sizes_of(state)) | acl_topics_of(state)
+    return frozenset(sizes_of(state)) | {acl.name for acl in acls_of(state)}
 
 
 def sizes_of(state: FlowState) -> Mapping[str, str | None]:
@@ -185,7 +186,7 @@ def sizes_of(state: FlowState) -> Mapping[str, str | None]:
     return {} if sizes is None else sizes.topics
 
 
-def acl_topics_of(state: FlowState) -> frozenset[str]:
-    """Source topics that are fenced by an ACL, by a flow's state."""
+def acls_of(state: FlowState) -> frozenset[Acl]:
+    """The ACLs that fence source topics, by a flow's state."""
     found = state.get(FenceAclsRecord)
-    return frozenset() if found is None else frozenset(a.name for a in found.acls)
+    return frozenset() if found is None else found.acls
