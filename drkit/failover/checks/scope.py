@@ -12,9 +12,9 @@ from drkit.config import FlowSettings
 from drkit.config.tables.fields import closest
 from drkit.counted import counted, first_of, verb
 from drkit.errors import ConfigError, Usage
-from drkit.failover.checks.survey import positions_of
+from drkit.failover.checks.survey import Readings, positions_of
 from drkit.failover.core.context import Context, Scope
-from drkit.failover.core.reverse import pair_roles
+from drkit.failover.core.reverse import Promotions, pair_roles
 from drkit.failover.groups.offsets import Positions
 
 
@@ -40,6 +40,8 @@ class Chosen(NamedTuple):
     """Groups that move too, because they read the same topics."""
     moved: tuple[str, ...]
     """Requested topics that an earlier failover opened."""
+    readings: Readings | None = None
+    """What was read for the choice."""
 
     def notes(self) -> list[str]:
         """Return sentences for the proposal."""
@@ -59,15 +61,19 @@ class Chosen(NamedTuple):
         return {"groups": list(self.groups), "topics": list(self.topics), "moved": list(self.moved)}
 
 
-def choose(context: Context, groups: Sequence[str], topics: Sequence[str] = ()) -> Chosen:
+def choose(
+    context: Context, groups: Sequence[str], topics: Sequence[str] = (), recorded: Promotions | None = None
+) -> Chosen:
     """Return the scope of some groups and topics, or of everything that the flow copies without any.
 
     :param topics: source topics, also those that no group reads
+    :param recorded: as for :func:`drkit.failover.core.reverse.pair_roles`
     :raises ConfigError: a group or topic is unknown, or there is nothing to move
     """
-    positions, origin = positions_of(context, context.source())
-    opened = pair_roles(context).opened
-    return chosen(Basis(context.flow, copied_of(context), opened, positions, origin), groups, topics)
+    readings = Readings(pair_roles(context, recorded), *positions_of(context, context.source()))
+    roles, positions, origin = readings
+    basis = Basis(context.flow, copied_of(context), roles.opened, positions, origin)
+    return chosen(basis, groups, topics)._replace(readings=readings)
 
 
 def chosen(basis: Basis, groups: Sequence[str], topics: Sequence[str] = ()) -> Chosen:

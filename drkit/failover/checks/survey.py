@@ -40,7 +40,7 @@ from drkit.kafka.transactions import hanging
 from drkit.model import TopicPartition
 from drkit.offsets import Unavailable
 from drkit.pair.promotions import begun_by_turn
-from drkit.pair.view import NOT_ASKED, Refusing
+from drkit.pair.view import NOT_ASKED, PairRoles, Refusing
 from drkit.status.facts import noted_ends, status_of
 from drkit.status.lag.held_back import held_back, with_held
 from drkit.status.lag.source import Ends, UncopiedRecords, ends_of, held_total, waiting
@@ -168,24 +168,43 @@ class Survey:
         }
 
 
-def survey(context: Context) -> Survey:
-    """Return the survey of a run's scope. Raises DrkitError: target silent, or its state unreadable."""
+class Readings(NamedTuple):
+    """The roles, and committed offsets with their origin: the choice of a scope reads them, too."""
+
+    roles: PairRoles
+    positions: Positions
+    origin: str
+
+    @property
+    def of_source(self) -> bool:
+        """Whether the source has answered."""
+        return self.origin == FROM_SOURCE
+
+
+def survey(context: Context, readings: Readings | None = None) -> Survey:
+    """Return the survey of a run's scope. Raises DrkitError: target silent, or its state unreadable.
+
+    :param readings: what the choice of the scope has read right before
+    """
     context.state.load()
     # If the source goes away meanwhile, the survey is repeated with the target alone.
-    return asked(context, lambda source: _look(context, source))
+    return asked(context, lambda source: _look(context, source, readings))
 
 
-def _look(context: Context, source: RawCluster | None) -> Survey:
+def _look(context: Context, source: RawCluster | None, readings: Readings | None) -> Survey:
     state, now, scope = context.state, context.wall(), context.scope
     flow, ids = context.flow, state.get(ClustersRecord)
     source_id = context.run(describe_cluster, source).cluster_id if source is not None else None
     target_id = context.run(describe_cluster, context.target).cluster_id
     planned = context.request.planned and source is not None
-    places, roles = places_of(context), pair_roles(context)
+    places = places_of(context)
+    if readings is None or readings.of_source is (source is None):
+        # All groups while the source is silent: then only the flow's checkpoints name the remaining groups.
+        groups = scope.groups if source is not None else None
+        readings = Readings(pair_roles(context), *positions_of(context, source, groups))
+    roles, positions, origin = readings
     away, promoted = (tuple(sorted(t & scope.topics.keys())) for t in (roles.away, roles.opened))
     partitions = _partitions(context, places, source, now)
-    # All groups while the source is silent: then only the flow's checkpoints name the remaining groups.
-    positions, origin = positions_of(context, source, scope.groups if source is not None else None)
     outside = look_outside(context, source, positions)
     in_scope = {
         g: {tp: s for tp, s in p.items() if tp.topic in scope.topics}

@@ -13,6 +13,7 @@ from drkit.flow_state.names import offset_map_topic
 from drkit.flow_state.source_fence.topic import FenceTopic
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
+from drkit.journal.topic import JournalReader
 from drkit.kafka.raw import RawCluster
 from drkit.mm2_topics.checkpoint_topic import CheckpointTail
 from drkit.offset_map.places import PositionReader
@@ -34,6 +35,7 @@ class ReadCache:
     until_end: ExitStack = field(default_factory=ExitStack)
     """Clients to close when the run ends: closing one takes time in which neither side takes writes."""
     _reverse: StateTopic | None = None
+    _journal: JournalReader | None = None
     elsewhere: Sequence[tuple[FlowSettings, FlowState]] = ()
     """The other flows of the source with their states, as they were read last."""
     beats: HeartbeatTail | None = None
@@ -74,6 +76,15 @@ class ReadCache:
         if self._reverse is None:
             self._reverse = self.until_end.enter_context(opened())
         return self._reverse
+
+    def journal_of(self, source: RawCluster, alias: str) -> JournalReader:
+        """Return the reader of the opposite flow's journal on the source.
+
+        :param alias: source alias in its name
+        """
+        if self._journal is None or self._journal.cluster is not source:
+            self._journal = JournalReader(source, alias, tolerant=True)
+        return self._journal
 
     def fences_of(self, source: ClusterSettings, flow: FlowSettings) -> FenceTopic:
         """Return the record of a flow's fences on its source."""

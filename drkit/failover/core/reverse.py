@@ -35,7 +35,6 @@ from drkit.flow_state.topic import StateTopic
 from drkit.flow_state.unreplayed import Unreplayed, unreplayed
 from drkit.journal.entries import JournalHistory
 from drkit.journal.machine import FAILOVER
-from drkit.journal.topic import JournalReader
 from drkit.kafka.admin import Cluster
 from drkit.kafka.reading.compacted import NewestValues, newest_values
 from drkit.kafka.requests import metadata
@@ -134,7 +133,11 @@ def opposite_fences(context: Context) -> FenceTopic:
     return context.kept.fences_of(context.target_settings, opposite_of(context.flow))
 
 
-def begin_unreturned(context: Context, named: Collection[str], *, accepted: bool) -> None:
+Promotions = Mapping[str, RoleRecord]
+"""Topic → its promotion."""
+
+
+def begin_unreturned(context: Context, named: Collection[str], *, accepted: bool) -> Promotions | None:
     """Record topics that a flow never copied in its state, where the opposite flow moved their clients.
 
     That flow's own state is on the source, which is lost; its record of fences on the target names the topics
@@ -142,6 +145,7 @@ def begin_unreturned(context: Context, named: Collection[str], *, accepted: bool
 
     :param named: topics and groups that are to move, or empty for all
     :param accepted: whether the loss is accepted; False also in a dry run, which records nothing
+    :returns: the promotions in that record, or None if it was not read because the source answers
     :raises Refused: it is not accepted; or there is no such topic, and the flow never copied
     :raises DrkitError: the target refuses
     """
@@ -157,7 +161,7 @@ def begin_unreturned(context: Context, named: Collection[str], *, accepted: bool
         evidence = f"clients moved to {flow.source}: {first_of(unreturned)}" if unreturned else none
         raise Refused("never_copied", where=f"flow {flow.name}", evidence=evidence, flow=flow.name)
     if not topics or not accepted:
-        return
+        return promoted if context.source() is None else None
     ensure_state_topic(cluster, flow)
     state.load()
     ensure_offset_map(cluster, flow, state)
@@ -171,6 +175,7 @@ def begin_unreturned(context: Context, named: Collection[str], *, accepted: bool
         records.append((name, OppositePromotionRecord(role.term, role.run_id, role.at_ms)))
         records.append((name, ConfigsRecord(settings_before)))
     state.put_all(records)  # together: without one of them the topics would have another meaning
+    return promoted
 
 
 def _settings_before(cluster: Cluster, topics: Collection[str], log: FenceLog) -> dict[str, dict[str, str]]:
@@ -213,15 +218,17 @@ def opposite_journal(context: Context) -> JournalHistory | None:
     if source is None:
         return None
     with suppress(DrkitError):
-        reader = JournalReader(source, context.flow.target, tolerant=True)
-        history: JournalHistory = context.run(reader.read_existing)
+        history: JournalHistory = context.run(
+            context.kept.journal_of(source, context.flow.target).read_existing
+        )
         return history
     return None
 
 
-def pair_roles(context: Context) -> PairRoles:
+def pair_roles(context: Context, recorded: Promotions | None = None) -> PairRoles:
     """Return the roles of a flow's topics, with what both sides know. Changes nothing.
 
+    :param recorded: the promotions in the record of the opposite flow's fences on the target, if known
     :raises Refused: what the source knows is younger than its journal, or a failover from the target is
         under way
     :raises DrkitError: a cluster refuses what has to be read
@@ -233,7 +240,7 @@ def pair_roles(context: Context) -> PairRoles:
     topics = [copies[t].target for t in promoted_of(state) if t in copies]
     closed = Refusing(refusing_by_size(context.target_settings, topics))
     first = observation_of((flow.source, flow.target), state, refusing=closed)
-    return roles_in(pair_view(first, _opposite(context)))
+    return roles_in(pair_view(first, _opposite(context, recorded)))
 
 
 def without_moved_back(context: Context) -> Context:
@@ -256,7 +263,7 @@ def moved_back_in_words(flow: FlowSettings) -> str:
     )
 
 
-def _opposite(context: Context) -> Observation:
+def _opposite(context: Context, recorded: Promotions | None) -> Observation:
     flow, journal = opposite_of(context.flow), opposite_journal(context)
     found, unread = None, context.source_error or "its journal cannot be read"
     try:
@@ -265,10 +272,10 @@ def _opposite(context: Context) -> Observation:
     except DrkitError as error:
         unread = error.in_short
     if found is None or journal is None:
-        recorded = dict[str, RoleRecord]()
-        with suppress(DrkitError):
-            recorded = promotions_in(opposite_fences(context).read())
-        return Observation(flow.source, flow.target, unread=unread, recorded=recorded)
+        if recorded is None:
+            with suppress(DrkitError):
+                recorded = promotions_in(opposite_fences(context).read())
+        return Observation(flow.source, flow.target, unread=unread, recorded=recorded or {})
     if found.is_younger:
         raise state_younger(flow, found.unread)
     if journal.open is not None and journal.open.table_name == FAILOVER.name:
