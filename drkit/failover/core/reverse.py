@@ -28,7 +28,7 @@ from drkit.flow_state.records import (
     RoleRecord,
     StateRecord,
 )
-from drkit.flow_state.source_fence.entries import FenceLog
+from drkit.flow_state.source_fence.entries import FenceLog, FenceRecord
 from drkit.flow_state.source_fence.topic import FenceTopic
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
@@ -363,15 +363,8 @@ class Elsewhere(NamedTuple):
 
     moved: Mapping[str, str]
     """Source topics that another flow has promoted or fenced → that flow."""
-    sizes: Mapping[str, str | None]
-    """Those of them with a fence by size on that flow's record → the size before."""
-    acls: frozenset[Acl]
-    """ACLs of their fences on that flow's record."""
-
-    @property
-    def fenced(self) -> frozenset[str]:
-        """The topics whose fence another flow has on record, too: it lifts it."""
-        return frozenset(self.sizes) | {acl.name for acl in self.acls}
+    fences: FenceRecord
+    """Fences that such a flow has on record: it lifts them."""
 
 
 def work_elsewhere(context: Context, topics: Collection[str], *, as_surveyed: bool = False) -> Elsewhere:
@@ -397,4 +390,5 @@ def work_elsewhere(context: Context, topics: Collection[str], *, as_surveyed: bo
         moved |= dict.fromkeys(sorted(names), flow.name)
         sizes |= {t: size for t, size in sizes_of(state).items() if t in names}
         acls |= {acl for acl in acls_of(state) if acl.name in names}
-    return Elsewhere(moved, sizes, acls)
+    fenced = frozenset(sizes) | {acl.name for acl in acls}
+    return Elsewhere(moved, FenceRecord("", 0, 0, topics=fenced, sizes=sizes, acls=acls))

@@ -7,7 +7,7 @@ the target opens.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from contextlib import suppress
 from typing import Any, Final
 
@@ -37,7 +37,7 @@ from drkit.kafka.requests import all_topics
 from drkit.kafka.topics import topic_configs
 from drkit.pair.promotions import away_from, promotions_of
 from drkit.status.pair.reading import refusing_by_size
-from drkit.topology.acls import Acl, from_json, to_json
+from drkit.topology.acls import from_json, to_json
 from drkit.topology.topic_configs import MAX_MESSAGE_BYTES, NOTHING_PASSES
 
 RECORD: Final = "record"
@@ -87,35 +87,34 @@ def keep_earlier(context: Context, source: RawCluster) -> None:
         for target in sorted({t for t in targets if t is not None} - {own}):
             with suppress(NotAuthorized):
                 _take(context, FlowSettings(source=context.flow.source, target=target), marks=True)
-        known = work_elsewhere(context, context.scope.topics, as_surveyed=True)
-        _keep(context, known.sizes, known.acls)
+        _keep(context, work_elsewhere(context, context.scope.topics, as_surveyed=True).fences)
 
 
 def _take(context: Context, flow: FlowSettings, *, marks: bool) -> None:
     """Take over the fences that a flow's record on the source has, and mark there that they were taken."""
     topic, fenced = context.kept.fences_of(context.source_settings, flow), set(context.scope.topics)
     earlier = [r for r in topic.read().records.values() if r.run_id != context.run_id]
-    for record in (r.without(tuple(r.topics - fenced)) for r in earlier):
-        _keep(context, record.own_sizes, record.own_acls)
+    for record in earlier:
+        _keep(context, record.without(tuple(record.topics - fenced)))
     taken = sorted(fenced & {name for r in earlier if r.is_open for name in r.topics})
     if taken and marks:
         run_id = context.run_id or ANY_RUN
         topic.append(topic.entry(FenceMark.TAKEN, run_id, context.term, topics=taken))
 
 
-def _keep(context: Context, sizes: Mapping[str, str | None], acls: frozenset[Acl]) -> None:
+def _keep(context: Context, record: FenceRecord) -> None:
     """Record the parts of a fence that are still in effect and not in the flow's state."""
     state, settings = context.state, context.source_settings
-    known = recorded_sizes(state)
+    known, sizes = recorded_sizes(state), record.own_sizes
     existing = topic_configs(Cluster.connect(settings), sizes) if sizes else {}
     fenced = {t for t, c in existing.items() if c[MAX_MESSAGE_BYTES].value == NOTHING_PASSES}
     if missing := {t: v for t, v in sizes.items() if t in fenced and t not in known}:
         state.put(FenceSizesRecord({**known, **missing}))
-    known_acls = recorded_acls(state)
-    missing_acls = acls - known_acls
+    acls = recorded_acls(state)
+    missing_acls = record.own_acls - acls
     with suppress(NoAuthorizer):
         if missing_acls and (standing := missing_acls & list_acls(settings).acls):
-            state.put(FenceAclsRecord(known_acls | standing))
+            state.put(FenceAclsRecord(acls | standing))
 
 
 def mark_opening(context: Context, *, begun: bool) -> None:

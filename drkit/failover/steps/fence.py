@@ -7,6 +7,7 @@ A planned switchover waits before, while the old primary serves, until what was 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from drkit.catalogue import ERRORS, filled
@@ -171,17 +172,14 @@ class FenceStep(Step):
     def _resolver(
         self, context: Context, source: RawCluster, method: FenceMethod | None, details: dict[str, Any]
     ) -> TransactionResolver:
-        settings = context.settings.failover.fence
-        suspends = isinstance(method, SizeFence)
+        settings, size = context.settings.failover.fence, method if isinstance(method, SizeFence) else None
 
-        def suspend() -> None:
-            assert isinstance(method, SizeFence)  # noqa: S101  `suspends` says so
+        def suspend(fence: SizeFence) -> None:
             with context.effect(self.name, "markers", **details):
-                method.suspend(details)
+                fence.suspend(details)
 
-        def restore() -> None:
-            assert isinstance(method, SizeFence)  # noqa: S101  `restore` is used with `suspend` alone
-            method.apply(details)
+        def restore(fence: SizeFence) -> None:
+            fence.apply(details)
             self._proof(context, settings.seconds)
 
         return TransactionResolver(
@@ -189,8 +187,8 @@ class FenceStep(Step):
             context.scope.topics,
             wait_seconds=settings.transaction_wait_seconds,
             aborts=settings.open_transactions == "abort",
-            suspend=suspend if suspends else None,
-            restore=restore if suspends else None,
+            suspend=partial(suspend, size) if size is not None else None,
+            restore=partial(restore, size) if size is not None else None,
             clock=context.clock,
         )
 
