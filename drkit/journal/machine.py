@@ -57,21 +57,6 @@ class RunState(StrEnum):
         return self in {RunState.ABORTED, RunState.REFUSED, RunState.DONE}
 
 
-class Belief(StrEnum):
-    """An assumption of a step about the clusters, which others can make false while the run continues."""
-
-    MINE = "this process owns the run"
-    SOURCE = "the old primary is silent"
-    FENCE = "the fence holds"
-    READY = "the standby is ready"
-    LOSS = "the loss is known"
-    FROZEN = "drkit's writers are fenced"
-    POSITIONS = "group offsets are current"
-
-
-_B: Final = Belief
-
-
 class StepRow(NamedTuple):
     """One step."""
 
@@ -83,7 +68,6 @@ class StepRow(NamedTuple):
     """Whether the run may still be aborted when this step has begun or ended."""
     must_hold: bool
     """Whether its effect must still hold later: a resumed run proves it again."""
-    rests_on: tuple[Belief, ...] = (Belief.MINE,)
     looks_again: bool = False
     """Whether the old primary is asked again just before it."""
     until_effect: bool = False
@@ -155,22 +139,19 @@ _S: Final = StepName
 TABLE: Final[tuple[StepRow, ...]] = (
     StepRow(_S.LOCK, "lock the journal, increment the term", changes=False, abortable=True, must_hold=False),
     StepRow(_S.SNAPSHOT, "read the state of both clusters, and its age",
-        changes=False, abortable=True, must_hold=False, rests_on=(_B.MINE, _B.SOURCE, _B.READY)),
+        changes=False, abortable=True, must_hold=False),
     StepRow(_S.FENCE, "fence the old primary, proven by a rejected canary; or record the fence as pending",
-        changes=True, abortable=True, must_hold=True, rests_on=(_B.MINE, _B.SOURCE)),
+        changes=True, abortable=True, must_hold=True),
     StepRow(_S.DRAIN, "wait until the copy reaches the fenced end, or the deadline; state the loss",
-        changes=False, abortable=True, must_hold=False, rests_on=(_B.MINE, _B.FENCE, _B.LOSS)),
+        changes=False, abortable=True, must_hold=False),
     StepRow(_S.FREEZE, "stop the flow for these topics, fence its writers, proven on every partition",
-        changes=True, abortable=True, must_hold=True, rests_on=(_B.MINE, _B.SOURCE, _B.LOSS),
-        looks_again=True),
+        changes=True, abortable=True, must_hold=True, looks_again=True),
     StepRow(_S.TRANSLATE, "translate the offset of every group and partition",
-        changes=False, abortable=True, must_hold=False, rests_on=(_B.MINE, _B.FROZEN, _B.POSITIONS)),
+        changes=False, abortable=True, must_hold=False),
     StepRow(_S.COMMIT_OFFSETS, "commit the groups' offsets, read them back",
-        changes=True, abortable=True, must_hold=False, rests_on=(_B.MINE, _B.SOURCE, _B.POSITIONS),
-        looks_again=True),
+        changes=True, abortable=True, must_hold=False, looks_again=True),
     StepRow(_S.OPEN, "make the target's topics writable: the point of no return",
-        changes=True, abortable=False, must_hold=True,
-        rests_on=(_B.MINE, _B.SOURCE, _B.FENCE, _B.FROZEN, _B.POSITIONS, _B.READY), looks_again=True),
+        changes=True, abortable=False, must_hold=True, looks_again=True),
     StepRow(_S.REPOINT, "repoint the clients, with the term", changes=True, abortable=False, must_hold=False),
     StepRow(_S.VERIFY, "write and read a canary; check that each group has members and moves",
         changes=False, abortable=False, must_hold=False),
@@ -186,19 +167,17 @@ POINT_OF_NO_RETURN: Final = FAILOVER.point_of_no_return
 RETURN: Final = Table("return", "drkit reprotect", (
     TABLE[0],
     StepRow(_S.CONTACT, "check the old primary's identity, keep its records, fence it; no group reads"
-        " there, no transaction is open",
-        changes=True, abortable=True, must_hold=False, until_effect=True, rests_on=(_B.MINE, _B.FENCE)),
+        " there, no transaction is open", changes=True, abortable=True, must_hold=False, until_effect=True),
     StepRow(_S.COMPARE, "compare every partition of both sides: ends, topics, contents, divergent records",
-        changes=False, abortable=True, must_hold=False, rests_on=(_B.MINE, _B.FENCE)),
+        changes=False, abortable=True, must_hold=False),
     StepRow(_S.EXPORT, "export the records that only the old primary has, and read the files back",
-        changes=True, abortable=True, must_hold=False, until_effect=True, rests_on=(_B.MINE, _B.FENCE)),
+        changes=True, abortable=True, must_hold=False, until_effect=True),
     StepRow(_S.DECIDE, "decide what happens to these records, and how each log is reconciled: by name, with a"
         " reason", changes=False, abortable=True, must_hold=False),
     StepRow(_S.DEMOTE, "make the old primary passive, mark its groups' offsets as drkit's",
-        changes=True, abortable=True, must_hold=False, rests_on=(_B.MINE, _B.FENCE)),
+        changes=True, abortable=True, must_hold=False),
     StepRow(_S.BEGIN, "topic by topic: empty partitions, begin the offset map, turn the fence into a passive"
-        " side's guard",
-        changes=True, abortable=True, must_hold=False, until_effect=True, rests_on=(_B.MINE, _B.FENCE),
+        " side's guard", changes=True, abortable=True, must_hold=False, until_effect=True,
         abort_leaves="topics that have begun continue to be copied; one that was only emptied is incomplete"),
     StepRow(_S.REPLAY, "append exported records to the new primary, if that was decided",
         changes=True, abortable=True, must_hold=False, abort_leaves="appended records stay"),

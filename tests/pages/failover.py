@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from enum import StrEnum
 from functools import partial
 from itertools import groupby, zip_longest
 from pathlib import Path
@@ -15,9 +16,53 @@ from typing import Final, NamedTuple
 
 from drkit.detect.reasons import ROWS, runbook
 from drkit.failover.checks.preconditions import GATES
-from drkit.journal.machine import FAILOVER, RETURN, Belief, RunState, StepName, Table
+from drkit.journal.machine import FAILOVER, RETURN, RunState, StepName, Table
 
 _PLACE: Final = "<!-- generated: {name} -->\n{text}\n<!-- end -->"
+
+
+class Belief(StrEnum):
+    """An assumption of a step about the clusters, which others can make false while the run continues."""
+
+    MINE = "this process owns the run"
+    SOURCE = "the old primary is silent"
+    FENCE = "the fence holds"
+    READY = "the standby is ready"
+    LOSS = "the loss is known"
+    FROZEN = "drkit's writers are fenced"
+    POSITIONS = "group offsets are current"
+
+
+_RESTS_ON: Final[Mapping[str, Mapping[StepName, tuple[Belief, ...]]]] = {
+    FAILOVER.name: {
+        StepName.SNAPSHOT: (Belief.MINE, Belief.SOURCE, Belief.READY),
+        StepName.FENCE: (Belief.MINE, Belief.SOURCE),
+        StepName.DRAIN: (Belief.MINE, Belief.FENCE, Belief.LOSS),
+        StepName.FREEZE: (Belief.MINE, Belief.SOURCE, Belief.LOSS),
+        StepName.TRANSLATE: (Belief.MINE, Belief.FROZEN, Belief.POSITIONS),
+        StepName.COMMIT_OFFSETS: (Belief.MINE, Belief.SOURCE, Belief.POSITIONS),
+        StepName.OPEN: (
+            Belief.MINE,
+            Belief.SOURCE,
+            Belief.FENCE,
+            Belief.FROZEN,
+            Belief.POSITIONS,
+            Belief.READY,
+        ),
+    },
+    RETURN.name: {
+        StepName.CONTACT: (Belief.MINE, Belief.FENCE),
+        StepName.COMPARE: (Belief.MINE, Belief.FENCE),
+        StepName.EXPORT: (Belief.MINE, Belief.FENCE),
+        StepName.DEMOTE: (Belief.MINE, Belief.FENCE),
+        StepName.BEGIN: (Belief.MINE, Belief.FENCE),
+    },
+}
+
+
+def rests_on(table: Table, step: StepName) -> tuple[Belief, ...]:
+    """Return the assumptions of a step."""
+    return _RESTS_ON[table.name].get(step, (Belief.MINE,))
 
 
 class Ground(NamedTuple):
@@ -162,7 +207,8 @@ def steps(table: Table) -> str:
         "| --- | --- | --- | --- | --- |",
     ]
     lines += [
-        f"| `{row.step}` | {row.does} | {', '.join(row.rests_on)} | {_REPEATABLE[table.name][row.step]} |"
+        f"| `{row.step}` | {row.does} | {', '.join(rests_on(table, row.step))} |"
+        f" {_REPEATABLE[table.name][row.step]} |"
         f" {(row.abort_leaves or 'yes') if row.abortable else 'no'} |"
         for row in table.rows
     ]

@@ -175,11 +175,6 @@ class Readings(NamedTuple):
     positions: Positions
     origin: str
 
-    @property
-    def of_source(self) -> bool:
-        """Whether the source has answered."""
-        return self.origin == FROM_SOURCE
-
 
 def survey(context: Context, readings: Readings | None = None) -> Survey:
     """Return the survey of a run's scope. Raises DrkitError: target silent, or its state unreadable.
@@ -198,7 +193,7 @@ def _look(context: Context, source: RawCluster | None, readings: Readings | None
     target_id = context.run(describe_cluster, context.target).cluster_id
     planned = context.request.planned and source is not None
     places = places_of(context)
-    if readings is None or readings.of_source is (source is None):
+    if readings is None or (readings.origin == FROM_SOURCE) is (source is None):
         # All groups while the source is silent: then only the flow's checkpoints name the remaining groups.
         groups = scope.groups if source is not None else None
         readings = Readings(pair_roles(context), *positions_of(context, source, groups))

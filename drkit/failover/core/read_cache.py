@@ -35,7 +35,8 @@ class ReadCache:
     until_end: ExitStack = field(default_factory=ExitStack)
     """Clients to close when the run ends: closing one takes time in which neither side takes writes."""
     _reverse: StateTopic | None = None
-    _journal: JournalReader | None = None
+    journals: dict[RawCluster, JournalReader] = field(default_factory=dict)
+    """The readers of the opposite flow's journal, by connection."""
     elsewhere: Sequence[tuple[FlowSettings, FlowState]] = ()
     """The other flows of the source with their states, as they were read last."""
     beats: HeartbeatTail | None = None
@@ -76,15 +77,6 @@ class ReadCache:
         if self._reverse is None:
             self._reverse = self.until_end.enter_context(opened())
         return self._reverse
-
-    def journal_of(self, source: RawCluster, alias: str) -> JournalReader:
-        """Return the reader of the opposite flow's journal on the source.
-
-        :param alias: source alias in its name
-        """
-        if self._journal is None or self._journal.cluster is not source:
-            self._journal = JournalReader(source, alias, tolerant=True)
-        return self._journal
 
     def fences_of(self, source: ClusterSettings, flow: FlowSettings) -> FenceTopic:
         """Return the record of a flow's fences on its source."""

@@ -35,6 +35,7 @@ from drkit.flow_state.topic import StateTopic
 from drkit.flow_state.unreplayed import Unreplayed, unreplayed
 from drkit.journal.entries import JournalHistory
 from drkit.journal.machine import FAILOVER
+from drkit.journal.topic import JournalReader
 from drkit.kafka.admin import Cluster
 from drkit.kafka.reading.compacted import NewestValues, newest_values
 from drkit.kafka.requests import metadata
@@ -217,10 +218,9 @@ def opposite_journal(context: Context) -> JournalHistory | None:
     source = context.source()
     if source is None:
         return None
+    reader = JournalReader(source, context.flow.target, tolerant=True)
     with suppress(DrkitError):
-        history: JournalHistory = context.run(
-            context.kept.journal_of(source, context.flow.target).read_existing
-        )
+        history: JournalHistory = context.run(context.kept.journals.setdefault(source, reader).read_existing)
         return history
     return None
 

@@ -18,10 +18,6 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.reverse import opposite_fences, work_elsewhere
 from drkit.failover.core.step import StepEffect
 from drkit.failover.fencing.methods import (
-    lift_acls,
-    lift_sizes,
-    raise_acls,
-    raise_sizes,
     recorded_acls,
     recorded_sizes,
 )
@@ -37,7 +33,7 @@ from drkit.kafka.requests import all_topics
 from drkit.kafka.topics import topic_configs
 from drkit.pair.promotions import away_from, promotions_of
 from drkit.status.pair.reading import refusing_by_size
-from drkit.topology.acls import from_json, to_json
+from drkit.topology.acls import to_json
 from drkit.topology.topic_configs import MAX_MESSAGE_BYTES, NOTHING_PASSES
 
 RECORD: Final = "record"
@@ -208,18 +204,6 @@ def opposite_fence(context: Context) -> dict[str, Any]:
         if copy in closed
     }
     return {"sizes": sizes, "acls": to_json(acls)} if sizes or acls else {}
-
-
-def lift_opposite(context: Context, details: dict[str, Any]) -> None:
-    """Lift what :func:`opposite_fence` found: drkit has to write there. Raises DrkitError."""
-    lift_sizes(context.target_settings, details["sizes"])
-    lift_acls(context.target_settings, from_json(details["acls"]))
-
-
-def raise_opposite(context: Context, details: dict[str, Any]) -> None:
-    """Undo :func:`lift_opposite`. Raises DrkitError."""
-    raise_sizes(context.target_settings, details["sizes"])
-    raise_acls(context.target_settings, from_json(details["acls"]))
 
 
 def end_opposite(context: Context) -> None:

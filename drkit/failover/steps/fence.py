@@ -108,10 +108,9 @@ class FenceStep(Step):
         try:
             own = hand_over(context, topics)
             notes = [f"the fence by {name} was lifted" for name in lift_fences(context, own)]
-            if stays := topics.keys() - set(own):
-                notes.append(
-                    f"another flow of {context.flow.source} keeps the fence of {first_of(sorted(stays))}"
-                )
+            if stays := sorted(topics.keys() - set(own)):
+                pending = f"another flow of {context.flow.source} keeps its fence of {first_of(stays)}"
+                notes.append(pending)
         except DrkitError as error:
             pending = self._lift_later(context, error)
             notes = [pending]
