@@ -11,12 +11,7 @@ from drkit.config import ClusterSettings, FlowSettings
 from drkit.control_key import is_of_other_key
 from drkit.errors import DrkitError, NotAuthorized, Refused
 from drkit.flow_state.copied_topics import written_of
-from drkit.flow_state.records import (
-    ConfigsRecord,
-    EventRecord,
-    ReturnRecord,
-    SourceSeenRecord,
-)
+from drkit.flow_state.records import ConfigsRecord, EventRecord, ReturnRecord, SourceSeenRecord
 from drkit.flow_state.state import Damaged, FlowState
 from drkit.model import TopicPartition
 from drkit.pair.promotions import away_from, not_noted_since, promoted_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
 from typing import Final
 
@@ -11,24 +12,14 @@ from drkit.errors import DrkitError
 from drkit.flow_state.copied_topics import CopiedTopics, known_of
 from drkit.flow_state.left_out import LeftOut
 from drkit.flow_state.names import offset_map_topic, state_topic
-from drkit.flow_state.records import (
-    EventRecord,
-    PendingFence,
-    PendingLift,
-)
+from drkit.flow_state.records import EventRecord, PendingFence, PendingLift
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import TopicMetadata, exists, metadata
 from drkit.model import TopicPartition
 from drkit.pair.promotions import is_over, not_noted_since, promoted_of, returned_topics, term_of
-from drkit.status.facts import (
-    delayed_in,
-    status_of,
-    unread_state,
-    why_not_copied,
-    written_in,
-)
+from drkit.status.facts import delayed_in, status_of, unread_state, why_not_copied, written_in
 from drkit.status.faults import faults_of
 from drkit.status.groups_look import GroupLook
 from drkit.status.heartbeat_tail import HeartbeatTail
@@ -134,9 +125,8 @@ class StatusCollector:
 
     def _load(self) -> FlowState:
         if self._state is None:
-            target = self._cluster(self._flow.target)
-            name = state_topic(self._flow.source)
-            if not exists(name, self._loop.run(metadata, target, [name])[name], self._flow.target):
+            name, target = state_topic(self._flow.source), self._flow.target
+            if not exists(name, self._loop.run(self._topics, target, [name])[name], target):
                 return FlowState()
             self._state = StateTopic(self._sides[self._flow.target], self._flow.source)
         self._state.load()
@@ -292,9 +282,8 @@ class StatusCollector:
             await cluster.connect(_CONNECT_MS)
         return cluster
 
-    def _cluster(self, alias: str) -> RawCluster:
-        found: RawCluster = self._loop.run(self._connected, alias)
-        return found
+    async def _topics(self, alias: str, names: Collection[str]) -> dict[str, TopicMetadata]:
+        return await metadata(await self._connected(alias), names)
 
     def _drop(self, alias: str) -> None:
         if (cluster := self._clusters.pop(alias, None)) is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
@@ -19,7 +19,7 @@ from drkit.flow_state.topic import StateTopic
 from drkit.journal.entries import JournalHistory
 from drkit.journal.machine import StepName
 from drkit.journal.topic import JournalReader
-from drkit.kafka.requests import TopicMetadata, exists, metadata
+from drkit.kafka.requests import exists
 from drkit.model import TopicPartition
 from drkit.pair.promotions import are_opposite, not_noted_since, promotions_of
 from drkit.pair.view import observation_of, promotions_in
@@ -245,9 +245,6 @@ class PairedCollector(StatusCollector):
         self._reverse_state.load()
         alias = next(a for a in self._reverse_aliases if state_topic(a) == self._reverse_state.name)
         return alias, self._reverse_state.records
-
-    async def _topics(self, cluster: str, names: Collection[str]) -> Mapping[str, TopicMetadata]:
-        return await metadata(await self._connected(cluster), names)
 
     def _reverse_lags(self) -> Mapping[str, TopicLag] | None:
         if self._reverse_look is None:

@@ -17,10 +17,7 @@ from drkit.errors import DrkitError, NotAuthorized, Refused
 from drkit.failover.core.context import Context
 from drkit.failover.core.reverse import opposite_fences, work_elsewhere
 from drkit.failover.core.step import StepEffect
-from drkit.failover.fencing.methods import (
-    recorded_acls,
-    recorded_sizes,
-)
+from drkit.failover.fencing.methods import recorded_acls, recorded_sizes
 from drkit.flow_state.names import target_of_fence_topic
 from drkit.flow_state.records import ConfigsRecord, FenceAclsRecord, FenceSizesRecord, RoleRecord
 from drkit.flow_state.source_fence.entries import ANY_RUN, FenceMark, FenceRecord
