@@ -68,11 +68,8 @@ class DrillTopic:
         self._log = SignedLog(target, self.name, self._take, on_restart=self._values.clear)
 
     def _take(self, record: Record, problem: str) -> None:
-        if record.key is None or problem:
-            return
-        self._values.pop(record.key, None)
-        if record.value is not None:
-            self._values[record.key] = record.value
+        if record.key is not None and not problem:
+            self._values[record.key] = record.value or b""  # deleted: no entry
 
     @cached_property
     def _cluster(self) -> Cluster:

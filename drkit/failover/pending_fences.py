@@ -267,7 +267,6 @@ def apply_pending(service: FailoverService, agreed: DueFences | None = None) -> 
 
 
 def _roles(context: Context) -> PairRoles | None:
-    """Return the roles of the flow's topics, or None if the source is silent."""
     return None if context.source() is None else pair_roles(context)
 
 

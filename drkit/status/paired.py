@@ -70,15 +70,15 @@ class PairedCollector(StatusCollector):
 
     def look(self, *, measure: bool = False) -> FlowStatus:
         """See :class:`StatusCollector`; with the state of the pair."""
-        found = self._find(measure=measure)
-        self._last = status = self._judged(found)
-        self._times = times_of(found, self._at_risk(found))
+        findings = self._find(measure=measure)
+        self._last = status = self._judged(findings)
+        self._times = times_of(findings, self._at_risk(findings))
         log = None if status.target_answers or not status.source_answers else self._fence_log(self._flow)
         first = self._first(status, log)
         second = self._second(status, first)
         pair = judge(first, second, self._settings.failover.rpo_seconds)
-        counted = without_passive(found, pair, self._flow.target)
-        own = status if counted is found else self._judged(counted)
+        counted = without_passive(findings, pair, self._flow.target)
+        own = status if counted is findings else self._judged(counted)
         paired = with_pair(own, self._with_deltas(pair, (first, second), status.at_ms))
         paired = replace(paired, run=first.run)
         if first.run is not None and status.source_answers:
@@ -260,7 +260,6 @@ class PairedCollector(StatusCollector):
             state.close()
 
     def _fence_log(self, flow: FlowSettings) -> FenceLog | None:
-        """Return the record of a flow's fences on its source, or None if it cannot be read."""
         with suppress(DrkitError), FenceTopic(self._sides[flow.source], flow) as fences:
             return fences.read()
         return None

@@ -347,15 +347,15 @@ def states_elsewhere(context: Context) -> list[tuple[FlowSettings, FlowState]]:
 
     A cluster that does not answer, or shows no state to drkit, is left out.
     """
-    found = []
+    states = []
     for alias in sorted(context.settings.clusters.keys() - {context.flow.source, context.flow.target}):
         flow = FlowSettings(source=context.flow.source, target=alias)
         with suppress(ClusterUnreachable, NotAuthorized):
             cluster = Cluster.connect(context.settings.cluster(alias))
             # Unverified: another pair may have another control key, and what its flow does counts here.
-            found.append((flow, _read_state(cluster, flow, verified=False)))
-    context.kept.elsewhere = found
-    return found
+            states.append((flow, _read_state(cluster, flow, verified=False)))
+    context.kept.elsewhere = states
+    return states
 
 
 class Elsewhere(NamedTuple):

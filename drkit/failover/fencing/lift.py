@@ -77,13 +77,18 @@ def hand_over(context: Context, topics: Collection[str]) -> list[str]:
     if not shared:
         return sorted(topics)
     records = [r for r in (state.get(FenceSizesRecord), state.get(FenceAclsRecord)) if r is not None]
-    _, acls, by_acl = _fences_of(context, shared)
-    SizeFence(context.source_settings, state).forget(shared)
-    by_acl.forget(acls)
+    _forget(context, shared)
     fenced = work_elsewhere(context, shared).fences.topics
     if fenced != shared:  # the other flow has handed it over at the same moment
         state.put_all(("", record) for record in records)
+        _forget(context, fenced)
     return sorted(set(topics) - fenced)
+
+
+def _forget(context: Context, topics: Collection[str]) -> None:
+    _, acls, by_acl = _fences_of(context, topics)
+    SizeFence(context.source_settings, context.state).forget(topics)
+    by_acl.forget(acls)
 
 
 def lift_fences(context: Context, topics: Collection[str]) -> list[str]:

@@ -188,5 +188,5 @@ def sizes_of(state: FlowState) -> Mapping[str, str | None]:
 
 def acls_of(state: FlowState) -> frozenset[Acl]:
     """The ACLs that fence source topics, by a flow's state."""
-    found = state.get(FenceAclsRecord)
-    return frozenset() if found is None else found.acls
+    record = state.get(FenceAclsRecord)
+    return frozenset() if record is None else record.acls

@@ -136,7 +136,6 @@ def judge(first: DirectionFacts, second: DirectionFacts, rpo_seconds: float) -> 
 
 
 def _known_ms(flow: DirectionFacts, opposite: DirectionFacts) -> int | None:
-    """Return when the newest record of a flow's source on the other side was made, or None without one."""
     later = [p.at_ms for p in flow.opposite.values()] + [p.at_ms for p in opposite.recorded.values()]
     return max([*later, *flow.source_noted_ms], default=None)
 
@@ -170,16 +169,16 @@ def _topic(sides: TopicSides, rpo_seconds: float) -> PairTopic:
     younger = next((s.flow for s in sides if s.flow.is_younger), None)
     if younger is not None:
         reason = f"the roles of {younger.name} are known by its journal alone: {younger.unread}"
-        found = PairTopic(*sides.names, PairState.UNKNOWN, active=sides.active, why=reason)
+        topic = PairTopic(*sides.names, PairState.UNKNOWN, active=sides.active, why=reason)
     elif promoted is not None and promoted.flow.unread:
-        found = _on_record(sides, promoted)
+        topic = _on_record(sides, promoted)
     elif promoted is None:
-        found = _before_a_promotion(sides, rpo_seconds)
+        topic = _before_a_promotion(sides, rpo_seconds)
     else:
-        found = _promoted(sides, promoted, rpo_seconds)
-    found = _under_way(sides, promoted, found)
+        topic = _promoted(sides, promoted, rpo_seconds)
+    topic = _under_way(sides, promoted, topic)
     whys = dict(reversed([*alarms_of(sides, promoted)]))  # of several of a kind, the first one
-    return replace(found, alarms=tuple(AlarmReason(a, whys[a]) for a in PairAlarm if a in whys))
+    return replace(topic, alarms=tuple(AlarmReason(a, whys[a]) for a in PairAlarm if a in whys))
 
 
 def _before_a_promotion(sides: TopicSides, rpo_seconds: float) -> PairTopic:
@@ -218,12 +217,12 @@ def _promoted(sides: TopicSides, promoted: Way, rpo_seconds: float) -> PairTopic
     role, back = promoted.role, sides.other(promoted)
     assert role is not None  # noqa: S101  the newest promotion is one
     state, why = _returning(promoted, back, role, rpo_seconds)
-    found = PairTopic(*sides.names, state, back.flow.name, sides.active, why, since_ms=role.at_ms)
+    topic = PairTopic(*sides.names, state, back.flow.name, sides.active, why, since_ms=role.at_ms)
     lag = back.flow.lags.get(back.name) if back.flow.lags is not None else None
     if lag is None:
-        return found
+        return topic
     return replace(
-        found, records=lag.records, seconds=lag.seconds, bytes=lag.bytes, partitions=len(lag.ages),
+        topic, records=lag.records, seconds=lag.seconds, bytes=lag.bytes, partitions=len(lag.ages),
         in_step=lag.in_step(rpo_seconds), lacks_history=back.flow.lacks_history(back.name),
     )  # fmt: skip
 
@@ -336,10 +335,10 @@ _RANK: Final = {PairState.UNPROTECTED: 0, PairState.UNKNOWN: 1, PairState.PROTEC
 """Order of the states of two flows that both copy: the worst first."""
 
 
-def _under_way(sides: TopicSides, promoted: Way | None, found: PairTopic) -> PairTopic:
+def _under_way(sides: TopicSides, promoted: Way | None, topic: PairTopic) -> PairTopic:
     running = next(runs_of(sides), None)
     if running is None:
-        return found
+        return topic
     side, run = running
     # A return keeps the journal of the failover that it answers, on the side that is active now.
     is_back = run.table == RETURN.name or side.name in side.flow.returns
@@ -347,4 +346,4 @@ def _under_way(sides: TopicSides, promoted: Way | None, found: PairTopic) -> Pai
     moving = sides.other(side) if run.table == RETURN.name else side
     state = PairState.FAILING_BACK if is_back else PairState.FAILING_OVER
     why = run.with_commands(side.flow.name)
-    return replace(found, state=state, direction=moving.flow.name, why=why, is_held=bool(run.held))
+    return replace(topic, state=state, direction=moving.flow.name, why=why, is_held=bool(run.held))

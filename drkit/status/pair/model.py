@@ -239,7 +239,7 @@ class PairStatus:
         :param details: with every topic
         """
         soonest = self.soonest
-        told: dict[str, Any] = {
+        plain: dict[str, Any] = {
             "clusters": list(self.clusters),
             "state": self.state.value,
             "alarms": [a.value for a in self.alarms],
@@ -253,8 +253,8 @@ class PairStatus:
             "parts": [_part(p) for p in self.parts],
         }
         if details:
-            told["topics"] = [_topic(t) for t in self.topics]
-        return told
+            plain["topics"] = [_topic(t) for t in self.topics]
+        return plain
 
 
 def _known(at_ms: int | None) -> str:
@@ -271,10 +271,10 @@ def _part(part: PairPart) -> dict[str, Any]:
 
 
 def _topic(topic: PairTopic) -> dict[str, Any]:
-    told = asdict(topic)
-    told["alarms"] = [{"alarm": a.alarm.value, "why": a.why} for a in topic.alarms]
-    told["delta"] = None if topic.delta is None else topic.delta._asdict()
-    return told
+    plain = asdict(topic)
+    plain["alarms"] = [{"alarm": a.alarm.value, "why": a.why} for a in topic.alarms]
+    plain["delta"] = None if topic.delta is None else topic.delta._asdict()
+    return plain
 
 
 def some_of(topics: Iterable[PairTopic]) -> str:
