@@ -63,7 +63,7 @@ def lags_of(status: FlowStatus) -> dict[str, TopicLag]:
     for t in status.topics:
         known = tuple(ages.get(t.topic, ()))
         lags[t.topic] = TopicLag(
-            t.records, t.seconds, t.reason, t.bytes, known, t.target_topic, lost[t.topic]
+            t.records, t.seconds, t.reason, t.bytes, known, copy=t.target_topic, missing=lost[t.topic]
         )
     for topic, away in status.unanswered.items():
         known = (*ages.get(topic, ()), *(None for _ in away))

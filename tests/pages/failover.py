@@ -14,6 +14,7 @@ import re
 import sys
 from typing import Final, NamedTuple
 
+from drkit.catalogue import ERRORS
 from drkit.detect.reasons import ROWS, runbook
 from drkit.failover.checks.preconditions import GATES
 from drkit.journal.machine import FAILOVER, RETURN, RunState, StepName, Table
@@ -102,7 +103,7 @@ _GATES: Final = {
     "failover-no-quorum": (
         "the primary is silent here, but too few observers report it as lost, or this machine is blind"
     ),
-    "failover-paused": "failovers are paused",
+    "failover-paused": ERRORS["failovers_paused"].sentence,
     "failover-already-promoted": "an earlier failover has promoted these topics",
     "failover-target-not-ready": "the standby has no leaders, too few replicas in sync, or no copy",
     "failover-live-members": "a group has members on the standby, live or static",
@@ -123,9 +124,7 @@ _GATES: Final = {
     "failover-written-standby": (
         "`--planned`, and another client wrote to the standby since a switchover; no option overrules it"
     ),
-    "failover-standby-begins-later": (
-        "`--planned`, and the standby has removed copied records that the source keeps"
-    ),
+    "failover-standby-begins-later": (f"`--planned`, and {ERRORS['standby_begins_later'].sentence}"),
     "failover-acls-only-home": (
         "`--planned`, and the target has ACLs that allow clients more than the source does"
     ),

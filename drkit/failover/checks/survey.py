@@ -191,11 +191,9 @@ def _look(context: Context, source: RawCluster | None, readings: Readings | None
     flow, ids = context.flow, state.get(ClustersRecord)
     source_id = context.run(describe_cluster, source).cluster_id if source is not None else None
     target_id = context.run(describe_cluster, context.target).cluster_id
-    planned = context.request.planned and source is not None
-    places = places_of(context)
+    places, planned = places_of(context), context.request.planned and source is not None
     if readings is None or (readings.origin == FROM_SOURCE) is (source is None):
-        # All groups while the source is silent: then only the flow's checkpoints name the remaining groups.
-        groups = scope.groups if source is not None else None
+        groups = scope.groups if source is not None else None  # silent: checkpoints name those that remain
         readings = Readings(pair_roles(context), *positions_of(context, source, groups))
     roles, positions, origin = readings
     away, promoted = (tuple(sorted(t & scope.topics.keys())) for t in (roles.away, roles.opened))
@@ -207,7 +205,6 @@ def _look(context: Context, source: RawCluster | None, readings: Readings | None
         if g in scope.groups
     }
     notes = read_notes(context.target_admin(), context.flow, Speakers.of(context.settings))
-    targets: dict[str, TargetGroup] = context.run(on_target, context.target, scope.groups)
     risky = partitions if source is not None else noted_partitions(context, partitions)
     risk, unready = _risk(context, risky, source), tuple(unready_topics(context, partitions))
     lacking = unprotected(context, risky, away)
@@ -220,7 +217,7 @@ def _look(context: Context, source: RawCluster | None, readings: Readings | None
         positions=in_scope,
         positions_from=origin,
         positions_age_seconds=checkpoints_age(state.records, now) if source is None else 0.0,
-        target_groups=targets,
+        target_groups=context.run(on_target, context.target, scope.groups),
         facts=facts_of(context, notes, risk, unready, lacking, silent=source is None),
         # A switchover depends on it, so there another machine's clock is not enough.
         replicator=context.replicator(certain=True) if planned else replicator_of(state.records, now),
