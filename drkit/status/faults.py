@@ -172,7 +172,7 @@ def with_pair(status: FlowStatus, pair: PairStatus) -> FlowStatus:
 
 
 def _unread(status: FlowStatus, pair: PairStatus) -> Iterator[Fault]:
-    """What could not be read of a pair whose clusters answer: an alarm may hide there."""
+    """Yield a fault for what drkit cannot read of a pair that answers: an alarm may hide there."""
     if pair.unread and status.target_answers:
         yield Fault("pair_unknown", f"not all of the pair is known: {' | '.join(pair.unread)}")
 

@@ -179,7 +179,7 @@ class PairStatus:
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """What could not be read, and why."""
+        """The clusters that do not answer, and what else could not be read, with the reasons."""
         lines = (f"{alias} does not answer: {_known(ms)}" for alias, ms in self.silent.items())
         return (*lines, *self.unread)
 

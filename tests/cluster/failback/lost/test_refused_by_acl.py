@@ -130,7 +130,7 @@ def test_acls_that_refuse_clients_are_known_while_the_old_primary_answers(
 
 
 def _hidden_is_not_missing(side: Side, rights: Rights) -> None:
-    """What drkit may not see is unknown, and a fault: neither a flow that never ran nor the end of a run."""
+    """A hidden topic is unknown, and a fault: neither a flow that never ran nor the end of a run."""
     back, unknown = side.opposite, "pair_unknown"
     own, opposite = state_topic(side.source.alias), state_topic(back.source.alias)
     journal = journal_topic(side.source.alias)

@@ -144,7 +144,7 @@ DESPITE = UNPLANNED._replace(despite_signs_of_life="the standby is lost")
 
 
 def left_before_open(orchestrators: Orchestrators, plain: dict[str, Any], request: RunRequest) -> None:
-    """Leave a failover of the first flow that has fenced, and has not opened."""
+    """Kill a failover of the first flow between FENCE and OPEN."""
     kill = Kill("DRAIN  intent", AFTER)
     left = orchestrators.run(plain, "begin", groups=[], request=request.to_json(), kill=kill)
     assert left.killed, left.error
@@ -160,7 +160,7 @@ def size_of(world: World, topic: str) -> str | None:
 
 
 def keeps(world: World, topic: str) -> str:
-    """What the abort says that hands a fence over."""
+    """Return the sentence of an abort that hands a fence over."""
     return f"another flow of {world.source.alias} keeps its fence of {topic}"
 
 
