@@ -86,7 +86,9 @@ def keep_earlier(context: Context, source: RawCluster) -> None:
 def _take(context: Context, flow: FlowSettings, *, marks: bool) -> None:
     """Take over the fences that a flow's record on the source has, and mark there that they were taken."""
     topic, fenced = context.kept.fences_of(context.source_settings, flow), set(context.scope.topics)
-    earlier = [r for r in topic.read().records.values() if r.run_id != context.run_id]
+    log = topic.read()  # a fence of the flow itself that its open target needs is in its state
+    records = log.open if flow is context.flow else log.records.values()
+    earlier = [r for r in records if r.run_id != context.run_id]
     for record in earlier:
         _keep(context, record.without(tuple(record.topics - fenced)))
     taken = sorted(fenced & {name for r in earlier if r.is_open for name in r.topics})
