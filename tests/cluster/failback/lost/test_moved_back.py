@@ -69,7 +69,6 @@ def test_a_return_of_the_older_failover_is_refused(lab: DyingPair) -> None:
         ("--abort", "DEMOTE  intent"),
         ("--resume", "BEGIN  intent"),
         ("--resume", "BEGIN empty {} result"),
-        ("--abort", "BEGIN empty {} result"),
     ],
 )
 def test_a_return_that_was_left_ends(lab: DyingPair, word: str, at: str) -> None:
