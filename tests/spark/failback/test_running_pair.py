@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 import json
 from pathlib import Path
 import subprocess
@@ -83,6 +84,10 @@ def _left(side: Side, cluster: ClusterSettings, topic: str, group: str = "") -> 
     starts = {tp.partition: position.offset for tp, position in committed.items() if tp.topic == topic}
     logs = side.records(cluster, topic).items()
     return {p: [(s.key, s.value) for s in log if s.offset >= starts.get(p, 0)] for p, log in logs}
+
+
+def _is_same(side: Side, topic: str) -> bool:
+    return _left(side, side.source, topic) == _left(side, side.target, topic)
 
 
 def _is_well(file: Path, flow: str) -> bool:
@@ -167,10 +172,11 @@ def test_there_and_home_as_typed_then_a_planted_record_is_named(
         fill(flow.target, keys, 20, first=1000 * number)
         then.protected([topic, keys])
         assert replicator.poll() is None, (tmp_path / "log").read_text()[-3000:]
+    for name in (topic, keys):
+        same = partial(_is_same, side, name)
+        eventually(same, 90, f"the same records of {name} on both sides")
     replicator.terminate()
     assert replicator.wait(60) == 0
-    for name in (topic, keys):
-        assert _left(side, side.source, name) == _left(side, side.target, name)
     flow_name = side.settings.flows[0].name
     assert _verified(file, flow_name)["verdict"] == "equal"
     fill(side.target, topic, 1, first=5000)
