@@ -36,12 +36,12 @@ from drkit.kafka.clients import QUIET, KafkaException, Producer, confluent_confi
 from drkit.kafka.codes import error_name
 from drkit.kafka.groups.requests import Groups
 from drkit.kafka.raw import ask_once
+from drkit.kafka.reading.compacted import NewestValues, newest_values
 from drkit.kafka.reading.signed_log import SignedLog
 from drkit.kafka.requests import delete_topics_by_id
 from drkit.kafka.topics import describe_topics
 from drkit.local.file_lock import locked_alone
 from drkit.topology.acls import ResourceKind
-from drkit.wire import Record
 
 REPORT: Final = "report.json"
 _ENTRIES: Final = "entries"
@@ -64,12 +64,7 @@ class DrillTopic:
         self._transactional_id = drill_transactional_id(source, target.alias)
         self._target = target
         self._exists = False
-        self._values: dict[bytes, bytes] = {}
-        self._log = SignedLog(target, self.name, self._take, on_restart=self._values.clear)
-
-    def _take(self, record: Record, problem: str) -> None:
-        if record.key is not None and not problem:
-            self._values[record.key] = record.value or b""  # deleted: no entry
+        self._log = SignedLog(target, self.name, lambda _record, _problem: None)
 
     @cached_property
     def _cluster(self) -> Cluster:
@@ -80,10 +75,8 @@ class DrillTopic:
 
         :raises DrkitError: the topic cannot be read
         """
-        if not self._exists and self.name not in describe_topics(self._cluster, [self.name]):
-            return []
-        self._log.read()
-        entries = {key: _entry(value) for key, value in self._values.items()}
+        values = newest_values(self._cluster, [self.name], verified=True).get(self.name, NewestValues())
+        entries = {key: _entry(value) for key, value in values.items()}
         return [entry for key, entry in entries.items() if entry and entry.key.encode() == key]
 
     def put(self, *entries: DrillEntry) -> None:
@@ -94,8 +87,8 @@ class DrillTopic:
         self._ensure()
         self._log.append(*map(_record, entries))
 
-    def begin(self, entry: DrillEntry) -> list[DrillEntry]:
-        """Write the entry of a drill that begins, if no other drill of the flow is under way; return all.
+    def begin(self, entry: DrillEntry) -> None:
+        """Write the entry of a drill that begins, if no other drill of the flow is under way.
 
         The transactional id fences another machine that begins one at the same time.
 
@@ -107,8 +100,9 @@ class DrillTopic:
         producer = Producer({**confluent_config(self._target), **own, "log_level": 0}, logger=QUIET)
         try:
             producer.init_transactions(_WRITE_SECONDS)
-            entries = self.load()  # a record is signed with a higher order than those before it
-            _refuse_beside(entries, entry)
+            _refuse_beside(self.load(), entry)
+            self._log.restart()
+            self._log.read()  # a record is signed with a higher order than those before it
             producer.begin_transaction()
             key, value = _record(entry)
             headers = self._log.signatures.text_headers(key, value)
@@ -119,7 +113,6 @@ class DrillTopic:
             if is_fenced(error):
                 raise Refused("drill_under_way", where=entry.flow, evidence=evidence) from error
             raise Failed("own_topic_unwritable", where=self._log.where, evidence=evidence) from error
-        return [*entries, entry]
 
     def _ensure(self) -> None:
         if not self._exists:
@@ -254,9 +247,9 @@ class DrillHistory:
 
         :raises Refused: another drill of the flow is under way, or the due time has an entry
         """
-        stamped, there = _stamped(entry), dict[str, DrillEntry]()
+        stamped = _stamped(entry)
         try:
-            there = newest_entries(self._ask(entry.flow, lambda topic: topic.begin(stamped)))
+            self._ask(entry.flow, lambda topic: topic.begin(stamped))
         except Refused:
             raise
         except DrkitError:
@@ -264,9 +257,10 @@ class DrillHistory:
         with _on_disk(stamped):
             (self.folder / entry.id).mkdir(mode=0o700)
         self._write_here(stamped)
-        own = [local for local in self.local_entries() if there and local.flow == entry.flow]
-        lacking = [e for e in own if e.key not in there or there[e.key].written_ms < e.written_ms]
+        own_entries = [local for local in self.local_entries() if local.flow == entry.flow]
         with suppress(DrkitError):  # the next drill tries again
+            there = newest_entries(self._ask(entry.flow, DrillTopic.load))
+            lacking = [e for e in own_entries if e.key not in there or there[e.key].written_ms < e.written_ms]
             if lacking:
                 self._ask(entry.flow, lambda topic: topic.put(*lacking))
 
