@@ -74,6 +74,7 @@ class TargetFacts:
 _FAULTS: Final[Mapping[str, tuple[bool, str]]] = {
     "target_unreachable": (True, "repair the target, or the way to it"),
     "control_key_mismatch": (True, "give this host the key file of the pair: drkit config check"),
+    "not_authorized": (True, "grant drkit's principal the rights of its role"),
     "topics_left_out": (True, "drkit status --partitions; the flow's events say why they have no copy"),
     "lag_unknown": (True, "drkit status --partitions names the partitions"),
     "heartbeat_missing": (False, "let heartbeats flow: emit_heartbeats"),

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing, suppress
 from enum import StrEnum
-from math import inf
 from threading import Event
 from typing import Any, Final, NamedTuple
 
@@ -22,11 +21,11 @@ from drkit.errors import DrkitError, Failed, Refused, Usage
 from drkit.failover.checks.foreign_writes import refusal, stopped
 from drkit.failover.core.context import StepProgress
 from drkit.failover.core.request import RunRequest
-from drkit.failover.core.reverse import not_replayed, records_of, required_opposite, state_of
+from drkit.failover.core.reverse import not_replayed, records_of, required_opposite
 from drkit.failover.fencing.methods import SIZE
 from drkit.failover.new_primary.hold import put_back
 from drkit.failover.proposal import Proposal, Rehearsal, ReturnProposal
-from drkit.failover.returning.scope import promoted_copies, returned, waiting
+from drkit.failover.returning.scope import moved_topics, promoted_copies
 from drkit.failover.service import FailoverService
 from drkit.flow_state.records import GenerationRecord
 from drkit.flow_state.unreplayed import unreplayed
@@ -93,13 +92,12 @@ def situation(settings: Settings, ways: FlowPair) -> FailbackState | None:
         return FailbackState(
             FailbackStage.TURN if run.table is RETURN else FailbackStage.SWITCH, is_under_way=True
         )
-    if ways.has(waiting(settings, back, there)):
+    if ways.has(moved_topics(settings, back, there).waiting):
         return FailbackState(FailbackStage.TURN, is_under_way=False)
-    if ways.has(waiting(settings, there, back)):
-        return FailbackState(FailbackStage.RETURN, is_under_way=False)
-    if ways.has(returned(settings, there, back)):
-        return FailbackState(FailbackStage.SWITCH, is_under_way=False)
-    return None
+    moved = moved_topics(settings, there, back)
+    stages = {FailbackStage.RETURN: moved.waiting, FailbackStage.SWITCH: moved.returned}
+    next_ = next((stage for stage, topics in stages.items() if ways.has(topics)), None)
+    return None if next_ is None else FailbackState(next_, is_under_way=False)
 
 
 def refuse_unknown(settings: Settings, ways: FlowPair) -> None:
@@ -139,7 +137,7 @@ def refuse_uncut(settings: Settings, ways: FlowPair, clients_cut: str) -> None:
         return
     by_size: list[str] = []
     with suppress(DrkitError), FailoverService(settings, ways.back) as service:  # the switchover reports it
-        topics = returned(settings, ways.there, ways.back)
+        topics = moved_topics(settings, ways.there, ways.back).returned
         by_size = service.switch_by_size([t for t in topics if ways.has([t])])
     if by_size:
         raise uncut(ways, by_size)
@@ -172,16 +170,19 @@ def going_home(topics: Iterable[PairTopic], ways: FlowPair) -> list[PairTopic]:
 
 
 def not_in_step(topics: Iterable[PairTopic], back: FlowSettings) -> list[PairTopic]:
-    """Return the topics that fail back and whose copy is not in step. Pure."""
-    return [t for t in topics if t.active == back.source and t.state is not PairState.PROTECTED]
+    """Return the topics that fail back and whose copy is not in step. Pure.
+
+    A copy that lacks history does not get it by waiting: the switchover refuses it by name.
+    """
+    lagging = (t for t in topics if t.active == back.source and t.state is not PairState.PROTECTED)
+    return [t for t in lagging if not t.lacks_history]
 
 
 def _journal_of(settings: Settings, flow: FlowSettings) -> tuple[RunLog | None, float]:
     """Return the run of a flow that is under way, and the term of its first run: infinite without a run."""
-    with state_of(settings, flow) as state:
-        if state is None:
-            return None, inf
-    with FailoverService(settings, flow) as service:
+    service = FailoverService(settings, flow)
+    service.may_be_new = True
+    with service:
         return service.under_way, service.first_term
 
 

@@ -16,10 +16,10 @@ from drkit import observe
 from drkit.counted import counted, first_of
 from drkit.errors import ConfigError, DrkitError, NotAuthorized, Refused
 from drkit.failover.core.context import Context, Scope
-from drkit.failover.core.reverse import moved_elsewhere, pair_roles, share_promotions
+from drkit.failover.core.reverse import pair_roles, share_promotions, work_elsewhere
 from drkit.failover.core.step import StepEffect
 from drkit.failover.fencing.choosing import canary_rights, hidden_acls
-from drkit.failover.fencing.lift import forget_replaced, lift_fences, refuse_elsewhere, taken_away
+from drkit.failover.fencing.lift import forget_replaced, hand_over, lift_fences, taken_away
 from drkit.failover.fencing.methods import ACL, SIZE, recorded_acls, recorded_sizes
 from drkit.failover.fencing.proof import WRITABLE, Proof, code_name, prove, worth_of
 from drkit.failover.fencing.source_record import record_standing
@@ -267,7 +267,6 @@ def apply_pending(service: FailoverService, agreed: DueFences | None = None) -> 
 
 
 def _roles(context: Context) -> PairRoles | None:
-    """Return the roles of the flow's topics, or None if the source is silent."""
     return None if context.source() is None else pair_roles(context)
 
 
@@ -305,8 +304,7 @@ def _gone(context: Context, *pending: PendingFence | PendingLift | None) -> list
 
 def _lift_pending(context: Context, lift: PendingLift, agreed: Collection[str]) -> str:
     """Lift the pending fences, except those of topics that were promoted since; return a note."""
-    topics = sorted(set(agreed) - promoted_of(context.state.records))
-    refuse_elsewhere(context, topics)
+    topics = hand_over(context, sorted(set(agreed) - promoted_of(context.state.records)))
     lift_fences(context, topics)
     settle(context.state, PendingLift, agreed)
     observe.event("fence_lifted", flow=context.flow.name, topics=topics, reason=lift.in_words)
@@ -332,7 +330,7 @@ def liftable(service: FailoverService, topics: Collection[str], reason: str) -> 
             topics=unknown[0],
         )
     wanted = sorted(topics or known)
-    promoted = promoted_of(context.state.records) | moved_elsewhere(context, wanted).keys()
+    promoted = promoted_of(context.state.records) | work_elsewhere(context, wanted).moved.keys()
     both = [t for t in wanted if t in promoted]
     if both and not reason:
         raise Refused(

@@ -170,6 +170,7 @@ class Runs:
                     none = f"there is no {name} on {flow.target}"
                     raise Refused("never_copied", where=f"flow {flow.name}", evidence=none, flow=flow.name)
                 self._state = StateTopic(target_settings, flow.source)
+                self._state_id = str(topics[name].topic_id) if has_state else ""
                 if has_state:
                     self._state.load()
                 loop.run(self._topic.read_existing)
@@ -201,14 +202,18 @@ class Runs:
         """Refuse to decide by a state that is younger than its journal: roles are missing. Raises Refused."""
         assert self._state is not None  # noqa: S101  __enter__ made it
         journal = self._topic.history
-        is_another = journal.names_another(self._state_id())
+        is_another = journal.names_another(self._id_of_state())
         if why := lost_state(self._state.records, journal.opened, is_another=is_another):
             raise state_younger(self._flow, why)
 
-    def _state_id(self) -> str:
-        name = state_topic(self._flow.source)
-        with request_errors():
-            return str(self._loop.run(metadata, self._target, [name])[name].topic_id)
+    def _id_of_state(self) -> str:
+        """Return the id of the flow's state topic, which a first run has just created."""
+        if not self._state_id:
+            name = state_topic(self._flow.source)
+            with request_errors():
+                topic = self._loop.run(metadata, self._target, [name])[name]
+            self._state_id = "" if topic.error else str(topic.topic_id)
+        return self._state_id
 
     def resume(self, added: RunRequest, *, take_over: bool = False) -> dict[str, Any]:
         """Continue the run that is under way; return the report.
@@ -273,7 +278,7 @@ class Runs:
         ensure_topic(context.target_admin(), self._topic.name)
         journal = self._journal(uuid.uuid4().hex[:12])
         chosen: dict[str, Any] = {"scope": context.scope.to_json(), "request": context.request.to_json()}
-        ids = {"target_id": context.target.cluster_id, "state_id": self._state_id()}
+        ids = {"target_id": context.target.cluster_id, "state_id": self._id_of_state()}
         journal.begin(term, {**chosen, **ids, "decision": decided(context, decision), **opening})
         context = self._context = replace(context, journal=journal, run_id=journal.run_id, term=journal.term)
         return self._walked(context, journal, abort="")

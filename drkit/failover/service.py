@@ -50,11 +50,13 @@ class FailoverService(Runs):
         self.refuse_under_way()
         context = self._new_context(NO_SCOPE, request, NoJournal(), decision)
         with request_errors():
+            recorded = None
             if not decision:  # an automatic failover opens what was copied
-                begin_unreturned(context, (*groups, *topics), accepted=bool(request.accept_data_loss))
-            chosen = choose(context, groups, topics)
+                accepted = bool(request.accept_data_loss)
+                recorded = begin_unreturned(context, (*groups, *topics), accepted=accepted)
+            chosen = choose(context, groups, topics, recorded)
             context = self._context = replace(context, scope=chosen.scope)
-            seen = survey(context)
+            seen = survey(context, chosen.readings)
             refusals = refusals_of(context, seen)
         for _, refusal in refusals:
             raise refusal
@@ -152,12 +154,12 @@ class FailoverService(Runs):
         journal = NoJournal()
         context = self._new_context(NO_SCOPE, request, journal, NO_DECISION)
         with request_errors():
-            begin_unreturned(context, (*groups, *topics), accepted=False)
-            chosen = choose(context, groups, topics)
+            recorded = begin_unreturned(context, (*groups, *topics), accepted=False)
+            chosen = choose(context, groups, topics, recorded)
             known = self._topic.history.term + 1
             term = max(least_term(context, self._folder), known, request.term)
             context = self._context = replace(context, scope=chosen.scope, term=term)
-            seen = survey(context)
+            seen = survey(context, chosen.readings)
             journal.found[StepName.SNAPSHOT] = seen.to_json()
             refusals = refusals_of(context, seen)
             lines = rehearse(context, self._steps[FAILOVER.name])

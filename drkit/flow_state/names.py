@@ -84,6 +84,12 @@ def fence_topic(source: str, target: str) -> str:
     return name_of(SignedTopic.FENCES, source, target)
 
 
+def target_of_fence_topic(name: str, source: str) -> str | None:
+    """Return the target alias in the name of a source's record of fences; None for any other topic."""
+    target = name.removeprefix(f"{SignedTopic.FENCES}.{source}.").removesuffix(".internal")
+    return target if target and "." not in target and name == fence_topic(source, target) else None
+
+
 def watch_topic(source: str, target: str) -> str:
     """Topic with the notes of the observers and fence agents of a flow."""
     return name_of(SignedTopic.NOTES, source, target)

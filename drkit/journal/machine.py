@@ -57,35 +57,17 @@ class RunState(StrEnum):
         return self in {RunState.ABORTED, RunState.REFUSED, RunState.DONE}
 
 
-class Belief(StrEnum):
-    """An assumption of a step about the clusters, which others can make false while the run continues."""
-
-    MINE = "this process owns the run"
-    SOURCE = "the old primary is silent"
-    FENCE = "the fence holds"
-    READY = "the standby is ready"
-    LOSS = "the loss is known"
-    FROZEN = "drkit's writers are fenced"
-    POSITIONS = "group offsets are current"
-
-
-_B: Final = Belief
-
-
 class StepRow(NamedTuple):
     """One step."""
 
     step: StepName
     does: str
-    repeatable: str
-    """The reason why the step may be run again after its process was killed anywhere in it."""
     changes: bool
     """Whether it changes anything but the journal; a refusal before the first such step ends the run."""
     abortable: bool
     """Whether the run may still be aborted when this step has begun or ended."""
     must_hold: bool
     """Whether its effect must still hold later: a resumed run proves it again."""
-    rests_on: tuple[Belief, ...] = (Belief.MINE,)
     looks_again: bool = False
     """Whether the old primary is asked again just before it."""
     until_effect: bool = False
@@ -152,45 +134,28 @@ class Table:
         """The first step in which an abort is refused."""
         return next(row.step for row in self.rows if not row.abortable)
 
-    def is_before(self, step: str, other: StepName) -> bool:
-        """Return whether a step comes before another."""
-        return self.order.index(step) < self.order.index(other)
-
 
 _S: Final = StepName
 TABLE: Final[tuple[StepRow, ...]] = (
-    StepRow(_S.LOCK, "lock the journal, increment the term", "the run id is the same",
-        changes=False, abortable=True, must_hold=False),
+    StepRow(_S.LOCK, "lock the journal, increment the term", changes=False, abortable=True, must_hold=False),
     StepRow(_S.SNAPSHOT, "read the state of both clusters, and its age",
-        "it reads again, until OPEN has begun",
-        changes=False, abortable=True, must_hold=False,
-        rests_on=(_B.MINE, _B.SOURCE, _B.READY)),
+        changes=False, abortable=True, must_hold=False),
     StepRow(_S.FENCE, "fence the old primary, proven by a rejected canary; or record the fence as pending",
-        "the fences are the same", changes=True, abortable=True, must_hold=True,
-        rests_on=(_B.MINE, _B.SOURCE)),
+        changes=True, abortable=True, must_hold=True),
     StepRow(_S.DRAIN, "wait until the copy reaches the fenced end, or the deadline; state the loss",
-        "it measures again",
-        changes=False, abortable=True, must_hold=False,
-        rests_on=(_B.MINE, _B.FENCE, _B.LOSS)),
+        changes=False, abortable=True, must_hold=False),
     StepRow(_S.FREEZE, "stop the flow for these topics, fence its writers, proven on every partition",
-        "it compares first, and never moves back", changes=True, abortable=True, must_hold=True,
-        rests_on=(_B.MINE, _B.SOURCE, _B.LOSS), looks_again=True),
-    StepRow(_S.TRANSLATE, "translate the offset of every group and partition", "it changes nothing",
-        changes=False, abortable=True, must_hold=False,
-        rests_on=(_B.MINE, _B.FROZEN, _B.POSITIONS)),
-    StepRow(_S.COMMIT_OFFSETS, "commit the groups' offsets, read them back", "it compares, then writes",
-        changes=True, abortable=True, must_hold=False,
-        rests_on=(_B.MINE, _B.SOURCE, _B.POSITIONS), looks_again=True),
-    StepRow(_S.OPEN, "make the target's topics writable: the point of no return", "it applies the same again",
-        changes=True, abortable=False, must_hold=True,
-        rests_on=(_B.MINE, _B.SOURCE, _B.FENCE, _B.FROZEN, _B.POSITIONS, _B.READY),
-        looks_again=True),
-    StepRow(_S.REPOINT, "repoint the clients, with the term", "the newer term wins",
-        changes=True, abortable=False, must_hold=False),
+        changes=True, abortable=True, must_hold=True, looks_again=True),
+    StepRow(_S.TRANSLATE, "translate the offset of every group and partition",
+        changes=False, abortable=True, must_hold=False),
+    StepRow(_S.COMMIT_OFFSETS, "commit the groups' offsets, read them back",
+        changes=True, abortable=True, must_hold=False, looks_again=True),
+    StepRow(_S.OPEN, "make the target's topics writable: the point of no return",
+        changes=True, abortable=False, must_hold=True, looks_again=True),
+    StepRow(_S.REPOINT, "repoint the clients, with the term", changes=True, abortable=False, must_hold=False),
     StepRow(_S.VERIFY, "write and read a canary; check that each group has members and moves",
-        "it runs again",
         changes=False, abortable=False, must_hold=False),
-    StepRow(_S.DONE, "report what is unprotected and what to do next", "it does nothing",
+    StepRow(_S.DONE, "report what is unprotected and what to do next",
         changes=False, abortable=False, must_hold=False),
 )  # fmt: skip
 
@@ -200,32 +165,23 @@ ORDER: Final = FAILOVER.order
 POINT_OF_NO_RETURN: Final = FAILOVER.point_of_no_return
 
 RETURN: Final = Table("return", "drkit reprotect", (
-    StepRow(_S.LOCK, "lock the journal, increment the term", "the run id is the same",
-        changes=False, abortable=True, must_hold=False),
+    TABLE[0],
     StepRow(_S.CONTACT, "check the old primary's identity, keep its records, fence it; no group reads"
-        " there, no transaction is open", "the fences and settings are the same",
-        changes=True, abortable=True, must_hold=False, until_effect=True,
-        rests_on=(_B.MINE, _B.FENCE)),
+        " there, no transaction is open", changes=True, abortable=True, must_hold=False, until_effect=True),
     StepRow(_S.COMPARE, "compare every partition of both sides: ends, topics, contents, divergent records",
-        "it only reads", changes=False, abortable=True, must_hold=False,
-        rests_on=(_B.MINE, _B.FENCE)),
+        changes=False, abortable=True, must_hold=False),
     StepRow(_S.EXPORT, "export the records that only the old primary has, and read the files back",
-        "a complete export of the same offsets is kept", changes=True, abortable=True, must_hold=False,
-        until_effect=True, rests_on=(_B.MINE, _B.FENCE)),
+        changes=True, abortable=True, must_hold=False, until_effect=True),
     StepRow(_S.DECIDE, "decide what happens to these records, and how each log is reconciled: by name, with a"
-        " reason", "it is recorded again", changes=False, abortable=True, must_hold=False),
+        " reason", changes=False, abortable=True, must_hold=False),
     StepRow(_S.DEMOTE, "make the old primary passive, mark its groups' offsets as drkit's",
-        "it compares, then writes", changes=True, abortable=True, must_hold=False,
-        rests_on=(_B.MINE, _B.FENCE)),
+        changes=True, abortable=True, must_hold=False),
     StepRow(_S.BEGIN, "topic by topic: empty partitions, begin the offset map, turn the fence into a passive"
-        " side's guard", "emptying and the seed are the same", changes=True, abortable=True,
-        must_hold=False, until_effect=True, rests_on=(_B.MINE, _B.FENCE),
+        " side's guard", changes=True, abortable=True, must_hold=False, until_effect=True,
         abort_leaves="topics that have begun continue to be copied; one that was only emptied is incomplete"),
     StepRow(_S.REPLAY, "append exported records to the new primary, if that was decided",
-        "its progress is in the transaction", changes=True, abortable=True, must_hold=False,
-        abort_leaves="appended records stay"),
-    StepRow(_S.DONE, "report what protects the new primary", "it does nothing",
-        changes=False, abortable=False, must_hold=False),
+        changes=True, abortable=True, must_hold=False, abort_leaves="appended records stay"),
+    StepRow(_S.DONE, "report what protects the new primary", changes=False, abortable=False, must_hold=False),
 ))  # fmt: skip
 """The steps that make the old primary the standby of the new one."""
 

@@ -18,7 +18,7 @@ from kafka.protocol.metadata import MetadataRequest as MetadataRequest
 from kafka.protocol.producer.produce import ProduceRequest
 
 from drkit.clock import monotonic
-from drkit.errors import Failed
+from drkit.errors import Failed, NotAuthorized
 from drkit.kafka import codes
 from drkit.kafka.admin import Broker, ClusterDescription
 from drkit.kafka.raw import RawCluster, RawError, RequestTimeout
@@ -74,9 +74,10 @@ class TopicMetadata(NamedTuple):
 
 
 def exists(name: str, topic: TopicMetadata, alias: str) -> bool:
-    """Return whether one of drkit's topics exists. Raises Failed: drkit may not see it."""
+    """Return whether one of drkit's topics exists. Raises NotAuthorized or Failed: that is unknown."""
     if topic.error and topic.error not in codes.NO_SUCH_TOPIC:
-        raise Failed("own_topic_unreadable", where=alias, evidence=f"{name}: {codes.error_name(topic.error)}")
+        kind = NotAuthorized if topic.error == codes.TOPIC_AUTHORIZATION_FAILED else Failed
+        raise kind("own_topic_unreadable", where=alias, evidence=f"{name}: {codes.error_name(topic.error)}")
     return not topic.error
 
 

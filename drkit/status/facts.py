@@ -9,20 +9,16 @@ from typing import Final
 
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.control_key import is_of_other_key
-from drkit.errors import DrkitError, Refused
+from drkit.errors import DrkitError, NotAuthorized, Refused
 from drkit.flow_state.copied_topics import written_of
-from drkit.flow_state.records import (
-    ConfigsRecord,
-    EventRecord,
-    ReturnRecord,
-    SourceSeenRecord,
-)
-from drkit.flow_state.state import FlowState
+from drkit.flow_state.records import ConfigsRecord, EventRecord, ReturnRecord, SourceSeenRecord
+from drkit.flow_state.state import Damaged, FlowState
 from drkit.model import TopicPartition
 from drkit.pair.promotions import away_from, not_noted_since, promoted_of
+from drkit.status.faults import NOT_AUTHORIZED, OTHER_KEY
 from drkit.status.lag.source import NOTHING_HELD, Ends, UncopiedRecords
 from drkit.status.lag.target import CopyPosition
-from drkit.status.model import PartitionStatus
+from drkit.status.model import Fault, PartitionStatus
 from drkit.status.sums import TopicTimes
 
 _NOT_KNOWN: Final[tuple[int | None, int | None, float | None, bool]] = (None, None, None, False)
@@ -61,19 +57,20 @@ def delayed_in(state: FlowState, flow: FlowSettings, now_ms: int) -> tuple[str, 
     )
 
 
-def compacted_alone(state: FlowState) -> tuple[str, ...]:
-    """Return the copied topics whose copy was compacted at the last comparison, and the source was not."""
-    configs, promoted = state.readable(ConfigsRecord), promoted_of(state)
-    return tuple(sorted(t for t, each in configs.items() if each.is_compacted_alone and t not in promoted))
+def unread_state(host: ClusterSettings, error: DrkitError) -> Fault | None:
+    """Return the fault of a state that cannot be read although the target answers; else None.
 
-
-def key_error(host: ClusterSettings, error: DrkitError) -> str:
-    """Return the fault of a state that the control key of this host does not sign, and the way out."""
-    if not is_of_other_key(error.evidence):
-        return f"{error.in_short}; {error.hint}"
-    own = f"it has {host.control.current.fingerprint}" if host.control else "it has none"
-    mismatch = Refused("control_key_mismatch", evidence=f"{own}; {error.evidence}")
-    return f"{mismatch.in_short}; {mismatch.hint}"
+    The control key of this host does not sign it, or drkit may not read it.
+    """
+    if isinstance(error, NotAuthorized):
+        return Fault(NOT_AUTHORIZED, f"{error.in_full}; {error.hint}")
+    if not isinstance(error, Damaged):
+        return None
+    shown: DrkitError = error
+    if is_of_other_key(error.evidence):
+        own = f"it has {host.control.current.fingerprint}" if host.control else "it has none"
+        shown = Refused(OTHER_KEY, evidence=f"{own}; {error.evidence}")
+    return Fault(OTHER_KEY, f"{shown.in_short}; {shown.hint}")
 
 
 def status_of(

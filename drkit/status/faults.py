@@ -22,6 +22,7 @@ BEATS_INTERVALS: Final = 5
 """A heartbeat older than both of these is a fault."""
 RUN_HELD: Final = "run_held"
 OTHER_KEY: Final = "control_key_mismatch"
+NOT_AUTHORIZED: Final = "not_authorized"
 ABORTED_AT_SOURCE: Final = "aborted_at_source"
 OPEN_SECONDS: Final = 60.0
 """A transaction that is open for longer is a fault, unless the flow sets another limit."""
@@ -32,8 +33,8 @@ WRITTEN: Final = "returning_side_written"
 
 
 def _silent_clusters(found: Findings) -> Iterator[Fault]:
-    if found.key_error:
-        yield Fault(OTHER_KEY, found.key_error)
+    if found.unread is not None:
+        yield found.unread
     elif found.target_error:
         yield Fault("target_unreachable", f"the target does not answer: {found.target_error}")
     if found.source_error:
@@ -166,7 +167,14 @@ def with_pair(status: FlowStatus, pair: PairStatus) -> FlowStatus:
     held = all(t.state is PairState.PROTECTED and t.active == status.target for t in pair.topics)
     if status.role == "promoted" and pair.topics and held:
         faults = tuple(f for f in faults if f.code not in _OF_A_STOPPED_FLOW)
-    return replace(status, pair=pair, faults=(*_alarms(pair), *_held(pair), *faults, *_unprotected(pair)))
+    more = (*_unread(status, pair), *_unprotected(pair))
+    return replace(status, pair=pair, faults=(*_alarms(pair), *_held(pair), *faults, *more))
+
+
+def _unread(status: FlowStatus, pair: PairStatus) -> Iterator[Fault]:
+    """Yield a fault for what drkit cannot read of a pair that answers: an alarm may hide there."""
+    if pair.unread and status.target_answers:
+        yield Fault("pair_unknown", f"not all of the pair is known: {' | '.join(pair.unread)}")
 
 
 def _held(pair: PairStatus) -> Iterator[Fault]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
 from typing import Final
 
@@ -11,25 +12,14 @@ from drkit.errors import DrkitError
 from drkit.flow_state.copied_topics import CopiedTopics, known_of
 from drkit.flow_state.left_out import LeftOut
 from drkit.flow_state.names import offset_map_topic, state_topic
-from drkit.flow_state.records import (
-    EventRecord,
-    PendingFence,
-    PendingLift,
-)
-from drkit.flow_state.state import Damaged, FlowState
+from drkit.flow_state.records import EventRecord, PendingFence, PendingLift
+from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
-from drkit.kafka.requests import TopicMetadata, metadata
+from drkit.kafka.requests import TopicMetadata, exists, metadata
 from drkit.model import TopicPartition
 from drkit.pair.promotions import is_over, not_noted_since, promoted_of, returned_topics, term_of
-from drkit.status.facts import (
-    compacted_alone,
-    delayed_in,
-    key_error,
-    status_of,
-    why_not_copied,
-    written_in,
-)
+from drkit.status.facts import delayed_in, status_of, unread_state, why_not_copied, written_in
 from drkit.status.faults import faults_of
 from drkit.status.groups_look import GroupLook
 from drkit.status.heartbeat_tail import HeartbeatTail
@@ -37,6 +27,7 @@ from drkit.status.lag.held_back import HeldInPartition, held_by_others
 from drkit.status.lag.source import EarlierEnds, Ends, UncopiedRange, UncopiedRecords, waiting
 from drkit.status.lag.target import CopyLocator, CopyPosition
 from drkit.status.model import SHOWN_EVENTS, Findings, FlowStatus, PartitionStatus, role_of
+from drkit.status.pair.facts import compacted_alone
 from drkit.status.runners import runner_of, standbys_of
 from drkit.status.source_look import (
     SourceLook,
@@ -101,29 +92,30 @@ class StatusCollector:
         return self._judged(self._find(measure=measure))
 
     def _find(self, *, measure: bool) -> Findings:
-        found = Findings(self._clock(), self._flow.name, beats_expected=self._flow.emit_heartbeats)
+        findings = Findings(self._clock(), self._flow.name, beats_expected=self._flow.emit_heartbeats)
         self.source_ends = None
         try:
             state = self._load()
             if measure:
                 self.beats.follow()
-            found.heartbeat = self.beats.read()
-            found.heartbeat_ahead_seconds = self.beats.ahead_seconds
-            known = self._from_state(found, state)
-            self._lag(found, state, known)
+            findings.heartbeat = self.beats.read()
+            findings.heartbeat_ahead_seconds = self.beats.ahead_seconds
+            known = self._from_state(findings, state)
+            self._lag(findings, state, known)
             if self._with_groups:
-                found.groups = self.groups.newest(state, source_answers=not found.source_error)
-            if measure and found.heartbeat is not None and role_of(found) == "replicating":
+                findings.groups = self.groups.newest(state, source_answers=not findings.source_error)
+            if measure and findings.heartbeat is not None and role_of(findings) == "replicating":
                 interval = self._flow.heartbeats_interval_seconds
-                found.heartbeat = self.beats.measured(min(interval, _LONG_SECONDS) + _BEAT_SECONDS)
+                findings.heartbeat = self.beats.measured(min(interval, _LONG_SECONDS) + _BEAT_SECONDS)
         except DrkitError as error:
-            found.target_error = error.in_short
-            if isinstance(error, Damaged):
-                found.key_error = key_error(self._sides[self._flow.target], error)
+            findings.target_error = error.in_short
+            findings.unread = unread_state(self._sides[self._flow.target], error)
             self._drop(self._flow.target)
-            if self.source_ends is None and not found.source_error:  # it was not asked, and may be down, too
-                found.source_error = self._ask_source(found, FlowState(), LeftOut()).error
-        return found
+            if (
+                self.source_ends is None and not findings.source_error
+            ):  # it was not asked, and may be down, too
+                findings.source_error = self._ask_source(findings, FlowState(), LeftOut()).error
+        return findings
 
     def close(self) -> None:
         """Close all connections."""
@@ -135,44 +127,49 @@ class StatusCollector:
 
     def _load(self) -> FlowState:
         if self._state is None:
-            target = self._cluster(self._flow.target)
-            name = state_topic(self._flow.source)
-            if self._loop.run(metadata, target, [name])[name].error:
+            name, target = state_topic(self._flow.source), self._flow.target
+            if not exists(name, self._loop.run(self._topics, target, [name])[name], target):
                 return FlowState()
             self._state = StateTopic(self._sides[self._flow.target], self._flow.source)
         self._state.load()
         return self._state.records
 
-    def _from_state(self, found: Findings, state: FlowState) -> CopiedTopics:
-        found.runner, found.standbys = runner_of(state, found.at_ms), standbys_of(state, found.at_ms)
-        found.promoted = tuple(sorted(promoted_of(state)))
-        found.term, found.pending_fence = term_of(state), state.get(PendingFence)
-        found.lift, found.delayed = state.get(PendingLift), delayed_in(state, self._flow, found.at_ms)
-        found.compacted_alone, flow = compacted_alone(state), self._flow
-        found.taken_over = is_over(
+    def _from_state(self, findings: Findings, state: FlowState) -> CopiedTopics:
+        findings.runner, findings.standbys = (
+            runner_of(state, findings.at_ms),
+            standbys_of(state, findings.at_ms),
+        )
+        findings.promoted = tuple(sorted(promoted_of(state)))
+        findings.term, findings.pending_fence = term_of(state), state.get(PendingFence)
+        findings.lift, findings.delayed = (
+            state.get(PendingLift),
+            delayed_in(state, self._flow, findings.at_ms),
+        )
+        findings.compacted_alone, flow = compacted_alone(state), self._flow
+        findings.taken_over = is_over(
             state, lambda t: flow.topic_filter.accepts(t) and not flow.is_heartbeats(t)
         )
-        found.written, found.returned = written_in(state), returned_topics(state)
+        findings.written, findings.returned = written_in(state), returned_topics(state)
         late = not_noted_since(state)
-        found.not_noted = tuple(t for t in found.returned if t in late)
+        findings.not_noted = tuple(t for t in findings.returned if t in late)
         known = known_of(state)
-        found.left_out_producers = tuple(sorted(known.producers.left_out))
+        findings.left_out_producers = tuple(sorted(known.producers.left_out))
         newest = sorted(state.all(EventRecord).values(), key=lambda e: -e.at_ms)[:SHOWN_EVENTS]
-        found.events = tuple(event.to_json() for event in newest)
+        findings.events = tuple(event.to_json() for event in newest)
         return known
 
-    def _lag(self, found: Findings, state: FlowState, known: CopiedTopics) -> None:
+    def _lag(self, findings: Findings, state: FlowState, known: CopiedTopics) -> None:
         places: dict[TopicPartition, CopyPosition] = {}
         if known.topics:
             own = known.producers.own
             places = self._loop.run(self._places, known)
-            passive = [target for t, (target, _, _) in known.topics.items() if t not in found.promoted]
-            held = self._loop.run(self._held_on_target, [] if found.taken_over else passive, own)
+            passive = [target for t, (target, _, _) in known.topics.items() if t not in findings.promoted]
+            held = self._loop.run(self._held_on_target, [] if findings.taken_over else passive, own)
             settings = self._sides[self._flow.target]
-            found.open_transactions += transactions_of(settings, held, found.at_ms, source=False)
-        source = self._ask_source(found, state, known.left_out)
-        found.source_error, found.source_seen_ms = source.error, source.seen_ms
-        found.noted_copied_ms = source.copied_ms
+            findings.open_transactions += transactions_of(settings, held, findings.at_ms, source=False)
+        source = self._ask_source(findings, state, known.left_out)
+        findings.source_error, findings.source_seen_ms = source.error, source.seen_ms
+        findings.noted_copied_ms = source.copied_ms
         ends = {tp: e for tp, e in source.ends.items() if not self._flow.is_heartbeats(tp.topic)}
         with suppress(DrkitError):  # a cluster went away just now: the next look reports it
             places = self._loop.run(self._compared, places, known.still_on(source.topics), source, ends)
@@ -180,7 +177,7 @@ class StatusCollector:
         # What retention removes from the source as well is no loss once it is silent.
         later = {tp: e._replace(start=max(e.start, due[tp][1])) for tp, e in source.ends.items() if tp in due}
         self.source_ends = None if source.error else source.ends | later
-        found.partitions = self._partitions(found, known, places, source, state)
+        findings.partitions = self._partitions(findings, known, places, source, state)
 
     async def _compared(
         self,
@@ -209,14 +206,14 @@ class StatusCollector:
         except RawError:
             return {}  # a leader is down; positions and heartbeats report that
 
-    def _ask_source(self, found: Findings, state: FlowState, skip: LeftOut) -> SourceLook:
+    def _ask_source(self, findings: Findings, state: FlowState, skip: LeftOut) -> SourceLook:
         try:
-            look: SourceLook = self._loop.run(self._look_at_source, skip, found.at_ms)
+            look: SourceLook = self._loop.run(self._look_at_source, skip, findings.at_ms)
         except DrkitError as error:
             self._drop(self._flow.source)
             return noted_look(state, error.in_short)
         settings = self._sides[self._flow.source]
-        found.open_transactions += transactions_of(settings, look.held, found.at_ms, source=True)
+        findings.open_transactions += transactions_of(settings, look.held, findings.at_ms, source=True)
         return look
 
     async def _look_at_source(self, skip: LeftOut, now_ms: int) -> SourceLook:
@@ -224,23 +221,23 @@ class StatusCollector:
 
     def _partitions(
         self,
-        found: Findings,
+        findings: Findings,
         copied: CopiedTopics,
         places: dict[TopicPartition, CopyPosition],
         source: SourceLook,
         state: FlowState,
     ) -> list[PartitionStatus]:
         known = copied.still_on(source.topics).topics.keys()
-        now, downstream = found.at_ms, self._flow.naming_policy.downstream
+        now, downstream = findings.at_ms, self._flow.naming_policy.downstream
         frontiers: dict[TopicPartition, CopyPosition] = {}
         for at in partitions_of(places, self._flow, source):
             nowhere = CopyPosition(0, None, reason=why_not_copied(state, at.topic))
             place = places.get(TopicPartition(at.topic, -1)) or places.get(at) or CopyPosition(0, None)
             frontiers[at] = place if at.topic in known else nowhere
-        missing = {a.topic for a in source.ends} - known - set(found.promoted)
+        missing = {a.topic for a in source.ends} - known - set(findings.promoted)
         # Of a silent source nothing more will be copied: there is nothing to wait for.
-        self._left_out(found, missing, 0.0 if source.error else self._patience)
-        found.unanswered = unanswered_in(known, self._flow, source)
+        self._left_out(findings, missing, 0.0 if source.error else self._patience)
+        findings.unanswered = unanswered_in(known, self._flow, source)
         gaps = gaps_of(frontiers, source.ends)
         records = {g.at: UncopiedRecords(g.end - g.start, None, None, exact=False) for g in gaps}
         if not source.error:
@@ -256,34 +253,37 @@ class StatusCollector:
     ) -> dict[TopicPartition, UncopiedRecords]:
         return await waiting(await self._connected(self._flow.source), topics, gaps, skip)
 
-    def _left_out(self, found: Findings, missing: set[str], patience: float) -> None:
+    def _left_out(self, findings: Findings, missing: set[str], patience: float) -> None:
         now, is_beat = self._steady(), self._flow.is_heartbeats
         self._missing_since = {t: self._missing_since.get(t, now) for t in missing if not is_beat(t)}
-        found.left_out = tuple(sorted(t for t, s in self._missing_since.items() if now - s >= patience))
+        findings.left_out = tuple(sorted(t for t, s in self._missing_since.items() if now - s >= patience))
 
-    def _at_risk(self, found: Findings) -> list[PartitionStatus]:
+    def _at_risk(self, findings: Findings) -> list[PartitionStatus]:
         """Without the promoted topics: they are active on the target, and the primary can lose nothing."""
-        out = found.promoted
-        return [p for p in found.partitions if p.topic not in out and not self._flow.is_heartbeats(p.topic)]
+        out = findings.promoted
+        return [
+            p for p in findings.partitions if p.topic not in out and not self._flow.is_heartbeats(p.topic)
+        ]
 
-    def _judged(self, found: Findings) -> FlowStatus:
+    def _judged(self, findings: Findings) -> FlowStatus:
         flow = self._flow
-        counted = [p for p in found.partitions if not flow.is_heartbeats(p.topic)]
-        loss = loss_of(found, self._at_risk(found))
+        counted = [p for p in findings.partitions if not flow.is_heartbeats(p.topic)]
+        loss = loss_of(findings, self._at_risk(findings))
         faults = faults_of(
-            found, loss, rpo_seconds=self._settings.failover.rpo_seconds,
+            findings, loss, rpo_seconds=self._settings.failover.rpo_seconds,
             interval_seconds=flow.heartbeats_interval_seconds, open_seconds=flow.open_transaction_seconds,
         )  # fmt: skip
         return FlowStatus(
-            flow=flow.name, source=flow.source, target=flow.target, at_ms=found.at_ms, role=role_of(found),
-            faults=tuple(faults), loss=loss, heartbeat=found.heartbeat, runner=found.runner,
-            topics=topics_of(counted), partitions=tuple(found.partitions), promoted_topics=found.promoted,
-            groups=found.groups, events=found.events, source_answers=not found.source_error,
-            target_answers=not found.target_error, term=found.term, pending_fence=found.pending_fence,
-            pending_lift=found.lift, open_transactions=found.open_transactions,
-            left_out_producers=found.left_out_producers, standbys=found.standbys,
-            copied_ms=copied_ms(found, loss), returned_topics=found.returned,
-            not_noted_topics=found.not_noted, unanswered=found.unanswered,
+            flow=flow.name, source=flow.source, target=flow.target, at_ms=findings.at_ms,
+            role=role_of(findings), faults=tuple(faults), loss=loss, heartbeat=findings.heartbeat,
+            runner=findings.runner, topics=topics_of(counted), partitions=tuple(findings.partitions),
+            promoted_topics=findings.promoted, groups=findings.groups, events=findings.events,
+            source_answers=not findings.source_error, target_answers=not findings.target_error,
+            term=findings.term, pending_fence=findings.pending_fence, pending_lift=findings.lift,
+            open_transactions=findings.open_transactions, left_out_producers=findings.left_out_producers,
+            standbys=findings.standbys, copied_ms=copied_ms(findings, loss),
+            returned_topics=findings.returned, not_noted_topics=findings.not_noted,
+            unanswered=findings.unanswered,
         )  # fmt: skip
 
     async def _connected(self, alias: str) -> RawCluster:
@@ -293,9 +293,8 @@ class StatusCollector:
             await cluster.connect(_CONNECT_MS)
         return cluster
 
-    def _cluster(self, alias: str) -> RawCluster:
-        found: RawCluster = self._loop.run(self._connected, alias)
-        return found
+    async def _topics(self, alias: str, names: Collection[str]) -> dict[str, TopicMetadata]:
+        return await metadata(await self._connected(alias), names)
 
     def _drop(self, alias: str) -> None:
         if (cluster := self._clusters.pop(alias, None)) is not None:

@@ -238,8 +238,8 @@ class Findings:
     flow: str = ""
     source_error: str = ""
     target_error: str = ""
-    key_error: str = ""
-    """Why the control key of this host does not read the flow's state; then `target_error` is set, too."""
+    unread: Fault | None = None
+    """Why the state of a target that answers cannot be read; then `target_error` is set, too."""
     partitions: list[PartitionStatus] = field(default_factory=list)
     heartbeat: HeartbeatStatus | None = None
     heartbeat_ahead_seconds: float = 0.0

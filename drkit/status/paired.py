@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
@@ -19,12 +19,12 @@ from drkit.flow_state.topic import StateTopic
 from drkit.journal.entries import JournalHistory
 from drkit.journal.machine import StepName
 from drkit.journal.topic import JournalReader
-from drkit.kafka.requests import TopicMetadata, exists, metadata
+from drkit.kafka.requests import exists
 from drkit.model import TopicPartition
 from drkit.pair.promotions import are_opposite, not_noted_since, promotions_of
 from drkit.pair.view import observation_of, promotions_in
 from drkit.status.facts import is_note_preferred, seen_record
-from drkit.status.faults import OTHER_KEY, with_pair, with_source_record, without_passive
+from drkit.status.faults import NOT_AUTHORIZED, OTHER_KEY, with_pair, with_source_record, without_passive
 from drkit.status.lag.source import Ends
 from drkit.status.look import StatusCollector
 from drkit.status.model import FlowStatus
@@ -70,15 +70,15 @@ class PairedCollector(StatusCollector):
 
     def look(self, *, measure: bool = False) -> FlowStatus:
         """See :class:`StatusCollector`; with the state of the pair."""
-        found = self._find(measure=measure)
-        self._last = status = self._judged(found)
-        self._times = times_of(found, self._at_risk(found))
+        findings = self._find(measure=measure)
+        self._last = status = self._judged(findings)
+        self._times = times_of(findings, self._at_risk(findings))
         log = None if status.target_answers or not status.source_answers else self._fence_log(self._flow)
         first = self._first(status, log)
         second = self._second(status, first)
         pair = judge(first, second, self._settings.failover.rpo_seconds)
-        counted = without_passive(found, pair, self._flow.target)
-        own = status if counted is found else self._judged(counted)
+        counted = without_passive(findings, pair, self._flow.target)
+        own = status if counted is findings else self._judged(counted)
         paired = with_pair(own, self._with_deltas(pair, (first, second), status.at_ms))
         paired = replace(paired, run=first.run)
         if first.run is not None and status.source_answers:
@@ -144,8 +144,8 @@ class PairedCollector(StatusCollector):
     def _first(self, status: FlowStatus, log: FenceLog | None) -> DirectionFacts:
         aliases = (self._flow.source, self._flow.target)
         if not status.target_answers:
-            wrong_key = next((f.text for f in status.faults if f.code == OTHER_KEY), "")
-            unread, recorded = wrong_key or _silent(self._flow.target), promotions_in(log)
+            refused = (f.text for f in status.faults if f.code in {OTHER_KEY, NOT_AUTHORIZED})
+            unread, recorded = next(refused, _silent(self._flow.target)), promotions_in(log)
             return DirectionFacts(
                 *aliases, unread=unread, silent=not status.source_answers, recorded=recorded
             )
@@ -157,7 +157,7 @@ class PairedCollector(StatusCollector):
 
     def _second(self, status: FlowStatus, first: DirectionFacts) -> DirectionFacts:
         source, target = self._flow.target, self._flow.source
-        silent = first.unread == _silent(source)  # a cluster with another control key answers
+        silent = first.unread == _silent(source)  # a cluster that refuses drkit answers
         if not self._reverse_aliases:
             return DirectionFacts(source, target, configured=False, silent=silent)
         if not status.source_answers:
@@ -246,9 +246,6 @@ class PairedCollector(StatusCollector):
         alias = next(a for a in self._reverse_aliases if state_topic(a) == self._reverse_state.name)
         return alias, self._reverse_state.records
 
-    async def _topics(self, cluster: str, names: Collection[str]) -> Mapping[str, TopicMetadata]:
-        return await metadata(await self._connected(cluster), names)
-
     def _reverse_lags(self) -> Mapping[str, TopicLag] | None:
         if self._reverse_look is None:
             assert self._reverse is not None  # noqa: S101  the caller looked
@@ -263,7 +260,6 @@ class PairedCollector(StatusCollector):
             state.close()
 
     def _fence_log(self, flow: FlowSettings) -> FenceLog | None:
-        """Return the record of a flow's fences on its source, or None if it cannot be read."""
         with suppress(DrkitError), FenceTopic(self._sides[flow.source], flow) as fences:
             return fences.read()
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
@@ -55,20 +56,21 @@ def _topic(found: list[PartitionStatus]) -> TopicStatus:
 def lags_of(status: FlowStatus) -> dict[str, TopicLag]:
     """How far a flow is with each topic; of partitions without a leader that answers nothing is known."""
     ages: dict[str, list[float | None]] = {}
+    lost, lags = Counter[str](), dict[str, TopicLag]()
     for p in status.partitions:
         ages.setdefault(p.topic, []).append(p.seconds)
-    found = {
-        t.topic: TopicLag(
-            t.records, t.seconds, t.reason, t.bytes, tuple(ages.get(t.topic, ())), t.target_topic
+        lost[p.topic] += p.missing
+    for t in status.topics:
+        known = tuple(ages.get(t.topic, ()))
+        lags[t.topic] = TopicLag(
+            t.records, t.seconds, t.reason, t.bytes, known, copy=t.target_topic, missing=lost[t.topic]
         )
-        for t in status.topics
-    }
     for topic, away in status.unanswered.items():
         known = (*ages.get(topic, ()), *(None for _ in away))
         some = counted(len(away), "partition")
         reason = f"{status.source} has no leader for {some} of it" if away else "it cannot be described"
-        found[topic] = TopicLag(None, None, reason, ages=known)
-    return found
+        lags[topic] = TopicLag(None, None, reason, ages=known, missing=lost[topic])
+    return lags
 
 
 def copied_ms(found: Findings, loss: Loss) -> int | None:

@@ -6,7 +6,7 @@ by a named flag and on record. The reasons that `drkit watch` shares come from i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from drkit.counted import counted, first_of
@@ -36,7 +36,10 @@ class PreconditionInput(NamedTuple):
     flow: str
 
 
-def by_the_table(*reasons: Reason) -> Callable[[PreconditionInput], Iterator[Refused]]:
+Check = Callable[[PreconditionInput], Iterator[Refused]]
+
+
+def by_the_table(*reasons: Reason) -> Check:
     """Return a check that refuses for each of the reasons that applies, unless its flag is given."""
 
     def check(q: PreconditionInput) -> Iterator[Refused]:
@@ -100,18 +103,9 @@ def _missing(q: PreconditionInput) -> str:
     return f"{known}{', of them ' if held else ''}{held}; {risk.basis}"
 
 
-class Precondition(NamedTuple):
-    """One reason to refuse."""
-
-    name: str
-    """Name of the reason and of its page in ``runbooks/``."""
-    check: Callable[[PreconditionInput], Iterator[Refused]]
-    why: str
-
-
 def refusals(question: PreconditionInput) -> list[tuple[str, Refused]]:
     """Return every refusal with its gate, in the order of the table."""
-    return [(gate.name, refusal) for gate in GATES for refusal in gate.check(question)]
+    return [(gate, refusal) for gate, check in GATES.items() for refusal in check(question)]
 
 
 def _wrong_cluster(q: PreconditionInput) -> Iterator[Refused]:
@@ -158,7 +152,7 @@ def _members(q: PreconditionInput) -> Iterator[Refused]:
             )
 
 
-def _own_positions(code: str, *, in_return: bool) -> Callable[[PreconditionInput], Iterator[Refused]]:
+def _own_positions(code: str, *, in_return: bool) -> Check:
     """Return a check for positions that groups have committed on the target; a return keeps none."""
 
     def check(q: PreconditionInput) -> Iterator[Refused]:
@@ -266,86 +260,31 @@ def _repoint_others(q: PreconditionInput) -> Iterator[Refused]:
             )
 
 
-GATES: Final = (
-    Precondition(
-        "failover-wrong-cluster", _wrong_cluster, "a name leads to another cluster, or both to the same one"
+GATES: Final[Mapping[str, Check]] = {
+    "failover-wrong-cluster": _wrong_cluster,
+    "failover-signs-of-life": by_the_table(Reason.REPLICATION_MOVES, Reason.OBSERVERS_DISAGREE),
+    "failover-no-quorum": by_the_table(Reason.NO_QUORUM),
+    "failover-paused": by_the_table(Reason.PAUSED),
+    "failover-already-promoted": _promoted,
+    "failover-target-not-ready": by_the_table(Reason.TARGET_UNREACHABLE, Reason.TARGET_NOT_READY),
+    "failover-live-members": _members,
+    "failover-own-positions": _own_positions("group_worked_on_target", in_return=False),
+    "failover-positions-in-return": _own_positions("group_on_old_side", in_return=True),
+    "failover-data-loss": by_the_table(
+        Reason.BEATS_UNKNOWN,
+        Reason.CLOCKS_DISAGREE,
+        Reason.NOT_PROTECTED,
+        Reason.LAG_UNKNOWN,
+        Reason.LAG_ABOVE_RPO,
     ),
-    Precondition(
-        "failover-signs-of-life",
-        by_the_table(Reason.REPLICATION_MOVES, Reason.OBSERVERS_DISAGREE),
-        "the primary is silent here, but a heartbeat of it arrives, or an observer sees it alive",
-    ),
-    Precondition(
-        "failover-no-quorum",
-        by_the_table(Reason.NO_QUORUM),
-        "the primary is silent here, but too few observers report it as lost, or this machine is blind",
-    ),
-    Precondition("failover-paused", by_the_table(Reason.PAUSED), "failovers are paused"),
-    Precondition("failover-already-promoted", _promoted, "an earlier failover has promoted these topics"),
-    Precondition(
-        "failover-target-not-ready",
-        by_the_table(Reason.TARGET_UNREACHABLE, Reason.TARGET_NOT_READY),
-        "the standby has no leaders, too few replicas in sync, or no copy",
-    ),
-    Precondition("failover-live-members", _members, "a group has members on the standby, live or static"),
-    Precondition(
-        "failover-own-positions",
-        _own_positions("group_worked_on_target", in_return=False),
-        "a group has committed its own offsets on the standby",
-    ),
-    Precondition(
-        "failover-positions-in-return",
-        _own_positions("group_on_old_side", in_return=True),
-        "a group has committed on a standby that a switchover made passive; no option overrules it",
-    ),
-    Precondition(
-        "failover-data-loss",
-        by_the_table(
-            Reason.BEATS_UNKNOWN,
-            Reason.CLOCKS_DISAGREE,
-            Reason.NOT_PROTECTED,
-            Reason.LAG_UNKNOWN,
-            Reason.LAG_ABOVE_RPO,
-        ),
-        "the loss would exceed `rpo_seconds` or is unknown, or failback is incomplete for some topics",
-    ),
-    Precondition(
-        "failover-not-replayed",
-        _unreplayed,
-        "`--planned`, and only an export has records that a failback was to replay",
-    ),
-    Precondition(
-        "failover-planned-not-possible", _planned, "`--planned` needs both clusters and a running replicator"
-    ),
-    Precondition(
-        "failover-topics-not-copied", _not_copied, "`--all`, and topics or groups of the flow would remain"
-    ),
-    Precondition(
-        "failover-no-exact-position", _never_placed, "`--planned`, and a group has no exact position to come"
-    ),
-    Precondition(
-        "failover-hanging-transactions",
-        _hanging,
-        "`--planned`, and transactions have hung on the target since it was fenced by size",
-    ),
-    Precondition(
-        "failover-written-standby",
-        _written,
-        "`--planned`, and another client wrote to the standby since a switchover; no option overrules it",
-    ),
-    Precondition(
-        "failover-standby-begins-later",
-        _begins_later,
-        "`--planned`, and the standby has removed copied records that the source keeps",
-    ),
-    Precondition(
-        "failover-acls-only-home",
-        _acls_only_home,
-        "`--planned`, and the target has ACLs that allow clients more than the source does",
-    ),
-    Precondition(
-        "failover-repoint-others",
-        _repoint_others,
-        "a repoint method would also move clients that stay on the primary",
-    ),
-)
+    "failover-not-replayed": _unreplayed,
+    "failover-planned-not-possible": _planned,
+    "failover-topics-not-copied": _not_copied,
+    "failover-no-exact-position": _never_placed,
+    "failover-hanging-transactions": _hanging,
+    "failover-written-standby": _written,
+    "failover-standby-begins-later": _begins_later,
+    "failover-acls-only-home": _acls_only_home,
+    "failover-repoint-others": _repoint_others,
+}
+"""The check of each gate, by the name of its page in ``runbooks/``."""

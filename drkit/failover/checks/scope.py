@@ -12,10 +12,9 @@ from drkit.config import FlowSettings
 from drkit.config.tables.fields import closest
 from drkit.counted import counted, first_of, verb
 from drkit.errors import ConfigError, Usage
-from drkit.failover.checks.survey import positions_of
+from drkit.failover.checks.survey import Readings, positions_of
 from drkit.failover.core.context import Context, Scope
-from drkit.failover.core.reverse import pair_roles
-from drkit.failover.groups.offsets import Positions
+from drkit.failover.core.reverse import Promotions, pair_roles
 
 
 class Basis(NamedTuple):
@@ -24,10 +23,8 @@ class Basis(NamedTuple):
     flow: FlowSettings
     copied: Mapping[str, str]
     """Source topic → target topic, with topics opened earlier."""
-    promoted: frozenset[str]
-    positions: Positions
-    """Committed offsets of every group of the flow."""
-    origin: str
+    readings: Readings
+    """With the committed offsets of every group of the flow."""
 
 
 class Chosen(NamedTuple):
@@ -40,6 +37,8 @@ class Chosen(NamedTuple):
     """Groups that move too, because they read the same topics."""
     moved: tuple[str, ...]
     """Requested topics that an earlier failover opened."""
+    readings: Readings | None = None
+    """What was read for the choice."""
 
     def notes(self) -> list[str]:
         """Return sentences for the proposal."""
@@ -59,15 +58,17 @@ class Chosen(NamedTuple):
         return {"groups": list(self.groups), "topics": list(self.topics), "moved": list(self.moved)}
 
 
-def choose(context: Context, groups: Sequence[str], topics: Sequence[str] = ()) -> Chosen:
+def choose(
+    context: Context, groups: Sequence[str], topics: Sequence[str] = (), recorded: Promotions | None = None
+) -> Chosen:
     """Return the scope of some groups and topics, or of everything that the flow copies without any.
 
     :param topics: source topics, also those that no group reads
+    :param recorded: as for :func:`drkit.failover.core.reverse.pair_roles`
     :raises ConfigError: a group or topic is unknown, or there is nothing to move
     """
-    positions, origin = positions_of(context, context.source())
-    opened = pair_roles(context).opened
-    return chosen(Basis(context.flow, copied_of(context), opened, positions, origin), groups, topics)
+    readings = Readings(pair_roles(context, recorded), *positions_of(context, context.source()))
+    return chosen(Basis(context.flow, copied_of(context), readings), groups, topics)
 
 
 def chosen(basis: Basis, groups: Sequence[str], topics: Sequence[str] = ()) -> Chosen:
@@ -76,17 +77,17 @@ def chosen(basis: Basis, groups: Sequence[str], topics: Sequence[str] = ()) -> C
     If an earlier failover opened all requested topics, the scope contains them, and a gate refuses it.
     """
     _refuse_unknown(basis, groups, topics)
-    copied, positions = basis.copied, basis.positions
+    copied, positions = basis.copied, basis.readings.positions
     named = {tp.topic for g in groups for tp in positions[g]} | set(topics)
     asked = named & copied.keys() if groups or topics else set(copied)
     if not asked:
         raise ConfigError("nothing_to_move", where=f"flow {basis.flow.name}", flow=basis.flow.name)
-    left = asked - basis.promoted
+    left = asked - basis.readings.roles.opened
     moving = left or asked
     readers = sorted(g for g, p in positions.items() if any(tp.topic in moving for tp in p))
     scope = Scope({t: copied[t] for t in sorted(moving)}, tuple(readers), whole_flow=not (groups or topics))
     others = () if scope.whole_flow else tuple(g for g in readers if g not in groups)
-    return Chosen(scope, tuple(groups), tuple(topics), others, tuple(sorted(asked - moving)))
+    return Chosen(scope, tuple(groups), tuple(topics), others, tuple(sorted(asked - moving)), basis.readings)
 
 
 def copied_of(context: Context) -> dict[str, str]:
@@ -100,14 +101,14 @@ def copied_of(context: Context) -> dict[str, str]:
 
 
 def _refuse_unknown(basis: Basis, groups: Iterable[str], topics: Iterable[str]) -> None:
+    _, positions, origin = basis.readings
     for group in groups:
-        if group not in basis.positions:
+        if group not in positions:
             raise Usage(
                 "group_unknown",
                 where=f"--group, flow {basis.flow.name}",
-                evidence=f"{counted(len(basis.positions), 'group', 'has')} some, as known from"
-                f" {basis.origin}",
-                hint=_nearest(group, basis.positions) or "drkit status shows the groups",
+                evidence=f"{counted(len(positions), 'group', 'has')} some, as known from {origin}",
+                hint=_nearest(group, positions) or "drkit status shows the groups",
                 group=group,
             )
     for topic in topics:

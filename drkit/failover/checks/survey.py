@@ -16,7 +16,7 @@ from drkit.failover.checks.home_acls import NOT_COMPARED, HomeAcls, look_home_ac
 from drkit.failover.checks.out_of_scope import OutOfScope, Reach, look_outside, reach
 from drkit.failover.checks.silent_source_facts import facts_of
 from drkit.failover.core.context import Context, asked
-from drkit.failover.core.reverse import moved_elsewhere, pair_roles, unreplayed_on_source
+from drkit.failover.core.reverse import pair_roles, unreplayed_on_source, work_elsewhere
 from drkit.failover.groups.offsets import (
     FROM_CHECKPOINTS,
     FROM_SOURCE,
@@ -40,12 +40,13 @@ from drkit.kafka.transactions import hanging
 from drkit.model import TopicPartition
 from drkit.offsets import Unavailable
 from drkit.pair.promotions import begun_by_turn
-from drkit.pair.view import NOT_ASKED, Refusing
-from drkit.status.facts import compacted_alone, noted_ends, status_of
+from drkit.pair.view import NOT_ASKED, PairRoles, Refusing
+from drkit.status.facts import noted_ends, status_of
 from drkit.status.lag.held_back import held_back, with_held
 from drkit.status.lag.source import Ends, UncopiedRecords, ends_of, held_total, waiting
 from drkit.status.lag.target import CopyPosition
 from drkit.status.model import PartitionStatus, oldest_of
+from drkit.status.pair.facts import compacted_alone
 from drkit.status.pair.reading import refusing_topics
 from drkit.status.source_look import gaps_of
 from drkit.topology.topic_configs import MIN_INSYNC_REPLICAS
@@ -167,24 +168,36 @@ class Survey:
         }
 
 
-def survey(context: Context) -> Survey:
-    """Return the survey of a run's scope. Raises DrkitError: target silent, or its state unreadable."""
+class Readings(NamedTuple):
+    """The roles, and committed offsets with their origin: the choice of a scope reads them, too."""
+
+    roles: PairRoles
+    positions: Positions
+    origin: str
+
+
+def survey(context: Context, readings: Readings | None = None) -> Survey:
+    """Return the survey of a run's scope. Raises DrkitError: target silent, or its state unreadable.
+
+    :param readings: what the choice of the scope has read right before
+    """
     context.state.load()
     # If the source goes away meanwhile, the survey is repeated with the target alone.
-    return asked(context, lambda source: _look(context, source))
+    return asked(context, lambda source: _look(context, source, readings))
 
 
-def _look(context: Context, source: RawCluster | None) -> Survey:
+def _look(context: Context, source: RawCluster | None, readings: Readings | None) -> Survey:
     state, now, scope = context.state, context.wall(), context.scope
     flow, ids = context.flow, state.get(ClustersRecord)
     source_id = context.run(describe_cluster, source).cluster_id if source is not None else None
     target_id = context.run(describe_cluster, context.target).cluster_id
-    planned = context.request.planned and source is not None
-    places, roles = places_of(context), pair_roles(context)
+    places, planned = places_of(context), context.request.planned and source is not None
+    if readings is None or (readings.origin == FROM_SOURCE) is (source is None):
+        groups = scope.groups if source is not None else None  # silent: checkpoints name those that remain
+        readings = Readings(pair_roles(context), *positions_of(context, source, groups))
+    roles, positions, origin = readings
     away, promoted = (tuple(sorted(t & scope.topics.keys())) for t in (roles.away, roles.opened))
     partitions = _partitions(context, places, source, now)
-    # All groups while the source is silent: then only the flow's checkpoints name the remaining groups.
-    positions, origin = positions_of(context, source, scope.groups if source is not None else None)
     outside = look_outside(context, source, positions)
     in_scope = {
         g: {tp: s for tp, s in p.items() if tp.topic in scope.topics}
@@ -192,7 +205,6 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
         if g in scope.groups
     }
     notes = read_notes(context.target_admin(), context.flow, Speakers.of(context.settings))
-    targets: dict[str, TargetGroup] = context.run(on_target, context.target, scope.groups)
     risky = partitions if source is not None else noted_partitions(context, partitions)
     risk, unready = _risk(context, risky, source), tuple(unready_topics(context, partitions))
     lacking = unprotected(context, risky, away)
@@ -205,7 +217,7 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
         positions=in_scope,
         positions_from=origin,
         positions_age_seconds=checkpoints_age(state.records, now) if source is None else 0.0,
-        target_groups=targets,
+        target_groups=context.run(on_target, context.target, scope.groups),
         facts=facts_of(context, notes, risk, unready, lacking, silent=source is None),
         # A switchover depends on it, so there another machine's clock is not enough.
         replicator=context.replicator(certain=True) if planned else replicator_of(state.records, now),
@@ -214,7 +226,7 @@ def _look(context: Context, source: RawCluster | None) -> Survey:
         away=away,
         outside=outside,
         reach=reach(context.settings.failover.repoint, scope, outside),
-        moved_elsewhere=moved_elsewhere(context, scope.topics),
+        moved_elsewhere=work_elsewhere(context, scope.topics).moved,
         begun_by_turn=(turned := begun_by_turn(state.records) & set(scope.topics.values())),
         hanging=context.run(hanging, context.target, turned, now) if turned else {},
         written=written(context, places),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from typing import Final
@@ -11,7 +11,9 @@ from drkit.config import ClusterSettings, FlowSettings
 from drkit.flow_state.lease.watch import LeaseWatch
 from drkit.flow_state.names import offset_map_topic
 from drkit.flow_state.source_fence.topic import FenceTopic
+from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
+from drkit.journal.topic import JournalReader
 from drkit.kafka.raw import RawCluster
 from drkit.mm2_topics.checkpoint_topic import CheckpointTail
 from drkit.offset_map.places import PositionReader
@@ -33,6 +35,10 @@ class ReadCache:
     until_end: ExitStack = field(default_factory=ExitStack)
     """Clients to close when the run ends: closing one takes time in which neither side takes writes."""
     _reverse: StateTopic | None = None
+    journals: dict[RawCluster, JournalReader] = field(default_factory=dict)
+    """The readers of the opposite flow's journal, by connection."""
+    elsewhere: Sequence[tuple[FlowSettings, FlowState]] = ()
+    """The other flows of the source with their states, as they were read last."""
     beats: HeartbeatTail | None = None
     """The reader of heartbeats on the target."""
     quiet: tuple[float, int] | None = None

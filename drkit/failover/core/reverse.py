@@ -7,7 +7,7 @@ role is still true.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -28,7 +28,7 @@ from drkit.flow_state.records import (
     RoleRecord,
     StateRecord,
 )
-from drkit.flow_state.source_fence.entries import FenceLog
+from drkit.flow_state.source_fence.entries import FenceLog, FenceRecord
 from drkit.flow_state.source_fence.topic import FenceTopic
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
@@ -51,9 +51,10 @@ from drkit.pair.view import (
     roles_in,
     untold,
 )
-from drkit.status.pair.facts import fenced_topics
+from drkit.status.pair.facts import acls_of, fenced_topics, sizes_of
 from drkit.status.pair.journal import RunUnderWay
 from drkit.status.pair.reading import refusing_by_size
+from drkit.topology.acls import Acl
 from drkit.topology.topic_configs import MAX_MESSAGE_BYTES, PASSIVE, own_value
 
 _NO_TOPIC: Final = UUID(int=0)
@@ -133,7 +134,11 @@ def opposite_fences(context: Context) -> FenceTopic:
     return context.kept.fences_of(context.target_settings, opposite_of(context.flow))
 
 
-def begin_unreturned(context: Context, named: Collection[str], *, accepted: bool) -> None:
+Promotions = Mapping[str, RoleRecord]
+"""Topic → its promotion."""
+
+
+def begin_unreturned(context: Context, named: Collection[str], *, accepted: bool) -> Promotions | None:
     """Record topics that a flow never copied in its state, where the opposite flow moved their clients.
 
     That flow's own state is on the source, which is lost; its record of fences on the target names the topics
@@ -141,6 +146,7 @@ def begin_unreturned(context: Context, named: Collection[str], *, accepted: bool
 
     :param named: topics and groups that are to move, or empty for all
     :param accepted: whether the loss is accepted; False also in a dry run, which records nothing
+    :returns: the promotions in that record, or None if it was not read because the source answers
     :raises Refused: it is not accepted; or there is no such topic, and the flow never copied
     :raises DrkitError: the target refuses
     """
@@ -156,7 +162,7 @@ def begin_unreturned(context: Context, named: Collection[str], *, accepted: bool
         evidence = f"clients moved to {flow.source}: {first_of(unreturned)}" if unreturned else none
         raise Refused("never_copied", where=f"flow {flow.name}", evidence=evidence, flow=flow.name)
     if not topics or not accepted:
-        return
+        return promoted if context.source() is None else None
     ensure_state_topic(cluster, flow)
     state.load()
     ensure_offset_map(cluster, flow, state)
@@ -170,6 +176,7 @@ def begin_unreturned(context: Context, named: Collection[str], *, accepted: bool
         records.append((name, OppositePromotionRecord(role.term, role.run_id, role.at_ms)))
         records.append((name, ConfigsRecord(settings_before)))
     state.put_all(records)  # together: without one of them the topics would have another meaning
+    return promoted
 
 
 def _settings_before(cluster: Cluster, topics: Collection[str], log: FenceLog) -> dict[str, dict[str, str]]:
@@ -211,16 +218,17 @@ def opposite_journal(context: Context) -> JournalHistory | None:
     source = context.source()
     if source is None:
         return None
+    reader = JournalReader(source, context.flow.target, tolerant=True)
     with suppress(DrkitError):
-        reader = JournalReader(source, context.flow.target, tolerant=True)
-        history: JournalHistory = context.run(reader.read_existing)
+        history: JournalHistory = context.run(context.kept.journals.setdefault(source, reader).read_existing)
         return history
     return None
 
 
-def pair_roles(context: Context) -> PairRoles:
+def pair_roles(context: Context, recorded: Promotions | None = None) -> PairRoles:
     """Return the roles of a flow's topics, with what both sides know. Changes nothing.
 
+    :param recorded: the promotions in the record of the opposite flow's fences on the target, if known
     :raises Refused: what the source knows is younger than its journal, or a failover from the target is
         under way
     :raises DrkitError: a cluster refuses what has to be read
@@ -232,7 +240,7 @@ def pair_roles(context: Context) -> PairRoles:
     topics = [copies[t].target for t in promoted_of(state) if t in copies]
     closed = Refusing(refusing_by_size(context.target_settings, topics))
     first = observation_of((flow.source, flow.target), state, refusing=closed)
-    return roles_in(pair_view(first, _opposite(context)))
+    return roles_in(pair_view(first, _opposite(context, recorded)))
 
 
 def without_moved_back(context: Context) -> Context:
@@ -255,7 +263,7 @@ def moved_back_in_words(flow: FlowSettings) -> str:
     )
 
 
-def _opposite(context: Context) -> Observation:
+def _opposite(context: Context, recorded: Promotions | None) -> Observation:
     flow, journal = opposite_of(context.flow), opposite_journal(context)
     found, unread = None, context.source_error or "its journal cannot be read"
     try:
@@ -264,10 +272,10 @@ def _opposite(context: Context) -> Observation:
     except DrkitError as error:
         unread = error.in_short
     if found is None or journal is None:
-        recorded = dict[str, RoleRecord]()
-        with suppress(DrkitError):
-            recorded = promotions_in(opposite_fences(context).read())
-        return Observation(flow.source, flow.target, unread=unread, recorded=recorded)
+        if recorded is None:
+            with suppress(DrkitError):
+                recorded = promotions_in(opposite_fences(context).read())
+        return Observation(flow.source, flow.target, unread=unread, recorded=recorded or {})
     if found.is_younger:
         raise state_younger(flow, found.unread)
     if journal.open is not None and journal.open.table_name == FAILOVER.name:
@@ -334,22 +342,38 @@ def _read_state(cluster: Cluster, flow: FlowSettings, *, verified: bool = True) 
     return FlowState.of(values, f"{name} on {cluster.alias}", values.refused)
 
 
-def states_elsewhere(context: Context) -> Iterator[tuple[FlowSettings, FlowState]]:
-    """Yield the flows from the old primary to other clusters of the configuration, with their states.
+def states_elsewhere(context: Context) -> list[tuple[FlowSettings, FlowState]]:
+    """Return the flows from the old primary to other clusters of the configuration, with their states.
 
     A cluster that does not answer, or shows no state to drkit, is left out.
     """
+    states = []
     for alias in sorted(context.settings.clusters.keys() - {context.flow.source, context.flow.target}):
         flow = FlowSettings(source=context.flow.source, target=alias)
         with suppress(ClusterUnreachable, NotAuthorized):
+            cluster = Cluster.connect(context.settings.cluster(alias))
             # Unverified: another pair may have another control key, and what its flow does counts here.
-            yield flow, _read_state(Cluster.connect(context.settings.cluster(alias)), flow, verified=False)
+            states.append((flow, _read_state(cluster, flow, verified=False)))
+    context.kept.elsewhere = states
+    return states
 
 
-def moved_elsewhere(context: Context, topics: Collection[str]) -> dict[str, str]:
-    """Return source topics that another flow of the source has promoted or fenced, with that flow's name."""
-    flow_of = dict[str, str]()
-    for flow, state in states_elsewhere(context):
+class Elsewhere(NamedTuple):
+    """The work of other flows of the same source on some of its topics."""
+
+    moved: Mapping[str, str]
+    """Source topics that another flow has promoted or fenced → that flow."""
+    fences: FenceRecord
+    """Fences that such a flow has on record: it lifts them."""
+
+
+def work_elsewhere(context: Context, topics: Collection[str], *, as_surveyed: bool = False) -> Elsewhere:
+    """Return the work of other flows of the source on some topics, as far as their targets answer.
+
+    :param as_surveyed: by the states that this process has read last, if it has
+    """
+    moved, sizes, acls = dict[str, str](), dict[str, str | None](), frozenset[Acl]()
+    for flow, state in (as_surveyed and context.kept.elsewhere) or states_elsewhere(context):
         roles = {t: role for t, role in state.readable(RoleRecord).items() if role.is_promoted}
         fenced = fenced_topics(state) - roles.keys()  # by a run that has not opened its target
         opened = frozenset(roles)
@@ -362,5 +386,9 @@ def moved_elsewhere(context: Context, topics: Collection[str]) -> dict[str, str]
                     second = observation_of((back.source, back.target), records)
             first = observation_of((flow.source, flow.target), state)
             opened = roles_in(pair_view(first, second)).opened
-        flow_of |= dict.fromkeys(sorted((opened | fenced) & set(topics)), flow.name)
-    return flow_of
+        names = (opened | fenced) & set(topics)
+        moved |= dict.fromkeys(sorted(names), flow.name)
+        sizes |= {t: size for t, size in sizes_of(state).items() if t in names}
+        acls |= {acl for acl in acls_of(state) if acl.name in names}
+    fenced = frozenset(sizes) | {acl.name for acl in acls}
+    return Elsewhere(moved, FenceRecord("", 0, 0, topics=fenced, sizes=sizes, acls=acls))

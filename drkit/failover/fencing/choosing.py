@@ -14,10 +14,10 @@ from drkit.errors import NotAuthorized, Refused
 from drkit.failover.fencing.methods import (
     ACL,
     SIZE,
+    AclFence,
     FenceMethod,
     SizeFence,
     bare_topics,
-    by_name,
     recorded_acls,
 )
 from drkit.failover.fencing.proof import Rights, Worth, worth_of
@@ -67,7 +67,9 @@ def choose(
         if rights is not None and not passes:
             bare = bare_topics(topics, list_acls(settings).acls)
             means = ACL if not bare or is_open(Cluster.connect(settings)) is not None else SIZE
-    return by_name(means, settings, state, spare_own=bool(wish.canary))
+    if means == ACL:
+        return AclFence(settings, state, spare_own=bool(wish.canary))
+    return SizeFence(settings, state) if means == SIZE else None
 
 
 def canary_rights(settings: ClusterSettings, state: StateTopic, canary: Mapping[str, str]) -> Rights | None:

@@ -7,24 +7,24 @@ that died while applying it.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, Final
+from typing import Final
 
 from drkit.counted import first_of
 from drkit.errors import ClusterUnreachable, Failed, Refused
 from drkit.failover.core.context import Context
-from drkit.failover.core.reverse import moved_elsewhere
+from drkit.failover.core.reverse import work_elsewhere
 from drkit.failover.fencing.methods import (
     ACL,
     SIZE,
     AclFence,
-    by_name,
+    SizeFence,
     put_or_delete,
     recorded_acls,
     recorded_sizes,
 )
 from drkit.failover.fencing.source_record import aborted_runs, note_lifted
 from drkit.flow_state.pending_fence import settle
-from drkit.flow_state.records import GuardAclsRecord, PendingLift
+from drkit.flow_state.records import FenceAclsRecord, FenceSizesRecord, GuardAclsRecord, PendingLift
 from drkit.kafka.access.acls import NoAuthorizer, delete_acls, list_acls, own_principals
 from drkit.pair.promotions import promotions_of
 from drkit.status.pair.facts import fenced_topics
@@ -52,23 +52,43 @@ def taken_away(context: Context) -> list[str]:
 
 def forget_replaced(context: Context, topics: Collection[str]) -> None:
     """Drop the record of missing ACLs, of topics that have another fence. Raises DrkitError."""
-    recorded = recorded_acls(context.state)
-    if not any(a.name in topics for a in recorded):
+    _, recorded, by_acl = _fences_of(context, topics)
+    if not recorded:
         return
     try:
         there = list_acls(context.source_settings).acls
     except NoAuthorizer:
         there = frozenset()
-    AclFence(context.source_settings, context.state, spare_own=False).forget(
-        frozenset(a for a in recorded - there if a.name in topics)
-    )
+    by_acl.forget(recorded - there)
 
 
-def refuse_elsewhere(context: Context, topics: Collection[str]) -> None:
-    """Refuse to lift the fence of topics that clients write elsewhere, by another flow of the source."""
-    if elsewhere := moved_elsewhere(context, topics):
-        evidence = first_of(f"{topic}: {flow}" for topic, flow in sorted(elsewhere.items()))
+def hand_over(context: Context, topics: Collection[str]) -> list[str]:
+    """Take fences off the record that another flow of the source has on its own; return the other topics.
+
+    A topic has one fence by size or ACL, whichever flows need it: the last of them lifts it.
+
+    :raises Refused: another flow has promoted one of the topics, and has no fence of it on record
+    """
+    others = work_elsewhere(context, topics)
+    shared, state = others.fences.topics, context.state
+    if bare := sorted(others.moved.keys() - shared):
+        evidence = first_of(f"{topic}: {others.moved[topic]}" for topic in bare)
         raise Refused("lift_opens_both", where=context.flow.source, evidence=evidence)
+    if not shared:
+        return sorted(topics)
+    records = [r for r in (state.get(FenceSizesRecord), state.get(FenceAclsRecord)) if r is not None]
+    _forget(context, shared)
+    fenced = work_elsewhere(context, shared).fences.topics
+    if fenced != shared:  # the other flow has handed it over at the same moment
+        state.put_all(("", record) for record in records)
+        _forget(context, fenced)
+    return sorted(set(topics) - fenced)
+
+
+def _forget(context: Context, topics: Collection[str]) -> None:
+    _, acls, by_acl = _fences_of(context, topics)
+    SizeFence(context.source_settings, context.state).forget(topics)
+    by_acl.forget(acls)
 
 
 def lift_fences(context: Context, topics: Collection[str]) -> list[str]:
@@ -79,28 +99,31 @@ def lift_fences(context: Context, topics: Collection[str]) -> list[str]:
     :raises ClusterUnreachable: a fence is on record, and the source does not answer
     :raises DrkitError: the source refuses
     """
-    acls, sizes = recorded_acls(context.state), recorded_sizes(context.state)
-    details: dict[str, dict[str, Any]] = {
-        ACL: {"acls": to_json(frozenset(a for a in acls if a.name in topics))},
-        SIZE: {"sizes": {t: before for t, before in sizes.items() if t in topics}},
-    }
-    lifted = []
-    for name, found in details.items():
-        method = by_name(name, context.source_settings, context.state, spare_own=False)
-        if method is None or not any(found.values()):
-            continue
-        if context.source() is None:
-            raise ClusterUnreachable(
-                "old_primary_unreachable",
-                where=context.flow.source,
-                evidence=context.source_error,
-                hint="bring it back, or keep its listeners closed, then: drkit fence lift",
-            )
-        method.remove(found)
-        lifted.append(name)
+    sizes, acls, by_acl = _fences_of(context, topics)
+    if (sizes or acls) and context.source() is None:
+        raise ClusterUnreachable(
+            "old_primary_unreachable",
+            where=context.flow.source,
+            evidence=context.source_error,
+            hint="bring it back, or keep its listeners closed, then: drkit fence lift",
+        )
+    if acls:
+        by_acl.remove({"acls": to_json(acls)})
+    if sizes:
+        SizeFence(context.source_settings, context.state).remove({"sizes": sizes})
     note_lifted(context, topics)
     settle(context.state, PendingLift, topics)
-    return lifted
+    return [name for name, found in ((ACL, acls), (SIZE, sizes)) if found]
+
+
+def _fences_of(
+    context: Context, topics: Collection[str]
+) -> tuple[dict[str, str | None], frozenset[Acl], AclFence]:
+    """Return the recorded sizes and ACLs of some topics, and the fence that the ACLs are of."""
+    state = context.state
+    sizes = {t: before for t, before in recorded_sizes(state).items() if t in topics}
+    acls = frozenset(a for a in recorded_acls(state) if a.name in topics)
+    return sizes, acls, AclFence(context.source_settings, state, spare_own=False)
 
 
 _READS: Final = frozenset({AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS})

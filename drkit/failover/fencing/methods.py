@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from drkit.config import ClusterSettings
 from drkit.errors import DrkitError, Failed, Refused
-from drkit.flow_state.records import FenceAclsRecord, FenceSizesRecord, StateRecord
+from drkit.flow_state.records import ConfigsRecord, FenceAclsRecord, FenceSizesRecord, StateRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.access.acls import NoAuthorizer, create_acls, delete_acls, is_open, list_acls, own_principals
 from drkit.kafka.admin import Cluster
@@ -119,39 +119,19 @@ def recorded_sizes(state: StateTopic) -> dict[str, str | None]:
     return dict(record.topics) if record is not None else {}
 
 
-class FenceMethod(Protocol):
-    """One kind of fence."""
-
-    name: str
-    holds_markers: bool
-    """Whether the fence also blocks transaction markers."""
-    stands_in: str
-    """The reason why it replaces a fence by ACL that could not be chosen, or empty if it does not."""
-
-    def details(self, topics: Collection[str]) -> dict[str, Any]:
-        """Return what :meth:`apply` would create now, as plain data, enough to remove it."""
-
-    def apply(self, details: Details) -> None:
-        """Apply the fence. Raises DrkitError."""
-
-    def remove(self, details: Details) -> None:
-        """Remove the fence; missing parts are ignored. Raises DrkitError."""
-
-
-class AclFence(FenceMethod):
+class AclFence:
     """The cluster's authorizer refuses producers.
 
     :param spare_own: drkit may still write, since another principal proves the fence
     """
 
-    name = ACL
-    holds_markers = False
-    stands_in = ""
+    name, stands_in = ACL, ""
 
     def __init__(self, settings: ClusterSettings, state: StateTopic, *, spare_own: bool) -> None:
         self._settings, self._state, self._spare = settings, state, spare_own
 
     def details(self, topics: Collection[str]) -> dict[str, Any]:
+        """Return what :meth:`apply` would create now, as plain data, enough to remove it."""
         recorded = recorded_acls(self._state)
         others = list_acls(self._settings).acls - recorded
         found, bare = is_open(Cluster.connect(self._settings)), bare_topics(topics, others)
@@ -179,11 +159,13 @@ class AclFence(FenceMethod):
             )
 
     def apply(self, details: Details) -> None:
+        """Apply the fence. Raises DrkitError."""
         acls = from_json(details["acls"])
         self._record(recorded_acls(self._state) | acls)
         raise_acls(self._settings, acls)
 
     def remove(self, details: Details) -> None:
+        """Remove the fence; missing parts are ignored. Raises DrkitError."""
         gone = from_json(details["acls"])
         lift_acls(self._settings, gone)
         self.forget(gone)
@@ -197,37 +179,44 @@ class AclFence(FenceMethod):
             put_or_delete(self._state, FenceAclsRecord(acls), needed=bool(acls))
 
 
-class SizeFence(FenceMethod):
+class SizeFence:
     """Topics accept no record (``max.message.bytes`` = 0), including drkit's own and transaction markers.
 
-    :param stands_in: see :class:`FenceMethod`
+    :param stands_in: why it replaces a fence by ACL that could not be chosen; empty if it does not
     """
 
     name = SIZE
-    holds_markers = True
 
     def __init__(self, settings: ClusterSettings, state: StateTopic, stands_in: str = "") -> None:
         self._settings, self._state, self.stands_in = settings, state, stands_in
 
     def details(self, topics: Collection[str]) -> dict[str, Any]:
+        """Return the size of each topic before the fence, as plain data."""
         existing = topic_configs(Cluster.connect(self._settings), topics)
-        known = recorded_sizes(self._state)
-        if any(c[MAX_MESSAGE_BYTES].value == NOTHING_PASSES and t not in known for t, c in existing.items()):
+        sizes = {topic: own_value(configs, MAX_MESSAGE_BYTES) for topic, configs in sorted(existing.items())}
+        if any(size == NOTHING_PASSES and t not in recorded_sizes(self._state) for t, size in sizes.items()):
             # Another process fenced the topic after the state was read. Its record holds the previous value.
             self._state.load()
-            known = recorded_sizes(self._state)
-        sizes = {}
-        for topic, configs in sorted(existing.items()):
-            sizes[topic] = known.get(topic, own_value(configs, MAX_MESSAGE_BYTES))
-        return {"sizes": sizes}
+            compared = self._state.all(ConfigsRecord)
+            for topic in (t for t, size in sizes.items() if size == NOTHING_PASSES):
+                # Without a record, it was another flow, whose target does not answer.
+                sizes[topic] = compared[topic].settings.get(SIZE) if topic in compared else None
+        known = recorded_sizes(self._state)
+        return {"sizes": sizes | {topic: size for topic, size in known.items() if topic in sizes}}
 
     def apply(self, details: Details) -> None:
+        """Apply the fence. Raises DrkitError."""
         self._record({**recorded_sizes(self._state), **details["sizes"]})
         raise_sizes(self._settings, details["sizes"])
 
     def remove(self, details: Details) -> None:
+        """Remove the fence; missing parts are ignored. Raises DrkitError."""
         self.suspend(details)
-        self._record({t: v for t, v in recorded_sizes(self._state).items() if t not in details["sizes"]})
+        self.forget(details["sizes"])
+
+    def forget(self, topics: Collection[str]) -> None:
+        """Take topics off the record."""
+        self._record({t: v for t, v in recorded_sizes(self._state).items() if t not in topics})
 
     def suspend(self, details: Details) -> None:
         """Restore the previous sizes temporarily; the record of the fence is kept."""
@@ -292,10 +281,5 @@ def _judge(settings: ClusterSettings, refused: Mapping[Any, DrkitError], done: s
         raise Failed("fence_failed", where=settings.alias, evidence=some, done=done)
 
 
-def by_name(
-    name: str, settings: ClusterSettings, state: StateTopic, *, spare_own: bool
-) -> FenceMethod | None:
-    """Return the means of this name; None for any other name."""
-    if name == ACL:
-        return AclFence(settings, state, spare_own=spare_own)
-    return SizeFence(settings, state) if name == SIZE else None
+FenceMethod = AclFence | SizeFence
+"""One kind of fence."""

@@ -11,29 +11,26 @@ from collections.abc import Collection
 from contextlib import suppress
 from typing import Any, Final
 
+from drkit.config import FlowSettings
 from drkit.counted import first_of
 from drkit.errors import DrkitError, NotAuthorized, Refused
 from drkit.failover.core.context import Context
-from drkit.failover.core.reverse import opposite_fences
+from drkit.failover.core.reverse import opposite_fences, work_elsewhere
 from drkit.failover.core.step import StepEffect
-from drkit.failover.fencing.methods import (
-    lift_acls,
-    lift_sizes,
-    raise_acls,
-    raise_sizes,
-    recorded_acls,
-    recorded_sizes,
-)
+from drkit.failover.fencing.methods import recorded_acls, recorded_sizes
+from drkit.flow_state.names import target_of_fence_topic
 from drkit.flow_state.records import ConfigsRecord, FenceAclsRecord, FenceSizesRecord, RoleRecord
 from drkit.flow_state.source_fence.entries import ANY_RUN, FenceMark, FenceRecord
 from drkit.flow_state.source_fence.topic import FenceTopic
 from drkit.journal.machine import StepName
 from drkit.kafka.access.acls import NoAuthorizer, list_acls
 from drkit.kafka.admin import Cluster
+from drkit.kafka.raw import RawCluster
+from drkit.kafka.requests import all_topics
 from drkit.kafka.topics import topic_configs
 from drkit.pair.promotions import away_from, promotions_of
 from drkit.status.pair.reading import refusing_by_size
-from drkit.topology.acls import from_json, to_json
+from drkit.topology.acls import to_json
 from drkit.topology.topic_configs import MAX_MESSAGE_BYTES, NOTHING_PASSES
 
 RECORD: Final = "record"
@@ -69,17 +66,35 @@ def write_down(context: Context, method: str, details: dict[str, Any]) -> None:
     _refuse(context, record)
 
 
-def keep_earlier(context: Context) -> None:
-    """Take over into the flow's state what earlier fences replaced. Raises DrkitError: planned runs only."""
-    fenced, planned = set(context.scope.topics), context.request.planned
+def keep_earlier(context: Context, source: RawCluster) -> None:
+    """Take over into the flow's state what earlier fences replaced, those of other flows of the source, too.
+
+    So the last flow that has a fence on record lifts it, and an abort of such a run at the source lifts
+    nothing that this run needs. Raises DrkitError: planned runs only.
+    """
+    planned, own = context.request.planned, context.flow.target
     with suppress(*() if planned else (DrkitError,)):
-        topic = _topic(context)
-        earlier = [r for r in topic.read().open if r.run_id != context.run_id and r.topics & fenced]
-        for record in earlier:
-            _keep(context, record.without(tuple(record.topics - fenced)))
-        if earlier and not planned:  # a planned run has its own record of it
-            names, run_id = sorted(fenced), context.run_id or ANY_RUN
-            topic.append(topic.entry(FenceMark.TAKEN, run_id, context.term, topics=names))
+        # A planned run has a record of its own, which drops the earlier ones of its flow.
+        _take(context, context.flow, marks=not planned)
+        targets = (target_of_fence_topic(n, context.flow.source) for n in context.run(all_topics, source))
+        for target in sorted({t for t in targets if t is not None} - {own}):
+            with suppress(NotAuthorized):
+                _take(context, FlowSettings(source=context.flow.source, target=target), marks=True)
+        _keep(context, work_elsewhere(context, context.scope.topics, as_surveyed=True).fences)
+
+
+def _take(context: Context, flow: FlowSettings, *, marks: bool) -> None:
+    """Take over the fences that a flow's record on the source has, and mark there that they were taken."""
+    topic, fenced = context.kept.fences_of(context.source_settings, flow), set(context.scope.topics)
+    log = topic.read()  # a fence of the flow itself that its open target needs is in its state
+    records = log.open if flow is context.flow else log.records.values()
+    earlier = [r for r in records if r.run_id != context.run_id]
+    for record in earlier:
+        _keep(context, record.without(tuple(record.topics - fenced)))
+    taken = sorted(fenced & {name for r in earlier if r.is_open for name in r.topics})
+    if taken and marks:
+        run_id = context.run_id or ANY_RUN
+        topic.append(topic.entry(FenceMark.TAKEN, run_id, context.term, topics=taken))
 
 
 def _keep(context: Context, record: FenceRecord) -> None:
@@ -188,18 +203,6 @@ def opposite_fence(context: Context) -> dict[str, Any]:
         if copy in closed
     }
     return {"sizes": sizes, "acls": to_json(acls)} if sizes or acls else {}
-
-
-def lift_opposite(context: Context, details: dict[str, Any]) -> None:
-    """Lift what :func:`opposite_fence` found: drkit has to write there. Raises DrkitError."""
-    lift_sizes(context.target_settings, details["sizes"])
-    lift_acls(context.target_settings, from_json(details["acls"]))
-
-
-def raise_opposite(context: Context, details: dict[str, Any]) -> None:
-    """Undo :func:`lift_opposite`. Raises DrkitError."""
-    raise_sizes(context.target_settings, details["sizes"])
-    raise_acls(context.target_settings, from_json(details["acls"]))
 
 
 def end_opposite(context: Context) -> None:

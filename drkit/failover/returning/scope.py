@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from typing import NamedTuple
 
 from drkit.config import FlowSettings, Settings
 from drkit.counted import first_of
@@ -140,51 +141,47 @@ def promoted_copies(settings: Settings, there: FlowSettings) -> dict[str, RoleRe
     return {topics[name].target: role for name, role in roles if name in topics}
 
 
-def waiting(settings: Settings, there: FlowSettings, back: FlowSettings) -> dict[str, RoleRecord]:
-    """Return the promoted topics that are not copied back yet, by their names on the new primary.
+class MovedTopics(NamedTuple):
+    """The promoted topics of a flow, by their names on the new primary."""
+
+    waiting: dict[str, RoleRecord]
+    """Those that are not copied back yet."""
+    returned: dict[str, RoleRecord]
+
+
+def moved_topics(settings: Settings, there: FlowSettings, back: FlowSettings) -> MovedTopics:
+    """Return the topics that a flow has promoted.
 
     :param there: the flow whose failover has promoted topics
     :param back: the flow in the other direction
     :raises DrkitError: a cluster does not answer
     """
-    return _waiting_of(settings, promoted_copies(settings, there), back)
-
-
-def _waiting_of(
-    settings: Settings, promoted: dict[str, RoleRecord], back: FlowSettings
-) -> dict[str, RoleRecord]:
-    known = records_of(settings, back).all(ReturnRecord) if promoted else {}
-    return still_away(promoted, {t: t for t in promoted}, known)
+    roles = promoted_copies(settings, there)
+    known = records_of(settings, back).all(ReturnRecord) if roles else {}
+    waiting = still_away(roles, {t: t for t in roles}, known)
+    return MovedTopics(waiting, {t: role for t, role in roles.items() if t not in waiting})
 
 
 def switched(settings: Settings, there: FlowSettings, back: FlowSettings) -> list[str]:
-    """Return the topics of :func:`waiting` that a switchover promoted, by their names on the old primary.
+    """Return the waiting topics that a switchover promoted, by their names on the old primary.
 
     The old primary has no record of its own in them: no decision is needed. A topic that the flow back does
     not copy waits for a person.
     """
-    roles = waiting(settings, there, back).items()
+    roles = moved_topics(settings, there, back).waiting.items()
     waits = {topic for topic, role in roles if role.planned and back.copies(topic)}
     topics = records_of(settings, there).all(GenerationRecord) if waits else {}
     return sorted(name for name, record in topics.items() if record.target in waits)
 
 
 def may_wait(settings: Settings, there: FlowSettings, back: FlowSettings) -> bool:
-    """Return whether topics wait, or may wait while the old primary does not answer; see :func:`waiting`."""
-    roles = promoted_copies(settings, there)
+    """Return whether topics wait, or may wait while the old primary does not answer. Raises DrkitError."""
     try:
-        return bool(_waiting_of(settings, roles, back))
+        return bool(moved_topics(settings, there, back).waiting)
     except ClusterUnreachable:
-        return True
+        return bool(promoted_copies(settings, there))
 
 
 def died(settings: Settings, there: FlowSettings) -> bool:
     """Return whether an unplanned failover of a flow has moved clients. Raises DrkitError if unanswered."""
     return any(not role.planned for role in promoted_copies(settings, there).values())
-
-
-def returned(settings: Settings, there: FlowSettings, back: FlowSettings) -> dict[str, RoleRecord]:
-    """Return the promoted topics that are copied back since, in the terms of :func:`waiting`."""
-    roles = promoted_copies(settings, there)
-    waits = _waiting_of(settings, roles, back)
-    return {t: role for t, role in roles.items() if t not in waits}

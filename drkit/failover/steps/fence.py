@@ -7,17 +7,18 @@ A planned switchover waits before, while the old primary serves, until what was 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from drkit.catalogue import ERRORS, filled
-from drkit.counted import counted
+from drkit.counted import counted, first_of
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.reverse import opposite_state
 from drkit.failover.core.step import FenceEvidence, Step, StepEffect, StepResult
 from drkit.failover.emptying.standing import planned_wait, put_back_interrupted, settle_emptied
 from drkit.failover.fencing.choosing import Wish, choose
-from drkit.failover.fencing.lift import fenced, lift_fences, refuse_elsewhere
+from drkit.failover.fencing.lift import fenced, hand_over, lift_fences
 from drkit.failover.fencing.methods import FenceMethod, SizeFence
 from drkit.failover.fencing.open_transactions import Resolved, TransactionResolver
 from drkit.failover.fencing.proof import Proof, canary_name, prove, unproven
@@ -105,8 +106,11 @@ class FenceStep(Step):
         topics, pending = context.scope.topics, ""
         settle(context.state, PendingFence, topics)
         try:
-            refuse_elsewhere(context, topics)
-            notes = [f"the fence by {name} was lifted" for name in lift_fences(context, topics)]
+            own = hand_over(context, topics)
+            notes = [f"the fence by {name} was lifted" for name in lift_fences(context, own)]
+            if stays := sorted(topics.keys() - set(own)):
+                pending = f"another flow of {context.flow.source} keeps its fence of {first_of(stays)}"
+                notes.append(pending)
         except DrkitError as error:
             pending = self._lift_later(context, error)
             notes = [pending]
@@ -129,7 +133,7 @@ class FenceStep(Step):
         return self._proof(context, seconds)
 
     def _answering(self, context: Context, source: RawCluster) -> StepResult:
-        keep_earlier(context)
+        keep_earlier(context, source)
         try:
             method = self.method(context)
         except Refused as error:  # the fence could be applied, but not proven
@@ -167,17 +171,14 @@ class FenceStep(Step):
     def _resolver(
         self, context: Context, source: RawCluster, method: FenceMethod | None, details: dict[str, Any]
     ) -> TransactionResolver:
-        settings = context.settings.failover.fence
-        suspends = isinstance(method, SizeFence)
+        settings, size = context.settings.failover.fence, method if isinstance(method, SizeFence) else None
 
-        def suspend() -> None:
-            assert isinstance(method, SizeFence)  # noqa: S101  `suspends` says so
+        def suspend(fence: SizeFence) -> None:
             with context.effect(self.name, "markers", **details):
-                method.suspend(details)
+                fence.suspend(details)
 
-        def restore() -> None:
-            assert isinstance(method, SizeFence)  # noqa: S101  `restore` is used with `suspend` alone
-            method.apply(details)
+        def restore(fence: SizeFence) -> None:
+            fence.apply(details)
             self._proof(context, settings.seconds)
 
         return TransactionResolver(
@@ -185,8 +186,8 @@ class FenceStep(Step):
             context.scope.topics,
             wait_seconds=settings.transaction_wait_seconds,
             aborts=settings.open_transactions == "abort",
-            suspend=suspend if suspends else None,
-            restore=restore if suspends else None,
+            suspend=partial(suspend, size) if size is not None else None,
+            restore=partial(restore, size) if size is not None else None,
             clock=context.clock,
         )
 

@@ -13,8 +13,9 @@ from drkit.errors import Failed
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.reverse import opposite_state
 from drkit.failover.core.step import FreezeEvidence, Step, StepEffect, StepResult
+from drkit.failover.fencing.methods import lift_acls, lift_sizes, raise_acls, raise_sizes
 from drkit.failover.fencing.own_writers import FenceProgress, Writer, Writers, fence
-from drkit.failover.fencing.source_record import OPPOSITE, lift_opposite, opposite_fence, raise_opposite
+from drkit.failover.fencing.source_record import OPPOSITE, opposite_fence
 from drkit.failover.loss.positions import pairs_of
 from drkit.failover.loss.silent import STOP, copied_until, newest_beat
 from drkit.flow_state.lease.watch import replicator_of
@@ -33,6 +34,7 @@ from drkit.kafka.transactions import ProducerIdentity, new_producer_id
 from drkit.model import TopicPartition
 from drkit.offset_map.topic import bucket_of
 from drkit.offsets.takeup import FROZEN_EPOCH
+from drkit.topology.acls import from_json
 
 
 class ReverseHold:
@@ -122,7 +124,8 @@ class FreezeStep(Step):
             outcome["let_go"] = self._wait_for_replicators(context, reverse, before)
         if closed := opposite_fence(context):
             with context.effect(self.name, OPPOSITE, **closed):
-                lift_opposite(context, closed)
+                lift_sizes(context.target_settings, closed["sizes"])  # drkit has to write there
+                lift_acls(context.target_settings, from_json(closed["acls"]))
         # Every live id, with an epoch that fences every epoch of a copy task.
         ids, bulk = context.state.get(ProducerIdsRecord), self._bulk(context)
         live = [ProducerIdentity(i, FROZEN_EPOCH) for i in ids.ids] if ids is not None else []
@@ -160,7 +163,9 @@ class FreezeStep(Step):
             renewed = self._renew(context, effects[_WRITERS]["intent"])
             notes.append(f"the flow writes with the new producer id {renewed}")
         if OPPOSITE in effects:
-            raise_opposite(context, effects[OPPOSITE]["intent"])
+            lifted = effects[OPPOSITE]["intent"]
+            raise_sizes(context.target_settings, lifted["sizes"])
+            raise_acls(context.target_settings, from_json(lifted["acls"]))
         if context.request.planned:
             release_reverse(context)
         roles = context.state.all(RoleRecord)

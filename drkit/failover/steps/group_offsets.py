@@ -28,13 +28,7 @@ from drkit.failover.groups.offsets import (
     write,
 )
 from drkit.failover.groups.waits import settle
-from drkit.failover.loss.count import (
-    begins_later,
-    evidence_of,
-    held_of,
-    known_records,
-    lost_partitions,
-)
+from drkit.failover.loss.count import begins_later, evidence_of, held_of, known_records, lost_partitions
 from drkit.failover.loss.positions import NO_PARTITION, ScopePositions, scope_positions
 from drkit.failover.loss.silent import silent_risk
 from drkit.journal.machine import StepName

@@ -19,12 +19,7 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.step import Announced, Step, StepEffect, StepResult
 from drkit.failover.emptying.standing import came_back, empty_again, prove_empty
 from drkit.failover.fencing.lift import guards, lift_guard
-from drkit.failover.fencing.source_record import (
-    end_opposite,
-    mark_opened,
-    mark_opening,
-    refuse_aborted,
-)
+from drkit.failover.fencing.source_record import end_opposite, mark_opened, mark_opening, refuse_aborted
 from drkit.flow_state.records import (
     AclsRecord,
     ConfigsRecord,

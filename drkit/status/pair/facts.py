@@ -8,6 +8,7 @@ from typing import Final, NamedTuple, Self
 
 from drkit.flow_state.copied_topics import written_of
 from drkit.flow_state.records import (
+    ConfigsRecord,
     EventRecord,
     FenceAclsRecord,
     FenceSizesRecord,
@@ -20,9 +21,10 @@ from drkit.flow_state.records import (
 )
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.unreplayed import Unreplayed, unreplayed
-from drkit.pair.promotions import never_noted, not_noted_since
+from drkit.pair.promotions import never_noted, not_noted_since, promoted_of
 from drkit.pair.view import FenceSeen, Observation
 from drkit.status.pair.journal import JournalRuns, RunUnderWay
+from drkit.topology.acls import Acl
 
 _LEFT_OUT: Final = "topic_left_out"
 FENCED_HERE: Final = frozenset({"acl", "max.message.bytes", "stopped", "debt"})
@@ -41,6 +43,8 @@ class TopicLag(NamedTuple):
     """Of each partition: the age of its oldest record that is not copied, in seconds; None: unknown."""
     copy: str = ""
     """The name of the copy, whether or not it exists yet."""
+    missing: int = 0
+    """Offsets at the beginning whose records the source may keep, and the target has removed."""
 
     def in_step(self, rpo_seconds: float) -> int:
         """Number of partitions whose oldest missing record is not older than that."""
@@ -78,6 +82,8 @@ class DirectionFacts(Observation):
     """Source topic → how a person has its copy keep everything."""
     selects: Callable[[str], bool] = lambda _topic: True
     """Whether the flow is to copy a source topic, by its configuration."""
+    compacted_alone: tuple[str, ...] = ()
+    """Source topics whose copy is compacted, and that are not."""
     not_noted: frozenset[str] = frozenset()
     """Source topics whose ends were not noted on the target since a turn."""
     never_noted: frozenset[str] = frozenset()
@@ -92,6 +98,11 @@ class DirectionFacts(Observation):
         for topic, lag in (self.lags or {}).items() if self.running else ():
             if lag.copy and topic not in self.copies and topic not in self.promoted and self.selects(topic):
                 yield topic, lag.copy
+
+    def lacks_history(self, topic: str) -> bool:
+        """Return whether the copy of a source topic has removed records that the source may keep."""
+        lag = (self.lags or {}).get(topic)
+        return topic in self.compacted_alone or (lag is not None and lag.missing > 0)
 
     @classmethod
     def of(
@@ -132,6 +143,7 @@ class DirectionFacts(Observation):
             fenced_by=dict(journal.fences),
             incomplete=state.all(IncompleteRecord),
             held=state.all(HeldSettingsRecord),
+            compacted_alone=compacted_alone(state),
             not_noted=not_noted_since(state),
             never_noted=never_noted(state, {t: len(lag.ages) for t, lag in (lags or {}).items()}),
             source_noted_ms=tuple(record.at_ms for record in noted.values()),
@@ -157,9 +169,15 @@ def _unreplayed(state: FlowState) -> dict[str, tuple[Unreplayed, ...]]:
     return found
 
 
+def compacted_alone(state: FlowState) -> tuple[str, ...]:
+    """Return the copied topics whose copy was compacted at the last comparison, and the source was not."""
+    configs, promoted = state.readable(ConfigsRecord), promoted_of(state)
+    return tuple(sorted(t for t, each in configs.items() if each.is_compacted_alone and t not in promoted))
+
+
 def fenced_topics(state: FlowState) -> frozenset[str]:
     """Source topics that a fence on record keeps producers off."""
-    return frozenset(sizes_of(state)) | acl_topics_of(state)
+    return frozenset(sizes_of(state)) | {acl.name for acl in acls_of(state)}
 
 
 def sizes_of(state: FlowState) -> Mapping[str, str | None]:
@@ -168,7 +186,7 @@ def sizes_of(state: FlowState) -> Mapping[str, str | None]:
     return {} if sizes is None else sizes.topics
 
 
-def acl_topics_of(state: FlowState) -> frozenset[str]:
-    """Source topics that are fenced by an ACL, by a flow's state."""
-    found = state.get(FenceAclsRecord)
-    return frozenset() if found is None else frozenset(a.name for a in found.acls)
+def acls_of(state: FlowState) -> frozenset[Acl]:
+    """The ACLs that fence source topics, by a flow's state."""
+    record = state.get(FenceAclsRecord)
+    return frozenset() if record is None else record.acls

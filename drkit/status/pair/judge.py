@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from drkit.counted import counted, utc
+from drkit.counted import counted
 from drkit.flow_state.records import HeldSettingsRecord, RoleRecord
 from drkit.journal.machine import RETURN
 from drkit.next_command import REASON, typed
@@ -81,7 +81,9 @@ def _incomplete(sides: TopicSides, promoted: Way) -> str:
 def _still_open(sides: TopicSides, promoted: Way) -> str:
     role, other, flow = promoted.role, sides.other(promoted), promoted.flow
     assert role is not None  # noqa: S101  the newest promotion is one
-    run = next((run for _, run in runs_of(sides) if run.table == RETURN.name), None)
+    # A return of the opposite flow answers an earlier promotion.
+    runs = (run for side, run in runs_of(sides) if side is promoted and run.table == RETURN.name)
+    run = next(runs, None)
     then = "" if run is None else _after(promoted, run)
     if promoted.fence is FenceSeen.PENDING and not flow.silent:
         return f"{flow.source} answers, and is not fenced since the failover{then}"
@@ -125,22 +127,17 @@ def judge(first: DirectionFacts, second: DirectionFacts, rpo_seconds: float) -> 
     topics = tuple(_topic(sides, rpo_seconds) for sides in pair_view(first, second))
     directions = (first, second), (second, first)
     silent = {f.source: _known_ms(f, opposite) for f, opposite in directions if f.silent}
-    lines = (f"{alias} does not answer: {_known(ms)}" for alias, ms in silent.items())
     reasons = ((f.name, f.runs_unknown or ("" if f.target in silent else f.unread)) for f in (first, second))
     hidden = ((f"whether {f.target} refuses clients", f.refusing.unknown) for f in (first, second))
-    unknown = (*lines, *(f"{name}: {reason}" for name, reason in (*reasons, *hidden) if reason))
+    unread = tuple(f"{name}: {reason}" for name, reason in (*reasons, *hidden) if reason)
     a, b = sorted((first.source, first.target))
-    return PairStatus((a, b), topics, "" if topics or unknown else "nothing was copied yet", unknown, silent)
+    why = "" if topics or unread or silent else "nothing was copied yet"
+    return PairStatus((a, b), topics, why, unread, silent)
 
 
 def _known_ms(flow: DirectionFacts, opposite: DirectionFacts) -> int | None:
-    """Return when the newest record of a flow's source on the other side was made, or None without one."""
     later = [p.at_ms for p in flow.opposite.values()] + [p.at_ms for p in opposite.recorded.values()]
     return max([*later, *flow.source_noted_ms], default=None)
-
-
-def _known(at_ms: int | None) -> str:
-    return "it has never been noted" if at_ms is None else f"what is known of it was noted at {utc(at_ms)}"
 
 
 class Delta(NamedTuple):
@@ -172,16 +169,16 @@ def _topic(sides: TopicSides, rpo_seconds: float) -> PairTopic:
     younger = next((s.flow for s in sides if s.flow.is_younger), None)
     if younger is not None:
         reason = f"the roles of {younger.name} are known by its journal alone: {younger.unread}"
-        found = PairTopic(*sides.names, PairState.UNKNOWN, active=sides.active, why=reason)
+        topic = PairTopic(*sides.names, PairState.UNKNOWN, active=sides.active, why=reason)
     elif promoted is not None and promoted.flow.unread:
-        found = _on_record(sides, promoted)
+        topic = _on_record(sides, promoted)
     elif promoted is None:
-        found = _before_a_promotion(sides, rpo_seconds)
+        topic = _before_a_promotion(sides, rpo_seconds)
     else:
-        found = _promoted(sides, promoted, rpo_seconds)
-    found = _under_way(sides, promoted, found)
+        topic = _promoted(sides, promoted, rpo_seconds)
+    topic = _under_way(sides, promoted, topic)
     whys = dict(reversed([*alarms_of(sides, promoted)]))  # of several of a kind, the first one
-    return replace(found, alarms=tuple(AlarmReason(a, whys[a]) for a in PairAlarm if a in whys))
+    return replace(topic, alarms=tuple(AlarmReason(a, whys[a]) for a in PairAlarm if a in whys))
 
 
 def _before_a_promotion(sides: TopicSides, rpo_seconds: float) -> PairTopic:
@@ -200,6 +197,7 @@ def _before_a_promotion(sides: TopicSides, rpo_seconds: float) -> PairTopic:
     return PairTopic(
         *sides.names, state, direction, copying[0].flow.source if len(copying) == 1 else "", why,
         records=known.records if known else None, seconds=known.seconds if known else None,
+        lacks_history=any(s.flow.lacks_history(s.name) for s in copying),
     )  # fmt: skip
 
 
@@ -219,13 +217,13 @@ def _promoted(sides: TopicSides, promoted: Way, rpo_seconds: float) -> PairTopic
     role, back = promoted.role, sides.other(promoted)
     assert role is not None  # noqa: S101  the newest promotion is one
     state, why = _returning(promoted, back, role, rpo_seconds)
-    found = PairTopic(*sides.names, state, back.flow.name, sides.active, why, since_ms=role.at_ms)
+    topic = PairTopic(*sides.names, state, back.flow.name, sides.active, why, since_ms=role.at_ms)
     lag = back.flow.lags.get(back.name) if back.flow.lags is not None else None
     if lag is None:
-        return found
+        return topic
     return replace(
-        found, records=lag.records, seconds=lag.seconds, bytes=lag.bytes, partitions=len(lag.ages),
-        in_step=lag.in_step(rpo_seconds),
+        topic, records=lag.records, seconds=lag.seconds, bytes=lag.bytes, partitions=len(lag.ages),
+        in_step=lag.in_step(rpo_seconds), lacks_history=back.flow.lacks_history(back.name),
     )  # fmt: skip
 
 
@@ -305,6 +303,8 @@ def _copying(side: Way, rpo_seconds: float, *, is_return: bool = False) -> tuple
     if state is PairState.PROTECTED and (side.name in flow.never_noted or side.name in flow.not_noted):
         why = f"what {flow.source} has of it is not noted on {flow.target} yet: a few seconds"
         return (PairState.RETURNING if is_return and lag is not None else PairState.UNPROTECTED), why
+    if state is PairState.PROTECTED and flow.lacks_history(side.name):
+        state, why = PairState.UNPROTECTED, f"{flow.target} has removed records that {flow.source} may keep"
     return state, why
 
 
@@ -335,10 +335,10 @@ _RANK: Final = {PairState.UNPROTECTED: 0, PairState.UNKNOWN: 1, PairState.PROTEC
 """Order of the states of two flows that both copy: the worst first."""
 
 
-def _under_way(sides: TopicSides, promoted: Way | None, found: PairTopic) -> PairTopic:
+def _under_way(sides: TopicSides, promoted: Way | None, topic: PairTopic) -> PairTopic:
     running = next(runs_of(sides), None)
     if running is None:
-        return found
+        return topic
     side, run = running
     # A return keeps the journal of the failover that it answers, on the side that is active now.
     is_back = run.table == RETURN.name or side.name in side.flow.returns
@@ -346,4 +346,4 @@ def _under_way(sides: TopicSides, promoted: Way | None, found: PairTopic) -> Pai
     moving = sides.other(side) if run.table == RETURN.name else side
     state = PairState.FAILING_BACK if is_back else PairState.FAILING_OVER
     why = run.with_commands(side.flow.name)
-    return replace(found, state=state, direction=moving.flow.name, why=why, is_held=bool(run.held))
+    return replace(topic, state=state, direction=moving.flow.name, why=why, is_held=bool(run.held))

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from drkit.counted import counted, first_of
+from drkit.counted import counted, first_of, utc
 
 HALF: Final = 0.5
 """Share of the time, or of the size, from which the end of a delta is a fault."""
@@ -118,6 +118,8 @@ class PairTopic:
     """What the protecting flow has still to copy; None: unknown, or not asked for."""
     is_held: bool = False
     """Whether the failover or failback that is under way waits for a person."""
+    lacks_history: bool = False
+    """Whether the copy has removed records that the source may keep."""
 
     @property
     def alarm(self) -> PairAlarm | None:
@@ -170,10 +172,16 @@ class PairStatus:
     topics: tuple[PairTopic, ...] = ()
     why: str = ""
     """Why nothing is said of topics."""
-    unknown: tuple[str, ...] = field(default=())
-    """What could not be read, and why."""
+    unread: tuple[str, ...] = field(default=())
+    """What could not be read although its cluster answers, and why."""
     silent: Mapping[str, int | None] = field(default_factory=dict)
     """Cluster that does not answer → when the newest record of it was made, or None without one."""
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """The clusters that do not answer, and what else could not be read, with the reasons."""
+        lines = (f"{alias} does not answer: {_known(ms)}" for alias, ms in self.silent.items())
+        return (*lines, *self.unread)
 
     @property
     def state(self) -> PairState:
@@ -231,7 +239,7 @@ class PairStatus:
         :param details: with every topic
         """
         soonest = self.soonest
-        told: dict[str, Any] = {
+        plain: dict[str, Any] = {
             "clusters": list(self.clusters),
             "state": self.state.value,
             "alarms": [a.value for a in self.alarms],
@@ -245,8 +253,12 @@ class PairStatus:
             "parts": [_part(p) for p in self.parts],
         }
         if details:
-            told["topics"] = [_topic(t) for t in self.topics]
-        return told
+            plain["topics"] = [_topic(t) for t in self.topics]
+        return plain
+
+
+def _known(at_ms: int | None) -> str:
+    return "it has never been noted" if at_ms is None else f"what is known of it was noted at {utc(at_ms)}"
 
 
 def _part(part: PairPart) -> dict[str, Any]:
@@ -259,10 +271,10 @@ def _part(part: PairPart) -> dict[str, Any]:
 
 
 def _topic(topic: PairTopic) -> dict[str, Any]:
-    told = asdict(topic)
-    told["alarms"] = [{"alarm": a.alarm.value, "why": a.why} for a in topic.alarms]
-    told["delta"] = None if topic.delta is None else topic.delta._asdict()
-    return told
+    plain = asdict(topic)
+    plain["alarms"] = [{"alarm": a.alarm.value, "why": a.why} for a in topic.alarms]
+    plain["delta"] = None if topic.delta is None else topic.delta._asdict()
+    return plain
 
 
 def some_of(topics: Iterable[PairTopic]) -> str:

@@ -52,12 +52,12 @@ def fences_gone(settings: ClusterSettings, state: FlowState, topics: Collection[
     sizes = [t for t in sizes_of(state) if t in topics]
     gone = _by_size(settings, sizes, lambda value: value != NOTHING_PASSES)
     acls = state.get(FenceAclsRecord)
-    wanted = {a for a in acls.acls if a.name in topics} if acls is not None else set()
-    if wanted:
+    recorded = {a for a in acls.acls if a.name in topics} if acls is not None else set()
+    if recorded:
         try:
-            missing = wanted - list_acls(settings).acls
+            missing = recorded - list_acls(settings).acls
         except NoAuthorizer:
-            missing = wanted
+            missing = recorded
         gone |= {a.name for a in missing}
     return frozenset(gone)
 
@@ -85,8 +85,8 @@ def refusing_topics(settings: ClusterSettings, topics: Collection[str]) -> Refus
 def _by_size(
     settings: ClusterSettings, topics: Collection[str], judged: Callable[[str | None], bool]
 ) -> set[str]:
-    found = topic_configs(Cluster.connect(settings), topics) if topics else {}
-    return {topic for topic, configs in found.items() if judged(configs[MAX_MESSAGE_BYTES].value)}
+    by_topic = topic_configs(Cluster.connect(settings), topics) if topics else {}
+    return {topic for topic, configs in by_topic.items() if judged(configs[MAX_MESSAGE_BYTES].value)}
 
 
 def retention_of(settings: ClusterSettings, topics: Collection[str]) -> dict[str, dict[str, str | None]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 import json
 from pathlib import Path
 import subprocess
@@ -11,10 +12,12 @@ from typing import Any
 
 import pytest
 
+from drkit.config import ClusterSettings
 from drkit.failover.core.request import RunRequest
 from drkit.flow_state.records import ReturnRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.local.cluster import LocalCluster
+from drkit.model import TopicPartition
 from tests.support.circles import in_soak
 from tests.support.failback.pair import CUT, Pair, Side
 from tests.support.failover.command import drkit
@@ -75,6 +78,29 @@ def test_each_direction_begins_by_itself(
     assert sum(map(len, ours.values())) == written + turns * 50
 
 
+def _left(side: Side, cluster: ClusterSettings, topic: str, group: str = "") -> dict[int, list[Any]]:
+    """Return keys and values of each partition, from a group's position on if one is named."""
+    committed = side.committed(cluster, group) if group else {}
+    starts = {tp.partition: position.offset for tp, position in committed.items() if tp.topic == topic}
+    logs = side.records(cluster, topic).items()
+    return {p: [(s.key, s.value) for s in log if s.offset >= starts.get(p, 0)] for p, log in logs}
+
+
+def _is_same(side: Side, topic: str) -> bool:
+    return _left(side, side.source, topic) == _left(side, side.target, topic)
+
+
+def _is_well(file: Path, flow: str) -> bool:
+    return bool(drkit(file, "status", "--flow", flow).data["flows"][0]["health"] == "ok")
+
+
+def _verified(file: Path, flow: str) -> dict[str, Any]:
+    """Return what ``drkit verify`` finds, with Spark."""
+    answer = json.loads(typed(file, "verify", "--flow", flow, "--json").stdout)
+    found: dict[str, Any] = answer[0] if isinstance(answer, list) else answer
+    return found
+
+
 def _is_copied(side: Side, topic: str) -> bool:
     theirs, ours = side.records(side.source, topic), side.records(side.target, topic)
     return {p: len(r) for p, r in theirs.items()} == {p: len(r) for p, r in ours.items()}
@@ -116,6 +142,49 @@ def test_clients_go_home_beside_it(
     theirs, ours = (side.records(c, topic) for c in (side.source, side.target))
     assert {p: values(r) for p, r in theirs.items()} == {p: values(r) for p, r in ours.items()}
     assert sum(map(len, ours.values())) == 60 + 50 * times
+
+
+@pytest.mark.wide
+@pytest.mark.timeout(900)
+def test_there_and_home_as_typed_then_a_planted_record_is_named(
+    pair: Pair, replicator: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    """Each direction begins by itself; groups are exact on both sides, and both logs are equal."""
+    side, back, file = pair.now, pair.other, tmp_path / "drkit.toml"
+    topic, keys = side.name("orders"), side.name("keys")
+    side.create(side.source, topic, 3, {"retention.ms": "-1"})
+    side.create(side.source, keys, 2, {"cleanup.policy": "compact"})
+    fill(side.source, topic, 150)
+    fill(side.source, keys, 50)
+    groups = [side.name(f"g{n}") for n in range(1, 5)]
+    for number, group in enumerate(groups, start=1):
+        logs = side.records(side.source, topic).items()
+        side.commit(side.source, group, {TopicPartition(topic, p): r[7 * number].offset for p, r in logs})
+    for number, (flow, then) in enumerate(((side, back), (back, side)), start=1):
+        name = flow.settings.flows[0].name
+        flow.protected([topic, keys])
+        eventually(lambda: _is_well(file, name), 90, lambda: drkit(file, "status").out)  # noqa: B023
+        unread = {group: _left(flow, flow.source, topic, group) for group in groups}
+        moved = drkit(file, "failover", "--flow", name, "--all", "--planned", "--yes", "--clients-cut", CUT)
+        assert (moved.code, moved.data["state"]) == (0, "done"), moved.err
+        assert {group: _left(flow, flow.target, topic, group) for group in groups} == unread
+        fill(flow.target, topic, 30, first=1000 * number)
+        fill(flow.target, keys, 20, first=1000 * number)
+        then.protected([topic, keys])
+        assert replicator.poll() is None, (tmp_path / "log").read_text()[-3000:]
+    for name in (topic, keys):
+        same = partial(_is_same, side, name)
+        eventually(same, 90, f"the same records of {name} on both sides")
+    replicator.terminate()
+    assert replicator.wait(60) == 0
+    flow_name = side.settings.flows[0].name
+    assert _verified(file, flow_name)["verdict"] == "equal"
+    fill(side.target, topic, 1, first=5000)
+    found = _verified(file, flow_name)
+    assert (found["verdict"], found["extra"]) == ("different", 1)
+    refused = drkit(file, "failover", "--flow", flow_name, "--all", "--planned", "--dry-run")
+    gates = {refusal["gate"] for refusal in refused.data["refused"]}
+    assert (refused.code, "failover-written-standby" in gates) == (3, True), refused.out
 
 
 @pytest.mark.wide

@@ -50,6 +50,28 @@ def test_a_file_without_them_is_refused_by_name(tmp_path: Path):
     assert read(file, {}).settings.failover.mode == "approve"
 
 
+def test_two_flows_whose_targets_could_both_take_over_are_refused(tmp_path: Path):
+    """P40: the observers of each flow would promote its own target."""
+    file = tmp_path / "drkit.toml"
+    second = """
+[clusters.reports]
+bootstrap_servers = "r:1"
+[[flows]]
+source = "primary"
+target = "reports"
+"""
+    file.write_text(CONFIG + SAFE + second)
+    with pytest.raises(ConfigError) as caught:
+        read(file, {})
+    assert "primary->standby and primary->reports copy" in caught.value.what
+    assert "two targets could take over" in caught.value.what
+    file.write_text(CONFIG.replace("[[flows]]", '[[flows]]\ntopics_exclude = ["logs"]') + SAFE + second
+                    + 'topics = ["logs"]\n')  # fmt: skip
+    assert len(read(file, {}).settings.flows) == 2
+    file.write_text(CONFIG.replace('"auto"', '"approve"') + second)
+    assert len(read(file, {}).settings.flows) == 2
+
+
 def test_the_inequality_is_printed_with_its_numbers(tmp_path: Path):
     file = tmp_path / "drkit.toml"
     file.write_text(CONFIG + SAFE.replace("[fence_agent]", "[fence_agent]\nttl_seconds = 30"))

@@ -96,7 +96,9 @@ class Pair:
         self.calls: list[tuple[str, str, RunRequest]] = []
         self.errors: dict[str, Exception] = {}
         self.topics = [
-            SimpleNamespace(topic="orders", state=PairState.PROTECTED, active="b", records=0, why="")
+            SimpleNamespace(
+                topic="orders", state=PairState.PROTECTED, active="b", records=0, why="", lacks_history=False
+            )
         ]
         for kind, name in ((Service, "FailoverService"), (Collector, "PairedCollector")):
             monkeypatch.setattr(kind, "pair", self, raising=False)

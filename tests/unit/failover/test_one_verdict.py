@@ -92,7 +92,7 @@ def test_every_flag_is_an_option_that_is_journalled():
     for flag in Flag:
         asked = RunRequest(**OVERRULED[flag])  # type: ignore[arg-type]
         assert RunRequest.from_json(asked.to_json()) == asked
-    assert {row.gate for row in ROWS} <= {gate.name for gate in GATES}
+    assert {row.gate for row in ROWS} <= GATES.keys()
     assert set(EACH) == set(ROW)
 
 

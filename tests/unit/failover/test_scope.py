@@ -25,7 +25,7 @@ from drkit.failover.checks.out_of_scope import (
 )
 from drkit.failover.checks.preconditions import PreconditionInput, refusals
 from drkit.failover.checks.scope import Basis, chosen
-from drkit.failover.checks.survey import ClusterIdentity, Survey
+from drkit.failover.checks.survey import ClusterIdentity, Readings, Survey
 from drkit.failover.core.context import Scope
 from drkit.failover.core.request import RunRequest
 from drkit.flow_state.records import ConfigurationRecord
@@ -34,7 +34,7 @@ from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import StoredOffset
 from drkit.pair.promotions import is_over
-from drkit.pair.view import Refusing
+from drkit.pair.view import PairRoles, Refusing
 from tests.support.errors import sentence
 from tests.support.stored import flow_state
 
@@ -45,7 +45,8 @@ READS = {"g-shop": ("orders",), "g-both": ("orders", "pay"), "g-cash": ("pay",)}
 
 def basis(*promoted: str) -> Basis:
     positions = {g: {TopicPartition(t, 0): StoredOffset(5) for t in topics} for g, topics in READS.items()}
-    return Basis(FLOW, {t: f"b.{t}" for t in COPIED}, frozenset(promoted), positions, "source")
+    readings = Readings(PairRoles(frozenset(promoted)), positions, "source")
+    return Basis(FLOW, {t: f"b.{t}" for t in COPIED}, readings)
 
 
 def of(topic: str) -> UUID:

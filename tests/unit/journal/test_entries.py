@@ -124,7 +124,8 @@ def test_what_an_overtaken_process_wrote_does_not_count() -> None:
 
 
 def test_states_of_a_run() -> None:
-    begun = [e for e in whole_run() if e.step is None or FAILOVER.is_before(e.step, StepName.DRAIN)][:-1]
+    early = FAILOVER.order[: FAILOVER.order.index(StepName.DRAIN)]
+    begun = [e for e in whole_run() if e.step is None or e.step in early][:-1]
     held = entry("r", 20, "a", EntryKind.HELD, StepName.DRAIN, body={"error": {"error": "lag"}})
     assert log_of([*begun, held]).state is RunState.HELD
     assert log_of([*begun, held, entry("r", 21, "b", EntryKind.HOLD)]).state is RunState.RUNNING

@@ -296,9 +296,8 @@ def test_the_refusal_says_how_much_was_held_back():
     known = {"risk": risk, "facts": FailoverFacts(risk, 30.0), "source_error": "nothing listens"}
     known |= {"source": source, "target": target}
     survey: Any = type("Seen", (), known)()
-    [gate] = [g for g in GATES if g.name == "failover-data-loss"]
     scope: Any = None
-    [refusal] = gate.check(PreconditionInput(survey, scope, RunRequest(), "a->b"))
+    [refusal] = GATES["failover-data-loss"](PreconditionInput(survey, scope, RunRequest(), "a->b"))
     assert "up to 40.0 s, rpo_seconds = 30; 52 records known to be missing, of them" in refusal.evidence
     assert held_text(52, 50) in refusal.evidence
     assert held_text(0, 0) == ""

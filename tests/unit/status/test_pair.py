@@ -172,6 +172,22 @@ def test_two_active_sides_protect_each_other():
     assert (found.state, found.direction, found.active) == (PairState.PROTECTED, "p<->s", "")
 
 
+@pytest.mark.parametrize(
+    "change", [{"lags": {TOPIC: COPIED._replace(missing=700)}}, {"compacted_alone": (TOPIC,)}]
+)
+def test_a_copy_that_has_lost_its_beginning_protects_nothing(change: dict[str, Any]):
+    found = only(direction(**change), back())
+    assert (found.state, found.lacks_history) == (PairState.UNPROTECTED, True)
+    assert found.why == "s has removed records that p may keep"
+    returning = only(OVER, replace(way_home(), **change))
+    assert returning.state is PairState.UNPROTECTED
+    assert returning.why == "p has removed records that s may keep"
+
+
+def way_home() -> DirectionFacts:
+    return back(running=True, returns=returned(), copies={TOPIC: TOPIC}, lags={TOPIC: COPIED})
+
+
 def test_what_does_not_answer_is_unknown():
     found = only(direction(silent=True), back(unread="p does not answer"))
     assert found.state is PairState.UNKNOWN

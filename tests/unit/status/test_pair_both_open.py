@@ -61,6 +61,13 @@ def test_a_fence_that_the_return_itself_has_lifted_is_no_alarm(step: str, *, is_
     assert why == (f"{said}; the return f9 is held at {step}: {RESUME}" if is_open else "")
 
 
+def test_a_return_of_the_opposite_flow_answers_an_earlier_promotion() -> None:
+    earlier = back(run=RUN._replace(table=RETURN.name, step="CONTACT", held="s moves"))
+    found = only(DIED, earlier)
+    assert found.why_of(PairAlarm.BOTH_OPEN) == AT
+    assert "drkit reprotect --flow 's->p' --resume" in found.why
+
+
 def test_a_fence_that_is_pending_while_the_return_is_held() -> None:
     pending = replace(DIED, fences={TOPIC: FenceSeen.PENDING})
     said = "p answers, and is not fenced since the failover"

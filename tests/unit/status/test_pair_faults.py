@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from drkit.pair.view import FenceSeen
+from drkit.pair.view import FenceSeen, Refusing
 from drkit.status.faults import faults_of, with_pair, without_passive
 from drkit.status.model import Findings, PartitionStatus
 from drkit.status.pair.facts import DirectionFacts, TopicLag
@@ -96,6 +96,17 @@ def test_a_flow_that_never_failed_over_keeps_its_own_faults_only():
     stopped = judge(direction(running=False), back(configured=False), RPO)
     assert stopped.state is PairState.UNPROTECTED
     assert codes(with_pair(status("stopped", "not_running"), stopped)) == ["not_running"]
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [{"runs_unknown": "not authorized"}, {"refusing": Refusing(unknown="x")}, {"unread": "younger"}],
+)
+def test_what_cannot_be_read_although_both_clusters_answer_is_a_fault(hidden: dict[str, Any]):
+    found = with_pair(status("replicating"), judge(replace(direction(), **hidden), back(), RPO))
+    assert (found.health, codes(found)) == ("fault", ["pair_unknown"])
+    away = replace(direction(), silent=True)
+    assert codes(with_pair(status("replicating"), judge(away, back(unread="p does not answer"), RPO))) == []
 
 
 @pytest.mark.parametrize("used", [0.49, 0.5, 1.0])

@@ -29,7 +29,8 @@ facts = st.builds(
     fences=st.one_of(st.just({}), st.builds(lambda f: {TOPIC: f}, st.sampled_from(list(FenceSeen)))),
     lags=st.sampled_from(
         [None, {}, {TOPIC: COPIED}, {TOPIC: TopicLag(None, None)}, {TOPIC: TopicLag(1, 99.0)},
-         {TOPIC: TopicLag(1, 99.0, "", 7, (0.0, 99.0))}]),
+         {TOPIC: TopicLag(1, 99.0, "", 7, (0.0, 99.0))}, {TOPIC: COPIED._replace(missing=5)}]),
+    compacted_alone=st.sampled_from([(), (TOPIC,)]),
     not_noted=st.sampled_from([frozenset(), frozenset({TOPIC})]),
     incomplete=st.sampled_from([{}, {TOPIC: IncompleteRecord("r1", 1, {0: 5})}]),
     unreplayed=st.sampled_from([{}, {TOPIC: (LEFT,)}]),
@@ -71,6 +72,7 @@ def test_protected_is_said_only_of_a_running_copy_in_step(first: DirectionFacts,
             assert not flow.unread
             assert topic.topic in flow.copies
             assert topic.topic not in flow.not_noted
+            assert not flow.lacks_history(topic.topic)
             lag = (flow.lags or {}).get(topic.topic)
             assert lag is None or (lag.seconds is not None and lag.seconds <= RPO)
         if topic.since_ms is not None:

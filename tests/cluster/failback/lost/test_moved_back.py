@@ -17,9 +17,13 @@ from tests.support.failover.orchestrator_parent import AFTER
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.wide
+LOST = 30
+"""Records that clients wrote to the new primary alone."""
+COPIED = 240
+"""Records that both clusters had when the primary died."""
 
 
-def moved_back(lab: DyingPair, topic: str) -> None:
+def moved_back(lab: DyingPair, topic: str) -> Said:
     """Let the new primary die, open the old one, write there, and start the other one again."""
     home = lab.home()
     lab.standby.kill()
@@ -28,6 +32,7 @@ def moved_back(lab: DyingPair, topic: str) -> None:
     lab.write(lab.there, topic, "later", 5)
     lab.standby.restart()
     eventually(lambda: lab.there.offsets(lab.there.target, topic), what="an answer of the other cluster")
+    return opened
 
 
 def returned(lab: DyingPair, *more: str) -> Said:
@@ -57,8 +62,17 @@ def test_a_return_of_the_older_failover_is_refused(lab: DyingPair) -> None:
     is_untouched(lab, topic, before)
 
 
-@pytest.mark.parametrize("word", ["--resume", "--abort"])
-def test_a_return_that_was_left_ends(lab: DyingPair, word: str) -> None:
+@pytest.mark.parametrize(
+    ("word", "at"),
+    [
+        ("--resume", "DEMOTE  intent"),
+        ("--abort", "DEMOTE  intent"),
+        ("--resume", "BEGIN  intent"),
+        ("--resume", "BEGIN empty {} result"),
+    ],
+)
+def test_a_return_that_was_left_ends(lab: DyingPair, word: str, at: str) -> None:
+    """Nothing is deleted of what clients wrote since, and what was emptied before is in the stated loss."""
     topic, side = lab.there.name("t"), lab.there
     lab.begin([topic])
     lab.lose_primary([topic])
@@ -67,11 +81,15 @@ def test_a_return_that_was_left_ends(lab: DyingPair, word: str) -> None:
     )
     with Orchestrators() as orchestrators:
         left = orchestrators.run(
-            side.plain(), "return", request=request.to_json(), kill=Kill("DEMOTE  intent", AFTER)
+            side.plain(), "return", request=request.to_json(), kill=Kill(at.format(topic), AFTER)
         )
     assert left.killed, left.error
-    moved_back(lab, topic)
+    kept = [s.value for s in side.records(side.source, topic)[0]]
+    assert bool(kept) is ("empty" not in at)
+    loss = moved_back(lab, topic).data["loss"]
     before = [s.value for s in side.records(side.source, topic)[0]]
+    assert before[: len(kept)] == kept
+    assert loss["records"] is None or loss["records"] >= LOST + (0 if kept else COPIED), loss
     ended = returned(lab, word)
     assert (ended.code, ended.data["state"]) == (0, "aborted"), ended
     assert lab.home() in str(ended.data["next"]), "what makes the other cluster the standby"

@@ -6,6 +6,7 @@ A fence by ACL leaves no trace in the topics' settings. Where drkit may not list
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from drkit.failover.core.request import RunRequest
 from drkit.flow_state.names import journal_topic, state_topic
 from drkit.kafka.access.acls import delete_acls
 from drkit.local.cluster import LocalCluster
+from drkit.status.model import FlowStatus
 from drkit.status.pair.model import PairAlarm, PairStatus
 from drkit.status.paired import PairedCollector
 from tests.support.errors import coded
@@ -42,12 +44,13 @@ def lost(locked: tuple[LocalCluster, LocalCluster], rights: Rights, tmp_path: Pa
     found.close()
 
 
+def looked(side: Side) -> FlowStatus:
+    with closing(PairedCollector(side.settings, side.settings.flows[0])) as collector:
+        return collector.look()
+
+
 def judged(side: Side) -> PairStatus:
-    collector = PairedCollector(side.settings, side.settings.flows[0])
-    try:
-        pair = collector.look().pair
-    finally:
-        collector.close()
+    pair = looked(side).pair
     assert pair is not None
     return pair
 
@@ -127,14 +130,20 @@ def test_acls_that_refuse_clients_are_known_while_the_old_primary_answers(
 
 
 def _hidden_is_not_missing(side: Side, rights: Rights) -> None:
-    """What drkit may not see is unknown: neither a flow that never ran nor the end of a run."""
-    back = side.opposite
-    for number, name in ((0, state_topic(back.source.alias)), (1, journal_topic(side.source.alias))):
+    """A hidden topic is unknown, and a fault: neither a flow that never ran nor the end of a run."""
+    back, unknown = side.opposite, "pair_unknown"
+    own, opposite = state_topic(side.source.alias), state_topic(back.source.alias)
+    journal = journal_topic(side.source.alias)
+    for number, name, code in ((0, opposite, unknown), (1, journal, unknown), (1, own, "not_authorized")):
         hidden = [rights.acl(name, do, DRKIT, deny=True) for do in ("DESCRIBE", "READ")]
         rights.give(number, *hidden)
-        pair = judged(side)
+        status = looked(side)
+        pair, codes = status.pair, {fault.code for fault in status.faults if name in fault.text}
+        assert code in codes, status.faults
+        assert pair is not None
         assert any(name in line for line in pair.unknown), pair.unknown
-        assert pair.topics[0].alarm is None, pair.topics
+        assert not any(topic.alarms for topic in pair.topics), pair.topics
+        assert not any("does not answer" in line for line in pair.unknown), pair.unknown
         assert delete_acls(rights.admins[number].settings, hidden) == {}
         acls_applied(rights.admins[number].settings)
     assert not judged(side).unknown

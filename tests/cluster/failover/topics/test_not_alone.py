@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from unittest.mock import ANY
 
 import pytest
 
 from drkit.config import Settings
-from drkit.errors import Refused
+from drkit.errors import ClusterUnreachable, Refused
 from drkit.failover.core.request import RunRequest
-from drkit.failover.pending_fences import apply_pending, liftable
+from drkit.failover.pending_fences import apply_pending, lift, liftable
 from drkit.failover.service import FailoverService
+from drkit.failover.source_abort import abort_at_source
 from drkit.flow_state.records import LeaseRecord, PromotionRecord
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import topic_configs
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
+from drkit.topology.topic_configs import MAX_MESSAGE_BYTES
 from tests.support.errors import coded
 from tests.support.failback.pair import Pair
 from tests.support.failover.orchestrator import Kill, Orchestrators
@@ -25,6 +28,9 @@ from tests.support.failover.world import World
 from tests.support.flows.produce import answers, fill
 from tests.support.shared_clusters import ModuleClusters
 from tests.support.waiting import eventually
+
+SIZE = "2000123"
+"""The size of a fanned out topic's batches, before a fence."""
 
 
 def refusals(world: World, request: RunRequest) -> dict[str, str]:
@@ -35,7 +41,7 @@ def refusals(world: World, request: RunRequest) -> dict[str, str]:
 
 def copy_by(topic: str, *flows: World) -> None:
     """Create a topic on the source of some flows, and copy it by each."""
-    flows[0].create(flows[0].source, topic, 1, {"retention.ms": "-1"})
+    flows[0].create(flows[0].source, topic, 1, {"retention.ms": "-1", MAX_MESSAGE_BYTES: SIZE})
     fill(flows[0].source, topic, 20)
     for flow in flows:
         flow.replicate()
@@ -133,37 +139,82 @@ def test_a_second_failover_of_one_primary_is_refused(world: World, reports: Worl
         assert "promoted_elsewhere" not in {e.code for _, e in desk.rehearse([], overruled).refusals}
 
 
+UNPLANNED = RunRequest(accept_data_loss="test")
+DESPITE = UNPLANNED._replace(despite_signs_of_life="the standby is lost")
+
+
+def left_before_open(orchestrators: Orchestrators, plain: dict[str, Any], request: RunRequest) -> None:
+    """Kill a failover of the first flow between FENCE and OPEN."""
+    kill = Kill("DRAIN  intent", AFTER)
+    left = orchestrators.run(plain, "begin", groups=[], request=request.to_json(), kill=kill)
+    assert left.killed, left.error
+
+
+def desk_of(plain: dict[str, Any]) -> FailoverService:
+    settings = Settings.model_validate(plain)
+    return FailoverService(settings, settings.flows[0])
+
+
+def size_of(world: World, topic: str) -> str | None:
+    return topic_configs(Cluster.connect(world.source), [topic])[topic][MAX_MESSAGE_BYTES].value
+
+
+def keeps(world: World, topic: str) -> str:
+    """Return the sentence of an abort that hands a fence over."""
+    return f"another flow of {world.source.alias} keeps its fence of {topic}"
+
+
 @pytest.mark.wide
 @pytest.mark.timeout(400)
-def test_the_fence_of_a_run_that_was_left_stays_where_another_flow_moved_the_topic(
-    world: World, reports: World
+@pytest.mark.parametrize("planned", [False, True])
+def test_a_fence_of_two_flows_stays_where_one_moved_the_topic(
+    world: World, reports: World, *, planned: bool
 ) -> None:
-    """An abort of the run would open the primary beside the cluster that was promoted."""
-    topic, request = world.name("fan"), RunRequest(accept_data_loss="test")
+    """An abort of the run that was left would open the primary beside the cluster that was promoted.
+
+    The file of the second flow does not name the standby.
+    """
+    topic, first = world.name("fan"), RunRequest(planned=True) if planned else UNPLANNED
     copy_by(topic, world, reports)
-    plain = fan_out(world, reports)
-    both = plain | {"flows": [world.flow_fields, reports.flow_fields]}
+    both = fan_out(reports, world)
     with Orchestrators() as orchestrators:
-        more = {"groups": [], "request": request.to_json(), "kill": Kill("DRAIN  intent", AFTER)}
-        assert orchestrators.run(both, "begin", **more).killed
-    settings = Settings.model_validate(plain)
-    with FailoverService(settings, settings.flows[0]) as desk:
-        with pytest.raises(Refused, check=coded("promoted_elsewhere")):
-            desk.begin([], request)
-        report = desk.begin([], request._replace(despite_signs_of_life="the standby is lost"))
-    assert report["state"] == "done", report
-    settings = Settings.model_validate(both)
-    with FailoverService(settings, settings.flows[0]) as desk:
+        left_before_open(orchestrators, both, first)
+    with desk_of(fan_out(world, reports)) as desk, pytest.raises(Refused, check=coded("promoted_elsewhere")):
+        desk.begin([], UNPLANNED)
+    with reports.desk() as desk:
+        assert desk.begin([], UNPLANNED)["state"] == "done"
+    if planned:
+        silent, settings = ClusterUnreachable("cluster_silent", alias="b", seconds=1), world.settings
+        with pytest.raises(Refused, check=coded("no_planned_fence")):
+            abort_at_source(settings, settings.flows[0], silent)
+    with desk_of(both) as desk:
         report = desk.abort("for the test")
-    assert (report["state"], report["next"]) == ("aborted", [ANY]), report
-    assert f"{world.source.alias} is still fenced" in report["next"][0]
-    [refused] = answers(world.source, topic, [b"both sides are open"])
-    assert refused is not None
+    assert (report["state"], report["next"]) == ("aborted", [keeps(world, topic)]), report
+    assert size_of(world, topic) == "0"
     assert answers(reports.target, topic, [b"the new primary takes writes"]) == [None]
-    with FailoverService(settings, settings.flows[0]) as desk:
-        for lift in (apply_pending, lambda d: liftable(d, [], "")):
-            with pytest.raises(Refused, check=coded("lift_opens_both")):
-                lift(desk)
+    with desk_of(both) as desk:
+        assert apply_pending(desk) is None
+        assert liftable(desk, [], "") == []
+    with reports.desk() as desk:
+        assert lift(desk, [], "for the test") == [topic]
+    assert size_of(world, topic) == SIZE, "as before the first fence"
+
+
+@pytest.mark.wide
+@pytest.mark.timeout(400)
+def test_of_two_runs_that_were_left_the_last_one_lifts_the_fence(world: World, reports: World) -> None:
+    topic, seen = world.name("fan"), []
+    copy_by(topic, world, reports)
+    both = [fan_out(reports, world), fan_out(world, reports)]
+    with Orchestrators() as orchestrators:
+        for plain in both:
+            left_before_open(orchestrators, plain, DESPITE)
+    for plain in both:
+        with desk_of(plain) as desk:
+            report = desk.abort("for the test")
+        assert report["state"] == "aborted", report
+        seen.append((size_of(world, topic), keeps(world, topic) in report["next"]))
+    assert seen == [("0", True), (SIZE, False)]
 
 
 @pytest.mark.wide

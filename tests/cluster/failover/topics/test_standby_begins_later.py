@@ -77,6 +77,9 @@ def test_a_switchover_is_refused_until_the_records_are_given_up(pair: Pair, tmp_
     status = _looked(side)
     assert (_missing(status), "standby_begins_later" in _codes(status)) == ({at: REMOVED}, True)
     file = written(side, tmp_path)
+    [part] = drkit(file, "status", "--flow", side.settings.flows[0].name).data["flows"][0]["pair"]["parts"]
+    assert (part["state"], part["topics"]) == ("unprotected", 1), part
+    assert "has removed records" in part["why"]
     found = drkit(file, "translate", "--flow", side.settings.flows[0].name, "--group", group).data
     (line,) = found["positions"] if isinstance(found, dict) else found
     assert line["answer"] == "unavailable", line

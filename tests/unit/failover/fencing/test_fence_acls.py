@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from types import SimpleNamespace
-from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,9 +11,8 @@ import pytest
 
 from drkit.config import ClusterSettings
 from drkit.errors import Failed
-from drkit.failover.fencing.methods import fence_acls, refusing_own
+from drkit.failover.fencing.methods import fence_acls, raise_acls, refusing_own
 from drkit.failover.fencing.proof import Rights, Worth, worth
-from drkit.failover.fencing.source_record import raise_opposite
 from drkit.kafka.access import acls as access
 from drkit.kafka.admin import Cluster
 from drkit.kafka.codes import CLUSTER_AUTHORIZATION_FAILED
@@ -27,7 +25,6 @@ from drkit.topology.acls import (
     PatternKind,
     Permission,
     ResourceKind,
-    to_json,
 )
 from tests.support.errors import coded
 
@@ -154,7 +151,6 @@ def test_a_fence_that_a_cluster_refuses_to_raise_again_is_an_error(monkeypatch: 
     cluster = SimpleNamespace(admin=SimpleNamespace(incremental_alter_configs=None))
     monkeypatch.setattr(Cluster, "connect", lambda _: cluster)
     settings = ClusterSettings(alias="b", bootstrap_servers="b:9092")
-    context: Any = SimpleNamespace(target_settings=settings, target_admin=lambda: cluster)
     fence = topic_acl((PatternKind.LITERAL, TOPIC), EVERYBODY, AclOperation.WRITE, Permission.DENY)
     with pytest.raises(Failed, check=coded("fence_failed")):
-        raise_opposite(context, {"sizes": {}, "acls": to_json({fence})})
+        raise_acls(settings, {fence})

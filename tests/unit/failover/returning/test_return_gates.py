@@ -14,6 +14,7 @@ import pytest
 from drkit.config import FlowSettings
 from drkit.errors import Refused
 from drkit.failover.core.context import Scope
+from drkit.failover.core.read_cache import ReadCache
 from drkit.failover.core.request import Method, RunRequest
 from drkit.failover.loss.findings import CopyFate, DivergenceState, PartitionDivergence
 from drkit.failover.returning.compare import NeedsMethod, method_of, of_json, to_json, why_unsound
@@ -52,6 +53,7 @@ def refusal(
         settings=SimpleNamespace(flows=flows, clusters=dict.fromkeys(("p", "s"))),
         flow=SimpleNamespace(name="p->s", source="p", target="s"),
         scope=Scope({"t": "t"}, (), whole_flow=False),
+        kept=ReadCache(),
         request=RunRequest(**request),
         run_id=run_id,
         named_topics=(),

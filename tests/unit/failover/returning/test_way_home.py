@@ -21,13 +21,14 @@ PAIR = (
     PairTopic("orders", "orders", PairState.PROTECTED, active="b"),
     PairTopic("audit", "audit", PairState.UNPROTECTED, active="b"),
     PairTopic("home", "home", PairState.UNPROTECTED, active="a"),
+    PairTopic("cut", "cut", PairState.UNPROTECTED, active="b", lacks_history=True),
 )
 
 
 @pytest.mark.parametrize(
     ("named", "going", "left"),
     [
-        ((), {"orders", "audit", "home"}, {"audit"}),
+        ((), {"orders", "audit", "home", "cut"}, {"audit"}),
         (("orders",), {"orders"}, set()),
         (("audit", "home"), {"audit", "home"}, {"audit"}),
         (("none",), set(), set()),
@@ -81,7 +82,8 @@ class Opened:
 def test_clients_do_not_move_home_where_the_turn_after_it_would_be_refused(
     monkeypatch: pytest.MonkeyPatch, by_size: list[str] | None, named: tuple[str, ...], cut: str, refused: str
 ):
-    monkeypatch.setattr(failback, "returned", lambda *_: {"orders": None, "audit": None})
+    moved = SimpleNamespace(returned={"orders": None, "audit": None})
+    monkeypatch.setattr(failback, "moved_topics", lambda *_: moved)
     monkeypatch.setattr(failback, "FailoverService", lambda *_: Opened(by_size))
     settings: Any = None
     if not refused:
