@@ -42,6 +42,9 @@ _GROUPS: Final = {"billing": "payments", "shipping": "orders"}
 _READY_SECONDS: Final = 600
 _JOIN_SECONDS: Final = 20
 _DRKIT: Final = (sys.executable, "-m", "drkit")
+_CURVES: Final = """[...document.querySelectorAll('path.curve')]
+    .filter(curve => curve.getAttribute('d').split('L').length > 12).length === 3"""
+"""Each of the three curves has a dozen points."""
 _HEALTHY: Final = (
     """['flow healthy', '2 of 2 ready'].every(words => document.body.innerText.includes(words))"""
 )
@@ -82,7 +85,8 @@ def _pictures(folder: Path, images: Path) -> None:
         eventually(lambda: _is_ready(folder), _READY_SECONDS, "the groups are ready")
         with Browser(folder / "browser") as browser:
             browser.size(1100, 760)
-            browser.open(page, "document.querySelectorAll('path.curve').length === 3")
+            browser.open(page, "document.querySelector('path.curve')")
+            browser.until(_CURVES, _READY_SECONDS)
             browser.until(_HEALTHY, _READY_SECONDS)
             browser.run("document.documentElement.style.overflow = 'hidden'")
             browser.save_picture(images / "live-page.png")

@@ -70,8 +70,11 @@ ERRORS: Final[dict[str, Entry]] = {
     "spark_start_interrupted": failed("Spark's start was interrupted"),
     "spark_workers_unusable": failed("Spark's workers cannot run a task"),
     "warm_job_died": failed("the job that prepares Spark's workers died"),
+    "worker_cannot_load_drkit": wrong("drkit's code cannot be loaded on a Spark worker"),
+    "worker_lacks_packages": wrong("a Spark worker lacks what drkit needs"),
+    "worker_other_drkit": wrong("a Spark worker loads another drkit than the one that was sent to it"),
+    "worker_other_packages": wrong("a Spark worker has other versions of what drkit needs"),
     "worker_other_python": wrong("a Spark worker runs another Python than drkit"),
-    "worker_unfit": wrong("{problem}"),
     "worker_without_pyspark": wrong("Python finds no pyspark on a Spark worker"),
     "worker_without_python": wrong("a Spark worker has no Python of this name"),
 }

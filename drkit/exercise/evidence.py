@@ -25,7 +25,6 @@ from drkit.exercise.history import (
 )
 from drkit.exercise.stage import ClientStage
 from drkit.failover.report import report_of
-from drkit.flow_state.names import state_topic
 from drkit.flow_state.records import PendingFence, PendingLift
 from drkit.flow_state.topic import StateTopic
 from drkit.journal.entries import RunLog
@@ -35,7 +34,7 @@ from drkit.journal.topic import JournalReader
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import ask_once
 from drkit.kafka.reading.range_reader import RangeReader
-from drkit.kafka.topics import describe_topics, list_offsets, topic_names
+from drkit.kafka.topics import describe_topics, list_offsets
 from drkit.model import TopicPartition
 
 PROBE: Final = "probe"
@@ -87,12 +86,11 @@ def _runs(stage: ClientStage, source: str, flow: FlowSettings) -> Iterable[RunLo
 def _pending(stage: ClientStage, source: str, flow: FlowSettings) -> Iterator[str]:
     """Return the fences, and the lifts of fences, that are pending for a flow."""
     target = stage.cluster(OTHER[source])
-    if state_topic(flow.source) in topic_names(Cluster.connect(target)):
-        with StateTopic(target, flow.source) as state:
-            state.load()
-            for kind in (PendingLift,) if stage.is_source_lost else (PendingFence, PendingLift):
-                if state.get(kind) is not None:
-                    yield f"{kind.__name__} of {flow.name}"
+    with StateTopic(target, flow.source) as state:
+        state.load_existing(Cluster.connect(target))
+        for kind in (PendingLift,) if stage.is_source_lost else (PendingFence, PendingLift):
+            if state.get(kind) is not None:
+                yield f"{kind.__name__} of {flow.name}"
 
 
 def _read_to_the_end(stage: ClientStage, active: str) -> None:

@@ -19,7 +19,9 @@ from drkit.errors import Failed
 from drkit.flow_state.names import state_topic
 from drkit.flow_state.records import EventRecord, SourceSeenRecord, StateRecord
 from drkit.flow_state.state import FlowState, R, StateChange
+from drkit.kafka.admin import Cluster
 from drkit.kafka.reading.signed_log import SignedLog
+from drkit.kafka.topics import describe_topics
 from drkit.wire import Record
 
 HOW_TO_ADOPT: Final = filled(ERRORS["state_unsigned"].hint, {})
@@ -81,6 +83,12 @@ class StateTopic:
         :raises DrkitError: the topic cannot be read, or an open transaction hides a record of drkit's
         """
         self._read(self._log.load)
+
+    def load_existing(self, cluster: Cluster) -> bool:
+        """Read on to the end, as :meth:`load` does, if the target has the topic; return whether it has."""
+        if is_there := bool(describe_topics(cluster, [self.name])):
+            self.load()
+        return is_there
 
     def load_decided(self) -> bool:
         """Return whether every record written before this call is read: open transactions may hide some.

@@ -48,18 +48,16 @@ class CheckedTask:
             task: Callable[[str], str] = pickle.loads(self._code)  # noqa: S301  Spark's own way
             return task(text)
         if lacking := missing(self._needs.packages):
-            raise unfit("a Spark worker lacks what drkit needs", ", ".join(lacking))
+            raise unfit("worker_lacks_packages", ", ".join(lacking))
         if other := other_versions(self._needs.packages):
-            raise unfit("a Spark worker has other versions of what drkit needs", ", ".join(other))
+            raise unfit("worker_other_packages", ", ".join(other))
         try:
             task = pickle.loads(self._code)  # noqa: S301  Spark's own way
         except (ImportError, AttributeError, SyntaxError) as error:
-            what = "drkit's code cannot be loaded on a Spark worker"
-            raise unfit(what, f"{type(error).__name__}: {error}") from error
+            raise unfit("worker_cannot_load_drkit", f"{type(error).__name__}: {error}") from error
         file = str(getattr(sys.modules.get("drkit"), "__file__", ""))
         if self._needs.shipped not in file:
-            what = "a Spark worker loads another drkit than the one that was sent to it"
-            raise unfit(what, f"it loads {file}")
+            raise unfit("worker_other_drkit", f"it loads {file}")
         os.environ[_CHECKED] = self._needs.shipped
         return task(text)
 
@@ -84,8 +82,8 @@ def other_versions(packages: Mapping[str, tuple[str, str]]) -> list[str]:
     return found
 
 
-def unfit(what: str, evidence: str) -> WorkerUnfit:
-    """The error, with where it was met."""
+def unfit(code: str, evidence: str) -> WorkerUnfit:
+    """Return the error, with where it was met."""
     where = f"{platform.node()}, {os.getcwd()}"  # noqa: PTH109  pathlib would be one more import
     python = f"{sys.executable} ({platform.python_version()})"
-    return WorkerUnfit(json.dumps({"problem": what, "where": where, "evidence": f"{evidence}; {python}"}))
+    return WorkerUnfit(json.dumps({"code": code, "where": where, "evidence": f"{evidence}; {python}"}))

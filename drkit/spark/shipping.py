@@ -86,7 +86,7 @@ def unfit_worker(text: str) -> ConfigError | None:
     host = " executor ".join(_HOST.findall(text)[-1]) if _HOST.search(text) else SOME_WORKER
     if found := _UNFIT.findall(text):
         unfit = json.loads(found[-1])
-        return ConfigError("worker_unfit", where=unfit.pop("where"), hint=_INSTALL, **unfit)
+        return ConfigError(unfit.pop("code"), where=unfit.pop("where"), hint=_INSTALL, **unfit)
     if found := _OTHER_PYTHON.findall(text):
         worker, driver = found[-1]
         hint = f"name a Python {driver} of the workers with --conf spark.pyspark.python=…, see {_DOCS}"

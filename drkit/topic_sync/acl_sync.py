@@ -15,12 +15,11 @@ from drkit.clock import Seconds, monotonic
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import DrkitError, Refused
 from drkit.flow_state.events import TopicEvents
-from drkit.flow_state.names import state_topic
 from drkit.flow_state.records import AclsRecord, FenceAclsRecord, GenerationRecord, RoleRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.access.acls import NoAuthorizer, create_acls, delete_acls, is_open, list_acls, own_principals
 from drkit.kafka.admin import Cluster
-from drkit.kafka.topics import describe_topics, topic_names
+from drkit.kafka.topics import topic_names
 from drkit.pair.reverse_flow import OppositeFlows
 from drkit.topic_sync.sync import GRACE_MS
 from drkit.topology.acl_plan import (
@@ -239,8 +238,7 @@ def acl_plan_rows(
     :param writer: how copy tasks reach the target, if that differs
     """
     with StateTopic(target.settings, flow.source) as state:
-        if describe_topics(target, [state_topic(flow.source)]):
-            state.load()
+        state.load_existing(target)
         opposite = OppositeFlows(source, target, flow, state, 0.0)
         try:
             opposite.find()

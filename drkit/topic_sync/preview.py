@@ -7,10 +7,8 @@ from functools import partial
 from typing import Any
 
 from drkit.config import ClusterSettings, FlowSettings, Settings
-from drkit.flow_state.names import state_topic
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster, refuse_same_cluster
-from drkit.kafka.topics import describe_topics
 from drkit.pair.reverse_flow import OppositeFlows
 from drkit.topic_sync.rivals import refuse_shared
 from drkit.topic_sync.rules import TopicSyncResult
@@ -76,8 +74,7 @@ def _looks(
     for flow in flows:
         source, target = clusters[flow.source], clusters[flow.target]
         with StateTopic(target.settings, flow.source) as state:
-            if describe_topics(target, [state_topic(flow.source)]):
-                state.load()
+            state.load_existing(target)
             opposite = OppositeFlows(source, target, flow, state, 0.0)
             try:
                 opposite.find()

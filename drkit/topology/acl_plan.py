@@ -226,6 +226,8 @@ class AclPlan:
 
     changes: tuple[AclChange, ...]
     record: AclRecord
+    held: frozenset[Acl] = frozenset()
+    """ACLs of the record that a promotion would still give."""
     outside: tuple[Acl, ...] = ()
     """ACLs of the target that the record claims, but that the flow cannot have made."""
     leaks: tuple[Acl, ...] = ()
@@ -234,7 +236,7 @@ class AclPlan:
     def rows(self) -> Iterator[ChangeRow]:
         """The changes, then what is held back or left out, as text."""
         yield from (change.row() for change in self.changes)
-        yield from (_row("hold acl", acl, _HELD) for acl in sorted(self.record.held))
+        yield from (_row("hold acl", acl, _HELD) for acl in sorted(self.held))
         for acl in sorted(self.record.left_out):
             yield _row("leave out acl", acl, LOCKS_OUT if acl.denies else WAITS)
         yield from (_row("leave acl", acl, OUTSIDE) for acl in self.outside)
@@ -287,8 +289,11 @@ def plan_acls(
         _kept(guards & made, record.guard & made, is_settled),
     )
     outside = (record.made & target.acls) - believed - whys.keys()
-    leaks = _leaks(foreign, target, scope, promoted)
-    return AclPlan(tuple(sorted(changes, key=_order)), told, tuple(sorted(outside)), leaks)
+    passive = {scope.naming.downstream(t) for t in scope.topics} - set(promoted)
+    # A promotion of some topics gives a wider pattern as one ACL for each of them.
+    held = {a for a in told.held - target.acls if not is_settled(a) or any(map(a.covers, passive))}
+    ordered, leaks = tuple(sorted(changes, key=_order)), _leaks(foreign, target, passive)
+    return AclPlan(ordered, told, frozenset(held), tuple(sorted(outside)), leaks)
 
 
 def _kept(new: Iterable[Acl], old: Iterable[Acl], is_settled: Callable[[Acl], bool]) -> frozenset[Acl]:
@@ -329,10 +334,7 @@ def _guards(acls: Iterable[Acl], target: TargetAcls, scope: AclScope) -> frozens
     return frozenset(found)
 
 
-def _leaks(
-    foreign: Iterable[Acl], target: TargetAcls, scope: AclScope, promoted: Collection[str]
-) -> tuple[Acl, ...]:
-    passive = {scope.naming.downstream(t) for t in scope.topics} - set(promoted)
+def _leaks(foreign: Iterable[Acl], target: TargetAcls, passive: Iterable[str]) -> tuple[Acl, ...]:
     return tuple(
         sorted(
             acl
@@ -341,6 +343,6 @@ def _leaks(
             and not acl.denies
             and acl.principal not in target.own
             and acl.operation in {AclOperation.WRITE, AclOperation.ALL}
-            and any(acl.covers(t) for t in passive)
+            and any(map(acl.covers, passive))
         )
     )

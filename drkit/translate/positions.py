@@ -14,7 +14,6 @@ from drkit import observe
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import ClusterUnreachable, ConfigError, DrkitError, Failed
 from drkit.flow_state.copied_topics import CopiedPartition, CopiedTopics, known_of
-from drkit.flow_state.names import state_topic
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster, reach
 from drkit.kafka.groups.requests import Groups
@@ -117,16 +116,12 @@ def _asked(settings: Settings, flow: FlowSettings, question: Callable[[_Asking],
 
 def _known(target: ClusterSettings, flow: FlowSettings) -> CopiedTopics:
     with StateTopic(target, flow.source) as state:
-        state.load()
+        is_there = state.load_existing(Cluster.connect(target))
         state.records.refuse_damaged()
-        found = known_of(state.records)
+        found, where = known_of(state.records), f"{state.name} on {target.alias}"
     if not found.topics:
-        raise Failed(
-            "flow_not_known",
-            where=f"{state_topic(flow.source)} on {target.alias}",
-            evidence="it names no copied topic",
-            flow=flow.name,
-        )
+        evidence = "it names no copied topic" if is_there else "this topic does not exist"
+        raise Failed("flow_not_known", where=where, evidence=evidence, flow=flow.name)
     return found
 
 

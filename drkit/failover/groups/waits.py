@@ -70,7 +70,8 @@ def wait_for_groups(context: Context, deadline: float) -> dict[str, str]:
                 f" {counted(members[group], 'member')}"
                 for group, number in lags.items()
             }
-        context.tell(StepProgress(StepName.DRAIN, f"{len(moves)} groups still read", {"first": min(moves)}))
+        reading = f"{counted(len(moves), 'group', 'is')} still reading"
+        context.tell(StepProgress(StepName.DRAIN, reading, {"first": min(moves)}))
         context.pause(_LAG_PAUSE_SECONDS)
 
 

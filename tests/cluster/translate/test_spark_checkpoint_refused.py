@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from drkit.config import ClusterSettings, FlowSettings, Settings
-from drkit.errors import ConfigError, Refused
+from drkit.errors import ConfigError, Failed, Refused
+from drkit.flow_state.names import state_topic
 from drkit.model import TopicPartition
 from drkit.offsets.spark_query import LoggedBatch, kafka_text
 from drkit.translate.spark_checkpoint import CheckpointRequest, Told, translate_checkpoint
@@ -173,3 +174,23 @@ def test_a_query_without_kafka(world: World, tmp_path: Path) -> None:
     path = checkpoint(tmp_path / "c", committed=-1)
     with pytest.raises(ConfigError, check=coded("query_without_offsets")):
         world.ask(path)
+
+
+@pytest.mark.wide
+def test_a_flow_that_never_ran_has_no_offsets_to_translate_to(
+    flow: Flow, topic_name: str, tmp_path: Path
+) -> None:
+    there = checkpoint(tmp_path / "c", {TopicPartition(topic_name, 0): 3}, committed=0)
+    settings = FlowSettings(source=f"never-{topic_name}", target=flow.target.alias)
+    sides = (flow.source.model_copy(update={"alias": settings.source}), flow.target)
+    with pytest.raises(Failed, check=coded("flow_not_known")) as unknown:
+        translate_checkpoint(
+            Settings(clusters={c.alias: c for c in sides}, flows=(settings,)),
+            settings,
+            CheckpointRequest(str(there), str(tmp_path / "new")),
+        )
+    error = unknown.value
+    assert error.where == f"{state_topic(settings.source)} on {flow.target.alias}"
+    assert error.evidence == "this topic does not exist"
+    assert error.hint == f"copy first: drkit replicate --flow '{settings.name}'"
+    assert not (tmp_path / "new").exists()

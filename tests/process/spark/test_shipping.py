@@ -72,7 +72,7 @@ def test_the_code_that_was_sent_wins_over_a_workers_own(archive: Path, tmp_path:
     python = worker_python(tmp_path / "worker")
     assert run(python, archive, archive, own.parent) == "lease 3"
     error = permanent(run(python, archive, own.parent, archive))
-    assert error.what == "drkit's code cannot be loaded on a Spark worker"
+    assert error.code == "worker_cannot_load_drkit"
     assert "No module named 'drkit.copy_task'" in error.evidence
 
 
@@ -80,7 +80,7 @@ def test_the_code_that_was_sent_wins_over_a_workers_own(archive: Path, tmp_path:
 def test_another_drkit_that_could_run_is_refused_with_its_place(archive: Path, tmp_path: Path):
     (other := tmp_path / "drkit-0.0.1.zip").write_bytes(archive.read_bytes())
     error = permanent(run(worker_python(tmp_path / "worker"), archive, other, archive))
-    assert error.what == "a Spark worker loads another drkit than the one that was sent to it"
+    assert error.code == "worker_other_drkit"
     assert str(other) in error.evidence
 
 
@@ -88,7 +88,7 @@ def test_another_drkit_that_could_run_is_refused_with_its_place(archive: Path, t
 def test_what_a_worker_lacks_is_named_at_once_with_the_worker(archive: Path, tmp_path: Path):
     python = worker_python(tmp_path / "worker", without=("pyarrow", "confluent_kafka"))
     error = permanent(run(python, archive, archive))
-    assert error.what == "a Spark worker lacks what drkit needs"
+    assert error.code == "worker_lacks_packages"
     assert error.evidence.startswith("confluent-kafka, pyarrow; ")
     assert str(tmp_path / "worker") in error.where
     assert "spark.archives" in error.hint
@@ -101,6 +101,7 @@ def test_another_major_version_of_a_library_is_named(archive: Path, tmp_path: Pa
     old.mkdir()
     (old / "METADATA").write_text("Metadata-Version: 2.1\nName: kafka-python\nVersion: 2.0.2\n")
     error = permanent(run(python, archive, archive))
+    assert error.code == "worker_other_packages"
     assert error.evidence.startswith("kafka-python 2.0.2 instead of 3.")
 
 

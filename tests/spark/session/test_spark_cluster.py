@@ -101,7 +101,7 @@ def test_a_worker_on_which_drkit_cannot_run_ends_the_run_with_one_error(
 ):
     """At once, and for good: no flow is tried again."""
     options = RunOptions(master=cluster.url, conf=cluster.conf(POOR))
-    with pytest.raises(ConfigError, match="a Spark worker lacks what drkit needs") as lacks:
+    with pytest.raises(ConfigError, check=coded("worker_lacks_packages")) as lacks:
         replicate(settings, settings.flows, options, threading.Event())
     assert lacks.value.evidence.startswith("confluent-kafka, pyarrow; ")
     assert str(cluster.folder / "worker-") in lacks.value.where

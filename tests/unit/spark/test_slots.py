@@ -16,7 +16,7 @@ from drkit.replicate.planner import PlacedPartition, Rates
 from drkit.spark.cluster import NewWorkers, SlotWatch
 from drkit.spark.slots import UNLIMITED, Slots, SteadySlots
 from drkit.spark.workshop import SharedSpark
-from tests.support.errors import made
+from tests.support.errors import sentence
 from tests.support.waiting import eventually
 
 FRAME = TaskAssignment("a->b", "run", 0, 0, 0, 7, 0, (7,), (), "map", "state", 5.0, 1.0, 1000, ())
@@ -166,12 +166,12 @@ def test_a_new_worker_that_cannot_run_drkit_is_reported_while_spark_runs(
     def check(_slots: int) -> bool:
         if ended:
             workers.end()
-        raise made(ConfigError, "a Spark worker lacks what drkit needs", where="w1")
+        raise ConfigError("worker_lacks_packages", where="w1", hint="")
 
     workers = NewWorkers(1, check)
     workers.look(2)
     eventually(lambda: not any(t.name == "workers" for t in threading.enumerate()), what="its end")
-    assert ("lacks what drkit needs" in capsys.readouterr().err) is not ended
+    assert (sentence("worker_lacks_packages") in capsys.readouterr().err) is not ended
 
 
 def test_a_check_that_an_executor_missed_is_run_again():

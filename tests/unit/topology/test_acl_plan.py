@@ -12,7 +12,7 @@ from drkit.topology import IdentityNaming, NameFilter
 from drkit.topology.acl_plan import AclPlan, AclStep, TargetAcls, plan_acls
 from drkit.topology.acl_scope import AclScope
 from drkit.topology.acls import Acl, AclRecord, meet, promotion
-from tests.support.topology.acl_samples import NOTHING, OWN, TX, US, acl, scope
+from tests.support.topology.acl_samples import NOTHING, OWN, TOPICS, TX, US, acl, scope
 
 
 def planned(*source: Acl, existing: frozenset[Acl] = frozenset(), prefix: bool = False, **more) -> AclPlan:
@@ -147,6 +147,20 @@ def test_a_promoted_topic_keeps_what_it_has():
                    promoted=["orders"])  # fmt: skip
     assert plan.changes == ()
     assert plan.record == record
+
+
+@pytest.mark.parametrize("opened", [None, ["orders"], ["orders", "order-lines"]])
+def test_what_a_promotion_has_given_is_held_back_no_longer(opened: list[str] | None):
+    """Promoted whole, the prefix itself is given; by topic, one ACL for each topic."""
+    prefixed = acl("ord", "WRITE", prefixed=True)
+    source = (acl("orders", "WRITE"), prefixed, acl("tx", "WRITE", kind="TRANSACTIONAL_ID"))
+    before = planned(*source)
+    assert [r.what for r in before.rows()] == ["hold acl"] * 3
+    given = promotion(before.record, opened).grant
+    after = planned(*source, existing=given, record=before.record, promoted=opened or list(TOPICS))
+    assert after.record == before.record
+    assert after.held == ({prefixed} if opened == ["orders"] else set()), "order-lines is still passive"
+    assert len(list(after.rows())) == len(after.held)
 
 
 def test_on_an_open_cluster_drkit_lets_itself_in():
