@@ -152,10 +152,6 @@ class Table:
         """The first step in which an abort is refused."""
         return next(row.step for row in self.rows if not row.abortable)
 
-    def is_before(self, step: str, other: StepName) -> bool:
-        """Return whether a step comes before another."""
-        return self.order.index(step) < self.order.index(other)
-
 
 _S: Final = StepName
 TABLE: Final[tuple[StepRow, ...]] = (
@@ -197,7 +193,6 @@ TABLE: Final[tuple[StepRow, ...]] = (
 FAILOVER: Final = Table("failover", "drkit failover", TABLE)
 ROW: Final = FAILOVER.row
 ORDER: Final = FAILOVER.order
-POINT_OF_NO_RETURN: Final = FAILOVER.point_of_no_return
 
 RETURN: Final = Table("return", "drkit reprotect", (
     StepRow(_S.LOCK, "lock the journal, increment the term", "the run id is the same",
@@ -231,9 +226,3 @@ RETURN: Final = Table("return", "drkit reprotect", (
 
 TABLES: Final[Mapping[str, Table]] = {table.name: table for table in (FAILOVER, RETURN)}
 """By their names in the journal."""
-
-
-def following(step: StepName | None) -> StepName | None:
-    """Return the step of a failover after one; the first step for None; None after the last."""
-    at = -1 if step is None else ORDER.index(step)
-    return ORDER[at + 1] if at + 1 < len(ORDER) else None

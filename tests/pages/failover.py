@@ -52,7 +52,7 @@ GROUNDS: Final[tuple[Ground, ...]] = (
 def diagram(table: Table) -> str:
     """Return the steps of a table as a picture in text: what a failure in each of them leads to."""
     lines, first_change = [], _first_change(table)
-    for _, rows in groupby(table.rows, key=lambda row: (table.is_before(row.step, first_change),
+    for _, rows in groupby(table.rows, key=lambda row: (_is_before(table, row.step, first_change),
                                                         row.is_final, row.abortable)):  # fmt: skip
         steps = [row.step for row in rows]
         for step, note in zip_longest(steps, _after_failure(table, steps[0]), fillvalue=""):
@@ -61,17 +61,21 @@ def diagram(table: Table) -> str:
     return "\n".join(["```text", *lines[:-1], "```"])
 
 
+def _is_before(table: Table, step: StepName, other: StepName) -> bool:
+    return table.order.index(step) < table.order.index(other)
+
+
 def _first_change(table: Table) -> StepName:
     return next(row.step for row in table.rows if row.changes)
 
 
 def _after_failure(table: Table, step: StepName) -> list[str]:
     first_change = _first_change(table)
-    if table.is_before(step, first_change):
+    if _is_before(table, step, first_change):
         return [f"{RunState.REFUSED}, and nothing is changed"]
     again = next(row.step for row in table.rows if row.is_finding)
     resume, abort = table.resume, table.abort
-    if table.is_before(step, table.point_of_no_return):
+    if _is_before(table, step, table.point_of_no_return):
         return [f"{RunState.HELD}; to continue: {resume} (checks again from {again})",
                 f"      to roll back: {abort} (undoes the last step first)"]  # fmt: skip
     lines = ["the point of no return"] if step is table.point_of_no_return else []

@@ -10,9 +10,9 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from drkit.counted import first_of
-from drkit.errors import ClusterUnreachable, Failed, Refused
+from drkit.errors import ClusterUnreachable, Failed
 from drkit.failover.core.context import Context
-from drkit.failover.core.reverse import moved_elsewhere
+from drkit.failover.core.reverse import moved_elsewhere, refused_elsewhere
 from drkit.failover.fencing.methods import (
     ACL,
     SIZE,
@@ -67,8 +67,7 @@ def forget_replaced(context: Context, topics: Collection[str]) -> None:
 def refuse_elsewhere(context: Context, topics: Collection[str]) -> None:
     """Refuse to lift the fence of topics that clients write elsewhere, by another flow of the source."""
     if elsewhere := moved_elsewhere(context, topics):
-        evidence = first_of(f"{topic}: {flow}" for topic, flow in sorted(elsewhere.items()))
-        raise Refused("lift_opens_both", where=context.flow.source, evidence=evidence)
+        raise refused_elsewhere(context.flow.source, elsewhere, "lift_opens_both")
 
 
 def lift_fences(context: Context, topics: Collection[str]) -> list[str]:

@@ -190,16 +190,10 @@ def opposite_fence(context: Context) -> dict[str, Any]:
     return {"sizes": sizes, "acls": to_json(acls)} if sizes or acls else {}
 
 
-def lift_opposite(context: Context, details: dict[str, Any]) -> None:
-    """Lift what :func:`opposite_fence` found: drkit has to write there. Raises DrkitError."""
-    lift_sizes(context.target_settings, details["sizes"])
-    lift_acls(context.target_settings, from_json(details["acls"]))
-
-
-def raise_opposite(context: Context, details: dict[str, Any]) -> None:
-    """Undo :func:`lift_opposite`. Raises DrkitError."""
-    raise_sizes(context.target_settings, details["sizes"])
-    raise_acls(context.target_settings, from_json(details["acls"]))
+def set_opposite(context: Context, details: dict[str, Any], *, up: bool) -> None:
+    """Lift what :func:`opposite_fence` found, where drkit has to write, or undo that. Raises DrkitError."""
+    (raise_sizes if up else lift_sizes)(context.target_settings, details["sizes"])
+    (raise_acls if up else lift_acls)(context.target_settings, from_json(details["acls"]))
 
 
 def end_opposite(context: Context) -> None:

@@ -11,10 +11,10 @@ from typing import Any, Final
 from drkit.counted import counted
 from drkit.errors import Failed
 from drkit.failover.core.context import Context, StepProgress
-from drkit.failover.core.reverse import opposite_state
+from drkit.failover.core.reverse import opposite_state, refuse_moved_elsewhere
 from drkit.failover.core.step import FreezeEvidence, Step, StepEffect, StepResult
 from drkit.failover.fencing.own_writers import FenceProgress, Writer, Writers, fence
-from drkit.failover.fencing.source_record import OPPOSITE, lift_opposite, opposite_fence, raise_opposite
+from drkit.failover.fencing.source_record import OPPOSITE, opposite_fence, set_opposite
 from drkit.failover.loss.positions import pairs_of
 from drkit.failover.loss.silent import STOP, copied_until, newest_beat
 from drkit.flow_state.lease.watch import replicator_of
@@ -118,11 +118,13 @@ class FreezeStep(Step):
             free = [t for t, r in known.items() if r is None or (r.is_frozen and r.run_id != context.run_id)]
             context.state.put_all((topic, role) for topic in free)
             outcome["reverse"] = reverse.freeze()
+            # Of two runs to two clusters that begin at once, each has recorded its role before it looks.
+            refuse_moved_elsewhere(context)
             # Fenced while it still copies, a task would take its buckets again, and be fenced again.
             outcome["let_go"] = self._wait_for_replicators(context, reverse, before)
         if closed := opposite_fence(context):
             with context.effect(self.name, OPPOSITE, **closed):
-                lift_opposite(context, closed)
+                set_opposite(context, closed, up=False)
         # Every live id, with an epoch that fences every epoch of a copy task.
         ids, bulk = context.state.get(ProducerIdsRecord), self._bulk(context)
         live = [ProducerIdentity(i, FROZEN_EPOCH) for i in ids.ids] if ids is not None else []
@@ -160,7 +162,7 @@ class FreezeStep(Step):
             renewed = self._renew(context, effects[_WRITERS]["intent"])
             notes.append(f"the flow writes with the new producer id {renewed}")
         if OPPOSITE in effects:
-            raise_opposite(context, effects[OPPOSITE]["intent"])
+            set_opposite(context, effects[OPPOSITE]["intent"], up=True)
         if context.request.planned:
             release_reverse(context)
         roles = context.state.all(RoleRecord)

@@ -14,7 +14,7 @@ from drkit.config import ClusterSettings
 from drkit.errors import Failed
 from drkit.failover.fencing.methods import fence_acls, refusing_own
 from drkit.failover.fencing.proof import Rights, Worth, worth
-from drkit.failover.fencing.source_record import raise_opposite
+from drkit.failover.fencing.source_record import set_opposite
 from drkit.kafka.access import acls as access
 from drkit.kafka.admin import Cluster
 from drkit.kafka.codes import CLUSTER_AUTHORIZATION_FAILED
@@ -157,4 +157,4 @@ def test_a_fence_that_a_cluster_refuses_to_raise_again_is_an_error(monkeypatch: 
     context: Any = SimpleNamespace(target_settings=settings, target_admin=lambda: cluster)
     fence = topic_acl((PatternKind.LITERAL, TOPIC), EVERYBODY, AclOperation.WRITE, Permission.DENY)
     with pytest.raises(Failed, check=coded("fence_failed")):
-        raise_opposite(context, {"sizes": {}, "acls": to_json({fence})})
+        set_opposite(context, {"sizes": {}, "acls": to_json({fence})}, up=True)
