@@ -18,8 +18,7 @@ ERRORS: Final[dict[str, Entry]] = {
         page="failover-already-promoted",
     ),
     "fence_possible_now": failed(
-        "the old primary answers again and can be fenced now",
-        hint=_ONCE_IT_ANSWERS,
+        "the old primary answers again and can be fenced now", hint=_ONCE_IT_ANSWERS
     ),
     "flow_not_frozen": failed("the flow is not frozen: a replicator could copy again"),
     "foreign_writes": refused(
@@ -173,10 +172,7 @@ ERRORS: Final[dict[str, Entry]] = {
     "nothing_to_move": wrong(
         "the flow has copied no topic yet", hint="copy first: {drkit:replicate --flow '{flow}'}"
     ),
-    "old_primary_back": failed(
-        "the old primary is back",
-        hint=_ONCE_IT_ANSWERS,
-    ),
+    "old_primary_back": failed("the old primary is back", hint=_ONCE_IT_ANSWERS),
     "older_writers": failed(
         "{count} of {total} partitions still accept an older replicator's writes",
         hint=(
@@ -211,8 +207,8 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="a member that joined just now? stop it, then: {drkit:failover --resume}",
     ),
     "opposite_run": refused(
-        "a failover in the other direction is under way",
-        hint="end it first: {drkit:failover --flow '{flow}' --resume}, or --abort",
+        "a failover or failback in the other direction is under way",
+        hint="end it first: {command}, or --abort",
         page="failover-another-orchestrator",
     ),
     "promoted": refused(

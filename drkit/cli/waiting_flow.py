@@ -74,7 +74,7 @@ def _owing(settings: Settings) -> tuple[list[FlowSettings], list[FlowSettings], 
                     continue
                 owes = (state.get(PendingFence) or state.get(PendingLift)) is not None
                 owing += [flow] if owes else []
-                moved += [flow] if promoted_of(state) else []
+                moved += [flow] if promoted_of(state.records) else []
         except DrkitError as error:  # of one that is dead, or not ours: another one may be meant
             unread = unread or error
     return owing, moved, unread

@@ -19,28 +19,13 @@ Times of other machines that are in the future do not count: they would hide the
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from drkit.counted import counted
+from drkit.flow_state.records import HeldBack
 
 _BEYOND_THE_NOTE_MS: Final = 20_000
 """How far a heartbeat counts beyond the note of the ends; the replicator makes one every 10 s."""
-
-
-class HeldRecords(Protocol):
-    """What open transactions of the source hold back."""
-
-    @property
-    def records(self) -> int:
-        """An upper bound."""
-
-    @property
-    def acknowledged(self) -> int:
-        """Upper bound on those not known to belong to an undecided transaction."""
-
-    @property
-    def oldest_ms(self) -> int | None:
-        """Timestamp of the oldest acknowledged record; None: not known."""
 
 
 class Sighting(NamedTuple):
@@ -117,7 +102,7 @@ def unknown(basis: str, records: int | None = None) -> Risk:
     return Risk(None, records, exact=False, basis=basis)
 
 
-def of_silent_source(seen: Sighting, records: int | None, held: HeldRecords | None = None) -> Risk:
+def of_silent_source(seen: Sighting, records: int | None, held: HeldBack | None = None) -> Risk:
     """The loss of a source that does not answer.
 
     :param records: between the frontiers and the last stable offsets that were noted last
@@ -148,7 +133,7 @@ def of_silent_source(seen: Sighting, records: int | None, held: HeldRecords | No
 
 
 def of_answering_source(
-    records: int | None, seconds: float | None, *, exact: bool, reason: str, held: HeldRecords | None = None
+    records: int | None, seconds: float | None, *, exact: bool, reason: str, held: HeldBack | None = None
 ) -> Risk:
     """The loss of records that are not copied yet.
 
@@ -168,7 +153,7 @@ def _from_the_past(seen: Sighting, *times: int | None) -> list[int]:
     return [t for t in times if t is not None and t <= seen.now_ms + seen.margin_ms]
 
 
-def _copied_ms(seen: Sighting, records: int | None, held: HeldRecords | None) -> int | str:
+def _copied_ms(seen: Sighting, records: int | None, held: HeldBack | None) -> int | str:
     """Time before which everything is known to be copied; else why that is unknown."""
     beats = [] if seen.ahead_seconds else _from_the_past(seen, seen.heartbeat_ms)
     source_times, why = _shown_by_the_note(seen, records, beats)

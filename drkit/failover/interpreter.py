@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar
 
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
 from drkit.failover.core.context import Context, StepProgress, StopAsked
-from drkit.failover.core.step import Announced, Step, StepResult
+from drkit.failover.core.step import Step, StepResult
 from drkit.journal.entries import EntryKind, RunLog
 from drkit.journal.journal import Journal, RunLocked
 from drkit.journal.machine import FAILOVER, RunState, StepName, StepRow
@@ -201,8 +201,7 @@ class Interpreter:
 
         def ask(row: StepRow) -> None:
             for step in self._steps.values():
-                if isinstance(step, Announced):
-                    self._awake(row.step, partial(step.refuse_aborted, self._context))
+                self._awake(row.step, partial(step.refuse_aborted, self._context))
 
         self._guarded(self._table.row[run.last_step], ask)
 
@@ -237,8 +236,7 @@ class Interpreter:
 
     def _run(self, row: StepRow) -> None:
         context, step = self._context, self._steps[row.step]
-        if isinstance(step, Announced):
-            self._awake(row.step, partial(step.announce, context, begun=self._opened))
+        self._awake(row.step, partial(step.announce, context, begun=self._opened))
         began = context.clock()
         self._tell(row.step, row.does)
         self._journal.write(EntryKind.INTENT, row.step, "", {})
@@ -297,15 +295,16 @@ class Interpreter:
         self._context.tell(StepProgress(step, what))
 
 
-def refuse_late_abort(run: RunLog) -> None:
-    """Refuse an abort after the point of no return."""
-    if not run.abortable:
+def refuse_late_abort(run: RunLog, opened_term: int = 0) -> None:
+    """Refuse an abort after the point of no return. `opened_term`: of the newest promotion in the state."""
+    if (is_opened := run.lacks_opening(opened_term)) or not run.abortable:
+        step = StepName.OPEN if is_opened else run.last_step
         raise Refused(
             "point_of_no_return",
             where=f"run {run.run_id}",
-            evidence=f"{run.last_step} has begun: clients may have written to the new primary"
+            evidence=f"{step} has begun: clients may have written to the new primary"
             if run.table is FAILOVER
-            else f"{run.last_step} has begun: every topic is copied by the other direction",
+            else f"{step} has begun: every topic is copied by the other direction",
             hint=f"finish it: {run.table.resume}; to move back, protect the new primary first",
             last_abort=run.table.last_abort,
         )

@@ -14,7 +14,7 @@ from drkit.counted import first_of
 from drkit.errors import DrkitError, Refused
 from drkit.failover.checks.run_opening import decided, least_term
 from drkit.failover.core.commands import UNTIL_EXPORT
-from drkit.failover.core.context import Context, JournalView, Scope, StepProgress
+from drkit.failover.core.context import Context, Scope, StepProgress
 from drkit.failover.core.request import RunRequest, choice_for, choices_among, refuse_unknown
 from drkit.failover.core.reverse import moved_back_in_words, state_younger, without_moved_back
 from drkit.failover.core.step import Step
@@ -28,6 +28,7 @@ from drkit.failover.returning.contact import ContactStep
 from drkit.failover.returning.deciding import DecideStep
 from drkit.failover.returning.demote import DemoteStep
 from drkit.failover.returning.exporting import ExportStep
+from drkit.failover.returning.replays import note_unreplayed
 from drkit.failover.steps.after_open import DoneStep, RepointStep, VerifyStep
 from drkit.failover.steps.drain import DrainStep
 from drkit.failover.steps.fence import FenceStep
@@ -46,7 +47,7 @@ from drkit.journal.stall import Stall
 from drkit.journal.topic import JournalTopic, ensure_topic
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.requests import exists, metadata
-from drkit.pair.promotions import lost_state
+from drkit.pair.promotions import lost_state, opened_term
 
 
 def all_steps() -> Mapping[StepName, Step]:
@@ -202,7 +203,7 @@ class Runs:
         """Refuse to decide by a state that is younger than its journal: roles are missing. Raises Refused."""
         assert self._state is not None  # noqa: S101  __enter__ made it
         journal = self._topic.history
-        is_another = journal.names_another(self._id_of_state())
+        is_another = journal.names_another(self._id_of_state(), opened_term(self._state.records))
         if why := lost_state(self._state.records, journal.opened, is_another=is_another):
             raise state_younger(self._flow, why)
 
@@ -239,7 +240,7 @@ class Runs:
         run = self._topic.history.runs.get(self._run_id)
         return report_of(run, self._flow.name) if run is not None else None
 
-    def context_outside_run(self, scope: Scope = NO_SCOPE, journal: JournalView | None = None) -> Context:
+    def context_outside_run(self, scope: Scope = NO_SCOPE, journal: NoJournal | None = None) -> Context:
         """Return a context on both clusters of no run; without a `journal` effects are refused."""
         known = self._context or self._new_context(scope, RunRequest(), NoJournal(), NO_DECISION)
         self._context = replace(known, scope=scope, journal=journal or NoJournal(), run_id="")
@@ -286,7 +287,8 @@ class Runs:
     def _again(self, added: RunRequest, *, abort: str, verb: str, take_over: bool) -> dict[str, Any]:
         run = open_run(self._topic, verb, self._target.cluster_id)
         if abort:
-            refuse_late_abort(run)
+            assert self._state is not None  # noqa: S101  __enter__ made it
+            refuse_late_abort(run, opened_term(self._state.records))
         else:
             refuse_late_choices(run, added)
         journal = self._journal(run.run_id)
@@ -301,7 +303,11 @@ class Runs:
         context = replace(context, run_id=run.run_id, term=run.term)
         if run.table is RETURN or run.is_final:
             with request_errors():
-                context = without_moved_back(context)
+                kept = without_moved_back(context)
+                moved = context.scope.topics.keys() - kept.scope.topics.keys()
+                for note in note_unreplayed(context, moved) if run.table is RETURN else ():
+                    self._tell(StepProgress(StepName.REPLAY, note))
+                context = kept
         self._context = context
         if run.state is RunState.ABORTING and not abort:
             abort = "the abort continues"
@@ -321,6 +327,9 @@ class Runs:
                     journal.write(EntryKind.END, None, "", {"state": RunState.ABORTED, "evidence": over})
                 elif abort:
                     interpreter.abort(abort)
+                elif journal.run.lacks_opening(opened_term(context.state.records)):
+                    self._tell(StepProgress(StepName.OPEN, "the journal is older: check the clients"))
+                    journal.write(EntryKind.END, None, "", {"state": RunState.DONE.value})
                 else:
                     interpreter.walk()
         finally:

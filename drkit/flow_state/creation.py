@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final
 
 from drkit import observe
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import ClusterUnreachable, Failed, NotAuthenticated, NotAuthorized, Refused
 from drkit.flow_state.names import journal_topic, offset_map_topic, state_topic
 from drkit.flow_state.records import ClustersRecord, ConfigurationRecord, FormerSourcesRecord, OffsetMapRecord
-from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.requests import TopicMetadata
@@ -142,20 +141,7 @@ _TRIES: Final = 5
 """Attempts to be the last writer of a key; other processes write a key less often."""
 
 
-class Written(Protocol):
-    """The part of :class:`drkit.flow_state.topic.StateTopic` that is needed here."""
-
-    records: FlowState
-    followed: dict[str, list[bytes | None]]
-
-    def load(self) -> None:
-        """Read the topic to its end."""
-
-    def write(self, key: str, value: bytes | None) -> None:
-        """Write a record, or a tombstone for None."""
-
-
-def restore(state: Written, key: str) -> bool:
+def restore(state: StateTopic, key: str) -> bool:
     """Write the newest readable record under a key again; returns whether there was something to repair.
 
     A key without any earlier record is deleted. A record that another drkit process writes meanwhile is newer

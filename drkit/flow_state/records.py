@@ -11,6 +11,7 @@ from drkit.flow_state.kinds.failover import (
     FenceAclsRecord,
     FenceSizesRecord,
     GuardAclsRecord,
+    OpenedRecord,
     PendingFence,
     PendingLift,
     PromotionRecord,
@@ -65,6 +66,7 @@ KINDS: Final[tuple[type[StateRecord], ...]] = (
     HeldSettingsRecord, UnreplayedRecord, SavedTailRecord, WrittenRecord, VerifiedRecord, EventRecord,
     PromotionRecord, PendingFence, FenceSizesRecord, FenceAclsRecord, GuardAclsRecord, AclsRecord,
     PendingLift, ControlKeyRecord, StandbyRecord, OppositePromotionRecord, ConfigurationRecord,
+    OpenedRecord,
 )  # fmt: skip
 _SINGLE: Final = {k.KEY: k for k in KINDS if not k.KEY.endswith("/")}
 _NAMED: Final = tuple(k for k in KINDS if k.KEY.endswith("/"))

@@ -262,6 +262,10 @@ class RunLog:
             return point in self.begun
         return bool(self.effects.get(point)) or point in self.results
 
+    def lacks_opening(self, opened_term: int) -> bool:
+        """Return whether it opened topics, by the term of the newest promotion, and its entries lack that."""
+        return self.table is FAILOVER and not self.is_final and self.term <= opened_term
+
     def take(self, entry: JournalEntry) -> None:
         """Add the next entry of this run."""
         self.entries.append(entry)
@@ -308,6 +312,8 @@ class JournalHistory:
     """The run that is under way, or None."""
     opened: dict[str, RoleRecord] = field(default_factory=dict)
     """Source topic → the newest promotion, by the evidence of OPEN."""
+    recorded_term: int = 0
+    """Term of the newest run that opened topics and recorded that in the flow's state; 0: none."""
     state_id: str = ""
     """Id of the state topic at the newest run's beginning, or empty if it is not on record."""
 
@@ -321,9 +327,9 @@ class JournalHistory:
         """The newest run."""
         return next(reversed(self.runs.values()), None)
 
-    def names_another(self, state_id: object) -> bool:
-        """Return whether the newest run began with another state topic than the one of this id."""
-        return self.state_id not in {"", str(state_id)}
+    def names_another(self, state_id: object, opened_term: int) -> bool:
+        """Return whether a state, with its newest promotion, is not what the newest runs knew, or older."""
+        return self.state_id not in {"", str(state_id)} or self.recorded_term > opened_term
 
     def take(self, entry: JournalEntry) -> None:
         """Add the next entry; an invalid one is skipped."""
@@ -349,11 +355,12 @@ class JournalHistory:
             self.open = None
 
     def _opened(self, run: RunLog, entry: JournalEntry) -> None:
-        request, evidence = run.opening.get("request"), entry.body.get("evidence")
+        request, body = run.opening.get("request"), entry.body.get("evidence")
         planned = isinstance(request, dict) and bool(request.get("planned"))
-        topics = evidence.get("topics") if isinstance(evidence, dict) else None
+        evidence: dict[str, Any] = body if isinstance(body, dict) else {}
+        self.recorded_term = run.term if evidence.get("on_record") else self.recorded_term
         role = RoleRecord(Role.PROMOTED, run.term, run.run_id, entry.at_ms, planned=planned or None)
-        self.opened |= dict.fromkeys(topics if isinstance(topics, dict) else (), role)
+        self.opened |= dict.fromkeys(t if isinstance(t := evidence.get("topics"), dict) else (), role)
 
     def forget_ended(self, steps: Collection[str]) -> None:
         """Keep of each run that is over only its id, term, state and the results of some steps."""

@@ -40,7 +40,32 @@ class NoRun(Usage):
     """Id of the journal's cluster, or None if unknown."""
 
 
-class Journal:
+class NoJournal:
+    """What steps read and write of a journal; without a run nothing but evidence for later steps."""
+
+    def __init__(self) -> None:
+        self.found: dict[StepName, dict[str, Any]] = {}
+        """Evidence of steps that are being proven or rehearsed; a journal gets it after the proof."""
+
+    def result(self, step: StepName) -> dict[str, Any] | None:
+        """Return the evidence of a step that ended, also in an earlier process; None when it did not end."""
+        return self.found.get(step)
+
+    def renew(self) -> None:
+        """Record that this process lives, if it has written nothing for a while."""
+
+    def effects(self, step: StepName) -> dict[str, dict[str, Any]]:  # noqa: ARG002  the contract's
+        """Return the effects begun in a step: name → ``intent``, and ``result``, None when it is unknown."""
+        return {}
+
+    def effect(
+        self, step: StepName, name: str, details: Mapping[str, Any]
+    ) -> AbstractContextManager[dict[str, Any]]:
+        """See :meth:`drkit.failover.core.context.Context.effect`. Without a run there is none."""
+        raise AssertionError(f"{step} would have had the effect {name} in a dry run: {details}")
+
+
+class Journal(NoJournal):
     """The lock and the writer of one process.
 
     :param topic: whose history was read
@@ -57,6 +82,7 @@ class Journal:
         wall: Millis = wall_ms,
         clock: Seconds = monotonic,
     ) -> None:
+        super().__init__()
         self._loop = loop
         self._topic = topic
         self._file = file
@@ -69,8 +95,6 @@ class Journal:
         self.run_id = run_id
         self.token = uuid.uuid4().hex[:12]
         self.term = 0
-        self.found: dict[StepName, dict[str, Any]] = {}
-        """Evidence of steps that are being proven; the journal gets it after the proof."""
 
     @property
     def run(self) -> RunLog:
@@ -155,7 +179,7 @@ class Journal:
         self._written = self._clock()
 
     def renew(self) -> None:
-        """Repeat the step's intent, if nothing was written for a while: it shows that the process lives."""
+        """See :class:`NoJournal`."""
         if self._step is not None and self._clock() - self._written >= _RENEW_SECONDS:
             self.write(EntryKind.INTENT, self._step, "", {"renewed": True})
 
@@ -199,45 +223,21 @@ class Journal:
             raise taken(self.run, "it took over")
 
     def result(self, step: StepName) -> dict[str, Any] | None:
-        """See :class:`drkit.failover.core.context.JournalView`."""
+        """See :class:`NoJournal`."""
         known = self.run.results.get(step, {}).get("evidence")
         return self.found.get(step, known)
 
     def effects(self, step: StepName) -> dict[str, dict[str, Any]]:
-        """See :class:`drkit.failover.core.context.JournalView`."""
+        """See :class:`NoJournal`."""
         return self.run.effects.get(step, {})
 
     @contextmanager
     def effect(self, step: StepName, name: str, details: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """See :class:`drkit.failover.core.context.JournalView`."""
+        """See :class:`NoJournal`."""
         self.write(EntryKind.INTENT, step, name, details)
         outcome: dict[str, Any] = {}
         yield outcome
         self.write(EntryKind.RESULT, step, name, outcome)
-
-
-class NoJournal:
-    """The journal of a dry run: writes nothing, and passes evidence to later steps."""
-
-    def __init__(self) -> None:
-        self.found: dict[StepName, dict[str, Any]] = {}
-
-    def result(self, step: StepName) -> dict[str, Any] | None:
-        """See :class:`drkit.failover.core.context.JournalView`."""
-        return self.found.get(step)
-
-    def renew(self) -> None:
-        """Do nothing: a dry run has no lock."""
-
-    def effects(self, step: StepName) -> dict[str, dict[str, Any]]:  # noqa: ARG002  the contract's
-        """See :class:`drkit.failover.core.context.JournalView`."""
-        return {}
-
-    def effect(
-        self, step: StepName, name: str, details: Mapping[str, Any]
-    ) -> AbstractContextManager[dict[str, Any]]:
-        """Refuse: a dry run has no effects."""
-        raise AssertionError(f"{step} would have had the effect {name} in a dry run: {details}")
 
 
 def refuse_open(topic: JournalTopic) -> None:

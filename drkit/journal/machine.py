@@ -162,7 +162,6 @@ TABLE: Final[tuple[StepRow, ...]] = (
 FAILOVER: Final = Table("failover", "drkit failover", TABLE)
 ROW: Final = FAILOVER.row
 ORDER: Final = FAILOVER.order
-POINT_OF_NO_RETURN: Final = FAILOVER.point_of_no_return
 
 RETURN: Final = Table("return", "drkit reprotect", (
     TABLE[0],
@@ -187,9 +186,3 @@ RETURN: Final = Table("return", "drkit reprotect", (
 
 TABLES: Final[Mapping[str, Table]] = {table.name: table for table in (FAILOVER, RETURN)}
 """By their names in the journal."""
-
-
-def following(step: StepName | None) -> StepName | None:
-    """Return the step of a failover after one; the first step for None; None after the last."""
-    at = -1 if step is None else ORDER.index(step)
-    return ORDER[at + 1] if at + 1 < len(ORDER) else None

@@ -344,6 +344,8 @@ async def listed(
     topics: Mapping[str, TopicMetadata],
     partitions: Iterable[TopicPartition],
     which: int | Mapping[TopicPartition, int],
+    *,
+    written: bool = False,
 ) -> dict[TopicPartition, int]:
     """Return start or last stable offsets; partitions without an answer are left out.
 
@@ -353,7 +355,7 @@ async def listed(
     async def ask(node: int, led: list[TopicPartition]) -> dict[TopicPartition, int]:
         times = dict.fromkeys(led, which) if isinstance(which, int) else {tp: which[tp] for tp in led}
         try:
-            answers = await list_offsets(cluster, node, times, committed=True)
+            answers = await list_offsets(cluster, node, times, committed=True, written=written)
         except RawError:  # this broker alone does not answer
             return {}
         return {tp: a.offset for tp, a in answers.items() if not a.error}

@@ -10,19 +10,14 @@ from typing import Any, Final
 from drkit.flow_state.copied_topics import CopiedPartition, Producers
 from drkit.flow_state.names import offset_map_topic
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.requests import (
-    EARLIEST,
-    LATEST,
-    leader_of,
-    listed,
-    metadata,
-)
+from drkit.kafka.requests import EARLIEST, LATEST, leader_of, listed, metadata
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import UnreadableRecord
 from drkit.offset_map.locate import NO_ID, Located, PartitionLocator
 from drkit.offset_map.removed import Removed, RemovedLook, first_to_copy
 from drkit.offsets import Unavailable
 from drkit.offsets.crossing import Crossing
+from drkit.offsets.resolution import Resolution
 from drkit.offsets.translation import PartitionPosition
 
 RECREATED: Final = "the source topic was created again: what was copied is another one"
@@ -46,11 +41,13 @@ class PositionReader:
         producers: Producers,
         source: RawCluster | None,
         noted: Mapping[TopicPartition, int] = MappingProxyType({}),
+        copied_to: Mapping[TopicPartition, int] = MappingProxyType({}),
     ) -> dict[TopicPartition, PartitionPosition | Unavailable]:
         """Where partitions are now, by source partition.
 
         :param source: asked for its ends; None when it is gone, then nothing more is expected from it
         :param noted: first offsets of a source that is gone, as they were noted last
+        :param copied_to: its end offsets where all of them was copied then
         :raises RawError: the target stopped answering
         :raises Failed: the offset map cannot be read
         """
@@ -69,8 +66,13 @@ class PositionReader:
             (source, self._locator.target), removed, starts, producers.left_out
         )
         return out | {
-            w.source: replace(p, frozen=source is None, missing=missing.get(w.source))
-            for w, p in known.items()
+            tp: replace(
+                p,
+                frozen=source is None,
+                missing=missing.get(tp),
+                dropped=_dropped(located[tp], copied_to.get(tp, 0)),
+            )
+            for (tp, *_), p in known.items()
         }
 
     async def locate(
@@ -114,6 +116,15 @@ class PositionReader:
             out[at] = replace(out[at], frontier=await future)
         others = [w.source for w in asked if topics[w.source.topic].topic_id not in {w.source_id, NO_ID}]
         return out | {at: Unavailable(RECREATED) for at in others}
+
+
+def _dropped(found: Located, copied_to: int) -> int:
+    """Return how many source offsets were copied, and are not in the target's log any more."""
+    if not isinstance(answer := found.answer, Resolution):
+        return 0
+    upstream, tail = answer.upstream or 0, found.state.tail
+    known = tail.upstream if tail is not None and answer.truncated_from is not None else 0
+    return max(0, known - upstream, copied_to - upstream)
 
 
 def _place(found: Located, crossings: tuple[Crossing, ...]) -> PartitionPosition | Unavailable:

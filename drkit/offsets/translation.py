@@ -56,6 +56,8 @@ class PartitionPosition:
     missing: tuple[int, int] | None = None
     """Source offsets, half open, that were copied, and that the target has removed although the source may
     keep them, or None if there are none."""
+    dropped: int = 0
+    """Number of source offsets that were copied, and that the target has lost at the end of its log."""
 
     def forward(self, upstream: int) -> Translation:
         """The target offset at which a group continues that has committed `upstream` on the source.

@@ -12,17 +12,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Protocol, TypeVar
 
 from drkit.config import FlowSettings
 from drkit.errors import DrkitError, Refused
-from drkit.flow_state.codec.record import StateRecord
 from drkit.flow_state.copied_topics import known_of
 from drkit.flow_state.records import (
     ClustersRecord,
     GenerationRecord,
     HeldSettingsRecord,
     OffsetMapRecord,
+    OpenedRecord,
     OppositePromotionRecord,
     PendingFence,
     PendingLift,
@@ -45,17 +44,7 @@ def is_answered(promotion: RoleRecord | OppositePromotionRecord, failback: Retur
     return failback is not None and failback.promoted_by == promotion.run_id
 
 
-R = TypeVar("R", bound=StateRecord)
-
-
-class Records(Protocol):
-    """A state as it was read, or the topic that it is in."""
-
-    def all(self, kind: type[R]) -> dict[str, R]:
-        """Return all records of a kind. Raises Damaged: a required one was replaced."""
-
-
-def promotions_of(state: Records) -> dict[str, RoleRecord]:
+def promotions_of(state: FlowState) -> dict[str, RoleRecord]:
     """Return source topic → the promotion of its copy; none that a later one of the other direction ended.
 
     :raises Damaged: a record of them was replaced
@@ -70,7 +59,7 @@ def _not_ended(
     return {t: role for t, role in roles.items() if role.is_promoted and not is_ended(role, later.get(t))}
 
 
-def promoted_of(state: Records) -> frozenset[str]:
+def promoted_of(state: FlowState) -> frozenset[str]:
     """Return the source topics of :func:`promotions_of`: producers own their copies."""
     return frozenset(promotions_of(state))
 
@@ -104,6 +93,12 @@ def is_over(state: FlowState, counts: Callable[[str], bool] = lambda _topic: Tru
     copied = [topic for topic in state.all(GenerationRecord) if counts(topic)]
     every = bool(copied) and promoted_of(state).issuperset(copied)
     return every or flow_promotion_of(state) is not None
+
+
+def opened_term(state: FlowState) -> int:
+    """Return the term of the newest failover that opened topics, as this state has it; 0 for none."""
+    newest = state.get(OpenedRecord)
+    return 0 if newest is None else newest.term
 
 
 def term_of(state: FlowState) -> int:
@@ -144,12 +139,12 @@ def lost_state(state: FlowState, opened: Mapping[str, RoleRecord], *, is_another
     A missing record of such a state is unknown, not its default.
 
     :param opened: the promotions in the journal, by source topic
-    :param is_another: whether the journal names another state topic than the one that was read
+    :param is_another: whether the journal names another state topic than that one, or a newer state
     """
     is_missing = state.get(OffsetMapRecord) is None
     if not opened or not (is_missing or is_another):
         return ""
-    lack = "has no record of its offset map" if is_missing else "topic was deleted, and is another one"
+    lack = "has no record of its offset map" if is_missing else "is another or an older one"
     return f"its state {lack}; its journal has run {min(role.run_id for role in opened.values())}"
 
 

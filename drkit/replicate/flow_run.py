@@ -35,10 +35,13 @@ from drkit.flow_state.records import (
 )
 from drkit.flow_state.state import StateChange
 from drkit.flow_state.topic import StateTopic
+from drkit.journal.topic import JournalReader
 from drkit.kafka.admin import Cluster
+from drkit.kafka.raw import connections
 from drkit.kafka.requests import TopicMetadata
 from drkit.kafka.topics import describe_topics, list_offsets
 from drkit.model import TopicPartition
+from drkit.pair.promotions import lost_state, opened_term
 from drkit.pair.reverse_flow import OppositeFlows
 from drkit.replicate.epochs import EpochLoop, Epochs, Report
 from drkit.replicate.frame import task_frame
@@ -76,6 +79,7 @@ class InternalTopics:
         state.records.refuse_damaged()
         if state.get(OffsetMapRecord) is None:
             self._refuse_lost_state()
+        self._refuse_older_state()
         ensure_offset_map(target, flow, state)
         control = target.settings.control
         if control is not None and state.get(ControlKeyRecord) is None:
@@ -122,6 +126,16 @@ class InternalTopics:
             hint=to_copy_again(self._target, self._flow, self._map, self._state.name),
             what=what,
         )
+
+    def _refuse_older_state(self) -> None:
+        """Refuse a state without the newest failover: producers own topics that it still has as copies."""
+        with connections("journal", self._target.settings) as (raw,):
+            raw.loop.run(raw.connect)
+            reader = JournalReader(raw, self._flow.source, tolerant=True)
+            history = raw.loop.run(reader.read_existing)
+        is_older = history.names_another(history.state_id, opened_term(self._state.records))
+        if why := lost_state(self._state.records, history.opened, is_another=is_older):
+            raise Refused("state_younger", where=self._flow.name, evidence=why, target=self._target.alias)
 
     def _refuse_lost_state(self) -> None:
         """Refuse a flow whose offset map has records, while its state has no trace of a run."""

@@ -21,7 +21,7 @@ from drkit.journal.machine import StepName
 from drkit.journal.topic import JournalReader
 from drkit.kafka.requests import exists
 from drkit.model import TopicPartition
-from drkit.pair.promotions import are_opposite, not_noted_since, promotions_of
+from drkit.pair.promotions import are_opposite, not_noted_since, opened_term, promotions_of
 from drkit.pair.view import observation_of, promotions_in
 from drkit.status.facts import is_note_preferred, seen_record
 from drkit.status.faults import NOT_AUTHORIZED, OTHER_KEY, with_pair, with_source_record, without_passive
@@ -195,7 +195,7 @@ class PairedCollector(StatusCollector):
         gone: frozenset[str] = frozenset()
         history, is_another = JournalHistory(), False
         try:
-            history, is_another = self._loop.run(self._read_journal, target, tail)
+            history, is_another = self._loop.run(self._read_journal, target, tail, opened_term(state))
             runs = JournalRuns.of(history, wall_ms())
         except DrkitError as error:
             runs = error.in_short
@@ -216,7 +216,7 @@ class PairedCollector(StatusCollector):
         except DrkitError as error:
             return DirectionFacts(*aliases, unread=error.in_short, silent=silent)
 
-    async def _read_journal(self, alias: str, source: str) -> tuple[JournalHistory, bool]:
+    async def _read_journal(self, alias: str, source: str, term: int) -> tuple[JournalHistory, bool]:
         cluster = await self._connected(alias)
         journal = self._journals.get(alias)
         if journal is None or journal.cluster is not cluster:
@@ -227,7 +227,7 @@ class PairedCollector(StatusCollector):
             return JournalHistory(), False
         await journal.read()
         journal.history.forget_ended({StepName.FENCE})
-        return journal.history, journal.history.names_another(topics[name].topic_id)
+        return journal.history, journal.history.names_another(topics[name].topic_id, term)
 
     def _reverse_records(self) -> tuple[str, FlowState]:
         source = self._flow.source

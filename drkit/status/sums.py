@@ -91,7 +91,9 @@ def times_of(found: Findings, partitions: Iterable[PartitionStatus]) -> TopicTim
         return None
     by_topic: dict[str, list[float | None]] = {}
     for p in partitions:
-        by_topic.setdefault(p.topic, []).append(None if p.records is None else p.risk_seconds)
+        least = 0.0 if p.frontier == p.source_end else 0.001  # what is never copied may be behind it
+        seconds = None if p.records is None or p.risk_seconds is None else max(least, p.risk_seconds)
+        by_topic.setdefault(p.topic, []).append(seconds)
     ages = {topic: oldest_of(seconds) for topic, seconds in by_topic.items()}
     times = {t: None if age is None else found.at_ms - round(age * 1000) for t, age in ages.items()}
     first = sorted(times, key=lambda t: (times[t] is not None, times[t] or 0, t))

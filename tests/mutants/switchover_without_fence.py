@@ -27,7 +27,7 @@ def apply() -> None:
     """Break this process."""
 
     def drained(_: DrainStep, context: Context) -> StepResult:
-        return StepResult({**evidence_of(context, [], None, fenced=True), "groups_behind": {}})
+        return StepResult({**evidence_of(context, [], context.source(), fenced=True), "groups_behind": {}})
 
     fence_without_effect.apply()
     patch.object(DrainStep, "run", drained).start()

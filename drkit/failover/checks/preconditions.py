@@ -17,7 +17,7 @@ from drkit.failover.checks.home_acls import refused
 from drkit.failover.checks.survey import Survey
 from drkit.failover.core.context import Scope
 from drkit.failover.core.request import RunRequest
-from drkit.failover.core.reverse import not_replayed
+from drkit.failover.core.reverse import not_replayed, refused_elsewhere
 from drkit.failover.groups.offsets import FROM_THE_START
 from drkit.failover.loss.count import begins_later
 from drkit.next_command import translate_group, typed
@@ -136,8 +136,7 @@ def _promoted(q: PreconditionInput) -> Iterator[Refused]:
         to_return, away = to_reprotect(target, source), first_of(q.survey.away)
         yield Refused("not_returned", where=q.flow, evidence=away, source=source, to_reprotect=to_return)
     if elsewhere := {} if q.request.despite_signs_of_life else q.survey.moved_elsewhere:
-        evidence = first_of(f"{topic}: {flow}" for topic, flow in sorted(elsewhere.items()))
-        yield Refused("promoted_elsewhere", where=q.flow, evidence=evidence)
+        yield refused_elsewhere(q.flow, elsewhere)
 
 
 def _members(q: PreconditionInput) -> Iterator[Refused]:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from drkit.clock import Millis, Seconds, monotonic, steady
 from drkit.config import ClusterSettings, FlowSettings, Settings
@@ -16,6 +16,7 @@ from drkit.failover.core.request import RunRequest
 from drkit.flow_state.copied_topics import CopiedTopics, known_of
 from drkit.flow_state.lease.watch import LeaseHolder, replicator_of
 from drkit.flow_state.topic import StateTopic
+from drkit.journal.journal import NoJournal
 from drkit.journal.machine import StepName
 from drkit.kafka.admin import Cluster, reach
 from drkit.kafka.raw import EventLoop, Impatient, RawCluster, RawError
@@ -68,30 +69,6 @@ class StopAsked(Exception):
     """A person stops the run. Not a :class:`DrkitError`, so that no step takes it for a refusal."""
 
 
-class JournalView(Protocol):
-    """The part of the journal that steps may read and write."""
-
-    found: dict[StepName, dict[str, Any]]
-    """Evidence of steps that the journal does not have yet: they are being proven, or only rehearsed."""
-
-    def result(self, step: StepName) -> dict[str, Any] | None:
-        """Return the evidence of a step that ended, also in an earlier process; None when it did not end."""
-
-    def effects(self, step: StepName) -> dict[str, dict[str, Any]]:
-        """Return the effects begun in a step, by name.
-
-        ``intent`` holds the details given before; ``result`` the outcome, None when it is unknown.
-        """
-
-    def effect(
-        self, step: StepName, name: str, details: Mapping[str, Any]
-    ) -> AbstractContextManager[dict[str, Any]]:
-        """See :meth:`Context.effect`."""
-
-    def renew(self) -> None:
-        """Record that this process lives, if it has written nothing for a while."""
-
-
 @dataclass
 class Context:
     """One run, as passed to its steps.
@@ -106,7 +83,7 @@ class Context:
     run_id: str
     term: int
     """The generation of the role that this run creates; larger than any before."""
-    journal: JournalView
+    journal: NoJournal
     loop: EventLoop
     target: RawCluster
     """Connected, with the identity of the flow's ``target_admin``."""

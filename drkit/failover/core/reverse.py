@@ -25,6 +25,7 @@ from drkit.flow_state.records import (
     ConfigsRecord,
     GenerationRecord,
     OppositePromotionRecord,
+    PendingLift,
     RoleRecord,
     StateRecord,
 )
@@ -34,13 +35,13 @@ from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.flow_state.unreplayed import Unreplayed, unreplayed
 from drkit.journal.entries import JournalHistory
-from drkit.journal.machine import FAILOVER
+from drkit.journal.machine import FAILOVER, TABLES
 from drkit.journal.topic import JournalReader
 from drkit.kafka.admin import Cluster
 from drkit.kafka.reading.compacted import NewestValues, newest_values
 from drkit.kafka.requests import metadata
 from drkit.kafka.topics import describe_topics, topic_configs
-from drkit.pair.promotions import are_opposite, promoted_of, to_reprotect
+from drkit.pair.promotions import are_opposite, opened_term, promoted_of, to_reprotect
 from drkit.pair.view import (
     Observation,
     PairRoles,
@@ -278,10 +279,13 @@ def _opposite(context: Context, recorded: Promotions | None) -> Observation:
         return Observation(flow.source, flow.target, unread=unread, recorded=recorded or {})
     if found.is_younger:
         raise state_younger(flow, found.unread)
-    if journal.open is not None and journal.open.table_name == FAILOVER.name:
-        run = RunUnderWay.of(journal.open)
-        where = f"run {run.run_id} of {flow.name}"
-        raise Refused("opposite_run", where=where, evidence=run.in_words, flow=flow.name)
+    if journal.open is not None:
+        run, moves = RunUnderWay.of(journal.open), context.request.planned and context.scope.topics
+        # A failback that is left now would append records of its export to a cluster that clients have left.
+        if run.table == FAILOVER.name or (moves and run.covers(*moves)):
+            command = TABLES.get(run.table, FAILOVER).typed("--flow", flow.name, "--resume")
+            where = f"run {run.run_id} of {flow.name}"
+            raise Refused("opposite_run", where=where, evidence=run.in_words, command=command)
     return found
 
 
@@ -290,7 +294,8 @@ def _opposite_seen(context: Context, flow: FlowSettings, journal: JournalHistory
     state, source, name = reverse_state(context), context.source(), state_topic(flow.source)
     if source is None or not are_opposite(context.state.records, state):
         return None
-    is_another = journal.names_another(context.run(metadata, source, [name])[name].topic_id)
+    state_id = context.run(metadata, source, [name])[name].topic_id
+    is_another = journal.names_another(state_id, opened_term(state))
     return observation_of((flow.source, flow.target), state, journal.opened, is_another=is_another)
 
 
@@ -358,6 +363,19 @@ def states_elsewhere(context: Context) -> list[tuple[FlowSettings, FlowState]]:
     return states
 
 
+def refused_elsewhere(where: str, elsewhere: Mapping[str, str], code: str = "promoted_elsewhere") -> Refused:
+    """Return the refusal to open a cluster for topics that other flows of the source move: topic → flow."""
+    evidence = first_of(f"{topic}: {name}" for topic, name in sorted(elsewhere.items()))
+    return Refused(code, where=where, evidence=evidence)
+
+
+def refuse_moved_elsewhere(context: Context) -> None:
+    """Refuse to continue a run whose topics another flow of the source moves, unless a person wants it."""
+    elsewhere = work_elsewhere(context, context.scope.topics).moved
+    if elsewhere and not context.request.despite_signs_of_life:
+        raise refused_elsewhere(context.flow.name, elsewhere)
+
+
 class Elsewhere(NamedTuple):
     """The work of other flows of the same source on some of its topics."""
 
@@ -374,8 +392,11 @@ def work_elsewhere(context: Context, topics: Collection[str], *, as_surveyed: bo
     """
     moved, sizes, acls = dict[str, str](), dict[str, str | None](), frozenset[Acl]()
     for flow, state in (as_surveyed and context.kept.elsewhere) or states_elsewhere(context):
-        roles = {t: role for t, role in state.readable(RoleRecord).items() if role.is_promoted}
+        known, pending = state.readable(RoleRecord), state.readable(PendingLift).get("")
+        roles = {t: role for t, role in known.items() if role.is_promoted}
         fenced = fenced_topics(state) - roles.keys()  # by a run that has not opened its target
+        # Of a run that was rolled back only the fence is left, until it is lifted.
+        moving = (fenced - set(pending.topics if pending is not None else ())) | known.keys() - roles.keys()
         opened = frozenset(roles)
         with suppress(DrkitError):  # a promotion whose end cannot be read is in effect
             back = opposite_of(flow)
@@ -386,8 +407,8 @@ def work_elsewhere(context: Context, topics: Collection[str], *, as_surveyed: bo
                     second = observation_of((back.source, back.target), records)
             first = observation_of((flow.source, flow.target), state)
             opened = roles_in(pair_view(first, second)).opened
+        moved |= dict.fromkeys(sorted((opened | moving) & set(topics)), flow.name)
         names = (opened | fenced) & set(topics)
-        moved |= dict.fromkeys(sorted(names), flow.name)
         sizes |= {t: size for t, size in sizes_of(state).items() if t in names}
         acls |= {acl for acl in acls_of(state) if acl.name in names}
     fenced = frozenset(sizes) | {acl.name for acl in acls}

@@ -8,7 +8,7 @@ steps, a resumed run, an abort or the report need; nothing is kept in memory.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, NotRequired, Protocol, TypedDict, runtime_checkable
+from typing import Any, NamedTuple, NotRequired, Protocol, TypedDict
 
 from drkit.failover.core.context import Context
 from drkit.journal.machine import StepName
@@ -53,6 +53,14 @@ class Step(Protocol):
         Effects that depend on earlier steps are marked as unknown.
         """
 
+    def announce(self, context: Context, *, begun: bool) -> None:  # noqa: ARG002  for those that are
+        """Announce the step on a cluster, which may refuse it. `begun`: it began in an earlier process."""
+        return
+
+    def refuse_aborted(self, context: Context) -> None:  # noqa: ARG002  for those that are
+        """Refuse a run that was aborted where the step is announced. Raises Refused."""
+        return
+
     def run(self, context: Context) -> StepResult:
         """Run the step. Each effect on a cluster, file or other system uses :meth:`Context.effect`."""
 
@@ -71,17 +79,6 @@ class Step(Protocol):
         may be run again. A step without effects returns an empty result.
         """
         return StepResult()
-
-
-@runtime_checkable
-class Announced(Protocol):
-    """A step that is announced on a cluster before it begins: what refuses then has changed nothing."""
-
-    def announce(self, context: Context, *, begun: bool) -> None:
-        """Announce the step; repeatable. `begun`: it began in an earlier process. Raises Refused."""
-
-    def refuse_aborted(self, context: Context) -> None:
-        """Refuse a run that was aborted where the step is announced. Raises Refused."""
 
 
 class FenceEvidence(TypedDict):

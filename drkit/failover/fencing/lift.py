@@ -10,9 +10,9 @@ from collections.abc import Collection
 from typing import Final
 
 from drkit.counted import first_of
-from drkit.errors import ClusterUnreachable, Failed, Refused
+from drkit.errors import ClusterUnreachable, Failed
 from drkit.failover.core.context import Context
-from drkit.failover.core.reverse import work_elsewhere
+from drkit.failover.core.reverse import refused_elsewhere, work_elsewhere
 from drkit.failover.fencing.methods import (
     ACL,
     SIZE,
@@ -71,9 +71,9 @@ def hand_over(context: Context, topics: Collection[str]) -> list[str]:
     """
     others = work_elsewhere(context, topics)
     shared, state = others.fences.topics, context.state
-    if bare := sorted(others.moved.keys() - shared):
-        evidence = first_of(f"{topic}: {others.moved[topic]}" for topic in bare)
-        raise Refused("lift_opens_both", where=context.flow.source, evidence=evidence)
+    if bare := others.moved.keys() - shared:
+        elsewhere = {topic: others.moved[topic] for topic in bare}
+        raise refused_elsewhere(context.flow.source, elsewhere, "lift_opens_both")
     if not shared:
         return sorted(topics)
     records = [r for r in (state.get(FenceSizesRecord), state.get(FenceAclsRecord)) if r is not None]

@@ -13,11 +13,12 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.step import LossEvidence
 from drkit.failover.loss.positions import NO_PARTITION, ScopePositions
+from drkit.failover.loss.silent import silent_risk
 from drkit.flow_state.left_out import LeftOut
 from drkit.kafka import codes
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.reading.record_cursor import RecordCursor, Unreadable, leader_fetch
-from drkit.kafka.requests import TopicMetadata, metadata, metadata_of_all
+from drkit.kafka.requests import LATEST, TopicMetadata, listed, metadata, metadata_of_all
 from drkit.model import TopicPartition
 from drkit.next_command import typed
 from drkit.offsets import Unavailable
@@ -105,6 +106,10 @@ class Lost(NamedTuple):
     """First source offset that was copied, and that the target has removed before its time, or None."""
     missing: int = 0
     """Upper bound on such records, not in `records`."""
+    dropped: int = 0
+    """Of `records`: those that were copied, and that the target has lost at the end of its log."""
+    unreplicated: int = 0
+    """Offsets that the source's leader alone has: their producers may still get an acknowledgement."""
 
     def held(self, ends: Ends | None, frontier: int | None) -> Lost:
         """Return a copy with the records that open transactions hold back."""
@@ -134,7 +139,7 @@ def lost_partitions(context: Context, places: ScopePositions, source: RawCluster
         found = sorted(places.items())
         return [_of_silent(tp, p, noted.get(tp)).removed(p, unclear(known, tp)) for tp, p in found]
     skip = known.left_out
-    ends: dict[TopicPartition, Ends] = context.run(_ends, source, {tp.topic for tp in places}, skip)
+    ends, behind = context.run(_ends, source, {tp.topic for tp in places}, skip)
     places = {tp: reaching(p, ends.get(tp)) for tp, p in places.items()}
     gaps = [UncopiedRange(tp, *span) for tp, p in places.items() if (span := span_of(p)) is not None]
     counts: dict[TopicPartition, Counted] = context.run(count_gaps, source, gaps, skip) if gaps else {}
@@ -149,7 +154,8 @@ def lost_partitions(context: Context, places: ScopePositions, source: RawCluster
         for tp, p in sorted(places.items())
     ]
     # A topic may have grown since the scope was compared, and the standby does not have that partition yet.
-    return lost + [_of_added(tp, e) for tp, e in sorted(ends.items()) if tp not in places]
+    lost += [_of_added(tp, e) for tp, e in sorted(ends.items()) if tp not in places]
+    return [p._replace(unreplicated=behind.get(TopicPartition(p.topic, p.partition), 0)) for p in lost]
 
 
 async def _deleted(source: RawCluster, topics: Collection[str]) -> frozenset[str]:
@@ -167,10 +173,14 @@ async def _deleted(source: RawCluster, topics: Collection[str]) -> frozenset[str
     return frozenset(n for n, answers in found.items() if {a.error for a in answers} == {unknown})
 
 
-async def _ends(source: RawCluster, names: Iterable[str], skip: LeftOut) -> dict[TopicPartition, Ends]:
+async def _ends(
+    source: RawCluster, names: Iterable[str], skip: LeftOut
+) -> tuple[dict[TopicPartition, Ends], dict[TopicPartition, int]]:
     topics = await metadata(source, sorted(names))
     ends = await ends_of(source, topics, [n for n, t in topics.items() if not t.error])
-    return with_held(ends, await held_back(source, topics, ends, skip))
+    logs = await listed(source, topics, ends, LATEST, written=True)
+    behind = {tp: logs[tp] - (e.high_watermark or 0) if tp in logs else 1 for tp, e in ends.items()}
+    return with_held(ends, await held_back(source, topics, ends, skip)), behind
 
 
 def span_of(place: PartitionPosition | Unavailable) -> tuple[int, int] | None:
@@ -193,8 +203,9 @@ def _of_silent(tp: TopicPartition, place: PartitionPosition | Unavailable, ends:
     first = ends.start if ends is not None else 0
     start = first if place.frontier is None else place.frontier
     if ends is None:
-        return Lost(*tp, start)
-    return Lost(*tp, start, ends.end, max(0, ends.end - start)).held(ends, place.frontier)
+        return Lost(*tp, start, dropped=place.dropped)
+    end = max(ends.end, start + place.dropped)  # the map may have records that came after the note
+    return Lost(*tp, start, end, end - start, dropped=place.dropped).held(ends, place.frontier)
 
 
 def reaching(place: PartitionPosition | Unavailable, ends: Ends | None) -> PartitionPosition | Unavailable:
@@ -253,13 +264,8 @@ def _of_added(tp: TopicPartition, ends: Ends) -> Lost:
 
 
 def is_drained(lost: Sequence[Lost]) -> bool:
-    """Return whether nothing is missing and no open transaction can move an end."""
-    return all(p.exact and p.records == 0 and not p.open_transaction for p in lost)
-
-
-def known_records(lost: Sequence[Lost]) -> int | None:
-    """Return the number of records known to be missing, or None if unknown for some partition."""
-    return total(p.records for p in lost)
+    """Return whether nothing is missing, and neither a follower nor a transaction can move an end."""
+    return all(p.exact and p.records == 0 and not (p.open_transaction or p.unreplicated) for p in lost)
 
 
 def held_of(lost: Sequence[Lost]) -> HeldBack:
@@ -267,14 +273,19 @@ def held_of(lost: Sequence[Lost]) -> HeldBack:
     return held_total(HeldBack(p.held_back, p.held_acknowledged, p.held_oldest_ms, None) for p in lost)
 
 
-def evidence_of(context: Context, lost: Sequence[Lost], silent: Risk | None, *, fenced: bool) -> LossEvidence:
+def evidence_of(
+    context: Context, lost: Sequence[Lost], source: RawCluster | None, *, fenced: bool
+) -> LossEvidence:
     """Return the loss statement.
 
-    :param silent: the bound for a silent source, or None if the source answers
+    :param source: None if it does not answer
     :param fenced: no client can write to the source, so ends do not move
     """
-    known, held, missing = known_records(lost), held_of(lost), sum(p.missing for p in lost)
-    records = None if known is None else known + held.records
+    held, missing = held_of(lost), sum(p.missing for p in lost)
+    known, waiting = total(p.records for p in lost), sum(p.unreplicated for p in lost)
+    gone = missing + sum(p.dropped for p in lost)
+    silent = silent_risk(context, known, held, gone) if source is None else None
+    records = None if known is None else known + held.records + waiting
     oldest = [p.oldest_ms for p in lost if p.oldest_ms is not None]
     oldest += [] if held.oldest_ms is None else [held.oldest_ms]
     seconds: float | None = max(0, context.wall() - min(oldest)) / 1000 if oldest else 0.0
@@ -284,7 +295,10 @@ def evidence_of(context: Context, lost: Sequence[Lost], silent: Risk | None, *, 
         seconds = None
     return {
         "drained": silent is None and is_drained(lost),
-        "exact": fenced and silent is None and not held.records + missing and all(p.exact for p in lost),
+        "exact": fenced
+        and silent is None
+        and not held.records + missing + waiting
+        and all(p.exact for p in lost),
         "records": None if records is None else records + missing,
         "held_back": held.records,
         "held_acknowledged": held.acknowledged,
@@ -306,7 +320,7 @@ def _statement(
             return f"nothing is lost: every record up to the fenced ends of {some} is copied"
         return "nothing is lost so far, but the source is not fenced: what it takes from now on stays there"
     before = f"{removed}; " if removed else ""
-    places = _places([p for p in lost if p.records != 0 or not p.exact or p.held_back])
+    places = _places([p for p in lost if p.records != 0 or not p.exact or p.held_back or p.unreplicated])
     count = "an unknown number of records" if records is None else counted(records, "record")
     held = held_of(lost)
     if held_by := held_text(held.records, held.acknowledged):
@@ -320,8 +334,10 @@ def _statement(
         return f"{before}{known}unknown: anything the primary accepted at or after {places} ({bound})"
     hanging = sum(p.open_transaction for p in lost)
     opened = f"; {counted(hanging, 'partition', 'has')} an open transaction" if hanging else ""
+    waiting = counted(sum(p.unreplicated for p in lost), "record")
+    late = f"; {waiting} of them may still be acknowledged" if any(p.unreplicated for p in lost) else ""
     unfenced = "" if fenced else "; the source is not fenced, so there may be more"
-    return f"{before}lost: {count}{', ' if span else ''}{span}: {places}{opened}{unfenced}"
+    return f"{before}lost: {count}{', ' if span else ''}{span}: {places}{opened}{late}{unfenced}"
 
 
 def _removed(lost: Sequence[Lost]) -> str:

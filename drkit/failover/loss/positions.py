@@ -8,6 +8,7 @@ from typing import Final
 
 from drkit.failover.core.context import Context
 from drkit.flow_state.copied_topics import CopiedPartition
+from drkit.flow_state.records import SourceSeenRecord
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
@@ -58,6 +59,7 @@ def positions_of(
         return {}
     reader = context.kept.places_of(context.target, context.flow.source)
     noted = {} if source is not None else noted_ends(context.state.records)
-    starts = {tp: ends.start for tp, ends in noted.items()}
-    found: ScopePositions = context.run(reader.look, pairs, context.known.producers, source, starts)
+    starts, seen = {tp: e.start for tp, e in noted.items()}, context.state.get(SourceSeenRecord)
+    copied = {tp: e.end for tp, e in noted.items() if seen is not None and seen.is_whole(tp.topic)}
+    found: ScopePositions = context.run(reader.look, pairs, context.known.producers, source, starts, copied)
     return found

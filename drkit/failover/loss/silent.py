@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
+from drkit.counted import counted
 from drkit.detect.risk import Risk, Sighting, of_silent_source
 from drkit.failover.core.context import Context, Scope
 from drkit.flow_state.records import RoleRecord, SourceSeenRecord
@@ -19,8 +20,8 @@ STOP: Final = "stop"
 """The effect of FREEZE that stops the copy of these topics."""
 
 
-def silent_risk(context: Context, records: int | None, held: HeldBack) -> Risk:
-    """Return the loss bound of a silent source.
+def silent_risk(context: Context, records: int | None, held: HeldBack, gone: int) -> Risk:
+    """Return the loss bound of a silent source. `gone`: number of copied records that the target lost since.
 
     :param records: number of records known to be missing
     :param held: records that open transactions held back in addition
@@ -41,7 +42,9 @@ def silent_risk(context: Context, records: int | None, held: HeldBack) -> Risk:
         margin_ms=round(1000 * context.settings.watch.clock_margin_seconds),
         ahead_seconds=context.beats.ahead_seconds,
     )
-    return of_silent_source(sighting, records, held)
+    risk = of_silent_source(sighting, records, held)
+    basis = f"the standby has lost {counted(gone, 'record')} that it had copied, of unknown age"
+    return risk._replace(seconds=None, if_dead_seconds=None, basis=basis) if gone else risk
 
 
 def noted_partitions(context: Context, partitions: Iterable[PartitionStatus]) -> list[PartitionStatus]:

@@ -148,7 +148,10 @@ class BeginStep(Step):
                 f"{context.flow.source} is incomplete: emptied, and nothing is copied to"
                 f" {first_of(incomplete)}; only {context.flow.target} has their records"
             )
-        notes += [*note_unreplayed(context), *roll_back_kept_tails(context, _methods(context), left)]
+        notes += [
+            *note_unreplayed(context, context.scope.topics),
+            *roll_back_kept_tails(context, _methods(context), left),
+        ]
         evidence: dict[str, Any] = {"incomplete": incomplete, "begun": begun}
         if len(notes) > bool(fenced):
             evidence["pending"] = "; ".join(notes)

@@ -197,8 +197,8 @@ def left_notes(context: Context, topics: Iterable[str]) -> list[str]:
     return notes
 
 
-def note_unreplayed(context: Context) -> list[str]:
-    """Note records that an aborted run has destroyed and was to append. Repeated, it notes the same.
+def note_unreplayed(context: Context, left: Collection[str]) -> list[str]:
+    """Note records of topics that a run leaves, destroyed and to be appended. Repeatable.
 
     Those that it has discarded are in its export: the next return decides about them, too.
 
@@ -214,7 +214,7 @@ def note_unreplayed(context: Context) -> list[str]:
         names = [
             t
             for t, d in sorted(chosen.items())
-            if d["disposition"] == disposition and is_emptied(context, t) and t in own
+            if t in left and d["disposition"] == disposition and is_emptied(context, t) and t in own
         ]
         exported = context.result(StepName.EXPORT)
         for topic in names:

@@ -11,17 +11,8 @@ from drkit.failover.checks.foreign_writes import refuse_written
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.step import LossEvidence, Step, StepEffect, StepResult
 from drkit.failover.groups.waits import wait_for_groups
-from drkit.failover.loss.count import (
-    DELETED,
-    Lost,
-    evidence_of,
-    held_of,
-    is_drained,
-    known_records,
-    lost_partitions,
-)
+from drkit.failover.loss.count import DELETED, Lost, evidence_of, held_of, is_drained, lost_partitions
 from drkit.failover.loss.positions import scope_positions
-from drkit.failover.loss.silent import silent_risk
 from drkit.flow_state.records import RoleRecord
 from drkit.journal.machine import StepName
 from drkit.kafka.raw import RawError
@@ -43,9 +34,8 @@ class DrainStep(Step):
         source, alias = context.source(), context.flow.source
         if source is None:
             lost = lost_partitions(context, scope_positions(context, None), None)
-            silent = silent_risk(context, known_records(lost), held_of(lost))
-            loss = evidence_of(context, lost, silent, fenced=False)
-            reason = f"it does not answer: nothing to wait for; {loss['statement']}"
+            loss = evidence_of(context, lost, None, fenced=False)["statement"]
+            reason = f"it does not answer: nothing to wait for; {loss}"
             return [StepEffect("report what is lost", alias, reason)]
         lost = lost_partitions(context, scope_positions(context, source), source)
         seconds = context.settings.failover.drain_seconds
@@ -83,17 +73,15 @@ class DrainStep(Step):
                     raise  # the target
                 context.lose_source(error)
                 continue
-            if source is None:
-                risk = silent_risk(context, known_records(lost), held_of(lost))
-                return evidence_of(context, lost, risk, fenced=fenced)
             now = context.clock()
             if (
-                is_drained(lost)
+                source is None
+                or is_drained(lost)
                 or now > deadline
                 or _is_stuck(context, lost)
                 or not _is_copied(context, until)
             ):
-                return evidence_of(context, lost, None, fenced=fenced)
+                return evidence_of(context, lost, source, fenced=fenced)
             if now - reported > _TELL_SECONDS:
                 reported = now
                 context.tell(StepProgress(self.name, _left(lost), {"seconds_left": round(deadline - now, 1)}))

@@ -14,7 +14,7 @@ from drkit.catalogue import ERRORS, filled
 from drkit.counted import counted, first_of
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
 from drkit.failover.core.context import Context, StepProgress
-from drkit.failover.core.reverse import opposite_state
+from drkit.failover.core.reverse import opposite_state, refuse_moved_elsewhere
 from drkit.failover.core.step import FenceEvidence, Step, StepEffect, StepResult
 from drkit.failover.emptying.standing import planned_wait, put_back_interrupted, settle_emptied
 from drkit.failover.fencing.choosing import Wish, choose
@@ -62,6 +62,7 @@ class FenceStep(Step):
         return [*lines, StepEffect("wait for open transactions", alias, f"{policy} those that do not end")]
 
     def run(self, context: Context) -> StepResult:
+        refuse_moved_elsewhere(context)
         notes = settle_emptied(context, self.name)
         context.state.load()
         # A fence left by an earlier failover is wanted again; its record holds the previous settings.

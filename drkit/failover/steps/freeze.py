@@ -11,7 +11,7 @@ from typing import Any, Final
 from drkit.counted import counted
 from drkit.errors import Failed
 from drkit.failover.core.context import Context, StepProgress
-from drkit.failover.core.reverse import opposite_state
+from drkit.failover.core.reverse import opposite_state, refuse_moved_elsewhere
 from drkit.failover.core.step import FreezeEvidence, Step, StepEffect, StepResult
 from drkit.failover.fencing.methods import lift_acls, lift_sizes, raise_acls, raise_sizes
 from drkit.failover.fencing.own_writers import FenceProgress, Writer, Writers, fence
@@ -120,6 +120,8 @@ class FreezeStep(Step):
             free = [t for t, r in known.items() if r is None or (r.is_frozen and r.run_id != context.run_id)]
             context.state.put_all((topic, role) for topic in free)
             outcome["reverse"] = reverse.freeze()
+            # Of two runs to two clusters that begin at once, each has recorded its role before it looks.
+            refuse_moved_elsewhere(context)
             # Fenced while it still copies, a task would take its buckets again, and be fenced again.
             outcome["let_go"] = self._wait_for_replicators(context, reverse, before)
         if closed := opposite_fence(context):

@@ -28,9 +28,8 @@ from drkit.failover.groups.offsets import (
     write,
 )
 from drkit.failover.groups.waits import settle
-from drkit.failover.loss.count import begins_later, evidence_of, held_of, known_records, lost_partitions
+from drkit.failover.loss.count import begins_later, evidence_of, lost_partitions
 from drkit.failover.loss.positions import NO_PARTITION, ScopePositions, scope_positions
-from drkit.failover.loss.silent import silent_risk
 from drkit.journal.machine import StepName
 from drkit.kafka.raw import RawCluster
 from drkit.model import TopicPartition
@@ -118,7 +117,6 @@ class TranslateStep(Step):
                 mark = [stored.metadata] if stored.mark is not None else []
                 positions.setdefault(group, {})[target] = [stored.offset, answer.offset, *mark]
         lost = lost_partitions(context, known, source)
-        risk = silent_risk(context, known_records(lost), held_of(lost)) if source is None else None
         fenced = bool(context.result(StepName.FENCE).get("proven"))
         return {
             "positions": positions,
@@ -132,7 +130,7 @@ class TranslateStep(Step):
                 for tp, p in sorted(known.items())
             },
             **_bounds(context, known),
-            "loss": evidence_of(context, lost, risk, fenced=fenced),
+            "loss": evidence_of(context, lost, source, fenced=fenced),
         }
 
     def prove(self, context: Context) -> StepResult:

@@ -16,7 +16,7 @@ from drkit.counted import counted, first_of
 from drkit.errors import ClusterUnreachable, DrkitError, Failed
 from drkit.failover.checks.home_acls import REMOVE, HomeAcls, look_home_acls
 from drkit.failover.core.context import Context
-from drkit.failover.core.step import Announced, Step, StepEffect, StepResult
+from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.emptying.standing import came_back, empty_again, prove_empty
 from drkit.failover.fencing.lift import guards, lift_guard
 from drkit.failover.fencing.source_record import end_opposite, mark_opened, mark_opening, refuse_aborted
@@ -24,6 +24,7 @@ from drkit.flow_state.records import (
     AclsRecord,
     ConfigsRecord,
     GenerationRecord,
+    OpenedRecord,
     PromotionRecord,
     Role,
     RoleRecord,
@@ -98,7 +99,7 @@ _HEARD_SECONDS: Final = 10.0
 _PAUSE_SECONDS: Final = 0.1
 
 
-class OpenStep(Step, Announced):
+class OpenStep(Step):
     """OPEN: makes the topics of the target writable."""
 
     name = StepName.OPEN
@@ -162,7 +163,7 @@ class OpenStep(Step, Announced):
             "granted": _texts(given.grant), "lifted": [*_texts(given.lift), *guard],
             "left_out": _texts(left_out),
         }  # fmt: skip
-        evidence = {"topics": dict(scope.topics), "settings": settings, "acls": acls}
+        evidence = {"topics": dict(scope.topics), "settings": settings, "acls": acls, "on_record": True}
         return StepResult(evidence, tuple(notes))
 
     def _lift_guard(self, context: Context) -> list[str]:
@@ -209,7 +210,7 @@ def _promote(context: Context) -> None:
     topics: dict[str, TopicMetadata] = context.run(
         metadata, context.target, sorted(context.scope.topics.values())
     )
-    changes: list[tuple[str, StateRecord]] = []
+    changes: list[tuple[str, StateRecord]] = [("", OpenedRecord(context.term))]
     for name, target in context.scope.topics.items():
         known = state.get(RoleRecord, name)
         if known is None or not known.is_promoted or known.run_id != context.run_id:

@@ -41,6 +41,15 @@ class PromotionRecord(StateRecord):
 
 
 @dataclass(frozen=True, slots=True)
+class OpenedRecord(StateRecord):
+    """The newest failover that opened topics, also if none of them is left: a state without it is older."""
+
+    KEY: ClassVar[str] = "opened"
+
+    term: Count
+
+
+@dataclass(frozen=True, slots=True)
 class PendingFence(StateRecord):
     """A pending fence: the old primary is to be fenced at the first contact."""
 

@@ -381,10 +381,7 @@ class SourceSeenRecord(StateRecord):
 
     at_ms: Count
     ends: Annotated[
-        Mapping[TopicPartition, Ends],
-        checked(_read),
-        PlainSerializer(_write),
-        Field(alias="topics"),
+        Mapping[TopicPartition, Ends], checked(_read), PlainSerializer(_write), Field(alias="topics")
     ]
     copied_ms: Omitted[Timestamp] = None
     """Everything older was copied then; None if unknown, or from a release that did not note it."""
@@ -396,6 +393,11 @@ class SourceSeenRecord(StateRecord):
     did not note it, or a leader was away."""
     rest_ms: Omitted[Timestamp] = None
     """`copied_ms` of all topics that are not among `late`, or None if unknown."""
+
+    def is_whole(self, topic: str) -> bool:
+        """Return whether nothing of a topic was missing then."""
+        copied = self.copied_ms if self.late is None else self.late.get(topic, self.rest_ms)
+        return copied is not None and copied >= self.at_ms
 
     def copied_of(self, topics: Collection[str]) -> int | None:
         """Return the time before which everything in some topics was copied, or None if unknown.

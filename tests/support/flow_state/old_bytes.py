@@ -97,6 +97,7 @@ RECORDS: Final[dict[str, bytes]] = {
         b'{"role": "promoted", "term": 2, "run_id": "7d1f0a2b", "at_ms": 1763826448123, "frontiers": {"0"'
         b': 1000, "1": null}, "ends": {"0": 1003, "1": 0}}'
     ),
+    "opened": (b'{"term": 3}'),
     "promotion": (b'{"term": 2, "run_id": "7d1f0a2b", "at_ms": 1763826448123}'),
     "configs/orders": (b'{"set": {"retention.ms": "604800000", "cleanup.policy": "delete"}}'),
     "fence-sizes": (b'{"topics": {"orders": null, "payments": "1048588"}}'),

@@ -7,13 +7,14 @@ from typing import Final
 from drkit.flow_state.creation import restore
 from drkit.flow_state.records import Role, RoleRecord
 from drkit.flow_state.state import FlowState
+from drkit.flow_state.topic import StateTopic
 
 KEY: Final = RoleRecord.key("t")
 FORGED: Final = "it has no MAC"
 FROZEN, PROMOTED = (RoleRecord(role, 1, "r", 5).encode() for role in (Role.FROZEN, Role.PROMOTED))
 
 
-class Topic:
+class Topic(StateTopic):
     """A state topic in memory; `before` is what others write just before each write of drkit."""
 
     def __init__(self, *before: bytes | None) -> None:
@@ -21,15 +22,15 @@ class Topic:
         self.followed: dict[str, list[bytes | None]] = {}
         self.log: list[tuple[bytes | None, str]] = []
         self._before = list(before)
-        self._read = 0
+        self._position = 0
 
     def load(self) -> None:
-        for value, why in self.log[self._read :]:
+        for value, why in self.log[self._position :]:
             if why:
-                self.records.refuse(KEY.encode(), why, live=self._read > 0)
+                self.records.refuse(KEY.encode(), why, live=self._position > 0)
             elif self.records.take(KEY.encode(), value) is not None:
                 self.followed.get(KEY, []).append(value)
-            self._read += 1
+            self._position += 1
 
     def write(self, key: str, value: bytes | None) -> None:
         assert key == KEY

@@ -20,14 +20,12 @@ from drkit.journal.lost import violations
 from drkit.journal.machine import (
     FAILOVER,
     ORDER,
-    POINT_OF_NO_RETURN,
     RETURN,
     TABLE,
     TABLES,
     RunState,
     StepName,
     Table,
-    following,
 )
 from drkit.wire import Record, encode
 from tests.support.examples import times
@@ -67,10 +65,8 @@ def log_of(entries: list[JournalEntry]) -> RunLog:
 def test_the_table_has_every_step_once_and_one_point_of_no_return() -> None:
     assert [row.step for row in TABLE] == list(StepName)[: len(TABLE)]
     assert {step for table in TABLES.values() for step in table.order} == set(StepName)
-    assert following(None) is StepName.LOCK
-    assert following(StepName.DONE) is None
     late = [row.step for row in TABLE if not row.abortable]
-    assert late == list(ORDER[ORDER.index(POINT_OF_NO_RETURN) :]), (
+    assert late == list(ORDER[ORDER.index(FAILOVER.point_of_no_return) :]), (
         "after the point of no return no step can be undone"
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 import json
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +21,8 @@ NOW = 1_000_000_000
 
 
 def part(topic: str, records: int | None, seconds: float | None, number: int = 0) -> PartitionStatus:
-    return PartitionStatus(topic, topic, number, 5, 9, 5, records, None, seconds, exact=True)
+    frontier = 5 if records else 9
+    return PartitionStatus(topic, topic, number, frontier, 9, 5, records, None, seconds, exact=True)
 
 
 def noted(*topics: str, copied: int | None, times: TopicTimes | None) -> SourceSeenRecord:
@@ -39,6 +41,8 @@ def test_each_topic_has_the_time_of_its_oldest_missing_record() -> None:
     ]
     assert times_of(Findings(NOW), parts) == ({"c": None, "b": NOW - 9000}, NOW)
     assert times_of(Findings(NOW), []) == ({}, NOW)
+    markers = [part("a", 0, 0.0), replace(part("b", 0, 0.0), frontier=8)]
+    assert times_of(Findings(NOW), markers) == ({"b": NOW - 1}, NOW), "its copy ends before the source"
 
 
 def test_where_not_every_partition_was_seen_no_topic_has_one() -> None:

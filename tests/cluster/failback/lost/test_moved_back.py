@@ -41,6 +41,20 @@ def returned(lab: DyingPair, *more: str) -> Said:
     return lab.command("reprotect", "--flow", there, *(more or (*given, "--yes")))
 
 
+def left_before_replay(lab: DyingPair, topic: str) -> None:
+    """A return is killed when it has only the replay of its export to do."""
+    request = RunRequest(
+        clients_cut=CUT, dispositions={"*": "replay"}, reason="a test", export_to=str(lab.folder / "export")
+    )
+    with Orchestrators() as orchestrators:
+        left = orchestrators.run(
+            lab.there.plain(), "return", request=request.to_json(), kill=Kill("REPLAY  intent", AFTER)
+        )
+    assert left.killed, left.error
+    lab.there.opposite.replicate()
+    lab.there.opposite.copied([topic])
+
+
 def is_untouched(lab: DyingPair, topic: str, before: list[bytes | None]) -> None:
     """Clients write to the old primary, and it has every record."""
     side = lab.there
@@ -115,3 +129,35 @@ def test_a_failover_that_was_left_after_open_ends(lab: DyingPair) -> None:
     ended = lab.command("failover", "--flow", side.settings.flows[0].name, "--resume")
     assert (ended.code, ended.data["state"]) == (0, "aborted"), ended
     is_untouched(lab, topic, before)
+
+
+def test_a_switchover_waits_for_the_replay_of_a_return_that_was_left(lab: DyingPair) -> None:
+    topic, side = lab.there.name("t"), lab.there
+    lab.begin([topic])
+    lab.lose_primary([topic])
+    left_before_replay(lab, topic)
+    switch = ["failover", "--flow", lab.home(), "--all", "--planned", "--yes"]
+    refused = lab.command(*switch)
+    assert (refused.code, refused.error) == (3, "opposite_run"), refused
+    assert f"--flow '{side.settings.flows[0].name}' --resume" in refused.err
+    ended = returned(lab, "--resume")
+    assert (ended.code, ended.data["state"]) == (0, "done"), ended
+    side.opposite.copied([topic])
+    side.opposite.protected([topic])
+    assert lab.command(*switch).code == 0
+    values = [s.value for s in side.records(side.source, topic)[0]]
+    assert sum(value.startswith(b"tail") for value in values if value) == 10
+
+
+def test_what_a_return_had_left_to_replay_is_named_after_clients_moved_back(lab: DyingPair) -> None:
+    topic, side = lab.there.name("t"), lab.there
+    lab.begin([topic])
+    lab.lose_primary([topic])
+    left_before_replay(lab, topic)
+    side.opposite.stop_replicating()
+    moved_back(lab, topic)
+    ended = returned(lab, "--resume")
+    assert (ended.code, ended.data["state"]) == (0, "aborted"), ended
+    assert "in the export alone, not replayed" in ended.err
+    [left] = [r for key, r in side.state().items() if key.startswith("unreplayed/")]
+    assert (left["records"], left["disposition"]) == (10, "replay")

@@ -166,6 +166,42 @@ def keeps(world: World, topic: str) -> str:
 
 @pytest.mark.wide
 @pytest.mark.timeout(400)
+@pytest.mark.parametrize("both", [False, True])
+def test_two_failovers_that_begin_at_once_open_one_cluster(
+    world: World,
+    reports: World,
+    both: bool,  # noqa: FBT001  of pytest
+) -> None:
+    """To two clusters, typed on two machines: neither sees the other when it begins."""
+    topic, request = world.name("fan"), RunRequest(planned=True)
+    copy_by(topic, world, reports)
+    plains = fan_out(reports, world), fan_out(world, reports)
+    more: dict[str, Any] = {"groups": [], "request": request.to_json()}
+    with Orchestrators() as orchestrators:
+        slow = orchestrators.start(plains[0], "begin", freeze=Kill("FENCE record intent", AFTER), **more)
+        at = Kill("DRAIN  result", AFTER) if both else None
+        other = orchestrators.start(plains[1], "begin", freeze=at, **more)
+        if not both:
+            assert other.outcome().report is not None
+        slow.wake()
+        first = slow.outcome()
+        if both:
+            other.wake()
+        outcomes = first, other.outcome()
+    done = [(o.report or {}).get("state") == "done" for o in outcomes]
+    assert sum(done) <= 1, "two clusters are open"
+    for outcome, plain in zip(outcomes, plains, strict=True):
+        if outcome.error is not None:
+            assert outcome.error["code"] == "promoted_elsewhere", outcome.error
+            with desk_of(plain) as desk:
+                if desk.under_way is not None:
+                    assert desk.abort("for the test")["state"] == "aborted"
+    [refused] = answers(world.source, topic, [b"x"])
+    assert (refused is not None) is any(done), "the fence of the old primary"
+
+
+@pytest.mark.wide
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("planned", [False, True])
 def test_a_fence_of_two_flows_stays_where_one_moved_the_topic(
     world: World, reports: World, *, planned: bool

@@ -14,11 +14,11 @@ from typing import Any
 
 from drkit.errors import DrkitError, Refused
 from drkit.failover.core.context import StepProgress
-from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.interpreter import Interpreter
 from drkit.journal.entries import EntryKind, JournalEntry, RunLog
 from drkit.journal.journal import Journal, RunLocked
-from drkit.journal.machine import ORDER, POINT_OF_NO_RETURN, RunState, StepName
+from drkit.journal.machine import FAILOVER, ORDER, RunState, StepName
 from drkit.journal.stall import Stall
 from drkit.kafka.transport import may_send
 from tests.support.errors import made
@@ -84,7 +84,7 @@ class Memory(Journal):
     def write(self, kind: EntryKind, step: StepName | None, effect: str, body: Mapping[str, Any]) -> None:
         number = len(self.run.entries)
         self.confirm()
-        if kind is EntryKind.INTENT and step is POINT_OF_NO_RETURN and not self.world.opened:
+        if kind is EntryKind.INTENT and step is FAILOVER.point_of_no_return and not self.world.opened:
             self._may_open()
         self.run.take(JournalEntry("r", number, "a", 1, kind, step, effect, number, dict(body)))
         if not self.calm:
@@ -130,8 +130,10 @@ class Paper:
         return self if self.world.reachable else None
 
 
-class Work:
+class Work(Step):
     """A step of the model; its name says what it does."""
+
+    name: StepName = StepName.LOCK
 
     def __init__(self, name: StepName) -> None:
         self.name = name

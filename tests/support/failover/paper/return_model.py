@@ -10,7 +10,7 @@ import random
 from typing import Any
 
 from drkit.errors import DrkitError, Refused
-from drkit.failover.core.step import StepEffect, StepResult
+from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.interpreter import Interpreter
 from drkit.journal.entries import EntryKind, RunLog
 from drkit.journal.machine import RETURN, RunState, StepName
@@ -53,8 +53,10 @@ class ReturnWorld:
                 self.end += 1
 
 
-class ReturnWork:
+class ReturnWork(Step):
     """A step of the model; its name says what it does."""
+
+    name: StepName = StepName.LOCK
 
     def __init__(self, name: StepName) -> None:
         self.name = name
