@@ -85,7 +85,7 @@ def _pictures(folder: Path, images: Path) -> None:
         eventually(lambda: _is_ready(folder), _READY_SECONDS, "the groups are ready")
         with Browser(folder / "browser") as browser:
             browser.size(1100, 760)
-            browser.open(page, "document.querySelector('path.curve')")
+            browser.open(page, "document.querySelectorAll('path.curve').length === 3")
             browser.until(_CURVES, _READY_SECONDS)
             browser.until(_HEALTHY, _READY_SECONDS)
             browser.run("document.documentElement.style.overflow = 'hidden'")
