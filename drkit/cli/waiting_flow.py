@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from drkit.cli.session import session
 from drkit.config import FlowSettings, Settings
 from drkit.errors import ClusterUnreachable, DrkitError, Usage
-from drkit.failover.core.reverse import state_of
+from drkit.failover.core.reverse import records_of
 from drkit.failover.returning.scope import may_wait, pairs_of_flows
 from drkit.flow_state.records import PendingFence, PendingLift
 from drkit.pair.promotions import promoted_of
@@ -69,12 +69,10 @@ def _owing(settings: Settings) -> tuple[list[FlowSettings], list[FlowSettings], 
     owing, moved, unread = list[FlowSettings](), list[FlowSettings](), None
     for flow in settings.flows:
         try:
-            with state_of(settings, flow) as state:
-                if state is None:
-                    continue
-                owes = (state.get(PendingFence) or state.get(PendingLift)) is not None
-                owing += [flow] if owes else []
-                moved += [flow] if promoted_of(state.records) else []
+            state = records_of(settings, flow)
+            owes = (state.get(PendingFence) or state.get(PendingLift)) is not None
+            owing += [flow] if owes else []
+            moved += [flow] if promoted_of(state) else []
         except DrkitError as error:  # of one that is dead, or not ours: another one may be meant
             unread = unread or error
     return owing, moved, unread

@@ -56,7 +56,10 @@ def sample(kind: Any, fields: Mapping[str, Any] | None = None, *, absent: bool =
 
 
 def _filled(kind: Any, names: Collection[str], fields: Mapping[str, Any], *, absent: bool) -> dict[str, Any]:
-    hints = get_type_hints(kind, vars(inspect.getmodule(kind)))
+    known: dict[str, Any] = {}
+    for base in reversed(kind.__mro__):
+        known |= vars(inspect.getmodule(base))
+    hints = get_type_hints(kind, known)
     return {n: fields[n] if n in fields else sample(hints[n], absent=absent) for n in names}
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import pytest
 
 from drkit.cli import waiting_flow
@@ -38,16 +35,15 @@ def test_the_flow_that_owes_a_fence_is_meant_before_one_that_waits(
 ) -> None:
     """`drkit fence pay` said of another flow that nothing is owed, and the old primary stayed open."""
 
-    @contextmanager
-    def state_of(_settings: Settings, flow: FlowSettings) -> Iterator[FlowState | None]:
+    def records_of(_settings: Settings, flow: FlowSettings) -> FlowState:
         if flow.name == "b->a":
             raise made(ClusterUnreachable, "it is dead", where="a", evidence="", hint="")
         state = FlowState()
         if flow.name in owing:
             state.take(DEBT.key().encode(), DEBT.encode())
-        yield state
+        return state
 
-    monkeypatch.setattr(waiting_flow, "state_of", state_of)
+    monkeypatch.setattr(waiting_flow, "records_of", records_of)
     monkeypatch.setattr(waiting_flow, "may_wait", lambda _settings, there, _back: there.name == "a->b")
     if found is None:
         with pytest.raises(
@@ -72,14 +68,13 @@ def test_with_nothing_pending_in_any_flow_none_is_meant(
 ) -> None:
     """`drkit fence pay` ended with 2, "which one do you mean?", where nothing is pending in any of them."""
 
-    @contextmanager
-    def state_of(_settings: Settings, flow: FlowSettings) -> Iterator[FlowState | None]:
+    def records_of(_settings: Settings, flow: FlowSettings) -> FlowState:
         state = FlowState()
         if flow.name in promoted:
             state.take(MOVED.key("orders").encode(), MOVED.encode())
-        yield state if flow.name != "b->a" else None
+        return state
 
-    monkeypatch.setattr(waiting_flow, "state_of", state_of)
+    monkeypatch.setattr(waiting_flow, "records_of", records_of)
     monkeypatch.setattr(waiting_flow, "may_wait", lambda *_: False)
     meant = waiting_flow.owing_flow(settings, None)
     assert (None if meant is None else meant.name) == found
@@ -93,13 +88,12 @@ def test_with_nothing_pending_in_any_flow_none_is_meant(
 def test_what_is_pending_on_a_silent_cluster_is_unknown_and_not_nothing(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, dead: str
 ) -> None:
-    @contextmanager
-    def state_of(_settings: Settings, flow: FlowSettings) -> Iterator[FlowState | None]:
+    def records_of(_settings: Settings, flow: FlowSettings) -> FlowState:
         if flow.name == dead:
             raise made(ClusterUnreachable, "it is dead", where="", evidence="", hint="")
-        yield FlowState()
+        return FlowState()
 
-    monkeypatch.setattr(waiting_flow, "state_of", state_of)
+    monkeypatch.setattr(waiting_flow, "records_of", records_of)
     monkeypatch.setattr(waiting_flow, "may_wait", lambda *_: False)
     with pytest.raises(ClusterUnreachable, match="it is dead"):
         waiting_flow.owing_flow(settings, None)
