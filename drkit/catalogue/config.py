@@ -38,7 +38,7 @@ ERRORS: Final[dict[str, Entry]] = {
     "config_problem": wrong("{problem}"),
     "config_problems": wrong("the configuration has {count} problems"),
     "config_unreadable": wrong(
-        "the configuration cannot be read", hint="let this user read the file, and save it as UTF-8"
+        "the configuration cannot be read", hint="name a file that this user may read, saved as UTF-8"
     ),
     "flow_unknown": wrong("there is no flow '{name}'"),
     "no_endpoint": wrong(

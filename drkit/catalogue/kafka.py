@@ -106,6 +106,6 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="check the cluster and drkit's permission to read the topic",
     ),
     "verify_topic_unknown": wrong(
-        "{flow} does not copy topic {topics}", hint="name source topics that the flow's filters accept"
+        "{flow} does not copy topic {topics}", hint="{drkit:status} lists the topics that it copies"
     ),
 }

@@ -6,6 +6,7 @@ from typing import Final
 
 from drkit.catalogue.entry import Entry, failed, refused, wrong
 
+_JAVA: Final = "install Java 17 or newer (a package such as openjdk-17-jre-headless), or set JAVA_HOME to one"
 ERRORS: Final[dict[str, Entry]] = {
     "broker_does_not_end": failed("a broker did not stop"),
     "broker_ended": failed("a broker ended while it started", hint="its logs: {folder}"),
@@ -63,24 +64,9 @@ ERRORS: Final[dict[str, Entry]] = {
         "Kafka's jars could not be fetched",
         hint=("check the network, or name a mirror in an Ivy settings file with DRKIT_IVY_SETTINGS=FILE"),
     ),
-    "java_does_not_start": wrong(
-        "Java does not start",
-        hint=(
-            "install Java 17 or newer (a package such as openjdk-17-jre-headless), or point JAVA_HOME at one"
-        ),
-    ),
-    "java_too_old": wrong(
-        "this Java is too old for Kafka's brokers",
-        hint=(
-            "install Java 17 or newer (a package such as openjdk-17-jre-headless), or point JAVA_HOME at one"
-        ),
-    ),
-    "java_without_version": wrong(
-        "this Java reports no version",
-        hint=(
-            "install Java 17 or newer (a package such as openjdk-17-jre-headless), or point JAVA_HOME at one"
-        ),
-    ),
+    "java_does_not_start": wrong("Java does not start", hint=_JAVA),
+    "java_too_old": wrong("this Java is too old for Kafka's brokers", hint=_JAVA),
+    "java_without_version": wrong("this Java reports no version", hint=_JAVA),
     "keytool_missing": failed("keytool cannot be run"),
     "listener_unknown": wrong("the listener does not exist", hint="there are: {listeners}"),
     "local_pair_incomplete": refused(
@@ -95,12 +81,7 @@ ERRORS: Final[dict[str, Entry]] = {
         "a lock file cannot be opened", hint="remove it if it is a link; this user must be able to write it"
     ),
     "no_class_archive": failed("no class archive was written"),
-    "no_java": wrong(
-        "local clusters need Java, and none was found",
-        hint=(
-            "install Java 17 or newer (a package such as openjdk-17-jre-headless), or point JAVA_HOME at one"
-        ),
-    ),
+    "no_java": wrong("local clusters need Java, and none was found", hint=_JAVA),
     "no_link": wrong("no link in front of this role"),
     "no_local_pair": refused("this folder has no local pair", hint="{drkit:local up}"),
     "pyspark_missing_for_jars": wrong(

@@ -46,7 +46,7 @@ ERRORS: Final[dict[str, Entry]] = {
         "this machine cannot keep the history of drills", hint="make room there, then repeat the command"
     ),
     "drill_id_unknown": wrong(
-        "no drill has the id {drill_id}", hint="{suggestion}; all: {drkit:drill history}"
+        "no drill has the id {drill_id}", hint="{suggestion}all ids: {drkit:drill history}"
     ),
     "drill_leftover": refused(
         "a {kind} of a drill already exists", hint="delete it if no other drill of this flow runs"
@@ -110,7 +110,7 @@ ERRORS: Final[dict[str, Entry]] = {
     "scenario_not_an_experiment": wrong("the file is not an experiment of Chaos Toolkit"),
     "scenario_not_yaml": wrong("the file is not YAML"),
     "scenario_unknown": wrong(
-        "there is no scenario '{name}'", hint="{suggestion}; all scenarios: {drkit:chaos list}"
+        "there is no scenario '{name}'", hint="{suggestion}all scenarios: {drkit:chaos list}"
     ),
-    "scenario_unreadable": wrong("the scenario file cannot be read"),
+    "scenario_unreadable": wrong("the scenario file cannot be read", hint="shipped ones: {drkit:chaos list}"),
 }

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import drkit
-from drkit.config.tables.fields import suggestion
-from drkit.errors import ConfigError, Usage
+from drkit.config.tables.fields import did_you_mean
+from drkit.errors import ConfigError, Usage, error_text
 
 _PACKAGE: Final = Path(drkit.__file__).parent
 _INSTALLED: Final = _PACKAGE / "pages" / "chaos"
@@ -65,7 +65,7 @@ def load_scenario(name: str) -> Scenario:
     if path.suffix not in {".yaml", ".yml"}:
         path = FOLDER / f"{name}.yaml"
         if not path.is_file():
-            nearest = suggestion(name, {each.stem: "" for each in FOLDER.glob("*.yaml")})
+            nearest = did_you_mean(name, (each.stem for each in FOLDER.glob("*.yaml")))
             raise Usage("scenario_unknown", where="drkit chaos run", name=name, suggestion=nearest)
     try:
         yaml, library = import_module("yaml"), import_module("chaoslib.experiment")
@@ -85,7 +85,7 @@ def load_scenario(name: str) -> Scenario:
         faults = tuple((e["fault"], e["step"]) for e in exercises)
         return Scenario(path.stem, data["title"], data, faults, **known)
     except OSError as error:
-        raise Usage("scenario_unreadable", where=str(path), hint=error.strerror or str(error)) from error
+        raise Usage("scenario_unreadable", where=str(path), evidence=error_text(error)) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise _wrong(path, "scenario_not_yaml", " ".join(str(error).split())) from error
     except (problem, AttributeError, TypeError, KeyError) as error:

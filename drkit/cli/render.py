@@ -16,7 +16,7 @@ from rich.text import Text
 from drkit.catalogue import ERRORS
 from drkit.cli.layout import INDENTED, UNBOUNDED, cell, indented, pairs, table
 from drkit.cli.session import session
-from drkit.errors import DrkitError
+from drkit.errors import DrkitError, Refused
 from drkit.masking import scrubbed, without_secrets
 from drkit.visible import visible, visible_json, visible_lines
 
@@ -126,7 +126,9 @@ def emit_error(error: DrkitError, *, as_json: bool) -> None:
     console = _console(sys.stderr)
     console.print(Text.assemble((f"{error.heading}: ", "bold red"), visible(scrubbed(error.what))))
     rows = [("where", error.where), ("evidence", error.evidence), ("what to do", error.hint)]
-    rows += [("help", f"drkit explain {error.code}")] if ERRORS[error.code].page else []
+    known = ERRORS[error.code]
+    if known.page or known.exit_code == Refused.exit_code:
+        rows.append(("help", f"drkit explain {error.code}"))
     for name, text in rows:
         # What to do stays one line: a command in it is copied whole.
         width = UNBOUNDED if name == "what to do" else console.width

@@ -57,7 +57,8 @@ def common_options() -> list[click.Parameter]:
     return [
         _option(
             "--config",
-            type=click.Path(dir_okay=False),
+            type=click.Path(readable=False),
+            metavar="FILE",
             help="Configuration file.  [default: $DRKIT_CONFIG, else ./drkit.toml]",
         ),
         _option(

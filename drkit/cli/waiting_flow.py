@@ -37,7 +37,7 @@ def flow_that_owes(settings: Settings, name: str | None) -> FlowSettings:
     :raises DrkitError: a cluster does not answer
     """
     found = owing_flow(settings, name)
-    return found or settings.one_flow(None, "none of them owes a fence or waits for a return")
+    return found or settings.one_flow(None, "none of them has a pending fence or waits for a return")
 
 
 def owing_flow(settings: Settings, name: str | None) -> FlowSettings | None:

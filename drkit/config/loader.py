@@ -23,7 +23,7 @@ from drkit.config.tables.fields import TO_DO, suggestion
 from drkit.config.tables.in_clear import in_clear
 from drkit.config.tables.settings import Settings
 from drkit.config.unchecked import ClientCheck, unknown_aliases, unusable_connections, wrong_properties
-from drkit.errors import ConfigError
+from drkit.errors import ConfigError, error_text
 from drkit.masking import is_secret, shown
 
 _TYPES: Final = "type, unit and default of every setting: drkit explain configuration"
@@ -247,7 +247,7 @@ def find(path: str | os.PathLike[str] | None, env: Mapping[str, str]) -> Path:
     """Return the configuration file to read. Raises ConfigError if no file exists."""
     named = path or env.get(CONFIG_VARIABLE)
     file = Path(named or DEFAULT_FILE)
-    if file.is_file():
+    if file.exists():
         return file
     if named:
         source = "--config" if path else CONFIG_VARIABLE
@@ -276,7 +276,7 @@ def _text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError("config_unreadable", where=str(file), evidence=str(error)) from error
+        raise ConfigError("config_unreadable", where=str(file), evidence=error_text(error)) from error
 
 
 def _refuse(file: Path, document: Document, problems: Sequence[Problem]) -> None:

@@ -21,7 +21,7 @@ from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 from drkit.atomic_file import replace_file
 from drkit.clock import Seconds, monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings, Settings
-from drkit.config.tables.fields import suggestion
+from drkit.config.tables.fields import did_you_mean
 from drkit.drill.entry import SOURCE, TARGET, UNFINISHED, DrillEntry, MadeItem
 from drkit.drill.judge import ABORTED
 from drkit.drill.plan import drill_folder
@@ -200,7 +200,7 @@ class DrillHistory:
         """Return the entry of a drill that was run. Raises Usage: no drill has this id."""
         by_id = {entry.id: entry for entry in self.entries() if entry.id}
         if drill_id not in by_id:
-            known = suggestion(drill_id, by_id)
+            known = did_you_mean(drill_id, by_id)
             raise Usage("drill_id_unknown", where=str(self.folder), drill_id=drill_id, suggestion=known)
         return by_id[drill_id]
 

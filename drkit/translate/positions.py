@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from drkit import observe
 from drkit.config import ClusterSettings, FlowSettings, Settings
-from drkit.errors import ClusterUnreachable, ConfigError, DrkitError, Failed
+from drkit.errors import ClusterUnreachable, DrkitError, Failed, Usage
 from drkit.flow_state.copied_topics import CopiedPartition, CopiedTopics, known_of
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster, reach
@@ -85,7 +85,7 @@ class Looked(NamedTuple):
 def translate(settings: Settings, flow: FlowSettings, question: PositionQuestion) -> list[Line]:
     """Answer a question about a flow.
 
-    :raises ConfigError: the group has no offsets, or the flow copies no such topic
+    :raises Usage: the group has no offsets, or the flow copies no such topic
     :raises ClusterUnreachable: the target does not answer
     :raises Failed: the flow has no state on the target, or it cannot be read
     """
@@ -187,7 +187,7 @@ class _Asking:
         offsets = (await Groups(at).offsets([question.group]))[question.group]
         committed = {tp: c.offset for tp, c in positions_in(offsets).items()}
         if not committed:
-            raise ConfigError(
+            raise Usage(
                 "group_without_offsets",
                 where=at.alias,
                 evidence="there is no such group, or it never committed, or its offsets have expired",

@@ -9,7 +9,7 @@ import time
 
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.counted import counted
-from drkit.errors import ConfigError, DrkitError, Failed
+from drkit.errors import DrkitError, Failed, Usage
 from drkit.flow_state.records import VerifiedRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster, refuse_same_cluster
@@ -49,7 +49,7 @@ def verify(
 
     Works beside a running replicator. What is found equal is remembered in the flow's state topic.
 
-    :raises ConfigError: no such flow, or no topic to compare
+    :raises Usage: no such flow, or no topic to compare
     :raises Refused: source and target are one cluster, or Spark has no slot
     :raises ClusterUnreachable: a cluster does not answer
     :raises Failed: a cluster stopped answering during the comparison
@@ -71,10 +71,10 @@ def _snapshot(settings: Settings, flow: FlowSettings, request: VerifyRequest, pr
     found = verify_snapshot.take(flow, source, target, request.topics, only_new=request.only_new)
     known = {v.source.topic for v in found.views} | {u.topic for u in found.unclear} | set(found.absent)
     if lacking := sorted(set(request.topics) - known):
-        raise ConfigError(
+        raise Usage(
             "verify_topic_unknown",
-            where=f"flows: {flow.name}",
-            evidence=f"it copies: {', '.join(sorted(known)[:20]) or 'nothing that exists on the source'}",
+            where=f"flow {flow.name}",
+            evidence=f"of the named topics it copies: {', '.join(sorted(known)[:20]) or 'none'}",
             flow=flow.name,
             topics=", ".join(lacking),
         )

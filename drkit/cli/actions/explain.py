@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import posixpath
-from typing import Any
+from typing import Any, Final
 
 from drkit.cli.markdown import rendered
 from drkit.cli.page_index import SOURCES, IndexEntry, command_for, entries, look_up, look_up_page
 from drkit.cli.render import emit, emit_list, emit_page
 from drkit.cli.session import session
-from drkit.config.tables.fields import closest
+from drkit.config.tables.fields import did_you_mean
 from drkit.errors import Usage
+
+_TO_SEARCH: Final = {"how-to", "tutorial", "explanation"}
 
 
 def explain(words: tuple[str, ...], *, listed: bool) -> None:
@@ -21,9 +23,8 @@ def explain(words: tuple[str, ...], *, listed: bool) -> None:
     asked = " ".join(words)
     found = look_up(asked)
     if not found:
-        near = closest(asked, {entry.name for entry in entries()})
-        suggestion = f"did you mean '{near}'? " if near else ""
-        raise Usage("nothing_to_explain", where="drkit explain", asked=asked, suggestion=suggestion)
+        near = _pages_with(asked) or did_you_mean(asked, {entry.name for entry in entries()})
+        raise Usage("nothing_to_explain", where="drkit explain", asked=asked, suggestion=near)
     first, *others = found
     also = [command_for(entry) for entry in others if entry.page != first.page or not entry.is_page]
     if session().as_json:
@@ -35,6 +36,15 @@ def explain(words: tuple[str, ...], *, listed: bool) -> None:
     more = [f"page: {command_for(page)}"] if page else []
     more += [f"also: {command}" for command in also]
     emit_page(rendered(first.text, lambda target: _command(first.page, target)), more)
+
+
+def _pages_with(words: str) -> str:
+    """Return the commands for pages that have these words, the most likely first; empty if there are none."""
+    words = words.lower()
+    found = [e for e in entries() if e.kind in _TO_SEARCH and words in e.text.lower()]
+    found.sort(key=lambda e: (words not in f"{e.name} {e.sentence}".lower(), -e.text.lower().count(words)))
+    pages = ", ".join(map(command_for, found[:3]))
+    return f"pages with it: {pages}; " if pages else ""
 
 
 def _list(kinds: tuple[str, ...]) -> None:

@@ -17,13 +17,12 @@ def up(folder: Path | None, brokers: int, config: Path) -> None:
     """Run ``drkit local up``."""
     pair = LocalPair(folder or default_folder())
     answer = pair.up(config, brokers=brokers, progress=say)
+    if (written := Path(answer["config"]).absolute()) != config.absolute():
+        config = written  # of the pair that was running
     given = [] if config == _USUAL else ["--config", str(config)]
     next_ = typed("drkit", "replicate", *given)
-    own = (
-        ""
-        if config == _USUAL or _USUAL.exists()
-        else "; or write a configuration of your own: drkit config init"
-    )
+    is_only = config != _USUAL and not _USUAL.exists()
+    own = "; or write a configuration of your own: drkit config init" if is_only else ""
     emit(answer | {"next": next_ + own})
 
 

@@ -66,7 +66,8 @@ def init(**given: Any) -> None:
 
 @config.command(
     examples={
-        "drkit config show": "Show every setting and where it comes from",
+        "drkit config show": "Show what differs from the defaults, and where it comes from",
+        "drkit config show --all": "Show every setting",
         "drkit config show --plan": "Show what drkit would change on the targets",
         "drkit config show --set 'flows.primary->standby.tasks=4'": "See the effect of a setting",
     }

@@ -16,7 +16,7 @@ from drkit.journal.machine import RETURN, StepName
 from drkit.status.lag.source import held_text
 
 _SHOWN = 10
-_NO_WAY = "no way of [failover] repoint reaches them: move them by other means"
+_NO_WAY = "none is repointed, because [failover] repoint has no endpoint for them: move them yourself"
 
 
 class Progressing:

@@ -150,12 +150,17 @@ def closest(word: str, known: Iterable[str]) -> str | None:
     return plain[near[0]] if near else None
 
 
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return a question with the word that was probably meant, to begin a hint with; or an empty text."""
+    near = closest(word, known)
+    return f"did you mean '{near}'? " if near else ""
+
+
 def suggestion(word: str, known: Iterable[str]) -> str:
     """A hint for a user who wrote ``word``."""
     names = sorted(known)
-    near = closest(word, names)
-    if near:
-        return f"did you mean '{near}'?"
+    if question := did_you_mean(word, names):
+        return question.rstrip()
     if len(names) > _MANY:
         return "all settings: drkit explain configuration"
     return f"known: {', '.join(names)}" if names else "none is configured"

@@ -83,6 +83,9 @@ def test_only_the_first_of_several_pages_is_printed(capsys: pytest.CaptureFixtur
         ("LOST", "no broker answers, replication is stalled"),
         ("3", "refused or held"),
         ("rpo_seconds", "How much loss is acceptable"),
+        ("RPO", "the most data that a failover may lose"),
+        ("split brain", "Both clusters accept writes"),
+        ("switchover", "A planned failover"),
         ("DrkitGone", "start drkit replicate there"),
         ("primary-killed", "title: The primary is killed while clients write"),
         ("docs/reference/drkit.reference.toml", "[failover]"),
@@ -143,6 +146,8 @@ def test_an_unknown_name_is_a_usage_error(capsys: pytest.CaptureFixture[str]) ->
     err = capsys.readouterr().err
     assert err.startswith("usage: nothing explains 'source_gab'")
     assert "did you mean 'source_gap'?" in err
+    assert cli.run(["explain", "tls"]) == 2
+    assert "what to do pages with it: drkit explain security, " in capsys.readouterr().err
     assert cli.run(["explain", "xyzzy"]) == 2
     err = capsys.readouterr().err
     assert "did you mean" not in err

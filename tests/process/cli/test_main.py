@@ -12,6 +12,7 @@ import click
 import pytest
 
 from drkit import __version__
+from drkit.catalogue import ERRORS
 from drkit.cli import main as cli
 from drkit.config import read
 from drkit.errors import ClusterUnreachable, ConfigError, NotAuthorized, Refused
@@ -89,6 +90,16 @@ def test_an_error_says_what_where_why_and_what_to_do(failing: Any, capsys: pytes
         "             line two",
         "  what to do drkit x",
     ]
+
+
+def test_a_refusal_names_its_page_and_its_code(failing: Any, capsys: pytest.CaptureFixture[str]):
+    """Refusals without a runbook did not; the page of exit codes says that each does."""
+    for code in (code for code, entry in ERRORS.items() if entry.exit_code == 3):
+        error = made(Refused, "it is held")
+        error.code = code
+        failing(error)
+        assert cli.run(["boom"]) == 3
+        assert f"\n  help       drkit explain {code}\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [["--json", "boom"], ["boom", "--json"]])
@@ -240,6 +251,15 @@ def test_a_starter_configuration_with_both_directions(
     offered = re.compile(r"^#(?=\[\[flows\]\]|(?:source|target|topics|groups) = )", re.MULTILINE)
     uncommented = offered.sub("", commented)
     assert uncommented == (tmp_path / "drkit.toml").read_text(), "its comment is the same flow"
+
+
+def test_a_folder_is_no_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """What to do was ``drkit status --help``, which has no answer."""
+    assert cli.run(["status", "--config", str(tmp_path)]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"configuration: {sentence('config_unreadable')}\n")
+    assert "  evidence   Is a directory\n" in err
+    assert "--help" not in err
 
 
 def test_config_check(config: str, capsys: pytest.CaptureFixture[str]):

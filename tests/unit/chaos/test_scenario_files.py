@@ -82,8 +82,11 @@ def test_a_wrong_file_is_refused(text: str, words: str, tmp_path: Path, capsys: 
 def test_an_unknown_name_is_refused_with_the_nearest(capsys: pytest.CaptureFixture[str]):
     assert cli.run(["chaos", "run", "primary-kiled"]) == 2
     assert "primary-killed" in capsys.readouterr().err
-    with pytest.raises(Usage, check=coded("scenario_unreadable")):
+    assert cli.run(["chaos", "run", "xyzzy"]) == 2
+    assert "what to do all scenarios: drkit chaos list\n" in capsys.readouterr().err, "no settings"
+    with pytest.raises(Usage, check=coded("scenario_unreadable")) as refused:
         load_scenario("/nowhere/else.yaml")
+    assert refused.value.evidence == "No such file or directory"
 
 
 @pytest.mark.parametrize("words", [["chaos", "run"], ["chaos", "run", "--all", "primary-killed"]])

@@ -81,6 +81,20 @@ def test_the_command_after_local_up_is_the_one_of_the_tutorial(
     assert "Do not type" not in page
 
 
+def test_local_up_of_a_running_pair_names_the_configuration_that_was_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It named the file of this --write, which does not exist."""
+    written = str(tmp_path / "first.toml")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(local, "LocalPair", Pair)
+    monkeypatch.setattr(Pair, "up", lambda *_, **__: {"state": "up", "config": written})
+    local.up(tmp_path, 1, Path("other.toml"))
+    out = capsys.readouterr().out
+    assert "other.toml" not in out
+    assert f"drkit replicate --config {written}; " in out
+
+
 def test_a_configuration_of_ones_own_is_not_offered_where_one_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -81,7 +81,7 @@ def test_with_nothing_pending_in_any_flow_none_is_meant(
     if found is None:
         with pytest.raises(Usage) as refused:
             waiting_flow.flow_that_owes(settings, None)
-        assert refused.value.evidence == "none of them owes a fence or waits for a return"
+        assert refused.value.evidence == "none of them has a pending fence or waits for a return"
 
 
 @pytest.mark.parametrize("dead", ["b->a", "c->d"])

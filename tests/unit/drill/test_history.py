@@ -126,8 +126,9 @@ def test_a_drill_ends_at_its_limit_and_when_it_is_stopped(
 def test_bad_input_has_one_clear_error(tmp_path: Path) -> None:
     settings = settings_of(tmp_path)
     history = DrillHistory(tmp_path)
-    with pytest.raises(Usage, check=coded("drill_id_unknown")):
+    with pytest.raises(Usage, check=coded("drill_id_unknown")) as refused:
         history.entry("../../etc")
+    assert refused.value.hint == "all ids: drkit drill history"
     with history.lock():
         plan = plan_of(settings, 1)
         history.begin(DrillEntry.of(plan, 1000, None, this_process()))
