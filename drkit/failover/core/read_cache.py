@@ -37,8 +37,8 @@ class ReadCache:
     _reverse: StateTopic | None = None
     journals: dict[RawCluster, JournalReader] = field(default_factory=dict)
     """The readers of the opposite flow's journal, by connection."""
-    elsewhere: Sequence[tuple[FlowSettings, FlowState]] = ()
-    """The other flows of the source with their states, as they were read last."""
+    elsewhere: Sequence[tuple[FlowSettings, FlowState]] | None = None
+    """The other flows of the source with their states, as they were read last; None: not yet."""
     beats: HeartbeatTail | None = None
     """The reader of heartbeats on the target."""
     quiet: tuple[float, int] | None = None

@@ -347,13 +347,17 @@ def _read_state(cluster: Cluster, flow: FlowSettings, *, verified: bool = True) 
     return FlowState.of(values, f"{name} on {cluster.alias}", values.refused)
 
 
-def states_elsewhere(context: Context) -> list[tuple[FlowSettings, FlowState]]:
+def states_elsewhere(
+    context: Context, among: Collection[str] | None = None
+) -> list[tuple[FlowSettings, FlowState]]:
     """Return the flows from the old primary to other clusters of the configuration, with their states.
 
     A cluster that does not answer, or shows no state to drkit, is left out.
+
+    :param among: aliases of these clusters alone
     """
-    states = []
-    for alias in sorted(context.settings.clusters.keys() - {context.flow.source, context.flow.target}):
+    states, others = [], context.settings.clusters.keys() - {context.flow.source, context.flow.target}
+    for alias in sorted(others if among is None else others & set(among)):
         flow = FlowSettings(source=context.flow.source, target=alias)
         with suppress(ClusterUnreachable, NotAuthorized):
             cluster = Cluster.connect(context.settings.cluster(alias))
@@ -370,8 +374,13 @@ def refused_elsewhere(where: str, elsewhere: Mapping[str, str], code: str = "pro
 
 
 def refuse_moved_elsewhere(context: Context) -> None:
-    """Refuse to continue a run whose topics another flow of the source moves, unless a person wants it."""
-    elsewhere = work_elsewhere(context, context.scope.topics).moved
+    """Refuse to continue a run whose topics another flow of the source moves, unless a person wants it.
+
+    A cluster that did not answer the survey of this run is not waited for: clients may be without a cluster.
+    """
+    last = context.kept.elsewhere
+    answered = None if last is None else [flow.target for flow, _ in last]
+    elsewhere = work_elsewhere(context, context.scope.topics, states_elsewhere(context, answered)).moved
     if elsewhere and not context.request.despite_signs_of_life:
         raise refused_elsewhere(context.flow.name, elsewhere)
 
@@ -385,13 +394,15 @@ class Elsewhere(NamedTuple):
     """Fences that such a flow has on record: it lifts them."""
 
 
-def work_elsewhere(context: Context, topics: Collection[str], *, as_surveyed: bool = False) -> Elsewhere:
+def work_elsewhere(
+    context: Context, topics: Collection[str], states: Sequence[tuple[FlowSettings, FlowState]] | None = None
+) -> Elsewhere:
     """Return the work of other flows of the source on some topics, as far as their targets answer.
 
-    :param as_surveyed: by the states that this process has read last, if it has
+    :param states: their states, or None to read them
     """
     moved, sizes, acls = dict[str, str](), dict[str, str | None](), frozenset[Acl]()
-    for flow, state in (as_surveyed and context.kept.elsewhere) or states_elsewhere(context):
+    for flow, state in states_elsewhere(context) if states is None else states:
         known, pending = state.readable(RoleRecord), state.readable(PendingLift).get("")
         roles = {t: role for t, role in known.items() if role.is_promoted}
         fenced = fenced_topics(state) - roles.keys()  # by a run that has not opened its target

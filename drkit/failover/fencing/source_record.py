@@ -80,7 +80,7 @@ def keep_earlier(context: Context, source: RawCluster) -> None:
         for target in sorted({t for t in targets if t is not None} - {own}):
             with suppress(NotAuthorized):
                 _take(context, FlowSettings(source=context.flow.source, target=target), marks=True)
-        _keep(context, work_elsewhere(context, context.scope.topics, as_surveyed=True).fences)
+        _keep(context, work_elsewhere(context, context.scope.topics, context.kept.elsewhere).fences)
 
 
 def _take(context: Context, flow: FlowSettings, *, marks: bool) -> None:

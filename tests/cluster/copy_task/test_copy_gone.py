@@ -83,11 +83,11 @@ def test_retention_outran_the_copier(
 ) -> None:
     flow = flow_factory(source, target, on_source_gap=policy)
     flow.create_both(topic_name, 2, retention_ms="-1")
-    fill(flow.source, topic_name, 1000, timetimestamp=aged(age_ms))
+    fill(flow.source, topic_name, 1000, timestamp=aged(age_ms))
     flow.copy(topic_name)
     copied = flow.offsets(flow.source, topic_name)
     before = read(flow.source, topic_name)
-    fill(flow.source, topic_name, 1000, first=1000, timetimestamp=aged(age_ms))
+    fill(flow.source, topic_name, 1000, first=1000, timestamp=aged(age_ms))
     flow.delete_records(topic_name, 0, copied[0] + 100)
     report = flow.copy(topic_name, seconds=15)
     states = partition_states(report)
@@ -108,7 +108,7 @@ def test_retention_outran_the_copier(
         return
     assert report.ended == "once"
     assert flow.starts(flow.source, topic_name)[0] == copied[0] + 100
-    fill(flow.source, topic_name, 100, timetimestamp=aged(age_ms))
+    fill(flow.source, topic_name, 100, timestamp=aged(age_ms))
     flow.copy(topic_name)
     check_copy(
         flow,

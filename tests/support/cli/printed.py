@@ -61,7 +61,6 @@ D, W, A = State.DONE, State.PENDING, State.ANY
 FAILOVER: Final[dict[str, tuple[State, ...]]] = {
     "drkit failover --resume": (H, P),
     "drkit failover --resume --term N": (P,),
-    "drkit failover --flow '{}' --resume": (H, P),
     "drkit failover --abort": (H,),
     'drkit failover --abort --target-lost "HOW YOU KNOW"': (H,),
     'drkit failover --resume --accept-data-loss "REASON"': (H, P),
