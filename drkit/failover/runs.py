@@ -303,7 +303,7 @@ class Runs:
         context = replace(context, run_id=run.run_id, term=run.term)
         if run.table is RETURN or run.is_final:
             with request_errors():
-                kept = without_moved_back(context)
+                kept = without_moved_back(context, is_failover=run.table is not RETURN)
                 moved = context.scope.topics.keys() - kept.scope.topics.keys()
                 for note in note_unreplayed(context, moved) if run.table is RETURN else ():
                     self._tell(StepProgress(StepName.REPLAY, note))

@@ -244,13 +244,15 @@ def pair_roles(context: Context, recorded: Promotions | None = None) -> PairRole
     return roles_in(pair_view(first, _opposite(context, recorded)))
 
 
-def without_moved_back(context: Context) -> Context:
+def without_moved_back(context: Context, *, is_failover: bool) -> Context:
     """Return the context without topics that a later failover has moved back to the source.
 
-    An older run, and a state on a cluster that was down, have no record of that failover.
+    An older run, and a state on a cluster that was down, have no record of that failover. A failover begins
+    after the return that has answered the last promotion there; only a promotion without a return is later.
     """
     share_promotions(context)
-    moved, scope = pair_roles(context).moved_back, context.scope
+    roles, scope = pair_roles(context), context.scope
+    moved = roles.away if is_failover else roles.moved_back
     topics = {name: copy for name, copy in scope.topics.items() if name not in moved}
     is_whole = scope.whole_flow and topics == scope.topics
     return replace(context, scope=scope._replace(topics=topics, whole_flow=is_whole))
