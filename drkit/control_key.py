@@ -36,7 +36,7 @@ WINDOW_SECONDS: Final = 600.0
 LONGEST_KEY: Final = 4096
 """Bytes of a refused record's key that are remembered; drkit's keys are shorter."""
 MOST_REFUSED: Final = 10_000
-"""Maximum number of refused records that one reader remembers: anybody may write any number of them."""
+"""Maximum number of refused records that one reader remembers: clients may write any number."""
 _ID_BYTES: Final = 4
 _MAC_BYTES: Final = 16
 _ORDER_BYTES: Final = 8

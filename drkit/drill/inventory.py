@@ -112,7 +112,7 @@ def compare_inventories(
     :param is_residue: for items that a drill leaves by design
     :param reserved: parts of names that only this drill uses; a new item with one is ours, recorded or not
     """
-    found: defaultdict[str, list[str]] = defaultdict(list)
+    differing: defaultdict[str, list[str]] = defaultdict(list)
     for part in (p for p in InventoryPart if p in before.items and p in after.items):
         old, new = before.items[part], after.items[part]
         for name in sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name)):
@@ -123,9 +123,9 @@ def compare_inventories(
                 owner = "residue"
             elif is_new and any(own in name for own in reserved):
                 owner = "ours_left"
-            found[owner].append(str(item))
+            differing[owner].append(str(item))
     unknown = (f"{part}: {reason}" for part, reason in {**before.unknown, **after.unknown}.items())
-    return InventoryComparison(**{k: tuple(v) for k, v in found.items()}, unknown=tuple(unknown))
+    return InventoryComparison(**{k: tuple(v) for k, v in differing.items()}, unknown=tuple(unknown))
 
 
 def _is_of(item: InventoryItem, facts: Any, made: MadeItem) -> bool:

@@ -53,9 +53,9 @@ class DrillMonitor:
         :param flows: those to read, or None for all
         """
         self._began = self._clock()
-        wanted = {flow for _, flow in self._drills if flows is None or flow in flows}
-        self._entries = newest_entries([*self._entries, *self._history.entries(flows=wanted)])
-        self._read |= wanted - self.unread.keys()
+        to_read = {flow for _, flow in self._drills if flows is None or flow in flows}
+        self._entries = newest_entries([*self._entries, *self._history.entries(flows=to_read)])
+        self._read |= to_read - self.unread.keys()
 
     def begin_look(self) -> None:
         """Begin to read the histories in a thread, once a minute at most."""

@@ -107,8 +107,8 @@ class RecordWindowReader:
         led = [tp for tp in spans if leader_of(topics, tp) >= 0]
         starts = await listed(cluster, topics, led, EARLIEST)
         ends = await listed(cluster, topics, led, LATEST)
-        asked = [tp for tp in led if tp in starts and tp in ends]
-        whole = {tp: spans[tp]._replace(start=starts[tp], end=ends[tp]) for tp in asked}
+        answered = [tp for tp in led if tp in starts and tp in ends]
+        whole = {tp: spans[tp]._replace(start=starts[tp], end=ends[tp]) for tp in answered}
         return cls(LogSide(cluster, topics), whole, throttle)
 
     async def read(self, points: Iterable[ReadPoint]) -> None:

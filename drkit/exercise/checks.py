@@ -122,16 +122,16 @@ def _displaced(facts: ScenarioHistory, e: FinalPosition) -> Iterator[str]:
     """Compare the position of a group that was not at work since a failover with the one that it left."""
     worked = max((i for (group, _), i in facts.last_work.items() if group == e.group), default=-1)
     for f in facts.failovers:
-        left = _committed(facts, f, e.group, e.tp)
-        if left is not None and worked < f.opened:
-            yield next(_displacements(facts, f, left, e), "")
+        committed = _committed(facts, f, e.group, e.tp)
+        if committed is not None and worked < f.opened:
+            yield next(_displacements(facts, f, committed, e), "")
 
 
-def _displacements(facts: ScenarioHistory, f: Failover, left: int, e: FinalPosition) -> Iterator[str]:
-    offsets = f"{e.tp}: {left} on {f.source}, {e.offset} on {e.cluster}"
-    # A return may have emptied the log of the source: then only acknowledgements have the offsets of before.
+def _displacements(facts: ScenarioHistory, f: Failover, committed: int, e: FinalPosition) -> Iterator[str]:
+    offsets = f"{e.tp}: {committed} on {f.source}, {e.offset} on {e.cluster}"
+    # A return may have emptied the log of the source: then only acknowledgements have the earlier offsets.
     log, is_last = facts.log_ends.get((f.source, e.tp)), f is facts.failovers[-1]
-    is_whole = is_last and (f.returned is None or (log is not None and log.start < max(left, 1)))
+    is_whole = is_last and (f.returned is None or (log is not None and log.start < max(committed, 1)))
     for offset, value in facts.logs[e.cluster].get(e.tp, ()):
         record = (e.tp, value)
         own = facts.acked_at(f.source, record)
@@ -139,9 +139,9 @@ def _displacements(facts: ScenarioHistory, f: Failover, left: int, e: FinalPosit
             own = facts.offsets[f.source].get(record)
         if own is None or record in facts.replayed:
             continue
-        if offset < e.offset and own >= left:
+        if offset < e.offset and own >= committed:
             yield f"group {e.group} skips {value}, {offsets}"
-        if offset >= e.offset and own < left and not _is_named(facts, f, e, own):
+        if offset >= e.offset and own < committed and not _is_named(facts, f, e, own):
             yield f"group {e.group} repeats {value}, {offsets}"
 
 

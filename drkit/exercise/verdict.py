@@ -31,8 +31,8 @@ DETECTION: Final = "detection"
 """Instead of a table: its steps are the verdicts of an observer."""
 _FAR: Final = 10**12
 """An offset after all others."""
-_PLACES: Final = 20
-"""The number of places in which a negative control tries its defect."""
+_EVENTS: Final = 20
+"""The number of events at which a negative control tries its defect."""
 _Defect = tuple[str, str, Sequence[tuple[int, Any]], Callable[[Any], Sequence[Event]]]
 
 
@@ -151,12 +151,12 @@ def _unknown(facts: ScenarioHistory) -> Iterator[str]:
 def negative_controls(history: ScenarioHistory) -> dict[str, bool]:
     """Put one defect at a time into a history; return by its name whether its own check finds it.
 
-    In one place a defect may break no promise, so it is put into several until it is found. One for which the
+    At one event a defect may break no promise, so it is put at several until it is found. One for which the
     history has no event is left out.
     """
     controls: dict[str, bool] = {}
-    for check, name, places, change in _defects(history):
-        for i, e in places[:: len(places) // _PLACES + 1]:
+    for check, name, events_of, change in _defects(history):
+        for i, e in events_of[:: len(events_of) // _EVENTS + 1]:
             events = [*history.events[:i], *change(e), *history.events[i + 1 :]]
             is_found = controls.get(name) or checks.CHECKS[check](ScenarioHistory(events)).offences
             controls[name] = bool(is_found)
@@ -164,7 +164,7 @@ def negative_controls(history: ScenarioHistory) -> dict[str, bool]:
 
 
 def _defects(facts: ScenarioHistory) -> Iterator[_Defect]:
-    """Return the check that must find each defect, its name, its places, and what is there instead."""
+    """Return the check that must find each defect, its name, its events, and what is there instead."""
     active, f = facts.active, facts.failovers[-1] if facts.failovers else None
     reads = [(i, e) for i, e in facts.at(Read) if e.cluster == active]
     positions = [(i, e) for i, e in facts.at(FinalPosition) if e.cluster == active]
@@ -185,12 +185,7 @@ def _defects(facts: ScenarioHistory) -> Iterator[_Defect]:
 
     yield checks.ACKNOWLEDGED, "a copied record dropped", reads, lambda _: []
     yield checks.IN_ORDER, "a copied record repeated", reads, lambda e: [e, replace(e, offset=_FAR)]
-    yield (
-        checks.IN_ORDER,
-        "a foreign record",
-        reads,
-        lambda e: [e, replace(e, offset=_FAR, value="a stray")],
-    )
+    yield checks.IN_ORDER, "a foreign record", reads, lambda e: [e, replace(e, offset=_FAR, value="a stray")]
     yield checks.IN_ORDER, "a record out of order", reads, lambda e: [replace(e, offset=_FAR)]
     yield checks.POSITIONS, "a position one later", positions, later
     yield checks.POSITIONS, "a position one earlier", positions, earlier

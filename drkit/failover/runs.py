@@ -203,7 +203,7 @@ class Runs:
         """Refuse to decide by a state that is younger than its journal: roles are missing. Raises Refused."""
         assert self._state is not None  # noqa: S101  __enter__ made it
         journal = self._topic.history
-        is_another = journal.names_another(self._id_of_state(), opened_term(self._state.records))
+        is_another = journal.names_another(opened_term(self._state.records), self._id_of_state())
         if why := lost_state(self._state.records, journal.opened, is_another=is_another):
             raise state_younger(self._flow, why)
 
@@ -303,11 +303,12 @@ class Runs:
         context = replace(context, run_id=run.run_id, term=run.term)
         if run.table is RETURN or run.is_final:
             with request_errors():
-                kept = without_moved_back(context, is_failover=run.table is not RETURN)
-                moved = context.scope.topics.keys() - kept.scope.topics.keys()
-                for note in note_unreplayed(context, moved) if run.table is RETURN else ():
-                    self._tell(StepProgress(StepName.REPLAY, note))
-                context = kept
+                still = without_moved_back(context, is_failover=run.table is not RETURN)
+                if run.table is RETURN:
+                    moved = context.scope.topics.keys() - still.scope.topics.keys()
+                    for note in note_unreplayed(context, moved):
+                        self._tell(StepProgress(StepName.REPLAY, note))
+                context = still
         self._context = context
         if run.state is RunState.ABORTING and not abort:
             abort = "the abort continues"

@@ -313,7 +313,7 @@ class JournalHistory:
     opened: dict[str, RoleRecord] = field(default_factory=dict)
     """Source topic → the newest promotion, by the evidence of OPEN."""
     recorded_term: int = 0
-    """Term of the newest run that opened topics and recorded that in the flow's state; 0: none."""
+    """Term of the newest run that opened topics and recorded that in the flow's state, or 0 without one."""
     state_id: str = ""
     """Id of the state topic at the newest run's beginning, or empty if it is not on record."""
 
@@ -327,9 +327,10 @@ class JournalHistory:
         """The newest run."""
         return next(reversed(self.runs.values()), None)
 
-    def names_another(self, state_id: object, opened_term: int) -> bool:
-        """Return whether a state, with its newest promotion, is not what the newest runs knew, or older."""
-        return self.state_id not in {"", str(state_id)} or self.recorded_term > opened_term
+    def names_another(self, opened_term: int, state_id: object = None) -> bool:
+        """Return whether a state lacks the newest run that opened topics, or is of another topic."""
+        is_of_another = state_id is not None and self.state_id not in {"", str(state_id)}
+        return is_of_another or self.recorded_term > opened_term
 
     def take(self, entry: JournalEntry) -> None:
         """Add the next entry; an invalid one is skipped."""
@@ -360,7 +361,8 @@ class JournalHistory:
         evidence: dict[str, Any] = body if isinstance(body, dict) else {}
         self.recorded_term = run.term if evidence.get("on_record") else self.recorded_term
         role = RoleRecord(Role.PROMOTED, run.term, run.run_id, entry.at_ms, planned=planned or None)
-        self.opened |= dict.fromkeys(t if isinstance(t := evidence.get("topics"), dict) else (), role)
+        topics = evidence.get("topics")
+        self.opened |= dict.fromkeys(topics if isinstance(topics, dict) else (), role)
 
     def forget_ended(self, steps: Collection[str]) -> None:
         """Keep of each run that is over only its id, term, state and the results of some steps."""

@@ -41,7 +41,7 @@ class NoRun(Usage):
 
 
 class NoJournal:
-    """What steps read and write of a journal; without a run nothing but evidence for later steps."""
+    """The part of a journal that steps use; without a run it has only evidence for later steps."""
 
     def __init__(self) -> None:
         self.found: dict[StepName, dict[str, Any]] = {}
@@ -61,7 +61,7 @@ class NoJournal:
     def effect(
         self, step: StepName, name: str, details: Mapping[str, Any]
     ) -> AbstractContextManager[dict[str, Any]]:
-        """See :meth:`drkit.failover.core.context.Context.effect`. Without a run there is none."""
+        """Refuse an effect: without a run there is none. See :meth:`.Context.effect`."""
         raise AssertionError(f"{step} would have had the effect {name} in a dry run: {details}")
 
 
@@ -179,7 +179,7 @@ class Journal(NoJournal):
         self._written = self._clock()
 
     def renew(self) -> None:
-        """See :class:`NoJournal`."""
+        """Write an entry after a while without one: others see that this process lives."""
         if self._step is not None and self._clock() - self._written >= _RENEW_SECONDS:
             self.write(EntryKind.INTENT, self._step, "", {"renewed": True})
 
@@ -223,17 +223,17 @@ class Journal(NoJournal):
             raise taken(self.run, "it took over")
 
     def result(self, step: StepName) -> dict[str, Any] | None:
-        """See :class:`NoJournal`."""
+        """Return the evidence of a step by the run's entries, or None when it did not end."""
         known = self.run.results.get(step, {}).get("evidence")
         return self.found.get(step, known)
 
     def effects(self, step: StepName) -> dict[str, dict[str, Any]]:
-        """See :class:`NoJournal`."""
+        """Return the effects of a step by the run's entries."""
         return self.run.effects.get(step, {})
 
     @contextmanager
     def effect(self, step: StepName, name: str, details: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """See :class:`NoJournal`."""
+        """Write the intent before an effect, and its outcome afterwards."""
         self.write(EntryKind.INTENT, step, name, details)
         outcome: dict[str, Any] = {}
         yield outcome

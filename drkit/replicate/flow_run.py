@@ -133,7 +133,7 @@ class InternalTopics:
             raw.loop.run(raw.connect)
             reader = JournalReader(raw, self._flow.source, tolerant=True)
             history = raw.loop.run(reader.read_existing)
-        is_older = history.names_another(history.state_id, opened_term(self._state.records))
+        is_older = history.names_another(opened_term(self._state.records))
         if why := lost_state(self._state.records, history.opened, is_another=is_older):
             raise Refused("state_younger", where=self._flow.name, evidence=why, target=self._target.alias)
 

@@ -227,7 +227,7 @@ class PairedCollector(StatusCollector):
             return JournalHistory(), False
         await journal.read()
         journal.history.forget_ended({StepName.FENCE})
-        return journal.history, journal.history.names_another(topics[name].topic_id, term)
+        return journal.history, journal.history.names_another(term, topics[name].topic_id)
 
     def _reverse_records(self) -> tuple[str, FlowState]:
         source = self._flow.source

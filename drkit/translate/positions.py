@@ -118,11 +118,11 @@ def _known(target: ClusterSettings, flow: FlowSettings) -> CopiedTopics:
     with StateTopic(target, flow.source) as state:
         is_there = state.load_existing(Cluster.connect(target))
         state.records.refuse_damaged()
-        found, where = known_of(state.records), f"{state.name} on {target.alias}"
-    if not found.topics:
+        known, where = known_of(state.records), f"{state.name} on {target.alias}"
+    if not known.topics:
         evidence = "it names no copied topic" if is_there else "this topic does not exist"
         raise Failed("flow_not_known", where=where, evidence=evidence, flow=flow.name)
-    return found
+    return known
 
 
 class _Asking:

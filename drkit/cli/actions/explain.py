@@ -41,10 +41,9 @@ def explain(words: tuple[str, ...], *, listed: bool) -> None:
 def _pages_with(words: str) -> str:
     """Return the commands for pages that have these words, the most likely first; empty if there are none."""
     words = words.lower()
-    found = [e for e in entries() if e.kind in _TO_SEARCH and words in e.text.lower()]
-    found.sort(key=lambda e: (words not in f"{e.name} {e.sentence}".lower(), -e.text.lower().count(words)))
-    pages = ", ".join(map(command_for, found[:3]))
-    return f"pages with it: {pages}; " if pages else ""
+    pages = [e for e in entries() if e.kind in _TO_SEARCH and words in e.text.lower()]
+    pages.sort(key=lambda e: (words not in f"{e.name} {e.sentence}".lower(), -e.text.lower().count(words)))
+    return f"pages with it: {', '.join(map(command_for, pages[:3]))}; " if pages else ""
 
 
 def _list(kinds: tuple[str, ...]) -> None:

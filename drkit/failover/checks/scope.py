@@ -82,8 +82,7 @@ def chosen(basis: Basis, groups: Sequence[str], topics: Sequence[str] = ()) -> C
     asked = named & copied.keys() if groups or topics else set(copied)
     if not asked:
         raise ConfigError("nothing_to_move", where=f"flow {basis.flow.name}", flow=basis.flow.name)
-    left = asked - basis.readings.roles.opened
-    moving = left or asked
+    moving = asked - basis.readings.roles.opened or asked
     readers = sorted(g for g, p in positions.items() if any(tp.topic in moving for tp in p))
     scope = Scope({t: copied[t] for t in sorted(moving)}, tuple(readers), whole_flow=not (groups or topics))
     others = () if scope.whole_flow else tuple(g for g in readers if g not in groups)

@@ -192,7 +192,7 @@ def _look(context: Context, source: RawCluster | None, readings: Readings | None
     source_id = context.run(describe_cluster, source).cluster_id if source is not None else None
     target_id = context.run(describe_cluster, context.target).cluster_id
     places, planned = places_of(context), context.request.planned and source is not None
-    if readings is None or (readings.origin == FROM_SOURCE) is (source is None):
+    if readings is None or (readings.origin == FROM_SOURCE) != (source is not None):  # lost, or back, since
         groups = scope.groups if source is not None else None  # silent: checkpoints name those that remain
         readings = Readings(pair_roles(context), *positions_of(context, source, groups))
     roles, positions, origin = readings

@@ -38,7 +38,7 @@ class ReadCache:
     journals: dict[RawCluster, JournalReader] = field(default_factory=dict)
     """The readers of the opposite flow's journal, by connection."""
     elsewhere: Sequence[tuple[FlowSettings, FlowState]] | None = None
-    """The other flows of the source with their states, as they were read last; None: not yet."""
+    """The other flows of the source with their states, as they were read last, or None before."""
     beats: HeartbeatTail | None = None
     """The reader of heartbeats on the target."""
     quiet: tuple[float, int] | None = None

@@ -297,7 +297,7 @@ def _opposite_seen(context: Context, flow: FlowSettings, journal: JournalHistory
     if source is None or not are_opposite(context.state.records, state):
         return None
     state_id = context.run(metadata, source, [name])[name].topic_id
-    is_another = journal.names_another(state_id, opened_term(state))
+    is_another = journal.names_another(opened_term(state), state_id)
     return observation_of((flow.source, flow.target), state, journal.opened, is_another=is_another)
 
 
@@ -354,7 +354,7 @@ def states_elsewhere(
 ) -> list[tuple[FlowSettings, FlowState]]:
     """Return the flows from the old primary to other clusters of the configuration, with their states.
 
-    A cluster that does not answer, or shows no state to drkit, is left out.
+    A cluster that does not answer, or shows no state to drkit, is left out. The context keeps the answer.
 
     :param among: aliases of these clusters alone
     """

@@ -91,10 +91,10 @@ def _take(context: Context, flow: FlowSettings, *, marks: bool) -> None:
     earlier = [r for r in records if r.run_id != context.run_id]
     for record in earlier:
         _keep(context, record.without(tuple(record.topics - fenced)))
-    taken = sorted(fenced & {name for r in earlier if r.is_open for name in r.topics})
-    if taken and marks:
+    open_topics = sorted(fenced & {name for r in earlier if r.is_open for name in r.topics})
+    if open_topics and marks:
         run_id = context.run_id or ANY_RUN
-        topic.append(topic.entry(FenceMark.TAKEN, run_id, context.term, topics=taken))
+        topic.append(topic.entry(FenceMark.TAKEN, run_id, context.term, topics=open_topics))
 
 
 def _keep(context: Context, record: FenceRecord) -> None:

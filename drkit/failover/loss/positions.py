@@ -59,7 +59,7 @@ def positions_of(
         return {}
     reader = context.kept.places_of(context.target, context.flow.source)
     noted = {} if source is not None else noted_ends(context.state.records)
-    starts, seen = {tp: e.start for tp, e in noted.items()}, context.state.get(SourceSeenRecord)
-    copied = {tp: e.end for tp, e in noted.items() if seen is not None and seen.is_whole(tp.topic)}
-    found: ScopePositions = context.run(reader.look, pairs, context.known.producers, source, starts, copied)
-    return found
+    starts, note = {tp: e.start for tp, e in noted.items()}, context.state.get(SourceSeenRecord)
+    copied = {tp: e.end for tp, e in noted.items() if note is not None and note.is_whole(tp.topic)}
+    exact: ScopePositions = context.run(reader.look, pairs, context.known.producers, source, starts, copied)
+    return exact

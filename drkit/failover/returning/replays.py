@@ -197,8 +197,8 @@ def left_notes(context: Context, topics: Iterable[str]) -> list[str]:
     return notes
 
 
-def note_unreplayed(context: Context, left: Collection[str]) -> list[str]:
-    """Note records of topics that a run leaves, destroyed and to be appended. Repeatable.
+def note_unreplayed(context: Context, topics: Collection[str]) -> list[str]:
+    """Note the records of some topics that a run has destroyed, and will not append. Repeatable.
 
     Those that it has discarded are in its export: the next return decides about them, too.
 
@@ -214,7 +214,7 @@ def note_unreplayed(context: Context, left: Collection[str]) -> list[str]:
         names = [
             t
             for t, d in sorted(chosen.items())
-            if t in left and d["disposition"] == disposition and is_emptied(context, t) and t in own
+            if t in topics and d["disposition"] == disposition and is_emptied(context, t) and t in own
         ]
         exported = context.result(StepName.EXPORT)
         for topic in names:

@@ -93,7 +93,7 @@ class LogTail:
     :param on: the cluster: its settings, for connections of its own, or existing connections
     :param take: called with each record, in order; never with one of an open or aborted transaction
     :param pass_over: called with the offset of a batch that was not read, and why
-    :param signatures: of open transactions only records that may count for it are kept; None: all
+    :param signatures: keep those records of open transactions that may count, or None to keep all
     :param unpacked_bytes: a batch that unpacks to more is passed over
     :param in_order: read no further than the first open transaction, and not past records that were removed
     :param topic: its id and leaders, where they are known

@@ -148,7 +148,7 @@ def test_what_the_old_key_signed_counts_in_every_topic(settings: Settings):
 
 
 def test_a_copy_that_compaction_left_alone_is_not_signed_again(settings: Settings):
-    """Its readers refuse the key by name. A change of the key must not sign it for whoever wrote it."""
+    """Its readers refuse the key by name. A change of the key must not sign it."""
     (flow,) = settings.flows
     side, hour_ago = settings.sides(flow)[1].with_control(ControlKeys(OLD)), wall_ms() - 3_600_000
     cluster = Cluster.connect(side)

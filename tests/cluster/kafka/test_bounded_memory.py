@@ -68,7 +68,7 @@ def write(out: Producer, topic: str, *records: tuple[bytes, bytes]) -> None:
 
 @contextmanager
 def kept_bytes() -> Iterator[list[int]]:
-    """What is kept at the end of the block, in bytes."""
+    """Yield a list that has the bytes that are kept at the end of the block."""
     found: list[int] = []
     tracemalloc.start()
     try:

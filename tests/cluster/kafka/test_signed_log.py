@@ -217,7 +217,7 @@ def test_no_earlier_record_makes_a_promoted_topic_passive(cluster: Cluster, flow
 def test_who_may_delete_and_create_the_topic_can_put_an_earlier_state_back(
     cluster: Cluster, flow: FlowSettings
 ):
-    """The threat model says so: a process that begins later has nothing by which to tell."""
+    """As the threat model states: a process that begins later cannot see the difference."""
     frozen = RoleRecord(Role.FROZEN, 1, "drill", 1)
     ensure_state_topic(cluster, flow)
     with StateTopic(cluster.settings, flow.source) as state:

@@ -93,7 +93,7 @@ def test_an_error_says_what_where_why_and_what_to_do(failing: Any, capsys: pytes
 
 
 def test_a_refusal_names_its_page_and_its_code(failing: Any, capsys: pytest.CaptureFixture[str]):
-    """Refusals without a runbook did not; the page of exit codes says that each does."""
+    """Refusals without a runbook did not, although the page of exit codes promises it."""
     for code in (code for code, entry in ERRORS.items() if entry.exit_code == 3):
         error = made(Refused, "it is held")
         error.code = code
@@ -254,7 +254,7 @@ def test_a_starter_configuration_with_both_directions(
 
 
 def test_a_folder_is_no_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    """What to do was ``drkit status --help``, which has no answer."""
+    """The hint was ``drkit status --help``, which has no answer."""
     assert cli.run(["status", "--config", str(tmp_path)]) == 2
     err = capsys.readouterr().err
     assert err.startswith(f"configuration: {sentence('config_unreadable')}\n")

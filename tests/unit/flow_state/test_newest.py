@@ -20,7 +20,7 @@ def note(at_ms: int) -> Read:
 
 
 class Counting(FlowState):
-    """A state that remembers what was parsed for it."""
+    """A state that remembers which records it parsed."""
 
     parsed: list[Read]
 
@@ -30,7 +30,7 @@ class Counting(FlowState):
 
 
 def read(*topic: Read, refused: str = "") -> tuple[FlowState, list[Read]]:
-    """The state after one reading of a topic, and what was parsed for it.
+    """Return the state after one reading of a topic, and the records that it parsed.
 
     :param refused: why the last record does not count
     """

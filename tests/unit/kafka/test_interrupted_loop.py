@@ -53,7 +53,7 @@ def test_beside_a_task_that_failed_before(loop: EventLoop) -> None:
 
 
 def test_the_loop_works_on_after_an_interrupt(loop: EventLoop) -> None:
-    """Whoever is interrupted closes its connections over the same loop."""
+    """A process that is interrupted closes its connections over the same loop."""
     loop.net.call_soon(interrupted)
     with pytest.raises(KeyboardInterrupt):
         loop.run(loop.sleep, 0.1)
