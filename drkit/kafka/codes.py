@@ -72,10 +72,20 @@ APPEND_AGAIN: Final = LEADER_MOVES | {
     CONCURRENT_TRANSACTIONS,
 }  # fmt: skip
 """An append that is refused with one of these may succeed later."""
+NO_ANSWER: Final = -2
+"""Not one of Kafka's: the connection broke, or the leader is not known."""
 NOT_AUTHORIZED: Final = frozenset(
     {TOPIC_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED, TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
 )
 """An ACL is missing on a topic, the cluster or a transactional id."""
+
+
+def append_seconds(code: int) -> float:
+    """For how many seconds an append to a topic of drkit is tried again while it is refused with this code.
+
+    A broker's restart takes up to half a minute; altered rights and settings take effect within two seconds.
+    """
+    return 30.0 if code in APPEND_AGAIN or code == NO_ANSWER else 2.0
 
 
 def bare_name(code: int) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from drkit.clock import wall_ms
+from drkit.clock import boottime, wall_ms
 from drkit.errors import Failed
 from drkit.kafka import codes
 from drkit.kafka.raw import Future, RawError
@@ -25,7 +25,6 @@ from drkit.offsets import MapKey, MapRecord, Reign
 from drkit.offsets.map_record import BUCKET_KEY, SEQUENCE_MODULUS
 from drkit.wire import stamp
 
-_RETRIES: Final = 40
 _PAUSE_SECONDS: Final = 0.05
 _TIMEOUT_MS: Final = 10_000
 _BATCH_BYTES: Final = 512 * 1024
@@ -192,20 +191,20 @@ class MapWriter:
 
     async def _until_answered(self, data: bytearray, count: int) -> None:
         """Send a batch until it is answered: the same bytes, so it is there once."""
-        cluster, code = self._transactions.cluster, -1
+        cluster, code, began = self._transactions.cluster, codes.NONE, boottime()
         self._unknown = data, count
-        for _ in range(_RETRIES):
+        while not code or boottime() < began + codes.append_seconds(code):
             if self._expired():
                 raise MapTaken("write_time_over", where=self._where)
             try:
-                topic: TopicMetadata = await self._topic(code != -1)
+                topic: TopicMetadata = await self._topic(bool(code))
                 append = Append(self._name, topic.topic_id, self._bucket.bucket, data)
                 node = topic.leaders[self._bucket.bucket].node
                 request = produce_request([append], transactional_id=self._transactional_id)
                 answer = await cluster.send(request, node, timeout_ms=_TIMEOUT_MS)
                 code = answer.responses[0].partition_responses[0].error_code
             except (RawError, KeyError):
-                code = -2
+                code = codes.NO_ANSWER
             if code in {codes.NONE, codes.DUPLICATE_SEQUENCE_NUMBER}:  # an earlier try was written
                 self._sequence = (self._sequence + count) % SEQUENCE_MODULUS
                 self._unknown = None
@@ -219,11 +218,7 @@ class MapWriter:
             "map_refuses",
             where=self._where,
             evidence=f"Kafka error code {code}"
-            + (
-                ": the topic has lost records"
-                if code == codes.OUT_OF_ORDER_SEQUENCE_NUMBER
-                else f" after {_RETRIES} tries"
-            ),
+            + (": the topic has lost records" if code == codes.OUT_OF_ORDER_SEQUENCE_NUMBER else ""),
         )
 
     def _taken(self, code: int) -> MapTaken:

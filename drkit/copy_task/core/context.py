@@ -18,7 +18,7 @@ from drkit.flow_state.codec.record import StateRecord
 from drkit.flow_state.lease.turn import LeaseRight
 from drkit.flow_state.processes import boot_id
 from drkit.flow_state.records import EventRecord
-from drkit.kafka.codes import CLUSTER_AUTHORIZATION_FAILED
+from drkit.kafka.codes import CLUSTER_AUTHORIZATION_FAILED, NO_ANSWER, NONE, append_seconds
 from drkit.kafka.codes import error_name as error_name
 from drkit.kafka.raw import EventLoop, Future, RawError
 from drkit.kafka.requests import Append, TopicMetadata, metadata, produce_request
@@ -96,7 +96,6 @@ class Signal:
             self._loop.net.cancel(timer)
 
 
-_RETRIES = 40
 _PAUSE_SECONDS = 0.05
 _APPEND_MS = 30_000
 SAY_AT = frozenset({5, 20, 100, 1000})
@@ -317,10 +316,10 @@ class TaskContext:
         :raises Failed: it was not accepted in time
         """
         stamp(data, -1, -1, -1, transactional=False)
-        code = -1
-        for _ in range(_RETRIES):
+        code, began = NONE, boottime()
+        while not code or boottime() < began + append_seconds(code):
             try:
-                found = await self.internal(topic, refresh=code != -1)
+                found = await self.internal(topic, refresh=bool(code))
                 append = Append(topic, found.topic_id, partition, data)
                 node = found.leaders[partition].node
                 answer = await self.links.target.send(produce_request([append]), node, timeout_ms=10_000)
@@ -328,9 +327,9 @@ class TaskContext:
                 if not code:
                     return
             except (RawError, KeyError):
-                code = -2
+                code = NO_ANSWER
             await self.loop.sleep(_PAUSE_SECONDS)
-        evidence = f"Kafka error code {code} after {_RETRIES} tries"
+        evidence = f"Kafka error code {code}"
         raise Failed("internal_topic_refuses", where=f"{topic}-{partition}", evidence=evidence)
 
     async def internal(self, topic: str, *, refresh: bool) -> TopicMetadata:

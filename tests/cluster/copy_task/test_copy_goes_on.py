@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from drkit.copy_task import copier
-from drkit.copy_task.core import context
 from drkit.copy_task.core.assignment import TaskAssignment
 from drkit.copy_task.core.context import TaskContext
 from drkit.copy_task.core.partition import PartitionCopy
@@ -40,7 +39,6 @@ def test_a_map_that_takes_no_marks_holds_nothing_up(
 ) -> None:
     """As when too few of its replicas are left; afterwards they are made up for."""
     monkeypatch.setattr(copier, "_MARK_SECONDS", 0.2)
-    monkeypatch.setattr(context, "_RETRIES", 3)
     refused: list[Failed] = []
     write = TaskContext.write_map
 
