@@ -32,6 +32,11 @@ from drkit.model import TopicPartition
 from tests.endure.churn import BASE, Churn
 from tests.endure.hasty import EPOCHS
 
+_CLUSTER: Final = """
+[clusters.{name}]
+bootstrap_servers = "{servers}"
+properties = {{ "metadata.max.age.ms" = "20000" }}  # librdkafka keeps deleted topics for so long
+"""
 _FLOW: Final = """
 [[flows]]
 source = "a"
@@ -100,7 +105,7 @@ class Scene:
         self._pause = threading.Event()
         self._config, self._counted = folder / "drkit.toml", folder / "epochs"
         sides = zip("ab", clusters, strict=True)
-        tables = [f'[clusters.{name}]\nbootstrap_servers = "{side.bootstrap()}"' for name, side in sides]
+        tables = [_CLUSTER.format(name=name, servers=side.bootstrap()) for name, side in sides]
         self._config.write_text("\n".join([*tables, _FLOW.format(base=BASE, epoch=epoch)]))
         self._target = ClusterSettings(alias="b", bootstrap_servers=clusters[1].bootstrap())
         self._port = PortReservation().reserve()

@@ -1,4 +1,7 @@
-"""``python -m tests.endure.hasty``: drkit forgets what is deleted after seconds, and counts its epochs."""
+"""``python -m tests.endure.hasty``: drkit forgets after seconds what is gone, and counts its epochs.
+
+What it keeps for an hour or a day would not be full at the end of a run, and a line would rise until then.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from typing import Final
 
 from drkit.cli.main import main
 from drkit.copy_task.core.assignment import TaskAssignment
+from drkit.flow_state import events
+from drkit.monitoring import board
 from drkit.replicate.epochs import Epochs
 from drkit.topic_sync import sync
 
@@ -28,6 +33,7 @@ def _count_epochs(path: Path) -> None:
 
 if __name__ == "__main__":
     sync.GRACE_MS, sync._PAUSE_MS = 10_000, 2_000  # type: ignore[misc]
+    events._FORGOTTEN_SECONDS, board._HISTORY = 20.0, 20  # type: ignore[misc]
     if EPOCHS in os.environ:
         _count_epochs(Path(os.environ[EPOCHS]))
     main()
