@@ -6,8 +6,8 @@ what did not happen.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import ContextDecorator
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 import shlex
 from typing import Any, Final
@@ -39,29 +39,25 @@ Then = str | Mapping[str, Any]
 """The action at an entry: the name of a fault, or ``{drkit: [words], ...}`` for another orchestrator."""
 
 
-class _Recorded(ContextDecorator):
-    """Records the error of an action, whatever it is."""
-
-    def __init__(self, action: str) -> None:
-        self._action = action
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if error is not None:
-            text = error.in_short if isinstance(error, DrkitError) else repr(error)
-            current_stage().recorder.record(LookFailed(f"action {self._action}", text))
+@contextmanager
+def _recorded(action: str) -> Iterator[None]:
+    """Record the error of an action, whatever it is."""
+    try:
+        yield
+    except BaseException as error:
+        text = error.in_short if isinstance(error, DrkitError) else repr(error)
+        current_stage().recorder.record(LookFailed(f"action {action}", text))
+        raise
 
 
-@_Recorded("fault")
+@_recorded("fault")
 def fault(name: str, **options: Any) -> str:
     """Begin a fault, such as ``kill primary``, or end it: ``end kill primary``."""
     begin_fault(current_stage(), name, **options)
     return name
 
 
-@_Recorded("drkit")
+@_recorded("drkit")
 def drkit(
     words: Sequence[str],
     at: Sequence[Mapping[str, Any]] = (),
@@ -139,7 +135,7 @@ def _happen(stage: ScenarioStage, child: Child, what: Then) -> None:
         begin_fault(stage, what)
 
 
-@_Recorded("wait")
+@_recorded("wait")
 def wait(until: str, records: int = 20, by: str = "writer", seconds: float = 60.0) -> str:
     """Wait for a state of the pair, never for a time.
 
@@ -174,7 +170,7 @@ def wait(until: str, records: int = 20, by: str = "writer", seconds: float = 60.
     return until
 
 
-@_Recorded("observe")
+@_recorded("observe")
 def observe() -> str:
     """Start an observer, as of `drkit watch`; it works until `stop` names it."""
     stage = current_stage()
@@ -182,14 +178,14 @@ def observe() -> str:
     return "observer"
 
 
-@_Recorded("stop")
+@_recorded("stop")
 def stop(clients: Sequence[str]) -> str:
     """Stop clients: writer, transactions, till, shop, observer."""
     current_stage().stop_clients(*clients)
     return ", ".join(clients)
 
 
-@_Recorded("replicate")
+@_recorded("replicate")
 def replicate(direction: str) -> str:
     """Start the replicator of a direction, `forth` or `back`; the other one is stopped."""
     stage, source = current_stage(), _SOURCES[direction]
@@ -200,7 +196,7 @@ def replicate(direction: str) -> str:
     return direction
 
 
-@_Recorded("heal")
+@_recorded("heal")
 def heal() -> str:
     """End every fault that is in force."""
     end_faults(current_stage())

@@ -6,20 +6,20 @@ deletes what its entry names and nothing else, topics by their ids.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 import shutil
-from typing import Final, TypeVar
+from typing import Final
 from uuid import UUID
 
 from pydantic import ValidationError
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from drkit.atomic_file import replace_file
-from drkit.clock import Seconds, monotonic, wall_ms
+from drkit.clock import wall_ms
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.config.tables.fields import did_you_mean
 from drkit.drill.entry import SOURCE, TARGET, UNFINISHED, DrillEntry, MadeItem
@@ -44,11 +44,9 @@ from drkit.wire import Record
 
 REPORT: Final = "report.json"
 _ENTRIES: Final = "entries"
-_ASK_AGAIN_SECONDS: Final = 60.0
 _MEMBERS_SECONDS: Final = 60.0
 """Members of a killed client keep a group from being deleted until their session ends."""
 _LOOK_SECONDS: Final = 0.5
-T = TypeVar("T")
 
 
 class DrillTopic:
@@ -61,7 +59,6 @@ class DrillTopic:
         self.name = drills_topic(source, target.alias)
         self._transactional_id = drill_transactional_id(source, target.alias)
         self._target = target
-        self._exists = False
         self._values: dict[bytes, bytes] = {}
         self._log = SignedLog(target, self.name, self._take, on_restart=self._values.clear)
 
@@ -84,7 +81,7 @@ class DrillTopic:
 
     def put(self, *entries: DrillEntry) -> None:
         """Write entries, durably; the topic is created when it is missing. Raises DrkitError."""
-        self._ensure()
+        ensure_compacted(self._cluster, self.name)
         self._log.append(*map(_record, entries))
 
     def begin(self, entry: DrillEntry) -> list[DrillEntry]:
@@ -96,7 +93,7 @@ class DrillTopic:
         :raises Refused: another drill is under way, or the scheduled time has an entry
         :raises DrkitError: the topic cannot be read or written
         """
-        self._ensure()
+        ensure_compacted(self._cluster, self.name)
         try:
             with self._log.alone(self._transactional_id) as write:
                 known = self.load()
@@ -105,11 +102,6 @@ class DrillTopic:
         except Overtaken as error:
             raise Refused("drill_under_way", where=entry.flow, evidence=error.evidence) from error
         return known
-
-    def _ensure(self) -> None:
-        if not self._exists:
-            ensure_compacted(self._cluster, self.name)
-            self._exists = True
 
 
 def _record(entry: DrillEntry) -> tuple[bytes, bytes]:
@@ -133,11 +125,8 @@ class DrillHistory:
     :param topics: by the name of the flow
     """
 
-    def __init__(
-        self, folder: Path, topics: Mapping[str, DrillTopic] | None = None, clock: Seconds = monotonic
-    ) -> None:
-        self.folder, self.topics, self._clock = folder, topics or {}, clock
-        self._silent: dict[str, tuple[float, DrkitError]] = {}
+    def __init__(self, folder: Path, topics: Mapping[str, DrillTopic] | None = None) -> None:
+        self.folder, self.topics = folder, topics or {}
         self.unread = dict.fromkeys(self.topics, "not read yet")
         """Flow → why its topic was not read at the last look."""
 
@@ -163,22 +152,24 @@ class DrillHistory:
         for flow in self.topics if flows is None else flows:
             self.unread.pop(flow, None)
             try:
-                entries += self._ask(flow, lambda topic: topic.load())
+                entries += self._topic(flow).load()
             except DrkitError as error:
                 self.unread[flow] = error.in_short
         return [entry for entry in newest_entries(entries) if name in {None, entry.name}]
 
     def owing(self, flow: str) -> list[DrillEntry]:
         """Return the drills of a flow with a pending cleanup. Raises DrkitError: its topic cannot be read."""
-        entries = newest_entries([*self.local_entries(), *self._ask(flow, lambda topic: topic.load())])
+        entries = newest_entries([*self.local_entries(), *self._topic(flow).load()])
         return [entry for entry in entries if entry.cleanup_owed and entry.flow == flow]
 
-    def last_due(self, name: str, now: datetime) -> datetime | None:
+    def last_due(self, name: str, flow: str, now: datetime) -> datetime | None:
         """Return the latest due time of a drill that has an entry, or None if no due time has one.
 
         A later one than now was written by a clock that was wrong.
+
+        :param flow: of the drill: a target of others may be silent
         """
-        times = (entry.due_ms for entry in self.entries(name) if entry.due_ms is not None)
+        times = (entry.due_ms for entry in self.entries(name, {flow}) if entry.due_ms is not None)
         due = [time for time in times if time <= now.timestamp() * 1000]
         return datetime.fromtimestamp(max(due) / 1000, UTC) if due else None
 
@@ -227,7 +218,7 @@ class DrillHistory:
         """
         local, there, stamped = self.local_entries(), list[DrillEntry](), _stamped(entry)
         try:
-            there = self._ask(entry.flow, lambda topic: topic.begin(stamped))
+            there = self._topic(entry.flow).begin(stamped)
         except Refused:
             raise
         except DrkitError:
@@ -236,7 +227,7 @@ class DrillHistory:
         before, on_target = newest_entries([*there, *local]), {e.key: e for e in there}
         if lacking := [e for e in before if e.flow == entry.flow and on_target.get(e.key) != e]:
             with suppress(DrkitError):  # the next drill tries again
-                self._ask(entry.flow, lambda topic: topic.put(*lacking))
+                self._topic(entry.flow).put(*lacking)
         return before
 
     def put(self, entry: DrillEntry, *, everywhere: bool = False) -> None:
@@ -249,7 +240,7 @@ class DrillHistory:
         written = _stamped(entry)
         self._write_here(written)
         with suppress(*() if everywhere else (DrkitError,)):
-            self._ask(written.flow, lambda topic: topic.put(written))
+            self._topic(written.flow).put(written)
 
     def _write_here(self, entry: DrillEntry) -> None:
         file = self._entry_file(entry.key)
@@ -281,19 +272,10 @@ class DrillHistory:
             return []
         return [entry for entry in map(_entry, texts) if entry is not None]
 
-    def _ask(self, flow: str, question: Callable[[DrillTopic], T]) -> T:
-        """Ask the topic of a flow; one that did not answer is asked again after a while only."""
+    def _topic(self, flow: str) -> DrillTopic:
         if flow not in self.topics:
             raise DrkitError("drill_flow_missing", where=flow)
-        asked_at, error = self._silent.get(flow, (-_ASK_AGAIN_SECONDS, None))
-        if error is not None and self._clock() - asked_at < _ASK_AGAIN_SECONDS:
-            raise error
-        try:
-            return question(self.topics[flow])
-        except DrkitError as silence:
-            if not isinstance(silence, Refused):
-                self._silent[flow] = self._clock(), silence
-            raise
+        return self.topics[flow]
 
 
 def newest_entries(entries: Iterable[DrillEntry]) -> list[DrillEntry]:

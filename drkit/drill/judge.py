@@ -81,13 +81,10 @@ def judge(kind: str, evidence: DrillEvidence, objectives: VerdictLimits) -> Dril
 
 
 def _judge(kind: str, evidence: DrillEvidence, objectives: VerdictLimits) -> DrillVerdict:
-    failures: list[str] = []
-    missing: list[str] = []
-    for is_failure, text in JUDGES[kind](evidence, objectives):
-        (failures if is_failure else missing).append(text)
-    if failures:
-        return DrillVerdict(FAIL, tuple(failures))
-    return DrillVerdict(INCONCLUSIVE if missing else PASS, tuple(missing))
+    found = tuple(JUDGES[kind](evidence, objectives))
+    if failures := tuple(text for is_failure, text in found if is_failure):
+        return DrillVerdict(FAIL, failures)
+    return DrillVerdict(INCONCLUSIVE if found else PASS, tuple(text for _, text in found))
 
 
 Findings = Iterator[tuple[bool, str]]
@@ -217,19 +214,14 @@ def _controls(kind: str, evidence: DrillEvidence, objectives: VerdictLimits) -> 
         return {**((evidence.bubble and evidence.bubble.controls) or {}), **caught}
     # An odd step: rows are sorted by group, partition and form, so an even one would take one form only.
     rows = evidence.positions.unpacked[:: len(evidence.positions.rows) // _CONTROLLED | 1]
+    read = [(row, row.source, row.target) for row in rows if _WORDS[judge_position(row)[0]] == PASS]
+    clean = [(row, here, there) for row, here, there in read if here is not None and there is not None]
     found: dict[str, bool | None] = {}
     for name, defect in POSITION_DEFECTS.items():
-        rows_broken = [b for row in rows if is_clean(row) and (b := defect(row)) is not None]
-        verdicts = [
-            _judge(kind, DrillEvidence(PackedPositions.of((row,))), objectives) for row in rows_broken
-        ]
-        found[name] = all(v.word == FAIL for v in verdicts) if verdicts else None
+        altered = [PackedPositions.of((row,)) for each in clean if (row := defect(*each)) is not None]
+        words = {_judge(kind, DrillEvidence(packed), objectives).word for packed in altered}
+        found[name] = words == {FAIL} if words else None
     return found
-
-
-def is_clean(row: PositionEvidence) -> bool:
-    """Return whether the records prove the position."""
-    return _WORDS[judge_position(row)[0]] == PASS
 
 
 def _readiness_defects(facts: ReadinessFacts, o: VerdictLimits) -> Iterator[tuple[str, ReadinessFacts]]:
@@ -271,46 +263,40 @@ _DEFECTS: Final[Mapping[str, tuple[Callable[[Any, VerdictLimits], Iterator[tuple
 }
 """By kind the defects, and the evidence into which they are put where the drill recorded none."""
 _Records = tuple[RecordDigest, ...]
+_Defect = Callable[[PositionEvidence, RecordWindow, RecordWindow], PositionEvidence | None]
+"""Takes a position with its windows on the source and on the target; None: it has no place for the defect."""
 
 
-def _with_target(row: PositionEvidence, window: RecordWindow, shift: int = 0) -> PositionEvidence:
-    return row._replace(target=window, downstream=(row.downstream or 0) + shift)
-
-
-def _one_later(row: PositionEvidence) -> PositionEvidence | None:
-    if row.source is None or row.target is None or row.target_log is None or row.downstream is None:
+def _one_later(row: PositionEvidence, _: RecordWindow, target: RecordWindow) -> PositionEvidence | None:
+    if row.target_log is None or row.downstream is None:
         return None
-    if not row.target.records:
+    if not target.records:
         return row._replace(downstream=row.target_log[1] + 1)
-    return _with_target(row, row.target._replace(records=row.target.records[1:]), 1)
+    later = target._replace(records=target.records[1:])
+    return row._replace(target=later, downstream=row.downstream + 1)
 
 
-def _one_earlier(row: PositionEvidence) -> PositionEvidence | None:
+def _one_earlier(row: PositionEvidence, source: RecordWindow, _: RecordWindow) -> PositionEvidence | None:
     """Give the target one record more before those of the source."""
-    if row.source is None or row.target is None:
-        return None
-    if not row.source.records:
-        return _with_target(row, RecordWindow((RecordDigest(row.downstream or 0, ""),), at_end=True))
-    return row._replace(source=row.source._replace(records=row.source.records[1:]))
+    if not source.records:
+        foreign = RecordDigest(row.downstream or 0, "")
+        return row._replace(target=RecordWindow((foreign,), at_end=True))
+    return row._replace(source=source._replace(records=source.records[1:]))
 
 
-def _changed(
-    change: Callable[[_Records, int], _Records],
-) -> Callable[[PositionEvidence], PositionEvidence | None]:
+def _changed(change: Callable[[_Records, int], _Records]) -> _Defect:
     """Return a defect at the first two neighbours with different contents among the records of both sides."""
 
-    def defect(row: PositionEvidence) -> PositionEvidence | None:
-        if row.source is None or row.target is None:
-            return None
-        records = row.target.records
-        shared = range(min(len(records), len(row.source.records)) - 1)
+    def defect(row: PositionEvidence, source: RecordWindow, target: RecordWindow) -> PositionEvidence | None:
+        records = target.records
+        shared = range(min(len(records), len(source.records)) - 1)
         i = next((i for i in shared if records[i].digest != records[i + 1].digest), None)
-        return None if i is None else _with_target(row, row.target._replace(records=change(records, i)))
+        return None if i is None else row._replace(target=target._replace(records=change(records, i)))
 
     return defect
 
 
-POSITION_DEFECTS: Final[Mapping[str, Callable[[PositionEvidence], PositionEvidence | None]]] = {
+POSITION_DEFECTS: Final[Mapping[str, _Defect]] = {
     "a position one later": _one_later,
     "a position one earlier": _one_earlier,
     "a record dropped": _changed(lambda records, i: records[:i] + records[i + 1 :]),

@@ -130,25 +130,20 @@ class PositionsCollected(NamedTuple):
 
     evidence: tuple[PositionEvidence, ...]
     groups: int
-    requests: int
-    """Fetch requests."""
     bytes: int
     """Bytes of record batches that were read."""
-    seconds: float
 
 
 def collect_positions(
     settings: Settings,
     flow: FlowSettings,
     *,
-    groups: Collection[str] | None = None,
     bytes_per_second: float = BYTES_PER_SECOND,
     wait_seconds: float = WAIT_SECONDS,
     behind_seconds: float = BEHIND_SECONDS,
 ) -> PositionsCollected:
     """Return the evidence of all positions of a flow's groups.
 
-    :param groups: the only groups to look at, or None for all that the flow carries
     :param bytes_per_second: limit of the records that are read from both clusters together
     :param wait_seconds: how long to wait until the copy, or a round of checkpoints, provides a position
     :param behind_seconds: age from which a stored position that is behind is looked at again: an idle group's
@@ -156,7 +151,7 @@ def collect_positions(
     :raises ClusterUnreachable: a cluster stopped answering
     :raises DrkitError: the groups, the flow's state or its offset map cannot be read
     """
-    began, (source, target) = monotonic(), settings.sides(flow)
+    source, target = settings.sides(flow)
     with StateTopic(target, flow.source) as state:
         state.load()
         known = known_of(state.records).without(promoted_of(state.records))
@@ -164,10 +159,8 @@ def collect_positions(
     throttle = Throttle(bytes_per_second, monotonic)
     with connections("drill", source, target) as clusters:
         survey = _PositionSurvey(flow, known, clusters, throttle, compacted)
-        rows = clusters[0].loop.run(survey.run, groups, monotonic() + wait_seconds, behind_seconds)
-    return PositionsCollected(
-        tuple(sorted(rows, key=_key)), survey.groups, survey.requests, survey.bytes, monotonic() - began
-    )
+        rows = clusters[0].loop.run(survey.run, monotonic() + wait_seconds, behind_seconds)
+    return PositionsCollected(tuple(sorted(rows, key=_key)), survey.groups, survey.bytes)
 
 
 def _compacted(cluster: ClusterSettings, topics: Iterable[str]) -> frozenset[str]:
@@ -194,16 +187,14 @@ class _PositionSurvey:
         self._source, self._target = clusters
         self._places = PositionReader(self._target, flow.source)
         self._throttle = throttle
-        self.groups, self.requests, self.bytes = 0, 0, 0
+        self.groups, self.bytes = 0, 0
 
-    async def run(
-        self, only: Collection[str] | None, deadline: float, behind_seconds: float
-    ) -> Collection[PositionEvidence]:
+    async def run(self, deadline: float, behind_seconds: float) -> Collection[PositionEvidence]:
         """Return the evidence of all positions."""
         await self._source.connect(_CONNECT_MS)
         await self._target.connect(_CONNECT_MS)
         consumers = [g for g, x in (await Groups(self._source).listed()).items() if is_consumer(x)]
-        names = [g for g in consumers if self._flow.group_filter.accepts(g) and (only is None or g in only)]
+        names = [group for group in consumers if self._flow.group_filter.accepts(group)]
         self.groups = len(names)
         rows: dict[object, PositionEvidence] = {}
         questions = await self._questions(names)
@@ -261,7 +252,6 @@ class _PositionSurvey:
             (target, [(pairs[tp].target, begin.target) for tp, begin in begins]),
         )
         await self._source.loop.together(lambda each: each[0].read(each[1]), points)
-        self.requests += source.requests + target.requests
         self.bytes += source.bytes + target.bytes
         return [row if b is None else _with_records(row, b, copies[row.tp], logs) for row, b in located]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from jinja2 import Environment, StrictUndefined
 
 from drkit.counted import counted, utc
 from drkit.drill.evidence import BUBBLE, BubbleEvidence
-from drkit.drill.report import DrillReport, OutageReport
+from drkit.drill.report import DrillReport
 from drkit.exercise.verdict import FAIL, INCONCLUSIVE, PASS
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -40,8 +40,7 @@ def render_page(report: DrillReport) -> str:
         reasons=report.reasons[:_SHOWN],
         took=f"{(ends[-1] - ends[0]) / 1000:.0f} s" if ends else "",
         positions=[(f"Positions: {a}", "–", f"{n:,}", "–") for a, n in answers.most_common()],
-        window=[f"{second:.1f} s" for second in outage_window(report)],
-        bars=outage_bars(report),
+        window=_outage_window(report),
         checks=[c for c in report.checks if c.examined or c.failed],
         idle=[c.name for c in report.checks if not (c.examined or c.failed)],
         groups=sorted(report.groups, key=lambda g: (not g.reason, g.group))[:_SHOWN],
@@ -52,33 +51,13 @@ def render_page(report: DrillReport) -> str:
     )
 
 
-def outage_window(report: DrillReport) -> tuple[float, float]:
-    """Return the first and the last second that the strip shows: all outages, and a little beside them."""
+def _outage_window(report: DrillReport) -> tuple[float, float]:
+    """Return the first second that the strip shows, and how many: all outages, and a little beside them."""
     began = min((outage.began_seconds for outage in report.rto), default=0.0)
     ended = max((outage.began_seconds + outage.seconds for outage in report.rto), default=0.0)
     beside = (ended - began) * _BESIDE or 1.0
-    return max(began - beside, 0.0), ended + beside
-
-
-class OutageBar(NamedTuple):
-    """The bar of an outage, in percent of the strip's width."""
-
-    outage: OutageReport
-    left: float
-    width: float
-    is_over: bool
-    """Longer than the objective allows."""
-
-
-def outage_bars(report: DrillReport) -> list[OutageBar]:
-    """Return the bars of all outages."""
-    limit, (first, last) = report.plan.objectives.rto_seconds, outage_window(report)
-    scale = 100 / (last - first)
-    bars = []
-    for outage in report.rto:
-        left, width = round((outage.began_seconds - first) * scale, 2), round(outage.seconds * scale, 2)
-        bars.append(OutageBar(outage, left, width, is_over=limit is not None and outage.seconds > limit))
-    return bars
+    first = max(began - beside, 0.0)
+    return first, ended + beside - first
 
 
 def _sentence(report: DrillReport) -> str:

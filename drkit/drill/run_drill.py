@@ -6,7 +6,7 @@ of the pair, positions and records.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from typing import Final
@@ -38,9 +38,9 @@ from drkit.errors import DrkitError, Refused
 from drkit.failover.core.request import RunRequest
 from drkit.failover.service import FailoverService
 from drkit.flow_state.processes import this_process
-from drkit.status.groups import GroupsSeen, group_faults
+from drkit.status.groups import group_faults
 from drkit.status.model import FlowStatus
-from drkit.status.pair.model import PairState
+from drkit.status.pair.model import PairStatus
 from drkit.status.paired import PairedCollector
 from drkit.time_limit import begun
 
@@ -76,7 +76,7 @@ def run_drill(
             scope=ScopeReport(flow=flow.name, source=flow.source, target=flow.target, **covered),
             timeline=tuple(TimelineEntry(at_ms=began_ms + round(s * 1000), what=text) for s, text in times),
             steps=steps,
-            drift=_drift(collected.evidence, history.last_pass(before)),
+            drift=tuple(_drift(collected.evidence, history, before)),
             previous=next((each.hash for each in reversed(before) if each.hash), ""),
         )
         judged = options.clock() - began
@@ -97,11 +97,12 @@ def run_drill(
     return finish(collected)
 
 
-def _drift(evidence: DrillEvidence, last: DrillReport | None) -> tuple[str, ...]:
+def _drift(evidence: DrillEvidence, history: DrillHistory, entries: list[DrillEntry]) -> Iterator[str]:
     """Return what changed since the last drill that passed; nothing where a scope is unknown."""
     now = evidence.bubble and evidence.bubble.scope
-    before = last and last.evidence.bubble and last.evidence.bubble.scope
-    return tuple(drift(before, now)) if before and now else ()
+    last = history.last_pass(entries) if now else None
+    if now and last and last.evidence.bubble and last.evidence.bubble.scope:
+        yield from drift(last.evidence.bubble.scope, now)
 
 
 def _in_time(collect: Callable[[DrillRun], CollectedEvidence]) -> Callable[[DrillRun], CollectedEvidence]:
@@ -175,27 +176,16 @@ def collect_readiness(settings: Settings, flow: FlowSettings) -> tuple[Readiness
 
 
 def _from_status(status: FlowStatus) -> ReadinessFacts:
-    pair, seen = status.pair, status.groups
-    unknown = [] if pair is None else list(pair.unknown)
-    if not (status.source_answers and status.target_answers):
-        silent = status.target if status.source_answers else status.source
-        unknown.append(f"{silent} does not answer")
-    if seen is not None and seen.error:
-        unknown.append(f"the positions of groups are unknown: {seen.error}")
-    reason = "its state was not read" if pair is None else pair.why
-    if pair is not None and pair.parts:  # the first topics are in the worst state
-        reason = f"{pair.parts[0].topics[0].topic}: {pair.parts[0].why}"
+    pair = status.pair or PairStatus((status.source, status.target))
+    groups = status.groups.groups if status.groups else ()
+    texts = dict(group_faults(status.groups) if status.groups else ())
+    # All groups where checkpoints are stale, else those that do not become ready by themselves.
+    stale = texts.get("checkpoints_stale", "")
     return ReadinessFacts(
-        PairState.UNKNOWN if pair is None else pair.state,
-        reason,
-        groups=0 if seen is None else len(seen.groups),
-        not_ready=() if seen is None else _not_ready(seen),
+        pair.state,
+        pair.reason,
+        groups=len(groups),
+        not_ready=tuple((g.group, stale or g.reason) for g in groups if stale or g.faulty),
         loss_basis="the failover was not rehearsed",
-        unknown=tuple(unknown),
+        unknown=(*pair.unknown, *(text for code, text in texts.items() if code == "groups_unknown")),
     )
-
-
-def _not_ready(seen: GroupsSeen) -> tuple[tuple[str, str], ...]:
-    """Return the groups that do not become ready by themselves; all of them where checkpoints are stale."""
-    stale = [text for code, text in group_faults(seen) if code == "checkpoints_stale"]
-    return tuple((g.group, stale[0] if stale else g.reason) for g in seen.groups if stale or g.faulty)

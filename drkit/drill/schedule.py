@@ -180,8 +180,8 @@ class DrillScheduler:
         return datetime.fromtimestamp(self.wall() / 1000, UTC)
 
     def _run_one(self, drill: DrillSettings) -> Iterator[str]:
-        now = self.now()
-        last = self.history.last_due(drill.name, now)
+        now, flow = self.now(), self.settings.one_flow(drill.flow).name
+        last = self.history.last_due(drill.name, flow, now)
         if last is None:
             self._record(drill, (now, now), SCHEDULED)
             last = now

@@ -103,8 +103,7 @@ class SteppedDrill(Generic[E]):
 def refuse_unprotected(settings: Settings, flow: FlowSettings) -> None:
     """Refuse a drill while the copy of production is not complete. Raises Refused."""
     with closing(PairedCollector(settings, flow, groups=False)) as collector:
-        pair = collector.look().pair
-    if pair is None or pair.state is not PairState.PROTECTED:
-        parts = () if pair is None else pair.parts
-        evidence = f"{parts[0].state}: {parts[0].why}" if parts else "unknown"
+        pair = collector.read_pair()
+    if pair.state is not PairState.PROTECTED:
+        evidence = f"{pair.state}: {pair.reason}"
         raise Refused("not_protected", where=flow.name, evidence=evidence, flow=flow.name)

@@ -217,21 +217,19 @@ class Switchover(SteppedDrill[SwitchoverEvidence]):
         most = seconds + self._plan.limits.seconds
         with closing(PairedCollector(self._settings, flow, groups=False)) as collector:
             while True:
-                pair = collector.look().pair
-                state = PairState.UNKNOWN if pair is None else pair.state
-                reason = pair.parts[0].why if pair is not None and pair.parts else "its topics are unknown"
-                self._note(pair_state=state, pair_reason=reason)
-                is_protected = state is PairState.PROTECTED
+                pair = collector.read_pair()
+                self._note(pair_state=pair.state, pair_reason=pair.reason)
+                is_protected = pair.state is PairState.PROTECTED
                 if is_protected and self._evidence.protected_after_seconds is None:
                     self._note(protected_after_seconds=round(monotonic() - self._left, 3))
-                if pair is not None and {t.active for t in pair.topics} == {flow.target}:
-                    raise Failed("other_run_moved_production", where=flow.name, evidence=reason)
+                if {t.active for t in pair.topics} == {flow.target}:
+                    raise Failed("other_run_moved_production", where=flow.name, evidence=pair.reason)
                 _, silent = measure_group_outages(self._commits, self._moves[-1:])
                 passed = monotonic() - began
                 is_ready = not silent and (is_protected or not to_end)
                 if passed >= most or (passed >= seconds and is_ready) or stop.wait(_LOOK_SECONDS):
                     missing = f", {counted(len(silent), 'group')} did not follow" if silent else ""
-                    return f"{state}{missing}"
+                    return f"{pair.state}{missing}"
 
 
 def _steps_of(move: PlannedMove | None) -> str:

@@ -43,6 +43,8 @@ _REFUSALS: Final = frozenset(
     }
 )
 """A cluster refused the record; after any other error it may have it."""
+_WRITE_SECONDS, _TRANSACTION_SECONDS, _FOLLOW_SECONDS = 0.05, 0.25, 0.1
+"""Between two writes of each kind of writer."""
 _PAUSE_SECONDS: Final = 0.2
 _CALL_SECONDS: Final = 5.0
 _FLUSH_SECONDS: Final = 4.0
@@ -104,13 +106,10 @@ def record_content(message: Message) -> tuple[str, int, int, str]:
     return message.topic() or "", message.partition() or 0, message.offset() or 0, text
 
 
-def _write(
-    work: _Work, *, cluster: str, bootstrap: str, topics: Sequence[str], per_second: int = 20, burst: int = 0
-) -> None:
-    """Write to the topics of one cluster, whatever fails; the first `burst` records of each at once."""
+def _write(work: _Work, *, cluster: str, bootstrap: str, topics: Sequence[str]) -> None:
+    """Write to the topics of one cluster, whatever fails."""
     producer = _producer(bootstrap, linger_ms=2, **_ONCE)
-    while burst > 0 or not work.stop.wait(1 / per_second):
-        burst -= 1
+    while not work.stop.wait(_WRITE_SECONDS):
         for topic in topics:
             with suppress(BufferError, KafkaException):
                 value, partition = work.next_value(topic), work.number // len(topics) % 2
@@ -120,15 +119,13 @@ def _write(
     producer.flush(_FLUSH_SECONDS)
 
 
-def _write_transactions(
-    work: _Work, *, cluster: str, bootstrap: str, topics: Sequence[str], per_second: int = 4
-) -> None:
+def _write_transactions(work: _Work, *, cluster: str, bootstrap: str, topics: Sequence[str]) -> None:
     """Write small transactions and abort a third of them; use a new producer after each failure."""
     while not work.stop.is_set():
         producer = _producer(bootstrap, transactional_id=work.name, transaction_timeout_ms=10_000)
         with suppress(KafkaException):
             producer.init_transactions(_CALL_SECONDS)
-            while not work.stop.wait(1 / per_second):
+            while not work.stop.wait(_TRANSACTION_SECONDS):
                 _write_transaction(work, producer, cluster, topics)
         work.stop.wait(_PAUSE_SECONDS)
 
@@ -162,7 +159,7 @@ def _write_transaction(work: _Work, producer: Producer, cluster: str, topics: Se
 
 
 def _write_following(
-    work: _Work, *, endpoint: str, clusters: Mapping[str, str], topics: Sequence[str], per_second: int = 10
+    work: _Work, *, endpoint: str, clusters: Mapping[str, str], topics: Sequence[str]
 ) -> None:
     """Write to the cluster of the endpoint file; a record whose fate is unknown is not sent again.
 
@@ -174,7 +171,7 @@ def _write_following(
     def delivered(sent: float, error: KafkaError | None, message: Message | None) -> None:
         work.record_delivery(clusters[producer.endpoint.cluster_id], sent=sent)(error, message)
 
-    while not work.stop.wait(1 / per_second):
+    while not work.stop.wait(_FOLLOW_SECONDS):
         for topic in topics:
             with suppress(BufferError, KafkaException):
                 value = work.next_value(topic)  # its hash chooses the partition, also of new ones

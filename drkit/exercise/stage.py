@@ -165,8 +165,7 @@ class ClientStage(ABC):
         with closing(PairedCollector(self.settings, flow, groups=False)) as collector:
 
             def is_protected() -> bool:
-                pair = collector.look().pair
-                states = {t.topic: t.state for t in pair.topics} if pair is not None else {}
+                states = {t.topic: t.state for t in collector.read_pair().topics}
                 return {states.get(topic) for topic in self.topics} == {PairState.PROTECTED}
 
             self.wait_for(is_protected, f"PROTECTED for {flow.name}")

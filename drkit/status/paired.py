@@ -85,6 +85,10 @@ class PairedCollector(StatusCollector):
             log = self._fence_log(self._flow)
         return with_source_record(paired, log, first.run)
 
+    def read_pair(self) -> PairStatus:
+        """Return the state of the pair now."""
+        return self.look().pair or PairStatus((self._flow.source, self._flow.target))
+
     @property
     def is_note_due(self) -> bool:
         """Whether a failover would not trust the copy before what the last look saw is noted.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, Final
@@ -49,9 +50,10 @@ def result_lines(scenario: Scenario, result: ScenarioResult) -> list[str]:
     held = [
         f"{c.name:<38}{c.examined:>7,} examined" for c in verdict.checked if c.examined and not c.offences
     ]
+    steps = Counter(fault for fault, _, _ in result.covered)
     broken = [offence for c in verdict.checked for offence in c.offences]
     rows = {
-        "failed": [_in_force(*each) for each in _by_fault(result)] or ["nothing"],
+        "failed": [f"{fault}: in force in {counted(n, 'step')}" for fault, n in steps.items()] or ["nothing"],
         "promised": [scenario.promised],
         "held": held,
         "broken": broken[:_OFFENCES] + ([f"… {len(broken)} in all"] if broken else []),
@@ -65,18 +67,6 @@ def result_lines(scenario: Scenario, result: ScenarioResult) -> list[str]:
 
 def _ended(code: int | None) -> str:
     return "killed" if code is None else f"exit code {code}"
-
-
-def _by_fault(result: ScenarioResult) -> list[tuple[str, list[str]]]:
-    rows = sorted(result.covered)
-    return [
-        (fault, [f"{table} {step}" if table else step for _, table, step in group])
-        for fault, group in groupby(rows, key=lambda row: row[0])
-    ]
-
-
-def _in_force(fault: str, steps: Sequence[str]) -> str:
-    return f"{fault}: in force in {counted(len(steps), 'step')}"
 
 
 def coverage_rows() -> list[dict[str, Any]]:

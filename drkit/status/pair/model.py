@@ -190,6 +190,12 @@ class PairStatus:
         return next((s for s in _WORST_FIRST if s in found), PairState.UNKNOWN)
 
     @property
+    def reason(self) -> str:
+        """Why its worst topics are in their state, or why nothing is known of topics."""
+        worst = (f"{part.topics[0].topic}: {part.why}" for part in self.parts)
+        return next(worst, self.why or "; ".join(self.unknown) or "it has no topics")
+
+    @property
     def alarms(self) -> tuple[PairAlarm, ...]:
         """The alarms of all topics, the worst first."""
         found = {reason.alarm for t in self.topics for reason in t.alarms}

@@ -55,14 +55,14 @@ def test_two_thousand_groups_within_a_minute(
         return all(len(answer.value or ()) == PARTITIONS for answer in found.values())
 
     eventually(are_stored, 1200, "positions of all groups on the target")
-    settings, cpu = world.settings, time.process_time()
+    settings, began, cpu = world.settings, time.monotonic(), time.process_time()
     found = collect_positions(settings, settings.flows[0], bytes_per_second=BYTES_PER_SECOND)
-    cpu = time.process_time() - cpu
+    seconds, cpu = time.monotonic() - began, time.process_time() - cpu
     evidence = DrillEvidence(PackedPositions.of(found.evidence))
     verdict = judge(TRANSLATION, evidence, VerdictLimits())
-    print(f"{found.seconds:.1f} s, {cpu:.1f} s of CPU, {found.requests} requests, {found.bytes:,} bytes")  # noqa: T201  a measurement
+    print(f"{seconds:.1f} s, {cpu:.1f} s of CPU, {found.bytes:,} bytes")  # noqa: T201  a measurement
     print(Counter(answer.value for answer, _ in evidence.answers))  # noqa: T201  as above
     assert (found.groups, len(found.evidence)) == (GROUPS, 2 * GROUPS * PARTITIONS)
     assert verdict.word == PASS, verdict.reasons[:5]
-    assert found.bytes <= BYTES_PER_SECOND * (found.seconds + 1)
-    assert found.seconds < MOST_SECONDS
+    assert found.bytes <= BYTES_PER_SECOND * (seconds + 1)
+    assert seconds < MOST_SECONDS

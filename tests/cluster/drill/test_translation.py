@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+import re
 from typing import Any
 
 import pytest
 
+from drkit.config import FlowSettings
 from drkit.drill.evidence import TRANSLATION, DrillEvidence, VerdictLimits
 from drkit.drill.judge import judge
 from drkit.drill.position_rows import PackedPositions, PositionAnswer, PositionForm, judge_position
@@ -223,11 +225,11 @@ def test_a_pair_under_load_passes(world: World) -> None:
     end = world.offsets(world.source, plain)[0]
     world.commit(world.source, waiting, {TopicPartition(plain, 0): end})
     settings = world.settings
-    found = collect_positions(settings, settings.flows[0], groups=[waiting], wait_seconds=1.0)
+    flow = FlowSettings(**dict(settings.flows[0]) | {"groups": (re.escape(waiting),)})
+    found = collect_positions(settings, flow, wait_seconds=1.0)
     assert [judge_position(e)[0] for e in found.evidence] == [BEHIND, NOT_COPIED]
     assert verdict(found).word == INCONCLUSIVE
     world.replicate()
-    options: dict[str, Any] = {"groups": [waiting], "wait_seconds": 60.0, "behind_seconds": 0.0}
-    found = collect_positions(settings, settings.flows[0], **options)
+    found = collect_positions(settings, flow, wait_seconds=60.0, behind_seconds=0.0)
     answers = {(e.form, e.upstream): judge_position(e)[0] for e in found.evidence}
     assert answers == {(form, end): PositionAnswer.AT_END for form in PositionForm}, "asked again until then"

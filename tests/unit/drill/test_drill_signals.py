@@ -156,7 +156,7 @@ class Topic(DrillTopic):
 def test_metrics_are_served_from_what_was_read_last(tmp_path: Path) -> None:
     settings = settings_of(tmp_path, drill(max_age_days=7), drill("new"))
     topic, now = Topic(), [0.0]
-    history = DrillHistory(tmp_path, {"p->s": topic}, clock=lambda: now[0])
+    history = DrillHistory(tmp_path, {"p->s": topic})
     monitor = DrillMonitor(settings, settings.flows, history, wall=lambda: NOW, clock=lambda: now[0])
     board = Board(drills=monitor.samples)
 

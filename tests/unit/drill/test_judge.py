@@ -38,7 +38,8 @@ def test_one_defect_is_found_and_a_correct_run_is_not_accused(rows, data) -> Non
     assert translation(*rows)[:2] == (PASS, ())
     name = data.draw(st.sampled_from(sorted(POSITION_DEFECTS)))
     index = data.draw(st.integers(0, len(rows) - 1))
-    broken = POSITION_DEFECTS[name](rows[index])
+    row = rows[index]
+    broken = POSITION_DEFECTS[name](row, row.source, row.target)
     if broken is None:
         return
     broken = broken._replace(group="broken")
@@ -72,7 +73,7 @@ def test_defects_are_put_into_rows_of_both_forms_and_all_partitions(monkeypatch)
         for i in range(200) for p in range(12) for form in PositionForm
     ]  # fmt: skip
     seen: list[Any] = []
-    monkeypatch.setattr(judging, "is_clean", seen.append)
+    monkeypatch.setitem(judging.POSITION_DEFECTS, "a record dropped", lambda row, *_: seen.append(row))
     translation(*rows)
     assert len({(row.partition, row.form) for row in seen}) == 12 * 2
 

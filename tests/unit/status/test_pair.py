@@ -348,3 +348,13 @@ def test_what_returned_and_what_never_moved_is_one_line_of_protected_topics():
     assert [f"{line.word} {line.text}" for line in said] == ["PROTECTED s->p: 3 topics, lag 3 records"]
     bare = [replace(t, state=PairState.UNPROTECTED) for t in topics]
     assert len(pair_lines(PairStatus(("p", "s"), tuple(bare)))) == 2, "of these the time is said"
+
+
+def test_the_reason_of_a_pair_is_that_of_its_worst_topics_or_what_is_unknown():
+    states = (PairState.PROTECTED, PairState.UNPROTECTED)
+    topics = [PairTopic(state, state, state, why=f"why {state}") for state in states]
+    assert PairStatus(("p", "s"), tuple(topics)).reason == "unprotected: why unprotected"
+    assert PairStatus(("p", "s"), why="nothing was copied yet").reason == "nothing was copied yet"
+    silent = PairStatus(("p", "s"), silent={"s": None})
+    assert silent.reason == "s does not answer: it has never been noted"
+    assert PairStatus(("p", "s")).reason == "it has no topics"

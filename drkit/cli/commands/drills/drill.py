@@ -122,8 +122,8 @@ def cleanup(**given: Any) -> int:
 
 @drill.command(
     examples={
-        "drkit drill report": "Show the report of the last drill",
-        "drkit drill report --html drill.html": "Write it as a page",
+        "drkit drill report ID": "Show the report of a drill",
+        "drkit drill report ID --html drill.html": "Write it as a page",
         "drkit drill report --check report.json": "Check that a report was not altered",
         "drkit drill report --schema": "Print the JSON schema of reports",
     }
