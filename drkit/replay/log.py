@@ -35,10 +35,7 @@ class ReplayLog:
         self._target = target
         self.at = TopicPartition(replay_topic(flow.source, flow.target), 0)
         self._known: Cluster | None = None
-        self._signatures = self._sign()
-
-    def _sign(self) -> Signatures:
-        return Signatures(self._target.control, self.at.topic, lambda: self.cluster.cluster_id)
+        self._signatures = Signatures(target.control, self.at)
 
     @property
     def where(self) -> str:
@@ -68,7 +65,7 @@ class ReplayLog:
         :raises DrkitError: the topic cannot be read
         """
         cluster, deadline = side.cluster, monotonic() + DECIDED_SECONDS
-        self._signatures = self._sign()
+        self._signatures = Signatures(self._target.control, self.at)
         newest = NewestValues(self._signatures)
         tail = LogTail(cluster, self.at, newest.take, newest.pass_over, signatures=self._signatures)
         tail.topic_id = topic_id

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from drkit.clock import Seconds, boottime, wall_ms
 from drkit.config import FlowSettings
-from drkit.control_key import Signatures
+from drkit.control_key import LogPlace, Signatures
 from drkit.copy_task.core.assignment import TaskAssignment
 from drkit.copy_task.core.links import WorkerLinks
 from drkit.copy_task.core.partition import CopyState, PartitionCopy
@@ -162,7 +162,7 @@ class TaskContext:
         boot = boot_id()
         self.ends = self.started + self.lease.seconds(wall_ms(), boot, self.started)
         self.changed = Signal(self.links.loop)
-        self.signatures = self.links.target.signatures(self.lease.state_topic)
+        self.signatures = Signatures(self.links.target.control, TopicPartition(self.lease.state_topic, 0))
         self.right = self.lease.right(boot, self.started)
         rate = self.flow.throttle_bytes_per_second
         self.throttle = Throttle(None if rate is None else rate / self.flow.tasks, time.monotonic)
@@ -290,6 +290,7 @@ class TaskContext:
     async def write_state(self, record: StateRecord, name: str) -> None:
         """Make a record of the flow's state durable. Raises Failed if it is not accepted."""
         topic, key, value = self.lease.state_topic, record.key(name).encode(), record.encode()
+        await self.patiently(lambda: self.internal(topic, refresh=False))
         data = Record(0, wall_ms(), key, value, self.signatures.headers(key, value))
         await self.append_internal(topic, 0, encode([data], 0))
 
@@ -345,7 +346,8 @@ class TaskContext:
                     raise self.failure
                 self.map_topic = known
             else:
-                self.state_topic = known
+                self.state_topic, at = known, self.signatures.place.at
+                self.signatures.place = LogPlace(at, self.links.target.cluster_id or "", known.topic_id)
         return known
 
     def send_deadline(self) -> float:

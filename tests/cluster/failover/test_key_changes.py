@@ -25,11 +25,13 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.reading.signed_log import SignedLog
 from drkit.kafka.topics import appeared, create_own_topic
 from drkit.local.cluster import LocalCluster
+from drkit.model import TopicPartition
 from drkit.wire import Record
 from tests.support.failover.command import drkit
 from tests.support.failover.control_key import KEYS, buckets, configured
 from tests.support.failover.truth import values
 from tests.support.failover.world import World
+from tests.support.flow_state.keys import signatures_in
 from tests.support.flows.produce import fill
 from tests.support.kafka.attacks import write_again
 
@@ -87,7 +89,7 @@ def test_every_topic_that_drkit_names_is_signed_again_or_has_no_mac():
     }
     assert set(named.values()) == {kind.of("a", "b") for kind in SignedTopic}
     with pytest.raises(ValueError, match="drkit-new"):
-        Signatures(ControlKeys(NEW), "drkit-new.a.internal", str)
+        Signatures(ControlKeys(NEW), TopicPartition("drkit-new.a.internal", 0))
 
 
 @pytest.fixture
@@ -156,7 +158,7 @@ def test_a_copy_that_compaction_left_alone_is_not_signed_again(settings: Setting
     with StateTopic(side, flow.source) as state:
         state.put(PromotionRecord(1, "run", 1))
     key, old = RoleRecord.key("pay").encode(), RoleRecord(Role.FROZEN, 1, "drill", 1).encode()
-    signed = Signatures(side.control, state.name, lambda: cluster.cluster_id, lambda: hour_ago)
+    signed = signatures_in(cluster, state.name, lambda: hour_ago)
     write_again(side, state.name, [Record(0, 0, key, old, signed.headers(key, old))])
     sign_all(look(settings, flow), unsigned=False)
     for keys in (ControlKeys(NEW, (OLD,)), ControlKeys(NEW)):

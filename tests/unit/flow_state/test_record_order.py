@@ -9,11 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from drkit.control_key import OUTDATED, UNORDERED, WINDOW_SECONDS, Signatures
+from drkit.control_key import HEADER, NO_KEY, OUTDATED, REPLAYED, UNORDERED, WINDOW_SECONDS
 from drkit.kafka.reading.compacted import NewestValues
+from drkit.model import TopicPartition
 from drkit.offset_map.bucket import adopted_at
 from drkit.wire import Record
-from tests.support.flow_state.keys import KEYS, PLACE, TOPIC, earlier_form, signatures
+from tests.support.flow_state.keys import PLACE, earlier_form, signatures
+from tests.support.flow_state.old_bytes import RECORDS
+from tests.support.flow_state.old_macs import MACS, TOMBSTONE
 
 NAMES: Final = [b"pause", b"role/pay", b"promotion", b"lease"]
 writes = st.lists(
@@ -102,13 +105,32 @@ def test_records_of_the_earlier_form_count_until_ordered_ones_precede_them():
     assert reader.refused(b"pause", b"old", earlier_form(b"pause", b"old")) == UNORDERED
 
 
+def test_what_an_earlier_version_signed_counts_beside_new_records():
+    """Hosts are upgraded one after the other: records of both versions alternate."""
+    reader = signatures()
+    for name, mac in MACS.items():
+        key, value = name.encode(), RECORDS[name]
+        assert reader.refused(key, value, [(HEADER, bytes.fromhex(mac))]) == ""
+        between = signatures(now_ms=int.from_bytes(bytes.fromhex(mac)[5:13]) // 1000)
+        assert reader.refused(b"another", None, between.headers(b"another", None)) == ""
+    assert reader.refused(b"role/orders", None, [(HEADER, bytes.fromhex(TOMBSTONE))]) == ""
+    assert signatures(None).refused(b"lease", b"", [(HEADER, bytes.fromhex(MACS["lease"]))]) == NO_KEY
+
+
+@pytest.mark.parametrize(("name", "why"), [("role/orders", REPLAYED), ("lease", OUTDATED)])
+def test_no_copy_of_an_earlier_version_counts_after_a_new_record(name: str, why: str):
+    reader, later = signatures(), signatures(now_ms=1_763_826_448_123 + int(1000 * WINDOW_SECONDS) + 1)
+    assert reader.refused(b"role/orders", b"new", later.headers(b"role/orders", b"new")) == ""
+    assert reader.refused(name.encode(), RECORDS[name], [(HEADER, bytes.fromhex(MACS[name]))]) == why
+
+
 def test_memory_of_orders_is_bounded_by_the_window():
     reader, writer = signatures(now_ms=0), signatures(now_ms=0)
     for number in range(30_000):
         key = b"event/%d" % number
         assert reader.refused(key, b"", writer.headers(key, b"")) == ""
     assert len(reader._orders) == 30_000, "all of them within the window"
-    late = Signatures(KEYS, TOPIC, lambda: PLACE.cluster_id, lambda: int(2000 * WINDOW_SECONDS))
+    late = signatures(now_ms=int(2000 * WINDOW_SECONDS))
     for number in range(30_001):
         key = b"later/%d" % number
         assert reader.refused(key, b"", late.headers(key, b"")) == ""
@@ -130,7 +152,7 @@ def test_a_copy_shows_its_age_where_brokers_set_the_time_of_records():
 def test_no_record_counts_in_another_partition():
     """The mark after which a bucket of the map begins again is valid at one offset: all buckets have it."""
     map_ = "drkit-offset-map.a.internal"
-    logs = [Signatures(KEYS, map_, lambda: PLACE.cluster_id, lambda: 1, partition=p) for p in range(3)]
+    logs = [signatures(place=PLACE._replace(at=TopicPartition(map_, p))) for p in range(3)]
     key, value = adopted_at(40)
     for signed in range(3):
         headers = logs[signed].headers(key, value)
