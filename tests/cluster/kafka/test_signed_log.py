@@ -21,10 +21,13 @@ from drkit.detect.agents import AgentNote, Hold
 from drkit.detect.awake import AwakeClock
 from drkit.detect.note_kinds import Automatic, Pause
 from drkit.detect.noticeboard import Noticeboard, ensure_board, put_note, read_notes, topic_name
-from drkit.errors import ClusterUnreachable, Failed
+from drkit.errors import ClusterUnreachable, Failed, Refused
+from drkit.failover.source_abort import _abortable
 from drkit.flow_state.creation import ensure_offset_map, ensure_state_topic
 from drkit.flow_state.names import journal_topic, offset_map_topic, state_topic
 from drkit.flow_state.records import Role, RoleRecord
+from drkit.flow_state.source_fence.entries import FenceMark
+from drkit.flow_state.source_fence.topic import FenceTopic
 from drkit.flow_state.state import Damaged
 from drkit.flow_state.topic import StateTopic
 from drkit.journal.entries import EntryKind, JournalEntry, JournalHistory
@@ -266,6 +269,49 @@ def test_what_an_earlier_version_signed_counts_and_no_copy_of_it(cluster: Cluste
     with StateTopic(cluster.settings, flow.source) as fresh:
         fresh.load()
         assert fresh.get(RoleRecord, "pay") == PROMOTED
+
+
+def test_who_may_delete_records_of_a_journal_can_put_an_earlier_one_back(
+    settings: ClusterSettings, flow: FlowSettings
+):
+    """As the threat model states: a process that begins later cannot see the difference."""
+    name = journal_topic(flow.source)
+    create(settings, name)
+    opening = {"scope": {"topics": {"orders": "orders"}}, "holder": {"token": "x"}}
+    entries = [
+        JournalEntry("r", 0, "x", 1, EntryKind.RUN, None, "", 1, opening),
+        JournalEntry("r", 1, "x", 1, EntryKind.HELD, None, "", 2, {"why": "x"}),
+    ]
+    with closing(EventLoop()) as loop, closing(RawCluster(loop, settings, "test")) as raw:
+        loop.run(raw.connected)
+        writer = JournalTopic(raw, flow.source, "b")
+        loop.run(writer.read_existing)
+        loop.run(writer.take_epoch)
+        for entry in entries:
+            assert loop.run(writer.append, entry)
+        earlier = stored(settings, name)[:1]
+        everything = ConfluentPartition(name, 0, OFFSET_END)
+        admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
+        admin.delete_records([everything])[everything].result(30)
+        write_again(settings, name, earlier)
+        fresh = JournalTopic(raw, flow.source, "b")
+        loop.run(fresh.read_existing)
+        assert fresh.history.runs["r"].entries == entries[:1]
+
+
+def test_forged_entries_of_fences_stop_no_switchover(settings: ClusterSettings, flow: FlowSettings):
+    """They are named, and an abort at the source is refused (`source_record_untrusted`)."""
+    with FenceTopic(settings, flow) as fences:
+        fences.append(fences.entry(FenceMark.RAISED, "r1", 1, topics=["pay"]))
+        forged = fences.entry(FenceMark.LIFTED, "r1", 1, topics=["pay"]).encode()
+        out = producer(settings)
+        out.produce(fences.name, forged, b"r1/forged", partition=0)
+        assert out.flush(30) == 0
+        log = fences.append(fences.entry(FenceMark.OPENING, "r1", 1))
+        assert log.records["r1"].mark is FenceMark.OPENING
+        assert log.unreadable == ["r1/forged: it has no MAC"]
+        with pytest.raises(Refused, check=coded("source_record_untrusted")):
+            _abortable(log, fences, Failed("own_topic_unreadable"))
 
 
 def test_no_record_of_another_cluster_counts(cluster: Cluster, source: LocalCluster, flow: FlowSettings):

@@ -31,7 +31,9 @@ def signatures_in(cluster: Cluster, topic: str, wall: Millis = wall_ms) -> Signa
     return found
 
 
-def previous_version(signed: Signatures, key: bytes, value: bytes | None) -> tuple[tuple[bytes, bytes], ...]:
+def previous_version(
+    signed: Signatures, key: bytes, value: bytes | None, control: ControlKey = KEYS.current
+) -> tuple[tuple[bytes, bytes], ...]:
     """The headers of the next record as drkit wrote them before MACs covered the topic's id."""
     ((name, mac),) = signed.headers(key, value)
     order, place = mac[5:13], signed.place
@@ -39,7 +41,7 @@ def previous_version(signed: Signatures, key: bytes, value: bytes | None) -> tup
         b"\x00" if part is None else b"\x01" + len(part).to_bytes(4, "big") + part
         for part in (place.cluster_id.encode(), place.log, key, value, order)
     )
-    return ((name, b"\x02" + mac[1:13] + KEYS.current.mac(b"drkit record 2\x00" + parts)),)
+    return ((name, b"\x02" + mac[1:13] + control.mac(b"drkit record 2\x00" + parts)),)
 
 
 def earlier_form(key: bytes | None, value: bytes | None) -> list[tuple[str, bytes]]:

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
+from uuid import UUID
 
 from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from drkit.control_key import HEADER, NO_KEY, OUTDATED, REPLAYED, UNORDERED, WINDOW_SECONDS
+from drkit.control_key import (
+    HEADER,
+    NO_KEY,
+    NOT_NAMED,
+    OUTDATED,
+    REPLAYED,
+    UNORDERED,
+    WINDOW_SECONDS,
+    ControlKey,
+    ControlKeys,
+)
 from drkit.kafka.reading.compacted import NewestValues
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import adopted_at
@@ -117,11 +128,35 @@ def test_what_an_earlier_version_signed_counts_beside_new_records():
     assert signatures(None).refused(b"lease", b"", [(HEADER, bytes.fromhex(MACS["lease"]))]) == NO_KEY
 
 
+def test_what_an_earlier_version_signed_can_be_put_back_into_a_new_topic_until_the_key_changes():
+    """As the threat model states. Its MACs do not cover the id, and the new topic has no other record."""
+    created_again = PLACE._replace(topic_id=UUID(int=9))
+    given = b"role/orders", RECORDS["role/orders"], [(HEADER, bytes.fromhex(MACS["role/orders"]))]
+    assert signatures(place=created_again).refused(*given) == ""
+    new = ControlKeys(ControlKey.of(b"another key, another key, another key"))
+    assert NOT_NAMED in signatures(new, created_again).refused(*given)
+    signed = signatures().headers(*given[:2])
+    assert "this topic and its id" in signatures(place=created_again).refused(*given[:2], signed)
+
+
 @pytest.mark.parametrize(("name", "why"), [("role/orders", REPLAYED), ("lease", OUTDATED)])
 def test_no_copy_of_an_earlier_version_counts_after_a_new_record(name: str, why: str):
     reader, later = signatures(), signatures(now_ms=1_763_826_448_123 + int(1000 * WINDOW_SECONDS) + 1)
     assert reader.refused(b"role/orders", b"new", later.headers(b"role/orders", b"new")) == ""
     assert reader.refused(name.encode(), RECORDS[name], [(HEADER, bytes.fromhex(MACS[name]))]) == why
+
+
+def test_after_a_clock_that_was_far_ahead_later_copies_stay_young():
+    """Each order is above the one before. Only a process with the key can write such a record."""
+    years_ms, now_ms = 10**12, 10_000_000
+    log = [write(b"lease", b"ahead", [], now_ms + years_ms)]
+    log.append(write(b"pause", b"1", log, now_ms))
+    copy = log[1]
+    later_ms = now_ms + int(2000 * WINDOW_SECONDS)
+    log.append(write(b"pause", None, log, later_ms))
+    assert newest([*log, copy]) == {b"lease": b"ahead"}
+    log.append(write(b"vote", b"1", log, later_ms))
+    assert newest([log[-1], copy])[b"pause"] == b"1", "compaction has removed the others"
 
 
 def test_memory_of_orders_is_bounded_by_the_window():
