@@ -254,9 +254,9 @@ def test_who_may_delete_and_create_the_topic_puts_no_earlier_state_back(cluster:
 def test_what_an_earlier_version_signed_counts_and_no_copy_of_it(cluster: Cluster, flow: FlowSettings):
     """Its MACs do not cover the topic's id. The state topic continues after an upgrade."""
     ensure_state_topic(cluster, flow)
-    name, hour_ago = state_topic(flow.source), wall_ms() - 3_600_000
+    name, minute_ago = state_topic(flow.source), wall_ms() - 60_000
     key, value = RoleRecord.key("pay").encode(), RoleRecord(Role.FROZEN, 1, "drill", 1).encode()
-    before = signatures_in(cluster, name, lambda: hour_ago)
+    before = signatures_in(cluster, name, lambda: minute_ago)
     old = Record(0, 0, key, value, previous_version(before, key, value))
     write_again(cluster.settings, name, [old])
     with StateTopic(cluster.settings, flow.source) as state:
