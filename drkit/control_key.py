@@ -155,8 +155,6 @@ class Signatures:
     last one with its key, and not much below that of all before it. The second rule holds for readers that
     come after compaction has removed the newest record of a key in favour of a copy of an older one.
 
-    The reader of the partition sets :attr:`place`.
-
     :param keys: None: no control key is configured; then records without a MAC count
     :raises ValueError: there is a control key, and the topic is no :class:`SignedTopic`
     """
@@ -166,6 +164,7 @@ class Signatures:
             SignedTopic(at.topic.removeprefix(NOT_MIRRORED).partition(".")[0])
         self._keys, self._wall = keys, wall
         self.place = LogPlace(at)
+        """Its reader sets it (:class:`drkit.kafka.reading.log_tail.LogTail`)."""
         self._newest = 0
         """The highest order of a record that counted."""
         self._orders: dict[bytes | None, tuple[int, bytes]] = {}

@@ -65,9 +65,9 @@ class ReplayLog:
         :raises DrkitError: the topic cannot be read
         """
         cluster, deadline = side.cluster, monotonic() + DECIDED_SECONDS
-        self._signatures = Signatures(self._target.control, self.at)
-        newest = NewestValues(self._signatures)
-        tail = LogTail(cluster, self.at, newest.take, newest.pass_over, signatures=self._signatures)
+        signatures = Signatures(self._target.control, self.at)
+        newest = NewestValues(signatures)
+        tail = LogTail(cluster, self.at, newest.take, newest.pass_over, signatures=signatures)
         tail.topic_id = topic_id
         try:
             end = (await tail.patiently(cluster, tail.to_end, DECIDED_SECONDS)).replicated
@@ -80,6 +80,7 @@ class ReplayLog:
                 await tail.patiently(cluster, tail.to_end, DECIDED_SECONDS)
         except LogRestarted as error:
             raise no_topic(self.at.topic, side.alias, error.evidence) from error
+        self._signatures = signatures
         if newest.passed_over:
             raise self.damaged(newest.passed_over[0])
         if newest.refused:
