@@ -224,4 +224,6 @@ def test_observers_that_are_silenced_renew_no_lease():
             if not each.doubt.at(post.now) and "p-1" in each.body.renews:
                 lease.heard(each.body.observer, each.body.renews["p-1"])
         post.later(1.0)
-    assert (lease.left(17.0) or 0.0) <= 0.0
+    left = lease.left(17.0)
+    assert left is not None
+    assert left <= 0.0
