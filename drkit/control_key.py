@@ -2,20 +2,22 @@
 
 Any client that may write to a `drkit-*` topic can write any bytes there. With a key that only drkit's
 processes have, a record counts only when it was written with that key (decision 24). The MAC covers the
-cluster, the topic, the record and its order among the records of the topic, so a copy of an earlier
-record does not count either. :class:`Signatures` signs and verifies; nothing else does.
+cluster, the topic and its id, the record and its order among the records of the topic, so a copy of an
+earlier record does not count either. :class:`Signatures` signs and verifies; nothing else does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 import hashlib
 import hmac
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from drkit.clock import Millis, wall_ms
+from drkit.model import TopicPartition
 
 HEADER: Final = "drkit-mac"
 """Name of the record header that holds the MAC."""
@@ -40,14 +42,12 @@ MOST_REFUSED: Final = 10_000
 _ID_BYTES: Final = 4
 _MAC_BYTES: Final = 16
 _ORDER_BYTES: Final = 8
-_PLAIN: Final = b"\x01"
-"""Version of a MAC without an order. drkit wrote these before 0.1.0, and reads them."""
-_ORDERED: Final = b"\x02"
+_PLAIN, _ORDERED, _OF_TOPIC = b"\x01", b"\x02", b"\x03"
+"""Versions of a MAC: without an order, without the topic's id, and the one that is written."""
 _SIZES: Final = {
     _PLAIN: 1 + _ID_BYTES + _MAC_BYTES,
-    _ORDERED: 1 + _ID_BYTES + _ORDER_BYTES + _MAC_BYTES,
+    **dict.fromkeys((_ORDERED, _OF_TOPIC), 1 + _ID_BYTES + _ORDER_BYTES + _MAC_BYTES),
 }
-_DOMAINS: Final = {_PLAIN: b"drkit record 1\x00", _ORDERED: b"drkit record 2\x00"}
 _UNSEEN: Final = (0, b"")
 _REMEMBERED: Final = 10_000
 _WINDOW: Final = int(WINDOW_SECONDS * 1_000_000)
@@ -136,14 +136,15 @@ class ControlKeys:
 class LogPlace(NamedTuple):
     """The log in which a record counts."""
 
-    topic: str
-    cluster_id: str
-    partition: int = 0
+    at: TopicPartition
+    cluster_id: str = ""
+    topic_id: UUID = UUID(int=0)
+    """A topic that is deleted and created again has another one."""
 
     @property
     def log(self) -> bytes:
         """The log's name in a MAC with an order."""
-        return (f"{self.topic}-{self.partition}" if self.partition else self.topic).encode()
+        return (str(self.at) if self.at.partition else self.at.topic).encode()
 
 
 class Signatures:
@@ -155,22 +156,15 @@ class Signatures:
     come after compaction has removed the newest record of a key in favour of a copy of an older one.
 
     :param keys: None: no control key is configured; then records without a MAC count
-    :param cluster_id: id of the cluster; asked for when it is needed
     :raises ValueError: there is a control key, and the topic is no :class:`SignedTopic`
     """
 
-    def __init__(
-        self,
-        keys: ControlKeys | None,
-        topic: str,
-        cluster_id: Callable[[], str],
-        wall: Millis = wall_ms,
-        partition: int = 0,
-    ) -> None:
+    def __init__(self, keys: ControlKeys | None, at: TopicPartition, wall: Millis = wall_ms) -> None:
         if keys is not None:
-            SignedTopic(topic.removeprefix(NOT_MIRRORED).partition(".")[0])
-        self._keys, self._cluster_id, self._wall = keys, cluster_id, wall
-        self._place: Callable[[], LogPlace] = lambda: LogPlace(topic, cluster_id(), partition)
+            SignedTopic(at.topic.removeprefix(NOT_MIRRORED).partition(".")[0])
+        self._keys, self._wall = keys, wall
+        self.place = LogPlace(at)
+        """Its reader sets it (:class:`drkit.kafka.reading.log_tail.LogTail`)."""
         self._newest = 0
         """The highest order of a record that counted."""
         self._orders: dict[bytes | None, tuple[int, bytes]] = {}
@@ -188,7 +182,7 @@ class Signatures:
         """
         if self._keys is None:
             return NO_KEY if headers and _macs(headers) else ""
-        found = read_mac(self._keys, self._place(), key, value, headers)
+        found = read_mac(self._keys, self.place, key, value, headers)
         if isinstance(found, str):
             return found
         return self._out_of_order(key, found, stamped_ms * 1000, _macs(headers)[0] or b"")
@@ -197,15 +191,15 @@ class Signatures:
         """Return whether a record would count if it were the next one."""
         if self._keys is None:
             return key is not None and not (headers and _macs(headers))
-        order = read_mac(self._keys, self._place(), key, value, headers)
+        order = read_mac(self._keys, self.place, key, value, headers)
         if isinstance(order, str):
             return False
-        if order is None:
+        if not order:
             return not self._newest
         return order > max(self._orders.get(key, _UNSEEN)[0], self._newest - _WINDOW)
 
-    def _out_of_order(self, key: bytes | None, order: int | None, stamped: int, mac: bytes) -> str:
-        if order is None:
+    def _out_of_order(self, key: bytes | None, order: int, stamped: int, mac: bytes) -> str:
+        if not order:
             return UNORDERED if self._newest else ""
         if (order, mac) < self._orders.get(key, _UNSEEN):
             return REPLAYED
@@ -226,9 +220,9 @@ class Signatures:
         """
         if self._keys is None:
             return ()
-        assert self._cluster_id(), "the log was not read"  # noqa: S101  else every reader refuses the record
+        assert self.place.cluster_id, "the log was not read"  # noqa: S101  else every reader refuses the record
         self._signed = order = max(self._newest + 1, self._signed + 1, self._wall() * 1000)
-        return ((_NAME, mac_of(self._keys.current, self._place(), key, value, order)),)
+        return ((_NAME, mac_of(self._keys.current, self.place, key, value, order)),)
 
     def text_headers(self, key: bytes | None, value: bytes | None) -> dict[str, str | bytes | None] | None:
         """Return the same headers for confluent-kafka, or None without a control key."""
@@ -241,14 +235,14 @@ def mac_of(key: ControlKey, place: LogPlace, name: bytes | None, value: bytes | 
     :param name: the record's key
     """
     number = order.to_bytes(_ORDER_BYTES, "big")
-    message = _message(_ORDERED, (place.cluster_id.encode(), place.log, name, value, number))
-    return _ORDERED + bytes.fromhex(key.fingerprint) + number + key.mac(message)
+    message = _message(_OF_TOPIC, place, name, value, number)
+    return _OF_TOPIC + bytes.fromhex(key.fingerprint) + number + key.mac(message)
 
 
 def read_mac(
     keys: ControlKeys, place: LogPlace, key: bytes | None, value: bytes | None, headers: Headers | None
-) -> int | str | None:
-    """Return the order in a MAC, None for a MAC without one, or the reason why it is not valid."""
+) -> int | str:
+    """Return the order in a MAC, 0 for a MAC without one, or the reason why it is not valid."""
     found = _macs(headers)
     if not found:
         return NO_MAC
@@ -260,22 +254,23 @@ def read_mac(
     if control is None:
         return f"its MAC is of the control key {fingerprint}{NOT_NAMED}"
     number = mac[1 + _ID_BYTES : -_MAC_BYTES]
-    parts: tuple[bytes | None, ...] = (place.topic.encode(), key, value)
-    if version == _ORDERED:
-        parts = (place.cluster_id.encode(), place.log, key, value, number)
-    if not hmac.compare_digest(mac[-_MAC_BYTES:], control.mac(_message(version, parts))):
-        return f"its MAC is wrong for the control key {fingerprint}"
-    return int.from_bytes(number, "big") if number else None
+    if not hmac.compare_digest(mac[-_MAC_BYTES:], control.mac(_message(version, place, key, value, number))):
+        return f"its MAC is wrong for the control key {fingerprint}, or for this topic and its id"
+    return int.from_bytes(number, "big")
 
 
-def key_of(headers: Headers | None) -> str:
-    """Return the fingerprint of the control key in a valid MAC."""
-    return (_macs(headers)[0] or b"")[1 : 1 + _ID_BYTES].hex()
+def is_current(keys: ControlKeys, headers: Headers | None) -> bool:
+    """Return whether a valid MAC is of the current key and of the version that is written."""
+    return (_macs(headers)[0] or b"")[: 1 + _ID_BYTES] == _OF_TOPIC + bytes.fromhex(keys.current.fingerprint)
 
 
-def _message(version: bytes, parts: Iterable[bytes | None]) -> bytes:
+def _message(version: bytes, place: LogPlace, key: bytes | None, value: bytes | None, number: bytes) -> bytes:
     """What the MAC covers: each part with its length, so that no two records have the same message."""
-    return b"".join((_DOMAINS[version], *(piece for part in parts for piece in _sized(part))))
+    parts: tuple[bytes | None, ...] = (place.at.topic.encode(), key, value)
+    if version != _PLAIN:
+        topic_id = (place.topic_id.bytes,) if version == _OF_TOPIC else ()
+        parts = (place.cluster_id.encode(), *topic_id, place.log, key, value, number)
+    return b"drkit record %d\x00" % version[0] + b"".join(piece for part in parts for piece in _sized(part))
 
 
 def _sized(part: bytes | None) -> Sequence[bytes]:

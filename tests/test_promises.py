@@ -1,4 +1,7 @@
-"""Every promise of docs/explanation/promises.md has tests that exist and name it, and no other is made."""
+"""Every promise of docs/explanation/promises.md has tests that exist and name it, and no other is made.
+
+So has every row of docs/explanation/threat-model.md about what an attacker can do.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,10 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PROMISED = (ROOT / "docs/explanation/promises.md").read_text(encoding="utf-8")
 PAGE = (ROOT / "docs/internal/promise-tests.md").read_text(encoding="utf-8")
+THREATS = (ROOT / "docs/explanation/threat-model.md").read_text(encoding="utf-8")
+SHOWN = (ROOT / "docs/internal/threat-model-tests.md").read_text(encoding="utf-8")
+FIRST = "## What can be written to"
+"""What precedes it are decisions: what is protected, and who is trusted."""
 ID = re.compile(r"\bP\d+\b")
 TRIED = "## What the promises of failover and failback were tried against"
 
@@ -110,3 +117,23 @@ def in_the_long_runs(path: Path) -> frozenset[str]:
 def test_make_test_has_a_test_of_each_promise(promise: Promise):
     tests = [t.split("::") for t in promise.tests]
     assert [name for path, name in tests if name not in in_the_long_runs(ROOT / path)]
+
+
+def rows(page: str) -> list[list[str]]:
+    """The cells of all tables, without their heads."""
+    lines = [line for line in page.splitlines() if line.startswith("|")]
+    heads = {n + side for n, line in enumerate(lines) if line.startswith("| ---") for side in (-1, 0)}
+    return [re.split(r" \| ", line.strip("| ")) for n, line in enumerate(lines) if n not in heads]
+
+
+def test_every_row_of_the_threat_model_has_tests():
+    stated = [cells[0] for cells in rows(THREATS.partition(FIRST)[2])]
+    assert stated == [cells[0] for cells in rows(SHOWN)]
+    assert len(stated) > 30
+
+
+def test_the_tests_of_the_threat_model_exist():
+    for name, tests in rows(SHOWN):
+        found = re.findall(r"`(\S+?)::(\S+?)`", tests)
+        assert found, name
+        assert [t for t in found if t[1] not in described(ROOT / t[0])] == []

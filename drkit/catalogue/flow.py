@@ -8,8 +8,8 @@ from drkit.catalogue.entry import Entry, failed, refused
 
 HOW_TO_ADOPT: Final = (
     "if it was written before this pair had a control key: {drkit:control adopt}; if another process of drkit"
-    " has another key, or none: give it this one; if neither: find out who writes there besides drkit, and"
-    " deny it"
+    " has another key, or none: give it this one; if you restored the topic: {drkit:control adopt --again};"
+    " else find out who writes there besides drkit, and deny it"
 )
 ERRORS: Final[dict[str, Entry]] = {
     "copy_not_empty": refused(

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from drkit.clock import wall_ms
 from drkit.config import FlowSettings, Settings
-from drkit.control_key import NO_MAC, ControlKeys, Signatures, SignedTopic, key_of
+from drkit.control_key import NO_MAC, ControlKeys, Signatures, SignedTopic, is_current
 from drkit.errors import ClusterUnreachable, ConfigError, Failed, Refused
 from drkit.flow_state.creation import kept_tombstones
 from drkit.flow_state.lease.watch import replicator_of
@@ -40,7 +40,7 @@ class Sign(StrEnum):
     """The signature of a record."""
 
     CURRENT = "signed"
-    PREVIOUS = "signed with an older key"
+    PREVIOUS = "signed with an older key or version"
     NONE = "without a MAC"
     WRONG = "with a wrong MAC"
     """Also a copy of an earlier record: its readers pass it over."""
@@ -333,10 +333,9 @@ def _read(topic: TopicRecords, cluster: Cluster, keys: ControlKeys) -> None:
     described = describe_topics(cluster, [topic.name]).get(topic.name)
     with closing(EventLoop()) as loop, closing(RawCluster(loop, cluster.settings, "adopt")) as raw:
         for partition in described.leaders if described is not None else ():
-            signed = Signatures(keys, topic.name, lambda: cluster.cluster_id, partition=partition)
-            topic.signatures[partition] = signed
-            take = partial(_take, topic, keys, partition)
-            tail = LogTail(raw, TopicPartition(topic.name, partition), take, signatures=signed)
+            at = TopicPartition(topic.name, partition)
+            signed = topic.signatures[partition] = Signatures(keys, at)
+            tail = LogTail(raw, at, partial(_take, topic, keys, partition), signatures=signed)
             topic.ends[partition] = tail.read(_READ_SECONDS).replicated
             if tail.undecided and topic.hidden is None:
                 topic.hidden = tail.undecided[0].offset
@@ -356,7 +355,7 @@ def _take(topic: TopicRecords, keys: ControlKeys, partition: int, record: Record
     if why := topic.signatures[partition].refused(key, value, headers, record.timestamp):
         sign = Sign.NONE if why == NO_MAC else Sign.WRONG
     else:
-        sign = Sign.CURRENT if key_of(headers) == keys.current.fingerprint else Sign.PREVIOUS
+        sign = Sign.CURRENT if is_current(keys, headers) else Sign.PREVIOUS
     topic.records.append(ReadRecord(partition, record.offset, key, value, sign))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Self, TypeVar, cast
 
 from drkit.control_key import MOST_REFUSED, NO_KEY, NOT_NAMED
@@ -51,17 +51,24 @@ class FlowState:
 
     @classmethod
     def of(
-        cls, records: Mapping[bytes, bytes], where: str = "", refused: Mapping[bytes, str] | None = None
+        cls,
+        records: Mapping[bytes, bytes],
+        where: str = "",
+        refused: Mapping[bytes, str] | None = None,
+        passed_over: Iterable[str] = (),
     ) -> Self:
         """The state in the newest records of a topic.
 
         :param refused: keys whose newest record has no valid MAC, and why
+        :param passed_over: why batches were not read
         """
         found = cls(where)
         for key, value in records.items():
             found.take(key, value)
         for key, why in (refused or {}).items():
             found.refuse(key, why)
+        for why in passed_over:
+            found.pass_over(why)
         return found
 
     def take(self, key: bytes, value: bytes | None, offset: int | None = None) -> StateChange | None:

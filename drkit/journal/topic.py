@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from drkit.clock import monotonic, wall_ms
-from drkit.control_key import LONGEST_KEY, MOST_REFUSED, is_of_other_key
+from drkit.control_key import LONGEST_KEY, MOST_REFUSED, Signatures, is_of_other_key
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
 from drkit.flow_state.names import ADOPTED, BEGUN, failover_transactional_id, journal_topic
 from drkit.flow_state.topic import Dropped
@@ -75,11 +75,12 @@ class JournalReader:
         self._fault: ValueError | None = None
         """Why a record is no entry; what follows it does not count."""
         self._refused: list[tuple[str, str]] = []
-        self._signatures = self.cluster.signatures(self.name)
+        at = TopicPartition(self.name, 0)
+        self._signatures = Signatures(self.cluster.control, at)
         self._genuine = self._unfinished = False
         self._tail = LogTail(
             self.cluster,
-            TopicPartition(self.name, 0),
+            at,
             self._take,
             partial(self._refuse, None),
             signatures=self._signatures,

@@ -20,7 +20,6 @@ from kafka.future import Future as Future
 from kafka.net.selector import NetworkSelector
 
 from drkit.config import ClusterSettings
-from drkit.control_key import Signatures
 from drkit.errors import ClusterUnreachable, Failed
 from drkit.kafka.admin import refused_credentials, why_not
 from drkit.kafka.clients import raw_config
@@ -222,10 +221,6 @@ class RawCluster:
             raise refused_credentials(self._settings, str(error.args[0])) from error
         except errors.KafkaError:
             return  # the probe of the port finds the cause
-
-    def signatures(self, topic: str, partition: int = 0) -> Signatures:
-        """Return what verifies and signs the records of one partition of drkit's own topic there."""
-        return Signatures(self.control, topic, lambda: self.cluster_id or "", partition=partition)
 
     @property
     def cluster_id(self) -> str | None:

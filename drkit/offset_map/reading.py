@@ -69,18 +69,12 @@ def _tail(cluster: RawCluster, topic: TopicMetadata, bucket: MapBucket) -> LogTa
         else:
             bucket.apply(record.key, record.value, record.offset)
 
-    signatures = signatures_of(bucket, cluster)
     tp = TopicPartition(bucket.name, bucket.bucket)
+    signatures = bucket.signatures = bucket.signatures or Signatures(cluster.control, tp)
     pass_over = partial(bucket.refuse, None)
-    tail = LogTail(cluster, tp, take, pass_over, in_order=True, topic=topic)
+    tail = LogTail(cluster, tp, take, pass_over, signatures=signatures, in_order=True, topic=topic)
     tail.next_offset = bucket.next_offset
     return tail
-
-
-def signatures_of(bucket: MapBucket, cluster: RawCluster) -> Signatures:
-    """Return the signatures of a bucket, which verify its next records and sign new ones."""
-    bucket.signatures = bucket.signatures or cluster.signatures(bucket.name, bucket.bucket)
-    return bucket.signatures
 
 
 def load(loop: EventLoop, cluster: RawCluster, name: str, buckets: Iterable[int]) -> dict[int, MapBucket]:

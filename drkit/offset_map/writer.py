@@ -20,7 +20,6 @@ from drkit.kafka.topics import in_parts
 from drkit.kafka.transactions import TransactionFailed, Transactions
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import MapBucket, Pair, batch_of, pairs
-from drkit.offset_map.reading import signatures_of
 from drkit.offsets import MapKey, MapRecord, Reign
 from drkit.offsets.map_record import BUCKET_KEY, SEQUENCE_MODULUS
 from drkit.wire import stamp
@@ -183,8 +182,7 @@ class MapWriter:
         if self._unknown is not None:
             await self._until_answered(*self._unknown)
         identity = self._transactions.identity
-        signatures = signatures_of(self._bucket, self._transactions.cluster)
-        data, count = batch_of(written, wall_ms(), signatures)
+        data, count = batch_of(written, wall_ms(), self._bucket.signatures)
         in_transaction = self._transactional_id is not None
         stamp(data, identity.id, identity.epoch, self._sequence, transactional=in_transaction)
         await self._until_answered(data, count)

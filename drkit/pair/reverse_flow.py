@@ -243,7 +243,8 @@ class OppositeFlows:
             observe.event("opposite_flow_unknown", level="warning", flow=self._flow.name, state_topic=name,
                           evidence=error.evidence, hint="allow drkit READ on that topic")  # fmt: skip
         for name, records in states.items():
-            state = FlowState.of(records, f"{name} on {self._source.alias}", records.refused)
+            where = f"{name} on {self._source.alias}"
+            state = FlowState.of(records, where, records.refused, records.passed_over)
             is_named = name in self._named
             said = state.get(ClustersRecord) if is_named else state.readable(ClustersRecord).get("")
             is_opposite = said == ClustersRecord(self._clusters.target, self._clusters.source)

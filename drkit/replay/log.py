@@ -35,10 +35,7 @@ class ReplayLog:
         self._target = target
         self.at = TopicPartition(replay_topic(flow.source, flow.target), 0)
         self._known: Cluster | None = None
-        self._signatures = self._sign()
-
-    def _sign(self) -> Signatures:
-        return Signatures(self._target.control, self.at.topic, lambda: self.cluster.cluster_id)
+        self._signatures = Signatures(target.control, self.at)
 
     @property
     def where(self) -> str:
@@ -68,9 +65,9 @@ class ReplayLog:
         :raises DrkitError: the topic cannot be read
         """
         cluster, deadline = side.cluster, monotonic() + DECIDED_SECONDS
-        self._signatures = self._sign()
-        newest = NewestValues(self._signatures)
-        tail = LogTail(cluster, self.at, newest.take, newest.pass_over, signatures=self._signatures)
+        signatures = Signatures(self._target.control, self.at)
+        newest = NewestValues(signatures)
+        tail = LogTail(cluster, self.at, newest.take, newest.pass_over, signatures=signatures)
         tail.topic_id = topic_id
         try:
             end = (await tail.patiently(cluster, tail.to_end, DECIDED_SECONDS)).replicated
@@ -83,6 +80,7 @@ class ReplayLog:
                 await tail.patiently(cluster, tail.to_end, DECIDED_SECONDS)
         except LogRestarted as error:
             raise no_topic(self.at.topic, side.alias, error.evidence) from error
+        self._signatures = signatures
         if newest.passed_over:
             raise self.damaged(newest.passed_over[0])
         if newest.refused:

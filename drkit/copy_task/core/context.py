@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from drkit.clock import Seconds, boottime, wall_ms
 from drkit.config import FlowSettings
-from drkit.control_key import Signatures
+from drkit.control_key import LogPlace, Signatures
 from drkit.copy_task.core.assignment import TaskAssignment
 from drkit.copy_task.core.links import WorkerLinks
 from drkit.copy_task.core.partition import CopyState, PartitionCopy
@@ -162,7 +162,7 @@ class TaskContext:
         boot = boot_id()
         self.ends = self.started + self.lease.seconds(wall_ms(), boot, self.started)
         self.changed = Signal(self.links.loop)
-        self.signatures = self.links.target.signatures(self.lease.state_topic)
+        self.signatures = Signatures(self.links.target.control, TopicPartition(self.lease.state_topic, 0))
         self.right = self.lease.right(boot, self.started)
         rate = self.flow.throttle_bytes_per_second
         self.throttle = Throttle(None if rate is None else rate / self.flow.tasks, time.monotonic)
@@ -288,10 +288,30 @@ class TaskContext:
                 await self.loop.sleep(_PAUSE_SECONDS)
 
     async def write_state(self, record: StateRecord, name: str) -> None:
-        """Make a record of the flow's state durable. Raises Failed if it is not accepted."""
+        """Make a record of the flow's state durable (acks=all), following the topic's leader.
+
+        Not idempotent: it may be written twice, which does no harm.
+
+        :raises Failed: it was not accepted in time
+        """
         topic, key, value = self.lease.state_topic, record.key(name).encode(), record.encode()
-        data = Record(0, wall_ms(), key, value, self.signatures.headers(key, value))
-        await self.append_internal(topic, 0, encode([data], 0))
+        code, began = NONE, boottime()
+        while not code or boottime() < began + append_seconds(code):
+            try:
+                found = await self.internal(topic, refresh=bool(code))
+                node = found.leaders[0].node
+                data = encode([Record(0, wall_ms(), key, value, self.signatures.headers(key, value))], 0)
+                stamp(data, -1, -1, -1, transactional=False)
+                request = produce_request([Append(topic, found.topic_id, 0, data)])
+                answer = await self.links.target.send(request, node, timeout_ms=10_000)
+                code = answer.responses[0].partition_responses[0].error_code
+                if not code:
+                    return
+            except (RawError, KeyError):
+                code = NO_ANSWER
+            await self.loop.sleep(_PAUSE_SECONDS)
+        evidence = f"Kafka error code {code}"
+        raise Failed("internal_topic_refuses", where=f"{topic}-0", evidence=evidence)
 
     async def write_map(self, bucket: int, records: Iterable[tuple[MapKey, MapRecord]]) -> None:
         """Make map records durable (acks=all) outside any transaction. Raises Failed."""
@@ -308,30 +328,6 @@ class TaskContext:
             self.finish("fenced")
             raise
 
-    async def append_internal(self, topic: str, partition: int, data: bytearray) -> None:
-        """Append a batch to an internal topic, following its leader.
-
-        Not idempotent: a record may be appended twice, which does no harm.
-
-        :raises Failed: it was not accepted in time
-        """
-        stamp(data, -1, -1, -1, transactional=False)
-        code, began = NONE, boottime()
-        while not code or boottime() < began + append_seconds(code):
-            try:
-                found = await self.internal(topic, refresh=bool(code))
-                append = Append(topic, found.topic_id, partition, data)
-                node = found.leaders[partition].node
-                answer = await self.links.target.send(produce_request([append]), node, timeout_ms=10_000)
-                code = answer.responses[0].partition_responses[0].error_code
-                if not code:
-                    return
-            except (RawError, KeyError):
-                code = NO_ANSWER
-            await self.loop.sleep(_PAUSE_SECONDS)
-        evidence = f"Kafka error code {code}"
-        raise Failed("internal_topic_refuses", where=f"{topic}-{partition}", evidence=evidence)
-
     async def internal(self, topic: str, *, refresh: bool) -> TopicMetadata:
         """Id and leaders of the map topic or the state topic."""
         is_map = topic == self.lease.map_topic
@@ -345,7 +341,9 @@ class TaskContext:
                     raise self.failure
                 self.map_topic = known
             else:
-                self.state_topic = known
+                self.state_topic, at = known, self.signatures.place.at
+                if not known.error:
+                    self.signatures.place = LogPlace(at, self.links.target.cluster_id or "", known.topic_id)
         return known
 
     def send_deadline(self) -> float:

@@ -22,7 +22,6 @@ from drkit.kafka.requests import Append, metadata, produce_request
 from drkit.kafka.transactions import TransactionFailed, Transactions
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import batch_of, pairs
-from drkit.offset_map.reading import signatures_of
 from drkit.offsets import Intent, MapKey
 from drkit.offsets.map_record import SEQUENCE_MODULUS, Mode
 from drkit.wire import Chunk, stamp
@@ -384,7 +383,7 @@ class BulkAppender:
         """The map records of the transaction, inside it."""
         task, target = self._task, self._task.links.target
         where = TopicPartition(task.lease.map_topic, self._bucket)
-        signatures = signatures_of(task.buckets[self._bucket], target)
+        signatures = task.buckets[self._bucket].signatures
         data, count = batch_of(pairs(intents_of(placed, task.nonce)), wall_ms(), signatures)
         self._stamp(where, data, count)
         topic = await task.internal(where.topic, refresh=False)

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from drkit.catalogue import ERRORS
+from drkit.control_key import Signatures
 from drkit.copy_task.core.context import MARKERS_HINT, TaskContext, error_name
 from drkit.copy_task.core.partition import PartitionCopy
 from drkit.errors import Failed
@@ -155,7 +156,7 @@ async def _bulk_records(
 ) -> list[tuple[MapKey, Intent]]:
     """Return the map's records of the open transaction."""
     target, intents = task.links.target, []
-    signatures = target.signatures(*left.at)
+    signatures = Signatures(target.control, left.at)
     tail = LogTail(target, left.at, lambda _record: None, signatures=signatures, topic=topic)
     tail.next_offset = left.state.open_since
     try:

@@ -346,7 +346,7 @@ def share_promotions(context: Context) -> tuple[str, ...]:
 def _read_state(cluster: Cluster, flow: FlowSettings, *, verified: bool = True) -> FlowState:
     name = state_topic(flow.source)
     values = newest_values(cluster, [name], verified=verified).get(name, NewestValues())
-    return FlowState.of(values, f"{name} on {cluster.alias}", values.refused)
+    return FlowState.of(values, f"{name} on {cluster.alias}", values.refused, values.passed_over)
 
 
 def states_elsewhere(

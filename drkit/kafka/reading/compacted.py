@@ -80,8 +80,8 @@ def newest_values(
         return found
     with closing(EventLoop()) as loop, closing(RawCluster(loop, cluster.settings, "reader")) as raw:
         for topic in described.values():
-            control = cluster.settings.control
-            signatures = Signatures(control, topic.name, lambda: cluster.cluster_id) if verified else None
+            at = TopicPartition(topic.name, 0)
+            signatures = Signatures(cluster.settings.control, at) if verified else None
             values = found[topic.name] = NewestValues(signatures)
             for partition in topic.leaders:
                 at = TopicPartition(topic.name, partition)

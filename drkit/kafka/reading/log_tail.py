@@ -20,7 +20,7 @@ from uuid import UUID
 
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings
-from drkit.control_key import Signatures
+from drkit.control_key import LogPlace, Signatures
 from drkit.counted import counted
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, NotAuthorized
 from drkit.kafka import codes
@@ -93,7 +93,8 @@ class LogTail:
     :param on: the cluster: its settings, for connections of its own, or existing connections
     :param take: called with each record, in order; never with one of an open or aborted transaction
     :param pass_over: called with the offset of a batch that was not read, and why
-    :param signatures: keep those records of open transactions that may count, or None to keep all
+    :param signatures: gets the ids of cluster and topic; of open transactions the records are kept that
+        may count by it, or all if it is None
     :param unpacked_bytes: a batch that unpacks to more is passed over
     :param in_order: read no further than the first open transaction, and not past records that were removed
     :param topic: its id and leaders, where they are known
@@ -115,15 +116,17 @@ class LogTail:
         self._most_bytes, self._call_ms = _WIDE_FETCH if in_order else _FETCH
         self._own: RawCluster | None = None
         """The connections of this reader, if it was given settings; made with the first question."""
-        self.topic_id = UUID(int=0) if topic is None else topic.topic_id
+        self._signatures, self._answered = signatures, ""
+        self.topic_id = UUID(int=0)
         """Id of the topic, or zero before the first answer."""
+        if topic is not None:
+            self._identify(topic.topic_id)
         self.high_watermark: int | None = None
         """End of the log in the newest answer, or None before the first."""
         self._replicas: tuple[int, ...] = ()
         self._few_since: float | None = None
         """Since when most replicas do not answer."""
         self._take, self._pass_over, self._limit = take, pass_over, unpacked_bytes
-        self._signatures = signatures
         self.next_offset = 0
         """The first offset that is not read, or belongs to an open transaction."""
         self._ahead = 0
@@ -136,7 +139,6 @@ class LogTail:
         """Offsets of records whose transaction was committed while an earlier one is still open."""
         leader = topic.leaders.get(at.partition) if topic is not None else None
         self._node = leader.node if leader is not None and leader.node >= 0 else None
-        self._answered = ""
 
     @property
     def end(self) -> int:
@@ -446,8 +448,14 @@ class LogTail:
             raise NoAnswerYet(codes.error_name(topic.error))
         if self.topic_id.int and self.topic_id != topic.topic_id:
             raise self._restarted(f"it was created again, with id {topic.topic_id}")
-        self.topic_id = topic.topic_id
+        self._identify(topic.topic_id)
         return leader
+
+    def _identify(self, topic_id: UUID) -> None:
+        """Remember the topic's id; records count only with MACs of this topic."""
+        self.topic_id = topic_id
+        if self._signatures is not None:
+            self._signatures.place = LogPlace(self._at, self.cluster_id, topic_id)
 
     def _restarted(self, evidence: str) -> LogRestarted:
         return LogRestarted("log_restarted", where=f"{self._at} on {self._on.alias}", evidence=evidence)

@@ -73,10 +73,11 @@ class SignedLog:
         self._begin()
 
     def _begin(self) -> None:
-        self.signatures = Signatures(self._settings.control, self.name, lambda: self.tail.cluster_id)
+        at = TopicPartition(self.name, 0)
+        self.signatures = Signatures(self._settings.control, at)
         self.tail = LogTail(
             self._settings,
-            TopicPartition(self.name, 0),
+            at,
             self._read_one,
             lambda offset, why: self._take(Record(offset, 0, None, None), why),
             signatures=self.signatures,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 import uuid
 
@@ -23,15 +24,18 @@ from drkit.flow_state.topic import StateTopic
 from drkit.journal.topic import ensure_topic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.reading.signed_log import SignedLog
-from drkit.kafka.topics import appeared, create_own_topic
+from drkit.kafka.topics import appeared, create_own_topic, delete_topics, describe_topics
 from drkit.local.cluster import LocalCluster
+from drkit.model import TopicPartition
 from drkit.wire import Record
 from tests.support.failover.command import drkit
 from tests.support.failover.control_key import KEYS, buckets, configured
 from tests.support.failover.truth import values
 from tests.support.failover.world import World
+from tests.support.flow_state.keys import previous_version, signatures_in
 from tests.support.flows.produce import fill
-from tests.support.kafka.attacks import write_again
+from tests.support.kafka.attacks import stored, write_again
+from tests.support.waiting import eventually
 
 OLD, NEW = (ControlKey.of(text.encode()) for text in KEYS)
 WITHOUT_MAC = {"drill_topic", "quarantine_topic"}
@@ -87,7 +91,7 @@ def test_every_topic_that_drkit_names_is_signed_again_or_has_no_mac():
     }
     assert set(named.values()) == {kind.of("a", "b") for kind in SignedTopic}
     with pytest.raises(ValueError, match="drkit-new"):
-        Signatures(ControlKeys(NEW), "drkit-new.a.internal", str)
+        Signatures(ControlKeys(NEW), TopicPartition("drkit-new.a.internal", 0))
 
 
 @pytest.fixture
@@ -147,6 +151,54 @@ def test_what_the_old_key_signed_counts_in_every_topic(settings: Settings):
     assert sum(sign_all(look(settings, flow), unsigned=False).values()) == 0, "nothing is left to sign"
 
 
+def gone(cluster: Cluster, topic: str) -> bool:
+    return not describe_topics(cluster, [topic])
+
+
+def test_topics_that_were_restored_by_copying_are_signed_again(settings: Settings):
+    """Their ids are others, so their records do not count before."""
+    (flow,) = settings.flows
+    value = PromotionRecord(1, "run", 1).encode()
+    topics = {}
+    for kind in SignedTopic:
+        side = settings.sides(flow)[0 if kind is SignedTopic.FENCES else 1].with_control(ControlKeys(NEW))
+        topics[kind] = side, kind.of(flow.source, flow.target)
+        cluster, name = Cluster.connect(side), topics[kind][1]
+        create_own_topic(cluster, name, {"cleanup.policy": "compact"})
+        appeared(cluster, name)
+        key = Pause.KEY if kind is SignedTopic.NOTES else PromotionRecord.key()
+        with closing(SignedLog(side, name, lambda _record, _why: None)) as log:
+            log.append((key.encode(), value))
+        saved = stored(side, name)
+        delete_topics(cluster, [name])
+        eventually(partial(gone, cluster, name), what="the topic gone")
+        create_own_topic(cluster, name, {"cleanup.policy": "compact"})
+        appeared(cluster, name)
+        write_again(side, name, saved)
+    assert not any(values_in(*where) for where in topics.values())
+    found = look(settings, flow)
+    assert found.lacks_mac
+    sign_all(found, unsigned=False)
+    assert not any(values_in(*where) for where in topics.values()), "not without --again"
+    sign_all(look(settings, flow), unsigned=True)
+    assert {kind for kind, where in topics.items() if value in values_in(*where)} == set(SignedTopic)
+
+
+def test_what_an_earlier_version_signed_is_signed_again(settings: Settings):
+    (flow,) = settings.flows
+    side = settings.sides(flow)[1].with_control(ControlKeys(NEW))
+    cluster = Cluster.connect(side)
+    ensure_state_topic(cluster, flow)
+    name, record = names.state_topic(flow.source), PromotionRecord(1, "run", 1)
+    key, value = record.key().encode(), record.encode()
+    headers = previous_version(signatures_in(cluster, name), key, value, NEW)
+    write_again(side, name, [Record(0, 0, key, value, headers)])
+    assert values_in(side, name) == [value]
+    assert sign_all(look(settings, flow), unsigned=False)[f"{name} on {side.alias}"] == 2, "with the marker"
+    newest = stored(side, name)[-2:]
+    assert {r.key: (r.headers[0][1] or b"")[:1] for r in newest} == {key: b"\x03", b"control-key": b"\x03"}
+
+
 def test_a_copy_that_compaction_left_alone_is_not_signed_again(settings: Settings):
     """Its readers refuse the key by name. A change of the key must not sign it."""
     (flow,) = settings.flows
@@ -156,7 +208,7 @@ def test_a_copy_that_compaction_left_alone_is_not_signed_again(settings: Setting
     with StateTopic(side, flow.source) as state:
         state.put(PromotionRecord(1, "run", 1))
     key, old = RoleRecord.key("pay").encode(), RoleRecord(Role.FROZEN, 1, "drill", 1).encode()
-    signed = Signatures(side.control, state.name, lambda: cluster.cluster_id, lambda: hour_ago)
+    signed = signatures_in(cluster, state.name, lambda: hour_ago)
     write_again(side, state.name, [Record(0, 0, key, old, signed.headers(key, old))])
     sign_all(look(settings, flow), unsigned=False)
     for keys in (ControlKeys(NEW, (OLD,)), ControlKeys(NEW)):

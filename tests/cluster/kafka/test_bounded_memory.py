@@ -16,6 +16,7 @@ import pytest
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.control_key import LONGEST_KEY, MOST_REFUSED
 from drkit.detect.noticeboard import read_notes, topic_name
+from drkit.failover.core.reverse import _read_state
 from drkit.flow_state.creation import ensure_state_topic
 from drkit.flow_state.names import journal_topic
 from drkit.flow_state.records import ClustersRecord, Role, RoleRecord, SourceSeenRecord
@@ -33,9 +34,10 @@ from drkit.mm2_topics.offset_syncs import OffsetSyncs
 from drkit.model import TopicPartition
 from drkit.offsets.mm2_records import Checkpoint, OffsetSync
 from drkit.wire import Record
+from tests.support.errors import coded
 from tests.support.flow_state.keys import KEYS
 from tests.support.flows.produce import producer
-from tests.support.kafka.attacks import append, create, headers_bomb
+from tests.support.kafka.attacks import append, bomb, create, headers_bomb
 
 _MIB = 1 << 20
 _NUMBER = 12
@@ -143,6 +145,32 @@ def test_more_refused_records_than_are_remembered_make_what_they_may_hide_unknow
     found = newest_values(cluster, [name], verified=True)[name]
     assert len(found.refused) == MOST_REFUSED
     assert found.passed_over
+
+
+def test_a_batch_that_is_passed_over_makes_the_roles_of_another_direction_unknown(
+    settings: ClusterSettings, flow: FlowSettings
+):
+    cluster = Cluster.connect(settings)
+    create(settings, f"drkit-state.{flow.source}.internal")
+    with StateTopic(settings, flow.source) as state:
+        state.put(CLUSTERS)
+    append(settings, state.name, bomb(64))
+    found = _read_state(cluster, flow)
+    assert found.get(ClustersRecord) == CLUSTERS
+    with pytest.raises(Damaged, check=coded("state_foreign_record")):
+        found.get(RoleRecord, "pay")
+    with pytest.raises(Damaged):
+        found.all(RoleRecord)
+
+
+def test_without_a_control_key_all_records_count_and_are_kept(settings: ClusterSettings, flow: FlowSettings):
+    """As the threat model states: who may write there can fill the memory of those who read."""
+    own = settings.with_control(None)
+    name = f"drkit-state.{flow.source}.internal"
+    create(own, name)
+    write(attacker(own), name, *((b"%d" % n, ZEROS) for n in range(2)))
+    found = newest_values(Cluster.connect(own), [name], verified=True)[name]
+    assert [len(value) for value in found.values()] == [len(ZEROS)] * 2
 
 
 @pytest.mark.parametrize("control", [KEYS, None], ids=["key", "no key"])

@@ -11,13 +11,15 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 import pytest
 
 from drkit.config import ClusterSettings
-from drkit.control_key import HEADER, ControlKey, ControlKeys, Signatures
+from drkit.control_key import HEADER, ControlKey, ControlKeys, LogPlace
 from drkit.kafka.admin import Cluster
 from drkit.kafka.reading.range_reader import NOT_TEXT, all_headers
 from drkit.kafka.topics import TopicPlan, create_topics, delete_topics, topic_names
 from drkit.local.cluster import LocalCluster
+from drkit.model import TopicPartition as At
 from drkit.takeover.mm2_takeover import content
 from drkit.wire import Record, encode
+from tests.support.flow_state.keys import signatures
 from tests.support.waiting import eventually
 
 TOPIC = "drkit-watch.headers-a.headers-b.internal"
@@ -73,7 +75,7 @@ def read(at: tuple[str, int], offset: int = OFFSET_BEGINNING) -> Message:
 
 def test_a_name_that_is_no_text_ends_no_reader(broker: tuple[str, int]):
     keys = ControlKeys(ControlKey.of(b"0123456789abcdef0123456789abcdef"))
-    ((_, mac),) = Signatures(keys, TOPIC, lambda: "b").headers(b"pause", b"v")
+    ((_, mac),) = signatures(keys, LogPlace(At(TOPIC, 0), "b")).headers(b"pause", b"v")
     produce(broker, Record(0, 1, b"pause", b"v", ((b"\xff\xfe", b"x"), (HEADER.encode(), mac))))
     message = read(broker)
     with pytest.raises(SystemError):

@@ -9,23 +9,24 @@ import threading
 import uuid
 from uuid import UUID
 
-from confluent_kafka import OFFSET_END, KafkaException, Producer
-from confluent_kafka import TopicPartition as ConfluentPartition
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 import pytest
 
 from drkit import observe
 from drkit.clock import wall_ms
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.control_key import Signatures
 from drkit.detect.agents import AgentNote, Hold
 from drkit.detect.awake import AwakeClock
 from drkit.detect.note_kinds import Automatic, Pause
 from drkit.detect.noticeboard import Noticeboard, ensure_board, put_note, read_notes, topic_name
-from drkit.errors import ClusterUnreachable, Failed
+from drkit.errors import ClusterUnreachable, Failed, Refused
+from drkit.failover.source_abort import _abortable
 from drkit.flow_state.creation import ensure_offset_map, ensure_state_topic
 from drkit.flow_state.names import journal_topic, offset_map_topic
 from drkit.flow_state.records import Role, RoleRecord
+from drkit.flow_state.source_fence.entries import FenceMark
+from drkit.flow_state.source_fence.topic import FenceTopic
 from drkit.flow_state.topic import StateTopic
 from drkit.journal.entries import EntryKind, JournalEntry, JournalHistory
 from drkit.journal.topic import JournalReader, JournalTopic
@@ -42,7 +43,7 @@ from drkit.offsets import History, MapKey, Mark
 from drkit.watch.automatic import acknowledge, claim
 from drkit.wire import Record, stamp
 from tests.support.errors import coded, sentence
-from tests.support.flow_state.keys import KEYS
+from tests.support.flow_state.keys import KEYS, signatures_in
 from tests.support.flows.produce import producer
 from tests.support.kafka.attacks import append, bomb, create, stored, write_again
 from tests.support.waiting import eventually
@@ -176,7 +177,7 @@ def test_the_copy_of_an_old_resume_ends_no_pause_after_compaction(cluster: Clust
     ensure_board(cluster, flow)
     compact_at_once(cluster, name)
     hour_ago = wall_ms() - 3_600_000
-    resumed = Signatures(KEYS, name, lambda: cluster.cluster_id, lambda: hour_ago).text_headers(key, None)
+    resumed = signatures_in(cluster, name, lambda: hour_ago).text_headers(key, None)
     pause(cluster, flow)
     out.produce(name, None, key, partition=0, headers=resumed)
     assert out.flush(30) == 0
@@ -214,28 +215,19 @@ def test_no_earlier_record_makes_a_promoted_topic_passive(cluster: Cluster, flow
         assert fresh.get(RoleRecord, "pay") == PROMOTED
 
 
-def test_who_may_delete_and_create_the_topic_can_put_an_earlier_state_back(
-    cluster: Cluster, flow: FlowSettings
-):
-    """As the threat model states: a process that begins later cannot see the difference."""
-    frozen = RoleRecord(Role.FROZEN, 1, "drill", 1)
-    ensure_state_topic(cluster, flow)
-    with StateTopic(cluster.settings, flow.source) as state:
-        state.load()
-        state.put(frozen, "pay")
-        earlier = stored(cluster.settings, state.name)
-        state.put(PROMOTED, "pay")
-    admin = AdminClient({"bootstrap.servers": cluster.settings.bootstrap_servers})
-    everything = ConfluentPartition(state.name, 0, OFFSET_END)
-    with pytest.raises(KafkaException, match="POLICY_VIOLATION"):  # brokers empty no compacted topic
-        admin.delete_records([everything])[everything].result(30)
-    admin.delete_topics([state.name])[state.name].result(30)
-    eventually(lambda: not describe_topics(cluster, [state.name]), what="the topic gone")
-    ensure_state_topic(cluster, flow)
-    write_again(cluster.settings, state.name, earlier)
-    with StateTopic(cluster.settings, flow.source) as fresh:
-        fresh.load()
-        assert fresh.get(RoleRecord, "pay") == frozen
+def test_forged_entries_of_fences_stop_no_switchover(settings: ClusterSettings, flow: FlowSettings):
+    """They are named, and an abort at the source is refused (`source_record_untrusted`)."""
+    with FenceTopic(settings, flow) as fences:
+        fences.append(fences.entry(FenceMark.RAISED, "r1", 1, topics=["pay"]))
+        forged = fences.entry(FenceMark.LIFTED, "r1", 1, topics=["pay"]).encode()
+        out = producer(settings)
+        out.produce(fences.name, forged, b"r1/forged", partition=0)
+        assert out.flush(30) == 0
+        log = fences.append(fences.entry(FenceMark.OPENING, "r1", 1))
+        assert log.records["r1"].mark is FenceMark.OPENING
+        assert log.unreadable == ["r1/forged: it has no MAC"]
+        with pytest.raises(Refused, check=coded("source_record_untrusted")):
+            _abortable(log, fences, Failed("own_topic_unreadable"))
 
 
 def test_no_record_of_another_cluster_counts(cluster: Cluster, source: LocalCluster, flow: FlowSettings):
@@ -400,7 +392,7 @@ def test_a_record_that_unpacks_to_much_more_ends_no_reader_of_an_offset_map(
         loop.run(raw.connected)
         for number in range(2):
             key = MapKey(UUID(int=1), UUID(int=2), number)
-            signatures = raw.signatures(name)
+            signatures = signatures_in(Cluster.connect(settings), name)
             batch, _ = batch_of(pairs([(key, Mark(1, History(7, 0), 5, 5, 5, 0, 0))]), wall_ms(), signatures)
             stamp(batch, -1, -1, -1, transactional=False)
             append(settings, name, batch)
@@ -439,7 +431,7 @@ def test_who_shows_a_journal_reads_on_where_a_failover_refuses(settings: Cluster
     try:
         assert loop.run(write, entries["r1"])
         later = entries["r1"].to_json().replace('"run"', '"paused"').replace('"number":0', '"number":1')
-        headers = raw.signatures(name).text_headers(b"r1", later.encode())
+        headers = signatures_in(Cluster.connect(settings), name).text_headers(b"r1", later.encode())
         with open_transaction(settings, name) as stranger:
             assert runs(acting) == runs(showing) == ["r1"]
             out = producer(settings)

@@ -14,6 +14,7 @@ from drkit.copy_task import copier
 from drkit.copy_task.copier import ReadProgress
 from drkit.flow_state.records import LeaseRecord
 from drkit.kafka.requests import PartitionLeader, TopicMetadata
+from drkit.model import TopicPartition
 from drkit.wire import Record, encode
 
 PAGES, PER_PAGE = 40, 10
@@ -64,7 +65,7 @@ class World:
 
         self.task: Any = SimpleNamespace(
             lease=SimpleNamespace(state_topic="state"), state_topic=topic, internal=internal, ending="",
-            signatures=Signatures(None, "state", str),
+            signatures=Signatures(None, TopicPartition("state", 0)),
             links=SimpleNamespace(target=self.leader), loop=SimpleNamespace(sleep=sleep),
         )  # fmt: skip
 

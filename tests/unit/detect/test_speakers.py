@@ -197,3 +197,33 @@ def test_forged_renewals_keep_no_lease():
             if not each.doubt.at(post.now) and "p-1" in each.body.renews:
                 lease.heard(each.body.observer, each.body.renews["p-1"])
     assert lease.left(0.0) == 12.0, "as long as the last honest answer allows"
+
+
+def test_who_guesses_the_next_number_is_believed_until_the_process_speaks():
+    """The run of a vote is readable in the topic. The process publishes each `vote_interval_seconds`."""
+    post = Post()
+    post.write(vote("b", Sight.CLEAR, sequence=5))
+    post.later(0.5)
+    post.write(vote("b", sequence=6))
+    assert post.tally().gone == ("a", "b")
+    post.later(0.5)
+    post.write(vote("b", Sight.CLEAR, sequence=6))
+    assert post.tally().gone == ("a",)
+    assert [key for key, _ in post.reports] == ["vote/b"]
+
+
+def test_observers_that_are_silenced_renew_no_lease():
+    """The agent then stops the primary's writes: two processes publish under the names of most observers."""
+    post, lease = Post(), Lease(3, 12.0)
+    for second in range(30):
+        number = lease.ask(float(second))
+        for name in "bc":
+            honest = vote(name, Sight.CLEAR, sequence=second, renews={"p-1": number})
+            post.write(honest, *([vote(name, run="f", sequence=second)] if second >= 5 else []))
+        for each in post.notes.all(Vote):
+            if not each.doubt.at(post.now) and "p-1" in each.body.renews:
+                lease.heard(each.body.observer, each.body.renews["p-1"])
+        post.later(1.0)
+    left = lease.left(17.0)
+    assert left is not None
+    assert left <= 0.0

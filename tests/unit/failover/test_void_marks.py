@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from drkit.config import FlowSettings
-from drkit.failover.checks.survey import never_placed
-from drkit.failover.groups.offsets import checkpointed
+from drkit.failover.checks.survey import never_placed, positions_of
+from drkit.failover.groups.offsets import FROM_SOURCE, checkpointed, committed_on_source
 from drkit.failover.returning.demote import mark_of
 from drkit.flow_state.copied_topics import known_of
 from drkit.model import TopicPartition
@@ -70,3 +72,22 @@ def test_a_group_gets_no_position_only_if_the_copy_will_never_have_it() -> None:
     assert never_placed({"g": {AT: StoredOffset(1)}}, {}) == {"g": "t-0: the target has no such partition"}
     gone = never_placed({"g": {AT: StoredOffset(1)}}, {AT: Unavailable("recreated")})
     assert gone == {"g": "t-0: recreated"}
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_while_the_source_answers_no_checkpoint_is_read(*, answers: bool) -> None:
+    """Any client that may write there can forge one."""
+    asked = list[object]()
+
+    def run(ask: object, *_: object) -> dict[str, object]:
+        asked.append(ask)
+        return {}
+
+    context: Any = SimpleNamespace(flow=FLOW, known=KNOWN, run=run, target=None, target_settings=None)
+    source: Any = object() if answers else None
+    if answers:
+        assert positions_of(context, source) == ({}, FROM_SOURCE)
+        assert asked == [committed_on_source]
+    else:
+        with pytest.raises(AttributeError, match="kept"):  # what has the checkpoints
+            positions_of(context, source)

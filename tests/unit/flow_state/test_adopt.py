@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from drkit.config import FlowSettings
-from drkit.control_key import ControlKeys, Signatures, SignedTopic
+from drkit.control_key import ControlKeys, SignedTopic
 from drkit.errors import Refused
 from drkit.failover.adopt import (
     FlowRecords,
@@ -32,7 +32,7 @@ from drkit.offsets.map_record import Intent, Mode
 from drkit.wire import Record
 from tests.model.explorer import Explorer
 from tests.support.errors import coded
-from tests.support.flow_state.keys import KEYS, TOPIC, signatures
+from tests.support.flow_state.keys import KEYS, PLACE, TOPIC, signatures
 
 FLOW: Final = FlowSettings(source="a", target="b")
 INTENT: Final = Intent(Mode.LIVE, 5, History(7, 0), 0, 0, 0, 0, ((3, 4),))
@@ -77,9 +77,10 @@ class Journal(JournalTopic):
     """Read from memory."""
 
     def __init__(self, keys: ControlKeys, *records: tuple[bytes | None, bytes | None]) -> None:
-        signed = Signatures(keys, "drkit-failover.a.internal", lambda: "cluster-b")
-        cluster: Any = SimpleNamespace(control=keys, alias="b", signatures=lambda _topic: signed)
+        cluster: Any = SimpleNamespace(control=keys, alias="b")
         super().__init__(cluster, "a", "b")
+        signed = self._signatures
+        signed.place = PLACE._replace(at=signed.place.at)
         for n, (key, value) in enumerate(records):
             self._take(Record(n, 1, key, value, signed.headers(key, value) if key == ADOPTED else ()))
 

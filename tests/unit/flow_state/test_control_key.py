@@ -31,6 +31,7 @@ from drkit.flow_state.records import AclsRecord, PromotionRecord, RoleRecord
 from drkit.flow_state.state import Damaged, FlowState
 from drkit.flow_state.topic import Dropped
 from drkit.journal.entries import EntryKind, JournalEntry, read_history
+from drkit.model import TopicPartition
 from drkit.offset_map.bucket import MapBucket, pairs
 from drkit.offsets import History, MapKey
 from drkit.offsets.map_record import BUCKET_KEY, Intent, Mode, Reign
@@ -50,6 +51,11 @@ def headers(
     return [(HEADER, mac_of(keys.current, place, key, value, order))]
 
 
+def place(topic: bytes, cluster: bytes, topic_id: bytes) -> LogPlace:
+    at = TopicPartition(topic.decode("latin-1"), 0)
+    return LogPlace(at, cluster.decode("latin-1"), UUID(bytes=topic_id))
+
+
 # -- the MAC ------------------------------------------------------------------------------------------
 
 
@@ -60,7 +66,7 @@ def test_any_flipped_bit_is_seen(key: bytes | None, value: bytes | None, data: s
     assert read_mac(KEYS, PLACE, key, value, [(name.encode(), mac)]) == 7
     parts = {
         "topic": TOPIC.encode(), "cluster": PLACE.cluster_id.encode(), "key": key or b"",
-        "value": value or b"", "mac": mac,
+        "value": value or b"", "mac": mac, "id": PLACE.topic_id.bytes,
     }  # fmt: skip
     which = data.draw(st.sampled_from([n for n, part in parts.items() if part]))
     bit = data.draw(st.integers(0, 8 * len(parts[which]) - 1))
@@ -68,7 +74,7 @@ def test_any_flipped_bit_is_seen(key: bytes | None, value: bytes | None, data: s
     flipped[bit // 8] ^= 1 << bit % 8
     changed = {**parts, which: bytes(flipped)}
     found = read_mac(
-        KEYS, LogPlace(changed["topic"].decode("latin-1"), changed["cluster"].decode("latin-1")),
+        KEYS, place(changed["topic"], changed["cluster"], changed["id"]),
         changed["key"] if key is not None else None, changed["value"] if value is not None else None,
         [(name, changed["mac"])],
     )  # fmt: skip
@@ -90,11 +96,12 @@ def test_no_two_records_have_the_same_mac(a: bytes | None, b: bytes | None, c: b
         ([(HEADER, None)], "not of a form"),
         ([(HEADER, b"")], "not of a form"),
         ([(HEADER, b"\x02" + bytes(20))], "not of a form"),
-        ([(HEADER, b"\x03" + bytes(28))], "not of a form"),
+        ([(HEADER, b"\x04" + bytes(28))], "not of a form"),
         (2 * headers(KEYS, b"k", b"v"), "not of a form"),
         (headers(OTHER, b"k", b"v"), "does not name"),
-        (headers(KEYS, b"k", b"v", LogPlace("drkit-state.b.internal", PLACE.cluster_id)), "wrong"),
-        (headers(KEYS, b"k", b"v", LogPlace(TOPIC, "cluster-c")), "wrong"),
+        (headers(KEYS, b"k", b"v", PLACE._replace(at=TopicPartition("drkit-state.b.internal", 0))), "wrong"),
+        (headers(KEYS, b"k", b"v", PLACE._replace(cluster_id="cluster-c")), "wrong"),
+        (headers(KEYS, b"k", b"v", PLACE._replace(topic_id=UUID(int=8))), "this topic and its id"),
         (headers(KEYS, b"k", None), "wrong"),
         (earlier_form(b"k", None), "wrong"),
     ],

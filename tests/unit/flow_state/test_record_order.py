@@ -4,16 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
+from uuid import UUID
 
 from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from drkit.control_key import OUTDATED, UNORDERED, WINDOW_SECONDS, Signatures
+from drkit.control_key import (
+    HEADER,
+    NO_KEY,
+    NOT_NAMED,
+    OUTDATED,
+    REPLAYED,
+    UNORDERED,
+    WINDOW_SECONDS,
+    ControlKey,
+    ControlKeys,
+)
 from drkit.kafka.reading.compacted import NewestValues
+from drkit.model import TopicPartition
 from drkit.offset_map.bucket import adopted_at
 from drkit.wire import Record
-from tests.support.flow_state.keys import KEYS, PLACE, TOPIC, earlier_form, signatures
+from tests.support.flow_state.keys import PLACE, earlier_form, signatures
+from tests.support.flow_state.old_bytes import RECORDS
+from tests.support.flow_state.old_macs import MACS, TOMBSTONE
 
 NAMES: Final = [b"pause", b"role/pay", b"promotion", b"lease"]
 writes = st.lists(
@@ -102,13 +116,56 @@ def test_records_of_the_earlier_form_count_until_ordered_ones_precede_them():
     assert reader.refused(b"pause", b"old", earlier_form(b"pause", b"old")) == UNORDERED
 
 
+def test_what_an_earlier_version_signed_counts_beside_new_records():
+    """Hosts are upgraded one after the other: records of both versions alternate."""
+    reader = signatures()
+    for name, mac in MACS.items():
+        key, value = name.encode(), RECORDS[name]
+        assert reader.refused(key, value, [(HEADER, bytes.fromhex(mac))]) == ""
+        between = signatures(now_ms=int.from_bytes(bytes.fromhex(mac)[5:13]) // 1000)
+        assert reader.refused(b"another", None, between.headers(b"another", None)) == ""
+    assert reader.refused(b"role/orders", None, [(HEADER, bytes.fromhex(TOMBSTONE))]) == ""
+    assert signatures(None).refused(b"lease", b"", [(HEADER, bytes.fromhex(MACS["lease"]))]) == NO_KEY
+
+
+def test_what_an_earlier_version_signed_can_be_put_back_into_a_new_topic_until_the_key_changes():
+    """As the threat model states. Its MACs do not cover the id, and the new topic has no other record."""
+    created_again = PLACE._replace(topic_id=UUID(int=9))
+    given = b"role/orders", RECORDS["role/orders"], [(HEADER, bytes.fromhex(MACS["role/orders"]))]
+    assert signatures(place=created_again).refused(*given) == ""
+    new = ControlKeys(ControlKey.of(b"another key, another key, another key"))
+    assert NOT_NAMED in signatures(new, created_again).refused(*given)
+    signed = signatures().headers(*given[:2])
+    assert "this topic and its id" in signatures(place=created_again).refused(*given[:2], signed)
+
+
+@pytest.mark.parametrize(("name", "why"), [("role/orders", REPLAYED), ("lease", OUTDATED)])
+def test_no_copy_of_an_earlier_version_counts_after_a_new_record(name: str, why: str):
+    reader, later = signatures(), signatures(now_ms=1_763_826_448_123 + int(1000 * WINDOW_SECONDS) + 1)
+    assert reader.refused(b"role/orders", b"new", later.headers(b"role/orders", b"new")) == ""
+    assert reader.refused(name.encode(), RECORDS[name], [(HEADER, bytes.fromhex(MACS[name]))]) == why
+
+
+def test_after_a_clock_that_was_far_ahead_later_copies_stay_young():
+    """Each order is above the one before. Only a process with the key can write such a record."""
+    years_ms, now_ms = 10**12, 10_000_000
+    log = [write(b"lease", b"ahead", [], now_ms + years_ms)]
+    log.append(write(b"pause", b"1", log, now_ms))
+    copy = log[1]
+    later_ms = now_ms + int(2000 * WINDOW_SECONDS)
+    log.append(write(b"pause", None, log, later_ms))
+    assert newest([*log, copy]) == {b"lease": b"ahead"}
+    log.append(write(b"vote", b"1", log, later_ms))
+    assert newest([log[-1], copy])[b"pause"] == b"1", "compaction has removed the others"
+
+
 def test_memory_of_orders_is_bounded_by_the_window():
     reader, writer = signatures(now_ms=0), signatures(now_ms=0)
     for number in range(30_000):
         key = b"event/%d" % number
         assert reader.refused(key, b"", writer.headers(key, b"")) == ""
     assert len(reader._orders) == 30_000, "all of them within the window"
-    late = Signatures(KEYS, TOPIC, lambda: PLACE.cluster_id, lambda: int(2000 * WINDOW_SECONDS))
+    late = signatures(now_ms=int(2000 * WINDOW_SECONDS))
     for number in range(30_001):
         key = b"later/%d" % number
         assert reader.refused(key, b"", late.headers(key, b"")) == ""
@@ -130,7 +187,7 @@ def test_a_copy_shows_its_age_where_brokers_set_the_time_of_records():
 def test_no_record_counts_in_another_partition():
     """The mark after which a bucket of the map begins again is valid at one offset: all buckets have it."""
     map_ = "drkit-offset-map.a.internal"
-    logs = [Signatures(KEYS, map_, lambda: PLACE.cluster_id, lambda: 1, partition=p) for p in range(3)]
+    logs = [signatures(place=PLACE._replace(at=TopicPartition(map_, p))) for p in range(3)]
     key, value = adopted_at(40)
     for signed in range(3):
         headers = logs[signed].headers(key, value)

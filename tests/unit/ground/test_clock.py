@@ -57,3 +57,17 @@ def test_a_clock_that_was_set_back_makes_no_heartbeat_fresh():
     found = tail.newest()
     assert found is not None
     assert found.age_seconds == 3660.0
+
+
+def test_an_old_heartbeat_of_another_writer_looks_like_a_slow_copy():
+    """Only drkit may write there: heartbeats carry no MAC."""
+    clocks = Clocks()
+    flow = FlowSettings(source="a", target="b", topics=("t",))
+    tail = HeartbeatTail(ClusterSettings(alias="b", bootstrap_servers="b:1"), flow, clocks.wall)
+    tail._caught_up = True
+    for age_ms, delay in ((0, 0.0), (HOUR_MS, 3600.0)):
+        beat = Heartbeat("a", "b", clocks.wall() - age_ms)
+        tail._take(Record(0, 0, beat.key, beat.value))
+        found = tail.newest()
+        assert found is not None
+        assert (found.age_seconds, found.delay_seconds) == (0.0, delay)

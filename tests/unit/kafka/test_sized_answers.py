@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 from typing import Any
 from uuid import UUID
 
@@ -120,3 +121,15 @@ def test_a_large_answer_that_is_cut_is_refused():
     cut = fetched(b"x" * (4 * MIB))[:-2000]
     with pytest.raises(InvalidReceiveError, match="not one large batch"):
         asked(fetch()).receive_bytes(struct.pack(">i", len(cut) - 4) + cut[4:])
+
+
+@pytest.mark.parametrize("kind", MANY)
+def test_the_smallest_entries_take_about_fifty_times_their_bytes(kind: str):
+    answer, protocol = framed(NO_ERROR + MANY[kind](MIB)), asked(fetch())
+    tracemalloc.start()
+    try:
+        found = protocol.receive_bytes(answer)
+        assert tracemalloc.get_traced_memory()[1] < 60 * len(answer)
+    finally:
+        tracemalloc.stop()
+    assert found

@@ -61,6 +61,11 @@ def test_every_package_has_hashes_and_one_version(file: Path):
     assert [name for name, count in Counter(each.name for each in packages).items() if count > 1] == []
 
 
+def test_pip_itself_is_not_on_the_locks_that_install_drkit():
+    """As the threat model states: what installs drkit is not checked."""
+    assert [f.name for f in (RUNTIME, BUILD) if "pip" in {each.name for each in locked(f)}] == []
+
+
 @pytest.mark.parametrize("file", WANTED, ids=lambda file: file.name)
 def test_no_address_of_an_index_is_in_it(file: Path):
     text = file.read_text()
