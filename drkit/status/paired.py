@@ -34,7 +34,7 @@ from drkit.status.pair.journal import JournalRuns
 from drkit.status.pair.judge import Delta, deltas_of, judge
 from drkit.status.pair.model import DeltaBound, PairStatus, PairTopic
 from drkit.status.pair.reading import DeltaLook, fences_gone, refusing_topics, retention_of
-from drkit.status.sums import TopicTimes, lags_of, times_of
+from drkit.status.sums import lags_of
 
 _NO_STATE: Final = FlowState()
 _BEGINS_SECONDS: Final = 120.0
@@ -63,7 +63,6 @@ class PairedCollector(StatusCollector):
         self._reverse_look: StatusCollector | None = None
         self._deltas = {cluster.alias: DeltaLook() for cluster in settings.sides(flow)}
         self._last: FlowStatus | None = None
-        self._times: TopicTimes | None = None
         self._noted = _Noted({}, knew_age=False)
         self._is_refused = False
         self._new_at = monotonic()
@@ -72,7 +71,6 @@ class PairedCollector(StatusCollector):
         """See :class:`StatusCollector`; with the state of the pair."""
         findings = self._find(measure=measure)
         self._last = status = self._judged(findings)
-        self._times = times_of(findings, self._at_risk(findings))
         log = None if status.target_answers or not status.source_answers else self._fence_log(self._flow)
         first = self._first(status, log)
         second = self._second(status, first)
@@ -130,7 +128,7 @@ class PairedCollector(StatusCollector):
             self._new_at = monotonic()
         known = self._state.records.readable(ReturnRecord)
         self._is_refused = True
-        self._state.put(seen_record(ends, last.at_ms, last.copied_ms, known, self._times))
+        self._state.put(seen_record(ends, last.at_ms, last.copied_ms, known))
         self._is_refused = False
         self._noted = _Noted(ends, knew_age=last.copied_ms is not None)
 
