@@ -80,7 +80,7 @@ ERRORS: Final[dict[str, Entry]] = {
         page="failover-target-away",
     ),
     "lift_opens_both": refused(
-        ("lifting this fence would let both clusters accept writes: the new primary owns these topics"),
+        "lifting this fence may let two clusters accept writes",
         hint=(
             'keep them fenced; or, if no client writes there: {drkit:fence lift --accept-divergence "REASON"}'
         ),
@@ -88,7 +88,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "no_fence_of_drkit": wrong("drkit has no fence on {topics}", hint="{drkit:fence show} names them"),
     "no_planned_fence": refused(
-        "the target does not answer, and the source has no record of a planned run",
+        "the target does not answer, and the source has no record of a fenced run",
         hint="bring the target back, then: {drkit:failover --abort}",
         page="failover-target-away",
     ),

@@ -77,6 +77,14 @@ ERRORS: Final[dict[str, Entry]] = {
         "drkit may not write the failover journal",
         hint="grant drkit's principal READ, WRITE and CREATE on topics with the prefix 'drkit-'",
     ),
+    "journal_older": refused(
+        "the failover journal on the target is older than the end of its run",
+        hint=(
+            "find out who restored it; check that clients and groups are on the new primary, then end the "
+            'run: {drkit:failover --resume --accept-data-loss "REASON"}'
+        ),
+        page="failover-journal-lost",
+    ),
     "journal_run_lost": refused(
         "the failover journal on the target lacks a run that this machine started",
         hint=(

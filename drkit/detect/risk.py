@@ -102,18 +102,22 @@ def unknown(basis: str, records: int | None = None) -> Risk:
     return Risk(None, records, exact=False, basis=basis)
 
 
-def of_silent_source(seen: Sighting, records: int | None, held: HeldBack | None = None) -> Risk:
+def of_silent_source(
+    seen: Sighting, records: int | None, held: HeldBack | None = None, gone: int = 0
+) -> Risk:
     """The loss of a source that does not answer.
 
     :param records: between the frontiers and the last stable offsets that were noted last
     :param held: what open transactions held back above them, by the same note
+    :param gone: number of copied records that the target has lost since
     """
     more, acknowledged = (held.records, held.acknowledged) if held is not None else (0, 0)
     found = Risk(None, None if records is None else records + more, exact=False, basis="")
     noted = _from_the_past(seen, seen.ends_seen_ms)
     since = max(0, seen.now_ms - noted[0]) / 1000 if noted else None
     found = found._replace(held_back=more, acknowledged=acknowledged, counted_seconds=since)
-    copied = _copied_ms(seen, records, held)
+    lost = f"the standby has lost {counted(gone, 'record')} that it had copied, of unknown age"
+    copied = lost if gone else _copied_ms(seen, records, held)
     if isinstance(copied, str):
         return found._replace(basis=copied)
     signs = (seen.ends_seen_ms, seen.last_seen_ms, seen.heartbeat_ms, seen.copied_ms)

@@ -20,6 +20,7 @@ from typing import Any, Final, TypeVar
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
 from drkit.failover.core.context import Context, StepProgress, StopAsked
 from drkit.failover.core.step import Step, StepResult
+from drkit.failover.fencing.source_record import refuse_aborted
 from drkit.journal.entries import EntryKind, RunLog
 from drkit.journal.journal import Journal, RunLocked
 from drkit.journal.machine import FAILOVER, RunState, StepName, StepRow
@@ -100,8 +101,10 @@ class Interpreter:
     def walk(self) -> None:
         """Continue from the journal's last entry to the end. Raises DrkitError: a step refused or failed."""
         ended = self._kept()
-        self._refuse_aborted_elsewhere()
-        index = 0
+        run, index = self._journal.run, 0
+        if run.table is FAILOVER and run.last_step is not None:
+            refuse = partial(refuse_aborted, self._context)
+            self._guarded(self._table.row[run.last_step], lambda row: self._awake(row.step, refuse))
         while index < len(self._table.rows):
             row, repeated = self._table.rows[index], None
             self._guarded(row, self._stop_if_asked)
@@ -194,17 +197,6 @@ class Interpreter:
         if self._context.is_stopped():
             raise StopAsked
 
-    def _refuse_aborted_elsewhere(self) -> None:
-        run = self._journal.run
-        if run.table is not FAILOVER or run.last_step is None:
-            return
-
-        def ask(row: StepRow) -> None:
-            for step in self._steps.values():
-                self._awake(row.step, partial(step.refuse_aborted, self._context))
-
-        self._guarded(self._table.row[run.last_step], ask)
-
     def _guarded(self, row: StepRow, work: Callable[[StepRow], None]) -> None:
         """Journal what a step raises, unless the lock is lost: then no entry may be written."""
         try:
@@ -295,16 +287,15 @@ class Interpreter:
         self._context.tell(StepProgress(step, what))
 
 
-def refuse_late_abort(run: RunLog, opened_term: int = 0) -> None:
-    """Refuse an abort after the point of no return. `opened_term`: of the newest promotion in the state."""
-    if (is_opened := run.lacks_opening(opened_term)) or not run.abortable:
-        step = StepName.OPEN if is_opened else run.last_step
+def refuse_late_abort(run: RunLog) -> None:
+    """Refuse an abort after the point of no return."""
+    if not run.abortable:
         raise Refused(
             "point_of_no_return",
             where=f"run {run.run_id}",
-            evidence=f"{step} has begun: clients may have written to the new primary"
+            evidence=f"{run.last_step} has begun: clients may have written to the new primary"
             if run.table is FAILOVER
-            else f"{step} has begun: every topic is copied by the other direction",
+            else f"{run.last_step} has begun: every topic is copied by the other direction",
             hint=f"finish it: {run.table.resume}; to move back, protect the new primary first",
             last_abort=run.table.last_abort,
         )

@@ -20,7 +20,7 @@ from drkit.failover.core.reverse import pair_roles, share_promotions, work_elsew
 from drkit.failover.core.step import StepEffect
 from drkit.failover.fencing.choosing import canary_rights, hidden_acls
 from drkit.failover.fencing.lift import forget_replaced, hand_over, lift_fences, taken_away
-from drkit.failover.fencing.methods import ACL, SIZE, recorded_acls, recorded_sizes
+from drkit.failover.fencing.methods import ACL, SIZE, lift_recorded, recorded_acls, recorded_sizes
 from drkit.failover.fencing.proof import WRITABLE, Proof, code_name, prove, worth_of
 from drkit.failover.fencing.source_record import record_standing
 from drkit.failover.old_primary.fence import BY_COMMAND, LateFence, left_open, not_answering
@@ -29,6 +29,7 @@ from drkit.failover.runs import refuse_owned
 from drkit.failover.service import FailoverService
 from drkit.flow_state.pending_fence import settle
 from drkit.flow_state.records import PendingFence, PendingLift
+from drkit.flow_state.source_fence.entries import FenceRecord
 from drkit.journal.journal import NoJournal
 from drkit.journal.machine import StepName
 from drkit.pair.promotions import promoted_of
@@ -143,7 +144,6 @@ def canary_answers(context: Context, topics: list[str]) -> dict[str, str]:
     return out
 
 
-_SHOWN: Final = 5
 _OWED: Final = "owed"
 _BOTH: Final = f"{ACL}, {SIZE}"
 
@@ -169,6 +169,8 @@ def shown(service: FailoverService) -> Fences:
     kinds = dict.fromkeys(promoted, "") | dict.fromkeys(sizes, SIZE)
     kinds |= {name: _BOTH if name in sizes else ACL for name in {a.name for a in acls}}
     kinds |= dict.fromkeys(owed, _OWED)
+    for record in _unowned(service, context):
+        kinds |= {topic: SIZE if topic in record.sizes else ACL for topic in record.topics}
     unanswered = "" if context.source() is not None else context.source_error
     if not unanswered:
         with suppress(DrkitError):  # it hides its ACLs: the canary's result is shown
@@ -321,7 +323,8 @@ def liftable(service: FailoverService, topics: Collection[str], reason: str) -> 
     """
     context = _context(service)
     pending, _ = _pending_work(service, context)
-    known = fenced_topics(context.state.records) | set(pending.topics if pending is not None else ())
+    alone = {topic for record in _unowned(service, context) for topic in record.topics}
+    known = fenced_topics(context.state.records) | alone | set(pending.topics if pending is not None else ())
     if unknown := sorted(set(topics) - known):
         raise ConfigError(
             "no_fence_of_drkit",
@@ -331,12 +334,19 @@ def liftable(service: FailoverService, topics: Collection[str], reason: str) -> 
         )
     wanted = sorted(topics or known)
     promoted = promoted_of(context.state.records) | work_elsewhere(context, wanted).moved.keys()
-    both = [t for t in wanted if t in promoted]
+    both = [t for t in wanted if t in promoted] or sorted(alone.intersection(wanted))
     if both and not reason:
-        raise Refused(
-            "lift_opens_both", where=context.flow.source, evidence=f"promoted: {', '.join(both[:_SHOWN])}"
-        )
+        whose = f"{context.flow.target} has lost its records" if alone.issuperset(both) else "promoted"
+        raise Refused("lift_opens_both", where=context.flow.source, evidence=f"{whose}: {first_of(both)}")
     return wanted
+
+
+def _unowned(service: FailoverService, context: Context) -> list[FenceRecord]:
+    """Return fences by the record on the source that the target has no record of. Raises DrkitError."""
+    if context.source() is None:
+        return []
+    log = context.kept.fences_of(context.source_settings, context.flow).read()
+    return log.unowned(fenced_topics(context.state.records), service.fenced_by)
 
 
 def lift(service: FailoverService, topics: Collection[str], reason: str) -> list[str]:
@@ -350,6 +360,8 @@ def lift(service: FailoverService, topics: Collection[str], reason: str) -> list
     context = _context(service)
     if context.source() is not None:
         refuse_another(context)
+    for record in _unowned(service, context):
+        lift_recorded(context.source_settings, record.without(tuple(record.topics - wanted)))
     lift_fences(context, wanted)
     settle(context.state, PendingFence, wanted)
     observe.event("fence_lifted", level="warning", flow=context.flow.name, topics=sorted(wanted),
@@ -360,7 +372,7 @@ def lift(service: FailoverService, topics: Collection[str], reason: str) -> list
 def _context(service: FailoverService) -> Context:
     service.read_again()  # a run may have begun while a person was asked
     context = service.context_outside_run(journal=_Unjournalled())
-    context.state.load()
+    context.state.load_existing(context.target_admin())
     service.refuse_younger()
     return context
 

@@ -9,6 +9,7 @@ from threading import Event
 from typing import Any, ClassVar, Final, Self
 import uuid
 
+from drkit.clock import wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.counted import first_of
 from drkit.errors import DrkitError, Refused
@@ -47,7 +48,8 @@ from drkit.journal.stall import Stall
 from drkit.journal.topic import JournalTopic, ensure_topic
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.requests import exists, metadata
-from drkit.pair.promotions import lost_state, opened_term
+from drkit.pair.promotions import opened_term
+from drkit.status.pair.journal import JournalRuns
 
 
 def all_steps() -> Mapping[StepName, Step]:
@@ -202,9 +204,7 @@ class Runs:
     def refuse_younger(self) -> None:
         """Refuse to decide by a state that is younger than its journal: roles are missing. Raises Refused."""
         assert self._state is not None  # noqa: S101  __enter__ made it
-        journal = self._topic.history
-        is_another = journal.names_another(opened_term(self._state.records), self._id_of_state())
-        if why := lost_state(self._state.records, journal.opened, is_another=is_another):
+        if why := self._topic.history.lost_state(self._state.records, self._id_of_state()):
             raise state_younger(self._flow, why)
 
     def _id_of_state(self) -> str:
@@ -268,9 +268,8 @@ class Runs:
 
     @property
     def fenced_by(self) -> dict[str, str]:
-        """Run → how its step FENCE ended, of the failovers in the journal, as of its last read."""
-        ends = {i: run.results.get(StepName.FENCE) for i, run in self._topic.history.runs.items()}
-        return {i: str(end.get("evidence", {}).get("how", "")) for i, end in ends.items() if end is not None}
+        """Run → how its step FENCE ended, of the failovers in the journal that were not aborted."""
+        return dict(JournalRuns.of(self._topic.history, wall_ms()).fences)
 
     def _begun(
         self, context: Context, opening: Mapping[str, Any], decision: Mapping[str, Any]
@@ -286,9 +285,13 @@ class Runs:
 
     def _again(self, added: RunRequest, *, abort: str, verb: str, take_over: bool) -> dict[str, Any]:
         run = open_run(self._topic, verb, self._target.cluster_id)
+        assert self._state is not None  # noqa: S101  __enter__ made it
+        newest = opened_term(self._state.records)
+        if run.lacks_opening(newest) and not added.accept_data_loss:
+            evidence = f"it ends at {run.last_step}; by the flow's state term {newest} is open"
+            raise Refused("journal_older", where=f"run {run.run_id}, term {run.term}", evidence=evidence)
         if abort:
-            assert self._state is not None  # noqa: S101  __enter__ made it
-            refuse_late_abort(run, opened_term(self._state.records))
+            refuse_late_abort(run)
         else:
             refuse_late_choices(run, added)
         journal = self._journal(run.run_id)
@@ -329,7 +332,6 @@ class Runs:
                 elif abort:
                     interpreter.abort(abort)
                 elif journal.run.lacks_opening(opened_term(context.state.records)):
-                    self._tell(StepProgress(StepName.OPEN, "the journal is older: check the clients"))
                     journal.write(EntryKind.END, None, "", {"state": RunState.DONE.value})
                 else:
                     interpreter.walk()

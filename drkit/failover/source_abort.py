@@ -7,13 +7,13 @@ target; after that mark a person must state how the target is known to be lost.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from drkit import observe
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.counted import counted, first_of
 from drkit.errors import DrkitError, Failed, Refused
-from drkit.failover.fencing.methods import lift_acls, lift_sizes
+from drkit.failover.fencing.methods import lift_recorded
 from drkit.flow_state.source_fence.entries import FenceLog, FenceMark, FenceRecord
 from drkit.flow_state.source_fence.topic import FenceTopic
 from drkit.journal.entries import read_history
@@ -24,39 +24,19 @@ from drkit.kafka.transport import permitted_by
 from drkit.next_command import REASON
 
 
-class SourceAbortPlan(NamedTuple):
-    """The effect of an abort at the source, to be confirmed."""
-
-    source: str
-    target: str
-    target_error: str
-    records: tuple[FenceRecord, ...]
-
-    def in_words(self) -> str:
-        """Return what is known, and what cannot be known."""
-        runs = ", ".join(r.run_id for r in self.records)
-        topics = sorted({t for r in self.records for t in r.topics})
-        return (
-            f"{self.target} does not answer. By its record on {self.source}, run {runs} fenced"
-            f" {counted(len(topics), 'topic')} there ({first_of(topics)}). The abort lifts that fence."
-            f" Whether a later failover has opened {self.target} without {self.source} cannot be known here:"
-            " then both would take writes"
-        )
-
-
 def abort_at_source(
     settings: Settings,
     flow: FlowSettings,
     target_error: DrkitError,
     *,
     statement: str = "",
-    confirm: Callable[[SourceAbortPlan], None] = lambda _: None,
+    confirm: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Abort the planned runs whose fences the source has on record; return the report. May be repeated.
 
     :param target_error: why the target cannot be asked
     :param statement: how a person knows that the target is lost; on record
-    :param confirm: called before anything is changed
+    :param confirm: called before anything is changed, with what is known, and what cannot be known
     :raises Refused: nothing is on record, or the target may be open
     :raises DrkitError: the source does not answer, or refuses
     """
@@ -67,7 +47,13 @@ def abort_at_source(
         if not statement:
             _refuse_opening(records, topic)
             _refuse_later(settings, flow, records)
-        confirm(SourceAbortPlan(flow.source, flow.target, target_error.in_short, tuple(records)))
+        runs, topics = [r.run_id for r in records], sorted({t for r in records for t in r.topics})
+        confirm(
+            f"{flow.target} does not answer. By its record on {flow.source}, run {', '.join(runs)} fenced"
+            f" {counted(len(topics), 'topic')} there ({first_of(topics)}). The abort lifts that fence."
+            f" Whether a later failover has opened {flow.target} without {flow.source} cannot be known here:"
+            " then both would take writes"
+        )
         try:
             with Stall() as stall, permitted_by(stall.ask):
                 for record in records:
@@ -76,7 +62,6 @@ def abort_at_source(
             raise Failed(
                 "suspended_in_abort", where=topic.where, evidence="what it knew of the record may be old"
             ) from None
-    runs, topics = [r.run_id for r in records], sorted({t for r in records for t in r.topics})
     observe.event("aborted_at_source", level="warning", flow=flow.name, runs=runs, topics=topics,
                   reason=statement or target_error.in_short)  # fmt: skip
     next_ = f"when {flow.target} is back: {FAILOVER.abort.plus('--flow', flow.name)}"
@@ -140,8 +125,5 @@ def _abort(topic: FenceTopic, source: ClusterSettings, record: FenceRecord, stat
             _refuse_opening([record], topic)
             evidence = f"its record is marked {record.mark}"
             raise Refused("opened_meanwhile", where=f"run {record.run_id}, {topic.where}", evidence=evidence)
-    if record.own_sizes:
-        lift_sizes(source, record.own_sizes)
-    if record.own_acls:
-        lift_acls(source, record.own_acls)
+    lift_recorded(source, record)
     topic.append(topic.entry(FenceMark.LIFTED, record.run_id, record.term, topics=sorted(record.topics)))

@@ -17,8 +17,10 @@ from pydantic import Field, TypeAdapter
 
 from drkit.flow_state.codec.fields import Integer, Object, Prose, checked
 from drkit.flow_state.codec.record import Body, read_as
-from drkit.flow_state.records import Role, RoleRecord
+from drkit.flow_state.records import OffsetMapRecord, Role, RoleRecord
+from drkit.flow_state.state import FlowState
 from drkit.journal.machine import FAILOVER, TABLES, RunState, StepName, Table
+from drkit.pair.promotions import opened_term
 
 _PART_BYTES: Final = 1_000_000
 """Largest part of an entry in one record, as JSON: brokers take batches of 1,048,588 bytes by default."""
@@ -327,10 +329,19 @@ class JournalHistory:
         """The newest run."""
         return next(reversed(self.runs.values()), None)
 
-    def names_another(self, opened_term: int, state_id: object = None) -> bool:
-        """Return whether a state lacks the newest run that opened topics, or is of another topic."""
-        is_of_another = state_id is not None and self.state_id not in {"", str(state_id)}
-        return is_of_another or self.recorded_term > opened_term
+    def lost_state(self, state: FlowState, state_id: object = None) -> str:
+        """Return why a flow's state is younger than this journal, or an empty text if it is not known to be.
+
+        A missing record of such a state is unknown, not its default.
+
+        :param state_id: id of its topic, or None if that is not compared
+        """
+        is_missing = state.get(OffsetMapRecord) is None
+        is_another = state_id is not None and self.state_id not in {"", str(state_id)}
+        if not self.opened or not (is_missing or is_another or self.recorded_term > opened_term(state)):
+            return ""
+        lack = "has no record of its offset map" if is_missing else "is another or an older one"
+        return f"its state {lack}; its journal has run {min(role.run_id for role in self.opened.values())}"
 
     def take(self, entry: JournalEntry) -> None:
         """Add the next entry; an invalid one is skipped."""

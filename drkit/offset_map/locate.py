@@ -40,6 +40,14 @@ class Located:
     sound: bool = True
     """The map itself can be relied on, also where there is no answer now."""
 
+    @property
+    def dropped(self) -> int:
+        """How many source offsets the map has as copied, and the target has lost at the end of its log."""
+        answer, tail = self.answer, self.state.tail
+        if tail is None or not isinstance(answer, Resolution) or answer.truncated_from is None:
+            return 0
+        return max(0, tail.upstream - (answer.upstream or 0))
+
 
 class PartitionLocator:
     """Settles partitions of one flow, again and again; what was read of the map is kept.

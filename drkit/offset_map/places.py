@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from drkit.flow_state.copied_topics import CopiedPartition, Producers
+from drkit.flow_state.kinds.run import Ends
 from drkit.flow_state.names import offset_map_topic
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import EARLIEST, LATEST, leader_of, listed, metadata
@@ -17,7 +18,6 @@ from drkit.offset_map.locate import NO_ID, Located, PartitionLocator
 from drkit.offset_map.removed import Removed, RemovedLook, first_to_copy
 from drkit.offsets import Unavailable
 from drkit.offsets.crossing import Crossing
-from drkit.offsets.resolution import Resolution
 from drkit.offsets.translation import PartitionPosition
 
 RECREATED: Final = "the source topic was created again: what was copied is another one"
@@ -40,14 +40,12 @@ class PositionReader:
         partitions: Iterable[CopiedPartition],
         producers: Producers,
         source: RawCluster | None,
-        noted: Mapping[TopicPartition, int] = MappingProxyType({}),
-        copied_to: Mapping[TopicPartition, int] = MappingProxyType({}),
+        noted: Mapping[TopicPartition, Ends] = MappingProxyType({}),
     ) -> dict[TopicPartition, PartitionPosition | Unavailable]:
         """Where partitions are now, by source partition.
 
         :param source: asked for its ends; None when it is gone, then nothing more is expected from it
-        :param noted: first offsets of a source that is gone, as they were noted last
-        :param copied_to: its end offsets where all of them was copied then
+        :param noted: the ends of a source that is gone, as they were noted last
         :raises RawError: the target stopped answering
         :raises Failed: the offset map cannot be read
         """
@@ -61,7 +59,7 @@ class PositionReader:
         known = {w: p for w in wanted if isinstance(p := out[w.source], PartitionPosition)}
         source_starts = {w.source: p.source_start for w, p in known.items() if p.source_start is not None}
         removed = {w: Removed.of(located[w.source], p.start, w.emptied, p.frontier) for w, p in known.items()}
-        starts = noted if source is None else source_starts
+        starts = {tp: e.start for tp, e in noted.items()} if source is None else source_starts
         missing = await self._removed.missing(
             (source, self._locator.target), removed, starts, producers.left_out
         )
@@ -70,7 +68,7 @@ class PositionReader:
                 p,
                 frozen=source is None,
                 missing=missing.get(tp),
-                dropped=_dropped(located[tp], copied_to.get(tp, 0)),
+                dropped=max(located[tp].dropped, noted[tp].dropped(p.frontier or 0) if tp in noted else 0),
             )
             for (tp, *_), p in known.items()
         }
@@ -116,15 +114,6 @@ class PositionReader:
             out[at] = replace(out[at], frontier=await future)
         others = [w.source for w in asked if topics[w.source.topic].topic_id not in {w.source_id, NO_ID}]
         return out | {at: Unavailable(RECREATED) for at in others}
-
-
-def _dropped(found: Located, copied_to: int) -> int:
-    """Return how many source offsets were copied, and are not in the target's log any more."""
-    if not isinstance(answer := found.answer, Resolution):
-        return 0
-    upstream, tail = answer.upstream or 0, found.state.tail
-    known = tail.upstream if tail is not None and answer.truncated_from is not None else 0
-    return max(0, known - upstream, copied_to - upstream)
 
 
 def _place(found: Located, crossings: tuple[Crossing, ...]) -> PartitionPosition | Unavailable:

@@ -20,7 +20,6 @@ from drkit.flow_state.records import (
     ClustersRecord,
     GenerationRecord,
     HeldSettingsRecord,
-    OffsetMapRecord,
     OpenedRecord,
     OppositePromotionRecord,
     PendingFence,
@@ -131,21 +130,6 @@ def are_opposite(state: FlowState, other: FlowState) -> bool:
     """Return whether two flows copy between the same clusters; others may have the same names."""
     own, theirs = state.get(ClustersRecord), other.get(ClustersRecord)
     return own is None or theirs is None or (own.source, own.target) == (theirs.target, theirs.source)
-
-
-def lost_state(state: FlowState, opened: Mapping[str, RoleRecord], *, is_another: bool = False) -> str:
-    """Return why a state is younger than the flow's journal, or an empty text if it is not known to be.
-
-    A missing record of such a state is unknown, not its default.
-
-    :param opened: the promotions in the journal, by source topic
-    :param is_another: whether the journal names another state topic than that one, or a newer state
-    """
-    is_missing = state.get(OffsetMapRecord) is None
-    if not opened or not (is_missing or is_another):
-        return ""
-    lack = "has no record of its offset map" if is_missing else "is another or an older one"
-    return f"its state {lack}; its journal has run {min(role.run_id for role in opened.values())}"
 
 
 def without_return(opposite: FlowState, own: FlowState) -> dict[str, RoleRecord | Damaged]:

@@ -15,7 +15,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from drkit.flow_state.records import GenerationRecord, OppositePromotionRecord, ReturnRecord, Role, RoleRecord
 from drkit.flow_state.source_fence.entries import FenceLog, FenceMark
 from drkit.flow_state.state import FlowState
-from drkit.pair.promotions import is_answered, lost_state
+from drkit.pair.promotions import is_answered
 
 
 class FenceSeen(Enum):
@@ -200,18 +200,17 @@ def observation_of(
     state: FlowState,
     opened: Mapping[str, RoleRecord] = MappingProxyType({}),
     *,
-    is_another: bool = False,
+    younger: str = "",
     refusing: Refusing = NOT_ASKED,
 ) -> Observation:
     """Return what a flow's state has.
 
     :param aliases: of source and target
     :param opened: the promotions in its journal, by source topic
-    :param is_another: whether its journal names another state topic
+    :param younger: why it is younger than its journal, or empty
     :param refusing: topics of the target that refuse every client, if it was asked
     :raises Damaged: a record of the state was replaced
     """
-    younger = lost_state(state, opened, is_another=is_another)
     roles = {topic: role for topic, role in state.all(RoleRecord).items() if role.is_promoted}
     return Observation(
         *aliases,
@@ -301,7 +300,7 @@ def promotions_in(log: FenceLog | None) -> dict[str, RoleRecord]:
     A run that marked there that it opens its target may have opened it.
     """
     return {
-        topic: RoleRecord(Role.PROMOTED, fence.term, run_id, fence.at_ms, planned=True)
+        topic: RoleRecord(Role.PROMOTED, fence.term, run_id, fence.at_ms)
         for run_id, fence in (log.records if log is not None else {}).items()
         if fence.mark in _OPENS
         for topic in fence.topics

@@ -41,7 +41,6 @@ from drkit.kafka.raw import connections
 from drkit.kafka.requests import TopicMetadata
 from drkit.kafka.topics import describe_topics, list_offsets
 from drkit.model import TopicPartition
-from drkit.pair.promotions import lost_state, opened_term
 from drkit.pair.reverse_flow import OppositeFlows
 from drkit.replicate.epochs import EpochLoop, Epochs, Report
 from drkit.replicate.frame import task_frame
@@ -133,8 +132,7 @@ class InternalTopics:
             raw.loop.run(raw.connect)
             reader = JournalReader(raw, self._flow.source, tolerant=True)
             history = raw.loop.run(reader.read_existing)
-        is_older = history.names_another(opened_term(self._state.records))
-        if why := lost_state(self._state.records, history.opened, is_another=is_older):
+        if why := history.lost_state(self._state.records):
             raise Refused("state_younger", where=self._flow.name, evidence=why, target=self._target.alias)
 
     def _refuse_lost_state(self) -> None:

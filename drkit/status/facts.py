@@ -19,7 +19,6 @@ from drkit.status.faults import NOT_AUTHORIZED, OTHER_KEY
 from drkit.status.lag.source import NOTHING_HELD, Ends, UncopiedRecords
 from drkit.status.lag.target import CopyPosition
 from drkit.status.model import Fault, PartitionStatus
-from drkit.status.sums import TopicTimes
 
 _NOT_KNOWN: Final[tuple[int | None, int | None, float | None, bool]] = (None, None, None, False)
 _PREFERRED_MS: Final = 60_000
@@ -87,19 +86,31 @@ def status_of(
     :param found: None: nothing waits
     """
     held = ends.held_from(place.frontier) if ends else NOTHING_HELD
-    reason, lag = place.reason, _NOT_KNOWN
+    reason, lag, dropped = place.reason, _NOT_KNOWN, place.dropped
     if place.frontier is not None and ends is not None:
         found = found or UncopiedRecords(0, 0, None, exact=True)
         seconds = 0.0 if found.records == 0 else _age(now_ms, found.oldest_ms)
         lag = found.records, found.bytes, seconds, found.exact and place.exact
+        dropped = max(dropped, ends.dropped(place.frontier))
     else:
         reason = reason or "the end of the source's partition is unknown"
     return PartitionStatus(
         *(at.topic, target, at.partition, place.frontier, ends.end if ends else None, place.target_end, *lag),
         segments=place.segments, reason=reason, high_watermark=ends.high_watermark if ends else None,
         held_back=held, held_back_seconds=_age(now_ms, held.oldest_ms) if held.acknowledged else 0.0,
-        missing=place.missing,
+        missing=place.missing, dropped=dropped,
     )  # fmt: skip
+
+
+def noted(ends: Ends, copied: int, status: PartitionStatus | None, now_ms: int) -> Ends:
+    """Return a partition's ends with what the target has of it.
+
+    :param copied: first offset that is not there, or 0 if unknown
+    :param status: None: another partition of its topic has no answer
+    """
+    seconds = None if status is None or status.records is None else status.risk_seconds
+    oldest = None if seconds == 0 else max(0, now_ms - round(1000 * seconds)) if seconds else 0
+    return ends._replace(held=ends.held_from(None), copied=copied, missing_ms=oldest)
 
 
 def _age(now_ms: int, oldest_ms: int | None) -> float | None:
@@ -111,17 +122,14 @@ def seen_record(
     now_ms: int,
     copied_ms: int | None = None,
     returns: Mapping[str, ReturnRecord] = MappingProxyType({}),
-    times: TopicTimes | None = None,
 ) -> SourceSeenRecord:
     """The record of the source's ends for the flow's state.
 
     :param copied_ms: everything older was copied then; None: not known
     :param returns: the turns that were known before the ends were read
-    :param times: by topic, until when everything was copied then; None: not known
     """
     turns = Counter(begun.run_id for begun in returns.values())
-    late, rest_ms = times if times is not None else (None, None)
-    return SourceSeenRecord(now_ms, ends, copied_ms, turns, late, rest_ms)
+    return SourceSeenRecord(now_ms, ends, copied_ms, turns)
 
 
 def noted_ends(state: FlowState) -> dict[TopicPartition, Ends]:

@@ -9,10 +9,11 @@ from typing import Final
 from drkit.counted import counted, first_of
 from drkit.flow_state.pending_fence import paid_with
 from drkit.flow_state.source_fence.entries import FenceLog, FenceMark
-from drkit.next_command import typed
+from drkit.next_command import REASON, typed
 from drkit.status.groups import group_faults
 from drkit.status.lag.held_back import HANGING, fault_text, hanging
 from drkit.status.model import Fault, Findings, FlowStatus, Loss
+from drkit.status.pair.facts import DirectionFacts
 from drkit.status.pair.journal import RunUnderWay
 from drkit.status.pair.model import EXPOSED, PairAlarm, PairState, PairStatus, numbered
 from drkit.status.pair.text import delta_text, part_text
@@ -184,16 +185,27 @@ def _held(pair: PairStatus) -> Iterator[Fault]:
         yield Fault(RUN_HELD, f"{counted(len(topics), 'topic', 'waits')} for a person: {topics[0].why}")
 
 
-def with_source_record(status: FlowStatus, log: FenceLog | None, run: RunUnderWay | None) -> FlowStatus:
-    """The status with what only the source's record of its fences tells: the target is away, or was.
+def with_source_record(status: FlowStatus, log: FenceLog | None, seen: DirectionFacts) -> FlowStatus:
+    """The status with what only the source's record of its fences tells: the target is away, was, or lost it.
 
     :param log: None: not read
-    :param run: the run that is under way, by the target's journal
+    :param seen: the flow's direction, by its state and journal
     """
     if log is None:
         return status
-    found = [Fault(*f) for f in _source_faults(status, log, run)]
+    found = [Fault(*f) for f in (*_unowned(status, log, seen), *_source_faults(status, log, seen.run))]
     return replace(status, faults=(*found, *status.faults))
+
+
+def _unowned(status: FlowStatus, log: FenceLog, seen: DirectionFacts) -> Iterator[tuple[str, str]]:
+    """Yield the fences that the target has no record of: its topics were deleted, or a hand-over failed."""
+    if seen.unread or seen.runs_unknown or not status.target_answers:
+        return
+    lift = ("drkit", "fence", "lift", "--flow", status.flow, "--accept-divergence", REASON)
+    for kept in log.unowned(seen.fences, {*seen.fenced_by, *([seen.run.run_id] if seen.run else [])}):
+        fence = f"the source has a fence of {first_of(sorted(kept.topics))} by run {kept.run_id} on record"
+        text = f"{fence}, {status.target} has not; if no other cluster is open for them: {typed(*lift)}"
+        yield PairAlarm.BOTH_CLOSED.value, text
 
 
 def _source_faults(status: FlowStatus, log: FenceLog, run: RunUnderWay | None) -> Iterator[tuple[str, str]]:
@@ -215,18 +227,13 @@ def _source_faults(status: FlowStatus, log: FenceLog, run: RunUnderWay | None) -
             if kept.may_be_open:
                 text = f"{text}; where OPEN had begun: {resume}"
             yield ABORTED_AT_SOURCE, text
-        elif kept.mark is FenceMark.OPENING:
-            text = (
-                f"run {kept.run_id} has fenced {some} of the source, and was about to open the target: if it"
-                f' is lost: {abort} --target-lost "HOW YOU KNOW"'
-            )
-            yield (
-                PairAlarm.BOTH_CLOSED.value,
-                f"{_ALARM_TEXTS[PairAlarm.BOTH_CLOSED]}, or on the target: {text}",
-            )
         else:
-            text = f"run {kept.run_id} has fenced {some} of the source; without the target: {abort}"
-            yield PairAlarm.BOTH_CLOSED.value, f"{_ALARM_TEXTS[PairAlarm.BOTH_CLOSED]}: {text}"
+            closed, fenced = _ALARM_TEXTS[PairAlarm.BOTH_CLOSED], f"run {kept.run_id} has fenced {some} of"
+            text = f"{closed}: {fenced} the source; without the target: {abort}"
+            if kept.mark is FenceMark.OPENING:
+                lost = f'was about to open the target: if it is lost: {abort} --target-lost "HOW YOU KNOW"'
+                text = f"{closed}, or on the target: {fenced} the source, and {lost}"
+            yield PairAlarm.BOTH_CLOSED.value, text
 
 
 def _alarms(pair: PairStatus) -> Iterator[Fault]:

@@ -19,7 +19,7 @@ from drkit.kafka.raw import EventLoop, RawCluster, RawError
 from drkit.kafka.requests import TopicMetadata, exists, metadata
 from drkit.model import TopicPartition
 from drkit.pair.promotions import is_over, not_noted_since, promoted_of, returned_topics, term_of
-from drkit.status.facts import delayed_in, status_of, unread_state, why_not_copied, written_in
+from drkit.status.facts import delayed_in, noted, status_of, unread_state, why_not_copied, written_in
 from drkit.status.faults import faults_of
 from drkit.status.groups_look import GroupLook
 from drkit.status.heartbeat_tail import HeartbeatTail
@@ -176,8 +176,14 @@ class StatusCollector:
         due = self._side.removed.due if self._side is not None else {}
         # What retention removes from the source as well is no loss once it is silent.
         later = {tp: e._replace(start=max(e.start, due[tp][1])) for tp, e in source.ends.items() if tp in due}
-        self.source_ends = None if source.error else source.ends | later
         findings.partitions = self._partitions(findings, known, places, source, state)
+        if source.error:
+            return
+        copied = {tp: place.frontier or 0 for tp, place in places.items() if place.exact}
+        whole = (p for p in findings.partitions if p.topic not in findings.unanswered)
+        found, now = {TopicPartition(p.topic, p.partition): p for p in whole}, findings.at_ms
+        spans = (source.ends | later).items()
+        self.source_ends = {tp: noted(e, copied.get(tp, 0), found.get(tp), now) for tp, e in spans}
 
     async def _compared(
         self,

@@ -59,6 +59,13 @@ class PartitionStatus:
     """Age of the oldest acknowledged record that is held back; 0 without one, None: unknown."""
     missing: int = 0
     """Offsets at the beginning whose records the source may keep, and the target has removed."""
+    dropped: int = 0
+    """Offsets at the end of the copy that were copied, and that the target has lost."""
+
+    @property
+    def gone(self) -> int:
+        """Offsets that were copied and are not on the target: how old the records are is unknown."""
+        return self.missing + self.dropped
 
     @property
     def missing_in_words(self) -> str:

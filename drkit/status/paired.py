@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from drkit.clock import monotonic, wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError
-from drkit.flow_state.names import state_topic
+from drkit.flow_state.names import fence_topic, state_topic
 from drkit.flow_state.records import GenerationRecord, ReturnRecord, RoleRecord
 from drkit.flow_state.source_fence.entries import FenceLog
 from drkit.flow_state.source_fence.topic import FenceTopic
@@ -21,7 +21,7 @@ from drkit.journal.machine import StepName
 from drkit.journal.topic import JournalReader
 from drkit.kafka.requests import exists
 from drkit.model import TopicPartition
-from drkit.pair.promotions import are_opposite, not_noted_since, opened_term, promotions_of
+from drkit.pair.promotions import are_opposite, not_noted_since, promotions_of
 from drkit.pair.view import observation_of, promotions_in
 from drkit.status.facts import is_note_preferred, seen_record
 from drkit.status.faults import NOT_AUTHORIZED, OTHER_KEY, with_pair, with_source_record, without_passive
@@ -34,7 +34,7 @@ from drkit.status.pair.journal import JournalRuns
 from drkit.status.pair.judge import Delta, deltas_of, judge
 from drkit.status.pair.model import DeltaBound, PairStatus, PairTopic
 from drkit.status.pair.reading import DeltaLook, fences_gone, refusing_topics, retention_of
-from drkit.status.sums import TopicTimes, lags_of, times_of
+from drkit.status.sums import lags_of
 
 _NO_STATE: Final = FlowState()
 _BEGINS_SECONDS: Final = 120.0
@@ -59,11 +59,11 @@ class PairedCollector(StatusCollector):
         self._reverse = next((f for f in settings.flows if f.has_opposite_in([flow])), None)
         self._reverse_aliases = tuple(flow.opposite_flows or ())
         self._journals: dict[str, JournalReader] = {}
+        self._fences: dict[str, FenceTopic] = {}
         self._reverse_state: StateTopic | None = None
         self._reverse_look: StatusCollector | None = None
         self._deltas = {cluster.alias: DeltaLook() for cluster in settings.sides(flow)}
         self._last: FlowStatus | None = None
-        self._times: TopicTimes | None = None
         self._noted = _Noted({}, knew_age=False)
         self._is_refused = False
         self._new_at = monotonic()
@@ -72,18 +72,14 @@ class PairedCollector(StatusCollector):
         """See :class:`StatusCollector`; with the state of the pair."""
         findings = self._find(measure=measure)
         self._last = status = self._judged(findings)
-        self._times = times_of(findings, self._at_risk(findings))
-        log = None if status.target_answers or not status.source_answers else self._fence_log(self._flow)
+        log = self._fence_log(self._flow) if status.source_answers else None
         first = self._first(status, log)
         second = self._second(status, first)
         pair = judge(first, second, self._settings.failover.rpo_seconds)
         counted = without_passive(findings, pair, self._flow.target)
         own = status if counted is findings else self._judged(counted)
         paired = with_pair(own, self._with_deltas(pair, (first, second), status.at_ms))
-        paired = replace(paired, run=first.run)
-        if first.run is not None and status.source_answers:
-            log = self._fence_log(self._flow)
-        return with_source_record(paired, log, first.run)
+        return with_source_record(replace(paired, run=first.run), log, first)
 
     def read_pair(self) -> PairStatus:
         """Return the state of the pair now."""
@@ -134,7 +130,7 @@ class PairedCollector(StatusCollector):
             self._new_at = monotonic()
         known = self._state.records.readable(ReturnRecord)
         self._is_refused = True
-        self._state.put(seen_record(ends, last.at_ms, last.copied_ms, known, self._times))
+        self._state.put(seen_record(ends, last.at_ms, last.copied_ms, known))
         self._is_refused = False
         self._noted = _Noted(ends, knew_age=last.copied_ms is not None)
 
@@ -143,6 +139,8 @@ class PairedCollector(StatusCollector):
         self._forget_reverse()
         if self._reverse_look is not None:
             self._reverse_look.close()
+        for fences in self._fences.values():
+            fences.close()
         super().close()
 
     def _first(self, status: FlowStatus, log: FenceLog | None) -> DirectionFacts:
@@ -197,9 +195,9 @@ class PairedCollector(StatusCollector):
         source, target = aliases
         runs: JournalRuns | str
         gone: frozenset[str] = frozenset()
-        history, is_another = JournalHistory(), False
+        history, state_id = JournalHistory(), None
         try:
-            history, is_another = self._loop.run(self._read_journal, target, tail, opened_term(state))
+            history, state_id = self._loop.run(self._read_journal, target, tail)
             runs = JournalRuns.of(history, wall_ms())
         except DrkitError as error:
             runs = error.in_short
@@ -211,7 +209,8 @@ class PairedCollector(StatusCollector):
             copies = state.readable(GenerationRecord)
             promoted = [copies[t].target for t in promotions_of(state) if t in copies]
             refusing = refusing_topics(self._sides[target], promoted)
-            seen = observation_of(aliases, state, history.opened, is_another=is_another, refusing=refusing)
+            younger = history.lost_state(state, state_id)
+            seen = observation_of(aliases, state, history.opened, younger=younger, refusing=refusing)
             return DirectionFacts.of(
                 replace(seen, silent=silent), state, now_ms, runs=runs, lags=lags, gone=gone,
                 passed_over=(flow or self._flow).is_heartbeats,
@@ -220,7 +219,8 @@ class PairedCollector(StatusCollector):
         except DrkitError as error:
             return DirectionFacts(*aliases, unread=error.in_short, silent=silent)
 
-    async def _read_journal(self, alias: str, source: str, term: int) -> tuple[JournalHistory, bool]:
+    async def _read_journal(self, alias: str, source: str) -> tuple[JournalHistory, object]:
+        """Return the journal, and the id of the state topic beside it. Raises DrkitError."""
         cluster = await self._connected(alias)
         journal = self._journals.get(alias)
         if journal is None or journal.cluster is not cluster:
@@ -228,10 +228,10 @@ class PairedCollector(StatusCollector):
         name = state_topic(source)
         topics = await self._topics(alias, [journal.name, name])
         if not exists(journal.name, topics[journal.name], alias):
-            return JournalHistory(), False
+            return JournalHistory(), None
         await journal.read()
         journal.history.forget_ended({StepName.FENCE})
-        return journal.history, journal.history.names_another(term, topics[name].topic_id)
+        return journal.history, topics[name].topic_id
 
     def _reverse_records(self) -> tuple[str, FlowState]:
         source = self._flow.source
@@ -264,8 +264,11 @@ class PairedCollector(StatusCollector):
             state.close()
 
     def _fence_log(self, flow: FlowSettings) -> FenceLog | None:
-        with suppress(DrkitError), FenceTopic(self._sides[flow.source], flow) as fences:
-            return fences.read()
+        name = fence_topic(flow.source, flow.target)
+        with suppress(DrkitError):
+            topic = self._loop.run(self._topics, flow.source, [name])[name]
+            if exists(name, topic, flow.source) and topic.leaders[0].node >= 0:
+                return self._fences.setdefault(name, FenceTopic(self._sides[flow.source], flow)).read()
         return None
 
     def _with_deltas(

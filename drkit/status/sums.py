@@ -16,18 +16,6 @@ from drkit.status.pair.facts import TopicLag
 _MOST_AHEAD_SECONDS: Final = 2.0
 """A note of the source's ends further ahead of our clock does not count: one of two clocks is wrong."""
 
-_MOST_LATE: Final = 64
-"""Maximum number of topics whose own time is noted: the note of a large flow must fit a record."""
-
-
-class TopicTimes(NamedTuple):
-    """Times before which everything was copied, by topic; None: not known."""
-
-    late: Mapping[str, int | None]
-    """Of the topics that are furthest behind."""
-    rest_ms: int | None
-    """Of all others."""
-
 
 def topics_of(partitions: list[PartitionStatus]) -> tuple[TopicStatus, ...]:
     """Sums by topic, in the order of their names."""
@@ -76,31 +64,9 @@ def lags_of(status: FlowStatus) -> dict[str, TopicLag]:
 def copied_ms(found: Findings, loss: Loss) -> int | None:
     """Time before which everything was copied when both clusters answered last; None: not known."""
     if found.source_error or found.target_error:
-        return found.noted_copied_ms
+        gone = any(p.gone for p in found.partitions if p.topic not in found.promoted)
+        return None if gone else found.noted_copied_ms
     return None if loss.seconds is None or found.unanswered else found.at_ms - round(loss.seconds * 1000)
-
-
-def times_of(found: Findings, partitions: Iterable[PartitionStatus]) -> TopicTimes | None:
-    """Times before which everything was copied, by topic; None where not every partition was seen.
-
-    Only a limited number of topics is named; the time of the rest is the earliest of all others.
-
-    :param partitions: those that count for the loss
-    """
-    if found.source_error or found.target_error or found.unanswered:
-        return None
-    by_topic: dict[str, list[float | None]] = {}
-    for p in partitions:
-        least = 0.0 if p.frontier == p.source_end else 0.001  # what is never copied may be behind it
-        seconds = None if p.records is None or p.risk_seconds is None else max(least, p.risk_seconds)
-        by_topic.setdefault(p.topic, []).append(seconds)
-    ages = {topic: oldest_of(seconds) for topic, seconds in by_topic.items()}
-    times = {t: None if age is None else found.at_ms - round(age * 1000) for t, age in ages.items()}
-    first = sorted(times, key=lambda t: (times[t] is not None, times[t] or 0, t))
-    late = {t: times[t] for t in first[:_MOST_LATE] if times[t] != found.at_ms}
-    others = [times[t] for t in first if t not in late]
-    rest = min((t for t in others if t is not None), default=found.at_ms)
-    return TopicTimes(late, None if None in others else rest)
 
 
 def loss_of(found: Findings, partitions: list[PartitionStatus]) -> Loss:

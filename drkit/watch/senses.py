@@ -227,6 +227,8 @@ class LossKnown(NamedTuple):
     sighting: Sighting
     records: int | None = None
     held: HeldBack = NOTHING_HELD
+    gone: int = 0
+    """Number of copied records that the target has lost."""
 
     def risk(self, dead_for: float | None) -> Risk:
         """The loss of a failover now.
@@ -237,7 +239,7 @@ class LossKnown(NamedTuple):
             return self.counted
         seen = self.sighting
         dead_since = None if dead_for is None else seen.now_ms - round(dead_for * 1000)
-        return of_silent_source(seen._replace(dead_since_ms=dead_since), self.records, self.held)
+        return of_silent_source(seen._replace(dead_since_ms=dead_since), self.records, self.held, self.gone)
 
 
 def loss_known(status: FlowStatus | None, sighting: Sighting, *, silent: bool) -> LossKnown:
@@ -259,7 +261,13 @@ def loss_known(status: FlowStatus | None, sighting: Sighting, *, silent: bool) -
         ends = status.at_ms - round(loss.source_seen_seconds * 1000)
     records = None if loss.records is None else loss.records - loss.held_back
     noted = sighting._replace(ends_seen_ms=ends, noted_copied_ms=status.copied_ms)
-    return LossKnown(None, noted, records, held)
+    return LossKnown(
+        None,
+        noted,
+        records,
+        held,
+        sum(p.gone for p in status.partitions if p.topic not in status.promoted_topics),
+    )
 
 
 _LOOK_SECONDS: Final = 4.0

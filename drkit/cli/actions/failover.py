@@ -19,7 +19,7 @@ from drkit.errors import ClusterUnreachable, DrkitError, Usage
 from drkit.failover.core.request import RunRequest
 from drkit.failover.proposal import Confirm, Proposal, Rehearsal
 from drkit.failover.service import FailoverService
-from drkit.failover.source_abort import SourceAbortPlan, abort_at_source
+from drkit.failover.source_abort import abort_at_source
 from drkit.journal.file import folder_of
 from drkit.journal.journal import NoRun
 from drkit.journal.lost import explained
@@ -59,10 +59,10 @@ def _at_source(
 ) -> None:
     """Abort by the record on the source, and print the report."""
 
-    def confirm(plan: SourceAbortPlan) -> None:
-        say(plan.in_words())
+    def confirm(known: str) -> None:
+        say(known)
         if not yes:
-            ask(f"Lift the fence of {plan.source}?", command=f"{_PLACE} --abort")
+            ask(f"Lift the fence of {flow.source}?", command=f"{_PLACE} --abort")
 
     report = abort_at_source(settings, flow, error, statement=target_lost, confirm=confirm)
     report = report | {"next": [to_type(line) for line in report["next"]]}

@@ -115,4 +115,6 @@ def _service(flow: str | None, *, owes: bool = False) -> FailoverService:
     """
     settings = configuration().settings
     chosen = flow_that_owes(settings, flow) if owes else settings.one_flow(flow)
-    return FailoverService(settings, chosen)
+    service = FailoverService(settings, chosen)
+    service.may_be_new = True  # the record on the source may be all that is left
+    return service

@@ -309,7 +309,7 @@ def _risk(context: Context, partitions: list[PartitionStatus], source: RawCluste
     records = total(p.records for p in partitions)
     held = held_total(p.held_back for p in partitions)
     if source is None:
-        return silent_risk(context, records, held, sum(p.missing for p in partitions))
+        return silent_risk(context, records, held, sum(p.gone for p in partitions))
     reason = next((f"{p.topic}-{p.partition}: {p.reason}" for p in partitions if p.records is None), "")
     seconds = oldest_of([p.risk_seconds for p in partitions])
     exact = all(p.exact for p in partitions)

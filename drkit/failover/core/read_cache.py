@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -34,7 +34,8 @@ class ReadCache:
     lease: LeaseWatch = field(default_factory=LeaseWatch)
     until_end: ExitStack = field(default_factory=ExitStack)
     """Clients to close when the run ends: closing one takes time in which neither side takes writes."""
-    _reverse: StateTopic | None = None
+    reverse: StateTopic | None = None
+    """The state of the reverse flow, or None before it was read, and if that flow never ran."""
     journals: dict[RawCluster, JournalReader] = field(default_factory=dict)
     """The readers of the opposite flow's journal, by connection."""
     elsewhere: Sequence[tuple[FlowSettings, FlowState]] | None = None
@@ -67,17 +68,6 @@ class ReadCache:
         self._checkpoints = self._checkpoints or CheckpointTail(target, topic)
         return self._checkpoints
 
-    def reverse_of(
-        self, opened: Callable[[], AbstractContextManager[StateTopic | None]]
-    ) -> StateTopic | None:
-        """Return the state of the reverse flow, loaded when it was opened, or None if the flow never ran.
-
-        :param opened: opens it
-        """
-        if self._reverse is None:
-            self._reverse = self.until_end.enter_context(opened())
-        return self._reverse
-
     def fences_of(self, source: ClusterSettings, flow: FlowSettings) -> FenceTopic:
         """Return the record of a flow's fences on its source."""
         self._fences[flow.name] = self._fences.get(flow.name) or FenceTopic(source, flow)
@@ -86,7 +76,7 @@ class ReadCache:
     def close(self) -> None:
         """Close the connections."""
         self.until_end.close()
-        self._reverse = None
+        self.reverse = None
         if self.beats is not None:
             self.beats.close()
             self.beats = None

@@ -41,7 +41,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.reading.compacted import NewestValues, newest_values
 from drkit.kafka.requests import metadata
 from drkit.kafka.topics import describe_topics, topic_configs
-from drkit.pair.promotions import are_opposite, opened_term, promoted_of, to_reprotect
+from drkit.pair.promotions import are_opposite, promoted_of, to_reprotect
 from drkit.pair.view import (
     Observation,
     PairRoles,
@@ -115,13 +115,8 @@ def reverse_state(context: Context) -> FlowState:
 def state_of(settings: Settings, flow: FlowSettings) -> Iterator[StateTopic | None]:
     """Open the state of a flow, loaded; None where it never ran. Raises DrkitError: its target is silent."""
     target = settings.cluster(flow.target).with_client(flow.target_admin)
-    name = state_topic(flow.source)
-    if name not in describe_topics(Cluster.connect(target), [name]):
-        yield None
-        return
     with StateTopic(target, flow.source) as state:
-        state.load()
-        yield state
+        yield state if state.load_existing(Cluster.connect(target)) else None
 
 
 def records_of(settings: Settings, flow: FlowSettings) -> FlowState:
@@ -297,8 +292,8 @@ def _opposite_seen(context: Context, flow: FlowSettings, journal: JournalHistory
     if source is None or not are_opposite(context.state.records, state):
         return None
     state_id = context.run(metadata, source, [name])[name].topic_id
-    is_another = journal.names_another(opened_term(state), state_id)
-    return observation_of((flow.source, flow.target), state, journal.opened, is_another=is_another)
+    younger = journal.lost_state(state, state_id)
+    return observation_of((flow.source, flow.target), state, journal.opened, younger=younger)
 
 
 def state_younger(flow: FlowSettings, evidence: str) -> Refused:
@@ -314,10 +309,12 @@ def opposite_state(context: Context) -> StateTopic | None:
     flow = opposite_flow(context.settings, context.flow)
     if flow is None or context.source() is None:
         return None
-    state = context.kept.reverse_of(lambda: state_of(context.settings, flow))
-    if state is not None:
-        state.load()
-    return state
+    kept = context.kept
+    if kept.reverse is not None:
+        kept.reverse.load()
+    else:
+        kept.reverse = kept.until_end.enter_context(state_of(context.settings, flow))
+    return kept.reverse
 
 
 def share_promotions(context: Context) -> tuple[str, ...]:

@@ -57,10 +57,6 @@ class Step(Protocol):
         """Announce the step on a cluster, which may refuse it. `begun`: it began in an earlier process."""
         return
 
-    def refuse_aborted(self, context: Context) -> None:  # noqa: ARG002  for those that are
-        """Refuse a run that was aborted where the step is announced. Raises Refused."""
-        return
-
     def run(self, context: Context) -> StepResult:
         """Run the step. Each effect on a cluster, file or other system uses :meth:`Context.effect`."""
 

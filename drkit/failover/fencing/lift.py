@@ -7,10 +7,11 @@ that died while applying it.
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 from typing import Final
 
 from drkit.counted import first_of
-from drkit.errors import ClusterUnreachable, Failed
+from drkit.errors import ClusterUnreachable, DrkitError, Failed
 from drkit.failover.core.context import Context
 from drkit.failover.core.reverse import refused_elsewhere, work_elsewhere
 from drkit.failover.fencing.methods import (
@@ -22,19 +23,13 @@ from drkit.failover.fencing.methods import (
     recorded_acls,
     recorded_sizes,
 )
-from drkit.failover.fencing.source_record import aborted_runs, note_lifted
+from drkit.failover.fencing.source_record import aborted_runs, give_back, note_lifted
 from drkit.flow_state.pending_fence import settle
 from drkit.flow_state.records import FenceAclsRecord, FenceSizesRecord, GuardAclsRecord, PendingLift
 from drkit.kafka.access.acls import NoAuthorizer, delete_acls, list_acls, own_principals
 from drkit.pair.promotions import promotions_of
-from drkit.status.pair.facts import fenced_topics
 from drkit.status.pair.reading import fences_gone
 from drkit.topology.acls import EVERYBODY, Acl, AclOperation, PatternKind, ResourceKind, to_json
-
-
-def fenced(context: Context, topics: Collection[str]) -> list[str]:
-    """Return the given source topics that have a fence on record, sorted."""
-    return sorted(fenced_topics(context.state.records) & set(topics))
 
 
 def taken_away(context: Context) -> list[str]:
@@ -82,6 +77,8 @@ def hand_over(context: Context, topics: Collection[str]) -> list[str]:
     if fenced != shared:  # the other flow has handed it over at the same moment
         state.put_all(("", record) for record in records)
         _forget(context, fenced)
+    with suppress(DrkitError):  # else the source alone has it on record: drkit fence lift
+        give_back(context, {topic: flow for topic, flow in others.moved.items() if topic in fenced})
     return sorted(set(topics) - fenced)
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 from drkit.config import ClusterSettings
 from drkit.errors import DrkitError, Failed, Refused
 from drkit.flow_state.records import ConfigsRecord, FenceAclsRecord, FenceSizesRecord, StateRecord
+from drkit.flow_state.source_fence.entries import FenceRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.access.acls import NoAuthorizer, create_acls, delete_acls, is_open, list_acls, own_principals
 from drkit.kafka.admin import Cluster
@@ -244,6 +245,14 @@ def lift_acls(settings: ClusterSettings, acls: Collection[Acl]) -> None:
     """Remove the ACLs of a fence; missing ones are ignored. Raises DrkitError."""
     with suppress(NoAuthorizer):  # without an authorizer there are no ACLs
         _judge(settings, delete_acls(settings, sorted(acls)), "taken away")
+
+
+def lift_recorded(settings: ClusterSettings, record: FenceRecord) -> None:
+    """Lift a fence by its record on the source, where it is still in effect. Raises DrkitError."""
+    if record.own_sizes:
+        lift_sizes(settings, record.own_sizes)
+    if record.own_acls:
+        lift_acls(settings, record.own_acls)
 
 
 def raise_sizes(settings: ClusterSettings, topics: Collection[str]) -> None:

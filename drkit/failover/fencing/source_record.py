@@ -1,13 +1,13 @@
-"""The record of a planned run's fence on the source: written before the fence, marked before OPEN.
+"""The record of a run's fence on the source: written before the fence, marked before OPEN.
 
-Where the target dies with its journal, only the source has a record of what to lift, and whether that is
-safe. A run that is not planned keeps no record: its source may die, and then no record on it could show that
-the target opens.
+Where the target loses its journal, only the source has a record of what to lift, and whether that is safe.
+The source of a run that is not planned may die before OPEN, and then no mark on it could show that the target
+opens: so its record has that mark from the beginning, and the run never waits for its source.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -35,34 +35,38 @@ from drkit.topology.topic_configs import MAX_MESSAGE_BYTES, NOTHING_PASSES
 
 RECORD: Final = "record"
 """The effect of FENCE in the journal."""
+_REFUSED: Final = "refused"
+"""In its outcome: why the source did not accept the record."""
 
 
 class AbortedAtSource(Refused):
     """The run was aborted at its source while its target was away."""
 
 
-def planned_record(context: Context) -> list[StepEffect]:
+def planned_record(context: Context) -> StepEffect:
     """Return the planned effect for a dry run."""
-    if not context.request.planned:
-        return []
-    return [
-        StepEffect("write down what the fence replaces", _topic(context).where, "an abort needs no target")
-    ]
+    reason = "an abort needs no target" if context.request.planned else "it is known without the target"
+    return StepEffect("write down what the fence replaces", _topic(context).where, reason)
 
 
 def write_down(context: Context, method: str, details: dict[str, Any]) -> None:
-    """Write down on the source what a planned run is about to fence there, and read it back.
+    """Write down on the source what a run is about to fence there, and read it back.
 
     :raises AbortedAtSource: it was aborted there
-    :raises DrkitError: the source does not accept the record: nothing may be fenced
+    :raises DrkitError: planned runs only: the source does not accept the record, so nothing may be fenced
     """
+    topic, record = _topic(context), None
+    fence = {"topics": sorted(context.scope.topics), "target_id": context.target.cluster_id, "method": method}
+    entries = [topic.entry(FenceMark.RAISED, context.run_id, context.term, **fence, **details)]
     if not context.request.planned:
-        return
-    topic, names = _topic(context), sorted(context.scope.topics)
-    with context.effect(StepName.FENCE, RECORD, method=method, **details):
-        fence = {"method": method, "target_id": context.target.cluster_id, **details}
-        entry = topic.entry(FenceMark.RAISED, context.run_id, context.term, topics=names, **fence)
-        record = topic.append(entry).records[context.run_id]
+        entries.append(topic.entry(FenceMark.OPENING, context.run_id, context.term))
+    with context.effect(StepName.FENCE, RECORD, method=method, **details) as outcome:
+        try:
+            record = topic.append(*entries).records[context.run_id]
+        except DrkitError as error:
+            if context.request.planned:
+                raise
+            outcome[_REFUSED] = error.in_short
     _refuse(context, record)
 
 
@@ -72,29 +76,25 @@ def keep_earlier(context: Context, source: RawCluster) -> None:
     So the last flow that has a fence on record lifts it, and an abort of such a run at the source lifts
     nothing that this run needs. Raises DrkitError: planned runs only.
     """
-    planned, own = context.request.planned, context.flow.target
-    with suppress(*() if planned else (DrkitError,)):
-        # A planned run has a record of its own, which drops the earlier ones of its flow.
-        _take(context, context.flow, marks=not planned)
+    with suppress(*() if context.request.planned else (DrkitError,)):
         targets = (target_of_fence_topic(n, context.flow.source) for n in context.run(all_topics, source))
-        for target in sorted({t for t in targets if t is not None} - {own}):
+        for target in sorted(t for t in targets if t is not None):
             with suppress(NotAuthorized):
-                _take(context, FlowSettings(source=context.flow.source, target=target), marks=True)
+                _take(context, target)
         _keep(context, work_elsewhere(context, context.scope.topics, context.kept.elsewhere).fences)
 
 
-def _take(context: Context, flow: FlowSettings, *, marks: bool) -> None:
+def _take(context: Context, target: str) -> None:
     """Take over the fences that a flow's record on the source has, and mark there that they were taken."""
-    topic, fenced = context.kept.fences_of(context.source_settings, flow), set(context.scope.topics)
+    flow, fenced = FlowSettings(source=context.flow.source, target=target), set(context.scope.topics)
+    topic = context.kept.fences_of(context.source_settings, flow)
     log = topic.read()  # a fence of the flow itself that its open target needs is in its state
-    records = log.open if flow is context.flow else log.records.values()
+    records = log.open if target == context.flow.target else log.records.values()
     earlier = [r for r in records if r.run_id != context.run_id]
     for record in earlier:
         _keep(context, record.without(tuple(record.topics - fenced)))
-    open_topics = sorted(fenced & {name for r in earlier if r.is_open for name in r.topics})
-    if open_topics and marks:
-        run_id = context.run_id or ANY_RUN
-        topic.append(topic.entry(FenceMark.TAKEN, run_id, context.term, topics=open_topics))
+    if taken := sorted(fenced & {name for r in earlier if r.is_open for name in r.topics}):
+        topic.append(topic.entry(FenceMark.TAKEN, context.run_id or ANY_RUN, context.term, topics=taken))
 
 
 def _keep(context: Context, record: FenceRecord) -> None:
@@ -121,22 +121,18 @@ def mark_opening(context: Context, *, begun: bool) -> None:
     """
     if not _has_record(context):
         return
-    if context.look_at_source() is None:
-        if begun:
-            return
+    waits = context.request.planned and not begun
+    if waits and context.look_at_source() is None:
         evidence = f"{context.source_error}; its record of the fence would let an abort open it once more"
         raise Refused("source_record_unwritable", where=context.flow.source, evidence=evidence)
     try:
-        topic = _topic(context)
-        record = topic.read().records.get(context.run_id)
-        if record is None:
-            return  # its topic was deleted: no abort can go by it
-        if record.mark is FenceMark.RAISED:
+        record, topic = _own(context), _topic(context)
+        if record is not None and record.mark is FenceMark.RAISED:
             entry = topic.entry(FenceMark.OPENING, context.run_id, context.term)
             record = topic.append(entry).records[context.run_id]
         _refuse(context, record)
     except DrkitError as error:
-        if not begun or isinstance(error, AbortedAtSource):
+        if waits or isinstance(error, AbortedAtSource):
             raise
 
 
@@ -145,18 +141,13 @@ def mark_opened(context: Context) -> str:
 
     The mark before OPEN is enough for safety, so a source that is silent by now does not matter.
     """
-    if not _has_record(context):
-        return ""
-    if context.source() is None:
-        return context.source_error
-    topic = _topic(context)
     try:
-        record = topic.read().records.get(context.run_id)
+        record, topic = _own(context), _topic(context)
         if record is not None and record.mark is FenceMark.OPENING:
             topic.append(topic.entry(FenceMark.OPENED, context.run_id, context.term))
     except DrkitError as error:
         return error.in_short
-    return ""
+    return context.source_error if _has_record(context) and context.source() is None else ""
 
 
 def record_standing(context: Context, topics: Collection[str]) -> None:
@@ -172,9 +163,8 @@ def record_standing(context: Context, topics: Collection[str]) -> None:
         term, of_run = roles[names[0]].term, frozenset(a for a in acls if a.name in names)
         of_sizes, target_id = {t: sizes[t] for t in names if t in sizes}, context.target.cluster_id
         fence = {"sizes": of_sizes, "acls": to_json(of_run), "target_id": target_id}
-        topic.append(topic.entry(FenceMark.RAISED, run_id, term, topics=names, **fence))
-        for mark in (FenceMark.OPENING, FenceMark.OPENED):
-            topic.append(topic.entry(mark, run_id, term))
+        marks = (topic.entry(mark, run_id, term) for mark in (FenceMark.OPENING, FenceMark.OPENED))
+        topic.append(topic.entry(FenceMark.RAISED, run_id, term, topics=names, **fence), *marks)
 
 
 OPPOSITE: Final = "fence of the opposite flow"
@@ -223,6 +213,23 @@ def end_opposite(context: Context) -> None:
         topic.append(topic.entry(FenceMark.LIFTED, ANY_RUN, context.term, topics=sorted(topics)))
 
 
+def give_back(context: Context, moved: Mapping[str, str]) -> None:
+    """Write on the source that other flows keep fences: an abort there lifts them again. Raises DrkitError.
+
+    :param moved: topic → the flow that keeps its fence
+    """
+    back = set[str]()
+    for flow, _ in context.kept.elsewhere or () if context.source() is not None else ():
+        topic = context.kept.fences_of(context.source_settings, flow)
+        topics = {t for t, name in moved.items() if name == flow.name}
+        for record in reversed(topic.read().records.values()) if topics else ():
+            names = sorted((topics - back) & {*record.sizes, *(acl.name for acl in record.acls)})
+            if names and not record.is_aborted:
+                topic.append(topic.entry(FenceMark.RAISED, record.run_id, record.term, topics=names))
+                back.update(names)
+    note_lifted(context, back)
+
+
 def note_lifted(context: Context, topics: Collection[str]) -> None:
     """Note on the source that recorded fences of these topics were lifted. Raises DrkitError: no answer."""
     if context.source() is None:
@@ -231,7 +238,7 @@ def note_lifted(context: Context, topics: Collection[str]) -> None:
     try:
         records = topic.read().records.values()
     except NotAuthorized:
-        return  # then no planned run could write one
+        return  # then no run could write one
     recorded = {t for record in records for t in record.topics}
     if lifted := sorted(recorded & set(topics)):
         topic.append(topic.entry(FenceMark.LIFTED, ANY_RUN, context.term, topics=lifted))
@@ -244,11 +251,9 @@ def refuse_aborted(context: Context) -> None:
 
     :raises AbortedAtSource: it was
     """
-    if not _has_record(context) or context.source() is None:
-        return
     record = None
     with suppress(DrkitError):
-        record = _topic(context).read().records.get(context.run_id)
+        record = _own(context)
     _refuse(context, record)
 
 
@@ -259,10 +264,7 @@ def aborted_runs(context: Context) -> frozenset[str]:
 
 def overrule_abort(context: Context, reason: str) -> None:
     """Let a run that has begun OPEN continue although it was aborted at the source. Raises DrkitError."""
-    if not _has_record(context) or context.source() is None:
-        return
-    topic = _topic(context)
-    record = topic.read().records.get(context.run_id)
+    record, topic = _own(context), _topic(context)
     if record is not None and record.is_aborted:
         topic.append(topic.entry(FenceMark.RAISED, context.run_id, context.term, why=reason))
 
@@ -273,7 +275,15 @@ def _topic(context: Context) -> FenceTopic:
 
 def _has_record(context: Context) -> bool:
     """Return whether the run has written a record; one of an older drkit has none."""
-    return context.request.planned and RECORD in context.effects(StepName.FENCE)
+    effect = context.effects(StepName.FENCE).get(RECORD)
+    return effect is not None and _REFUSED not in (effect["result"] or {})
+
+
+def _own(context: Context) -> FenceRecord | None:
+    """Return the run's record, or None without one, or if the source is silent. Raises DrkitError."""
+    if not _has_record(context) or context.source() is None:
+        return None
+    return _topic(context).read().records.get(context.run_id)
 
 
 def _refuse(context: Context, record: FenceRecord | None) -> None:

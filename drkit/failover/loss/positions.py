@@ -8,7 +8,6 @@ from typing import Final
 
 from drkit.failover.core.context import Context
 from drkit.flow_state.copied_topics import CopiedPartition
-from drkit.flow_state.records import SourceSeenRecord
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
@@ -59,7 +58,5 @@ def positions_of(
         return {}
     reader = context.kept.places_of(context.target, context.flow.source)
     noted = {} if source is not None else noted_ends(context.state.records)
-    starts, note = {tp: e.start for tp, e in noted.items()}, context.state.get(SourceSeenRecord)
-    copied = {tp: e.end for tp, e in noted.items() if note is not None and note.is_whole(tp.topic)}
-    exact: ScopePositions = context.run(reader.look, pairs, context.known.producers, source, starts, copied)
+    exact: ScopePositions = context.run(reader.look, pairs, context.known.producers, source, noted)
     return exact

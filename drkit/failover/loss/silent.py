@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
-from drkit.counted import counted
 from drkit.detect.risk import Risk, Sighting, of_silent_source
 from drkit.failover.core.context import Context, Scope
 from drkit.flow_state.records import RoleRecord, SourceSeenRecord
@@ -42,9 +41,7 @@ def silent_risk(context: Context, records: int | None, held: HeldBack, gone: int
         margin_ms=round(1000 * context.settings.watch.clock_margin_seconds),
         ahead_seconds=context.beats.ahead_seconds,
     )
-    risk = of_silent_source(sighting, records, held)
-    basis = f"the standby has lost {counted(gone, 'record')} that it had copied, of unknown age"
-    return risk._replace(seconds=None, if_dead_seconds=None, basis=basis) if gone else risk
+    return of_silent_source(sighting, records, held, gone)
 
 
 def noted_partitions(context: Context, partitions: Iterable[PartitionStatus]) -> list[PartitionStatus]:

@@ -17,7 +17,6 @@ from drkit.failover.core.commands import UNTIL_EXPORT, begin_command, is_held, r
 from drkit.failover.core.context import Context, Scope
 from drkit.failover.core.reverse import reverse_flow, share_promotions
 from drkit.failover.core.step import Step, StepEffect, StepResult
-from drkit.failover.fencing.lift import fenced
 from drkit.failover.fencing.proof import prove
 from drkit.failover.old_primary.fence import LateFence, fenced_sizes, not_answering, nothing_keeps_off
 from drkit.failover.old_primary.hold import hold, release
@@ -33,6 +32,7 @@ from drkit.kafka.requests import all_topics
 from drkit.model import TopicPartition
 from drkit.next_command import PLACE
 from drkit.status.lag.source import Ends, ends_of
+from drkit.status.pair.facts import fenced_topics
 
 _BETWEEN_SECONDS: Final = 0.2
 
@@ -195,7 +195,7 @@ def refuse_open(context: Context, topics: Collection[str] | None = None) -> int:
         abort = f"{RETURN.abort}, then: " if is_held(context) else ""
         refence = f"{retry_command(context)}, which fences it again"
         next_ = refence if late else f"{abort}{paid_with(context.flow.name)}"
-        by_fence = late or fenced(context, {tp.topic for tp in proof.taking})
+        by_fence = late or fenced_topics(context.state.records) & {tp.topic for tp in proof.taking}
         raise Refused(
             "old_primary_takes_writes",
             where=context.flow.source,

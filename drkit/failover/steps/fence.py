@@ -18,7 +18,7 @@ from drkit.failover.core.reverse import opposite_state, refuse_moved_elsewhere
 from drkit.failover.core.step import FenceEvidence, Step, StepEffect, StepResult
 from drkit.failover.emptying.standing import planned_wait, put_back_interrupted, settle_emptied
 from drkit.failover.fencing.choosing import Wish, choose
-from drkit.failover.fencing.lift import fenced, hand_over, lift_fences
+from drkit.failover.fencing.lift import hand_over, lift_fences
 from drkit.failover.fencing.methods import FenceMethod, SizeFence
 from drkit.failover.fencing.open_transactions import Resolved, TransactionResolver
 from drkit.failover.fencing.proof import Proof, canary_name, prove, unproven
@@ -29,6 +29,7 @@ from drkit.flow_state.records import PendingFence, PendingLift
 from drkit.journal.machine import FAILOVER, StepName
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.next_command import REASON
+from drkit.status.pair.facts import fenced_topics
 
 _REMEMBERED_SECONDS: Final = 5.0
 """A silent primary is asked again after this time, so that one that is back is fenced at once."""
@@ -58,7 +59,8 @@ class FenceStep(Step):
         detail = "; ".join(filter(None, (f"proven by {self._canary(context)}", method.stands_in)))
         fence = StepEffect(f"fence {counted(number, 'topic')} by {method.name}", alias, detail)
         policy = context.settings.failover.fence.open_transactions
-        lines = [*planned_wait(context), *planned_record(context), fence]
+        record = [planned_record(context)] if self.name is StepName.FENCE else []
+        lines = [*planned_wait(context), *record, fence]
         return [*lines, StepEffect("wait for open transactions", alias, f"{policy} those that do not end")]
 
     def run(self, context: Context) -> StepResult:
@@ -149,7 +151,8 @@ class FenceStep(Step):
             resolver.beforehand()
             if context.request.planned:
                 opposite_state(context)  # FREEZE needs it, and opens nothing new while writes are refused
-            write_down(context, method.name, details)
+            if self.name is StepName.FENCE and context.run_id:  # else the record follows the proof
+                write_down(context, method.name, details)
             with context.effect(self.name, method.name, **details) as outcome:
                 method.apply(details)
                 outcome["up"] = True
@@ -246,7 +249,7 @@ class FenceStep(Step):
         return StepResult({**evidence}, (note,))
 
     def _lift_later(self, context: Context, error: DrkitError) -> str:
-        topics = tuple(fenced(context, context.scope.topics))
+        topics = tuple(sorted(fenced_topics(context.state.records) & context.scope.topics.keys()))
         owe(context.state, PendingLift(context.run_id, context.wall(), error.in_short, topics))
         return (
             f"{context.flow.source} is still fenced for {counted(len(topics), 'topic')} ({error.in_short}):"

@@ -19,7 +19,7 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.emptying.standing import came_back, empty_again, prove_empty
 from drkit.failover.fencing.lift import guards, lift_guard
-from drkit.failover.fencing.source_record import end_opposite, mark_opened, mark_opening, refuse_aborted
+from drkit.failover.fencing.source_record import end_opposite, mark_opened, mark_opening
 from drkit.flow_state.records import (
     AclsRecord,
     ConfigsRecord,
@@ -130,9 +130,6 @@ class OpenStep(Step):
     def announce(self, context: Context, *, begun: bool) -> None:
         """Mark the opening on the source, which refuses an abort from then on."""
         mark_opening(context, begun=begun)
-
-    def refuse_aborted(self, context: Context) -> None:
-        refuse_aborted(context)
 
     def run(self, context: Context) -> StepResult:
         scope = context.scope

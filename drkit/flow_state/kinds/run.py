@@ -332,11 +332,20 @@ class Ends(NamedTuple):
     """At least `end`, or None if unknown, or noted by a release that did not ask."""
     held: Annotated[HeldBack | None, row(_HELD, HeldBack)] = None
     """Records between the two, or None if they were not read."""
+    copied: Annotated[int | None, whole()] = None
+    """When the ends were noted, the first offset that was not on the target, as far as that is certain; None:
+    not noted."""
+    missing_ms: Annotated[int | None, whole()] = None
+    """The timestamp then of the oldest record that a failover would lose, 0 if unknown; None: none."""
 
     def to_json(self) -> list[Any]:
         """Return the values up to the last one that is known."""
-        known = self[: 2 if self.high_watermark is None else 3 if self.held is None else 4]
+        known = self[: max(2, *(1 + i for i, value in enumerate(self) if value is not None))]
         return [list(astuple(value)) if isinstance(value, HeldBack) else value for value in known]
+
+    def dropped(self, frontier: int) -> int:
+        """Return how many offsets were copied when these ends were noted, and are not on the target now."""
+        return max(0, (self.copied or 0) - frontier)
 
     @property
     def held_offsets(self) -> int:
@@ -357,7 +366,7 @@ class Ends(NamedTuple):
         return replace(held, records=min(held.records, most), acknowledged=min(held.acknowledged, most))
 
 
-_topics: Final = TypeAdapter[Any](Map[TopicName, Map[Digits, Annotated[Ends, listed(2, 4)]]])
+_topics: Final = TypeAdapter[Any](Map[TopicName, Map[Digits, Annotated[Ends, listed(2, 6)]]])
 
 
 def _read(value: Any) -> dict[TopicPartition, Ends]:
@@ -388,24 +397,14 @@ class SourceSeenRecord(StateRecord):
     returns: Omitted[Map[Name, Count]] = None
     """Run of a turn → number of topics that were copied since it; None: written by a release that did not
     note it. Their names would make the note of a large flow too large for a record."""
-    late: Omitted[Map[TopicName, Timestamp | None]] = None
-    """`copied_ms` of the topics that were furthest behind, a limited number; None: written by a release that
-    did not note it, or a leader was away."""
-    rest_ms: Omitted[Timestamp] = None
-    """`copied_ms` of all topics that are not among `late`, or None if unknown."""
-
-    def is_whole(self, topic: str) -> bool:
-        """Return whether nothing of a topic was missing then."""
-        copied = self.copied_ms if self.late is None else self.late.get(topic, self.rest_ms)
-        return copied is not None and copied >= self.at_ms
 
     def copied_of(self, topics: Collection[str]) -> int | None:
         """Return the time before which everything in some topics was copied, or None if unknown.
 
         Of a topic that is not in the note the time of the whole flow counts, which no other exceeds.
         """
-        if self.late is None or not topics or not {at.topic for at in self.ends}.issuperset(topics):
+        noted = {at: ends for at, ends in self.ends.items() if at.topic in topics and ends.copied is not None}
+        if not topics or not {at.topic for at in noted}.issuperset(topics):
             return self.copied_ms
-        times = [self.late.get(topic, self.rest_ms) for topic in topics]
-        known = [t for t in times if t is not None]
-        return min(known) if len(known) == len(times) else None
+        oldest = min((e.missing_ms for e in noted.values() if e.missing_ms is not None), default=self.at_ms)
+        return oldest or None

@@ -6,7 +6,7 @@ one counts. Every reader of the log gets the same result.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
@@ -33,7 +33,7 @@ class FenceMark(StrEnum):
     LIFTED = "lifted"
     """The abort at the source has lifted the fence; of any run: the flow has lifted these fences."""
     TAKEN = "taken"
-    """The fences of these topics belong to another run, which has no record here."""
+    """The fences of these topics belong to another run, or to one of another flow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +166,15 @@ class FenceLog:
             case _:
                 if (found := self.records.get(entry.run_id)) is not None:
                     self.records[entry.run_id] = found.marked(entry)
+
+    def unowned(self, fenced: Collection[str], runs: Collection[str]) -> list[FenceRecord]:
+        """Return the fences that may be in effect, and that the flow's target has no record of.
+
+        :param fenced: topics whose fence is in the flow's state
+        :param runs: ids of the runs in its journal, without aborted ones
+        """
+        found = (r.without(tuple(fenced)) for r in self.open if not (r.lifted or r.run_id in runs))
+        return [record for record in found if record.is_open]
 
     def _drop(self, topics: tuple[str, ...], *, but: str = ANY_RUN) -> None:
         for run_id, found in self.records.items():

@@ -71,7 +71,7 @@ class FenceTopic:
         return self._known
 
     def exists(self) -> bool:
-        """Whether a planned run of the flow ever fenced its source. Raises DrkitError."""
+        """Whether a run of the flow ever recorded a fence on its source. Raises DrkitError."""
         return self.name in describe_topics(self._cluster, [self.name])
 
     def read(self) -> FenceLog:
@@ -118,8 +118,8 @@ class FenceTopic:
         elif self._signed is not None:
             self._fences, self._signed, self._refused = self._signed, None, {}
 
-    def append(self, entry: FenceEntry) -> FenceLog:
-        """Make an entry durable (acks=all), and read everything back; entries of others may be before it.
+    def append(self, *entries: FenceEntry) -> FenceLog:
+        """Make entries durable (acks=all), and read everything back; entries of others may be before them.
 
         The topic is created where it is missing.
 
@@ -128,10 +128,10 @@ class FenceTopic:
         if not self._exists and not self.exists():
             create_own_topic(self._cluster, self.name, _CONFIGS)
             appeared(self._cluster, self.name)
-        self._log.append((f"{entry.run_id}/{entry.token}".encode(), entry.encode()))
+        self._log.append(*((f"{e.run_id}/{e.token}".encode(), e.encode()) for e in entries))
         log = self.read()
-        if entry.token not in log.tokens:
-            evidence = f"{entry.mark} of run {entry.run_id} was accepted, and is not there"
+        if missing := [e for e in entries if e.token not in log.tokens]:
+            evidence = f"{missing[0].mark} of run {missing[0].run_id} was accepted, and is not there"
             raise Failed("own_topic_unwritable", where=self.where, evidence=evidence)
         return log
 

@@ -31,6 +31,8 @@ class CopyPosition(NamedTuple):
     """Copied records that the target has removed, or None without such a topic."""
     missing: int = 0
     """Number of source offsets of those that the source may keep: :meth:`CopyLocator.compared`."""
+    dropped: int = 0
+    """Number of copied source offsets that the target has lost at the end, as far as the map has them."""
 
 
 @dataclass(slots=True)
@@ -117,7 +119,8 @@ def _position(found: Located) -> CopyPosition:
         return CopyPosition(None if end else 0, end, reason=reason, foreign=foreign)
     if isinstance(found.answer, Resolution):
         size = len(found.answer.segments)
-        return CopyPosition(found.answer.upstream or 0, end, segments=size, foreign=foreign)
+        frontier = found.answer.upstream or 0
+        return CopyPosition(frontier, end, segments=size, foreign=foreign, dropped=found.dropped)
     committed = found.sound and tail is not None and not tail.live and not state.pending
     if committed and tail is not None and end is not None and tail.downstream <= end:
         return CopyPosition(tail.upstream, end, segments=size)  # committed together with its records

@@ -87,7 +87,7 @@ class RunUnderWay(NamedTuple):
 
 
 class JournalRuns(NamedTuple):
-    """The run that is under way, and the fences of all runs."""
+    """The run that is under way, and the fences of all runs that were not aborted."""
 
     current: RunUnderWay | None = None
     """The one that is under way; held as well if its process is gone, or has written nothing for too long."""
@@ -102,7 +102,8 @@ class JournalRuns(NamedTuple):
 
         :param lives: whether a process lives, or None if unknown, as for another machine
         """
-        ended = {i: _part(run.results.get(StepName.FENCE, {}), "evidence") for i, run in history.runs.items()}
+        runs = {i: run for i, run in history.runs.items() if run.state is not RunState.ABORTED}
+        ended = {i: _part(run.results.get(StepName.FENCE, {}), "evidence") for i, run in runs.items()}
         fences = {i: str(evidence.get("how", "")) for i, evidence in ended.items() if evidence}
         current = _seen(history.open, now_ms, lives) if history.open is not None else None
         return cls(current, fences)

@@ -8,20 +8,24 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from drkit.flow_state.records import RoleRecord
+from drkit.flow_state.source_fence.topic import FenceTopic
 from drkit.journal.entries import EntryKind
 from drkit.journal.lost import violations
 from drkit.journal.machine import RunState, StepName
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
+from tests.support.circles import in_soak, in_wide
 from tests.support.failover.fixtures import WorldFactory
 from tests.support.failover.orchestrator import Kill, Orchestrators
-from tests.support.failover.world import World
-from tests.support.flows.produce import fill
+from tests.support.failover.orchestrator_parent import AFTER
+from tests.support.failover.world import World, fan_out
+from tests.support.flows.produce import answers, fill
+from tests.support.shared_clusters import ModuleClusters
 
 WHENS = ("before", "file", "after")
 MOST_ENTRIES = 45
@@ -118,6 +122,65 @@ def test_killed_at_some_boundaries_and_resumed(
         assert stage.failed_over(Kill(number, when)) == unbroken, (step, kind, when)
 
 
+class ForkedStage(Stage):
+    """Each failover is a switchover, while one of the same topic to a third cluster is about to fence it."""
+
+    request: ClassVar[dict[str, Any]] = {"planned": True}
+
+    def __init__(self, worlds: tuple[World, World], orchestrators: Orchestrators, number: int) -> None:
+        super().__init__(worlds[0], orchestrators, number)
+        self._worlds, second = worlds, worlds[1]
+        second.replicate()
+        second.copied([second.name(f"t{i}") for i in range(number)])
+
+    def failed_over(self, kill: Kill | None) -> dict[str, Any]:
+        number = next(self._left)
+        plains = [fan_out(other, world) for world, other in (self._worlds, self._worlds[::-1])]
+        topic, run = self.world.name(f"t{number}"), self._orchestrators.run
+        more: dict[str, Any] = {"groups": [self.world.name(f"g{number}")], "request": self.request}
+        freeze = Kill("FENCE record intent", AFTER)
+        other = self._orchestrators.start(plains[1], "begin", freeze=freeze, **more)
+        assert run(plains[0], "begin", kill=kill, **more).killed is (kill is not None)
+        other.wake()
+        other.outcome()
+        for world, plain in zip(self._worlds, plains, strict=True):
+            # A run that has changed nothing ends as refused when it is resumed.
+            ends = [run(plain, v) for v in ("resume", "abort") if not world.run_log().state.is_over]
+            assert world.run_log().state.is_over, (kill, [end.error for end in ends])
+        roles = [w.state().get(RoleRecord.key(topic), {}).get("role") for w in self._worlds]
+        [refused] = answers(self.world.source, topic, [b"late"])
+        fences = [FenceTopic(w.source, w.settings.flows[0]).read().open for w in self._worlds]
+        assert (roles.count("promoted"), refused is not None) in {(0, False), (1, True)}, (kill, roles)
+        assert roles.count(None) + roles.count("promoted") == len(roles), (kill, roles)
+        return {"fences of no open target": fences}
+
+
+def walk(stage: Stage, when: str, stride: int = 1) -> None:
+    """Kill a failover at boundaries of its journal; each ends as the unbroken one."""
+    unbroken = stage.failed_over(None)
+    entries = stage.world.run_log().entries
+    assert len(entries) <= MOST_ENTRIES
+    for number, entry in list(enumerate(entries))[::stride]:
+        ended = stage.failed_over(Kill(number, when))
+        assert ended == unbroken, (number, entry.kind, entry.step, entry.effect, when)
+
+
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize("stride", [in_wide(4), in_soak(1)])
+def test_killed_while_another_flow_of_the_source_switches_over(
+    world_factory: WorldFactory,
+    source: LocalCluster,
+    target: LocalCluster,
+    module_cluster: ModuleClusters,
+    orchestrators: Orchestrators,
+    stride: int,
+) -> None:
+    """At most one of two clusters opens, the old primary is closed then alone, and no fence is left."""
+    first = world_factory(source, target)
+    worlds = first, world_factory(source, module_cluster("reports"), tag=first.tag, sides="ac")
+    walk(ForkedStage(worlds, orchestrators, -(-MOST_ENTRIES // stride) + 1), AFTER, stride)
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("when", WHENS)
@@ -129,10 +192,4 @@ def test_killed_at_every_boundary_and_resumed(
     when: str,
 ) -> None:
     """I11: killed and resumed ends as unbroken, wherever it was killed."""
-    stage = Stage(world_factory(source, target), orchestrators, MOST_ENTRIES + 1)
-    unbroken = stage.failed_over(None)
-    entries = stage.world.run_log().entries
-    assert len(entries) <= MOST_ENTRIES
-    for number, entry in enumerate(entries):
-        ended = stage.failed_over(Kill(number, when))
-        assert ended == unbroken, (number, entry.kind, entry.step, entry.effect, when)
+    walk(Stage(world_factory(source, target), orchestrators, MOST_ENTRIES + 1), when)

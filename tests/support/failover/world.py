@@ -277,3 +277,10 @@ def _reached(alias: str, cluster: LocalCluster, user: str) -> ClusterSettings:
 def assigned(topic: str, offsets: Mapping[int, int]) -> list[ConsumerPartition]:
     """Partitions for a consumer that assigns."""
     return [ConsumerPartition(topic, p, o) for p, o in offsets.items()]
+
+
+def fan_out(first: World, second: World) -> dict[str, Any]:
+    """Return a configuration with the flow of the second world, and the clusters of both."""
+    plain: dict[str, Any] = second.plain()
+    plain["clusters"] |= first.plain()["clusters"]
+    return plain

@@ -250,6 +250,13 @@ def test_the_note_bounds_the_loss_of_a_watch() -> None:
         assert found.risk(5.0).seconds == seconds
 
 
+def test_a_watch_that_saw_everything_copied_does_not_bound_what_the_standby_has_lost_since() -> None:
+    seen = Sighting(NOW, NOW - 6000, None, NOW - 5500, copied_ms=NOW - 1000)
+    for dropped, seconds in ((0, 1.0), (7, None)):
+        found = loss_known(status(replace(part(7), dropped=dropped), copied=None), seen, silent=True)
+        assert found.risk(None).seconds == seconds
+
+
 def test_a_later_look_replaces_an_earlier_one() -> None:
     """A partition that was copied once is emptied in a return: the earlier look would hide that."""
     made: Any = object.__new__(senses.Senses)

@@ -1,9 +1,7 @@
-"""Until when each topic was copied at the last note of the source's ends."""
+"""What the note of the source's ends has of each partition: how far it was copied, and until when."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,10 +10,10 @@ from drkit.failover.loss.silent import noted_copied, unprotected
 from drkit.flow_state.records import ReturnRecord, SourceSeenRecord
 from drkit.flow_state.state import FlowState
 from drkit.model import TopicPartition
-from drkit.status.facts import seen_record
+from drkit.status.facts import noted, seen_record, status_of
 from drkit.status.lag.source import Ends
-from drkit.status.model import Findings, PartitionStatus
-from drkit.status.sums import TopicTimes, times_of
+from drkit.status.lag.target import CopyPosition
+from drkit.status.model import PartitionStatus
 
 NOW = 1_000_000_000
 
@@ -25,50 +23,39 @@ def part(topic: str, records: int | None, seconds: float | None, number: int = 0
     return PartitionStatus(topic, topic, number, frontier, 9, 5, records, None, seconds, exact=True)
 
 
-def noted(*topics: str, copied: int | None, times: TopicTimes | None) -> SourceSeenRecord:
+def note(*parts: PartitionStatus, copied: int | None = None) -> SourceSeenRecord:
     """The note as a failover reads it back."""
-    ends = {TopicPartition(topic, 0): Ends(0, 9) for topic in topics}
-    return SourceSeenRecord.decode(seen_record(ends, NOW, copied, {}, times).encode())
+    ends = {
+        TopicPartition(p.topic, p.partition): noted(Ends(0, 9, 9), p.frontier or 0, p, NOW) for p in parts
+    }
+    return SourceSeenRecord.decode(seen_record(ends, NOW, copied, {}).encode())
 
 
 def test_each_topic_has_the_time_of_its_oldest_missing_record() -> None:
-    parts = [
-        part("a", 0, 0.0),
-        part("b", 3, 2.0),
-        part("b", 3, 9.0, 1),
-        part("c", 7, None),
-        part("d", 0, 0.0),
-    ]
-    assert times_of(Findings(NOW), parts) == ({"c": None, "b": NOW - 9000}, NOW)
-    assert times_of(Findings(NOW), []) == ({}, NOW)
-    markers = [part("a", 0, 0.0), replace(part("b", 0, 0.0), frontier=8)]
-    assert times_of(Findings(NOW), markers) == ({"b": NOW - 1}, NOW), "its copy ends before the source"
+    seen = note(part("a", 0, 0.0), part("b", 3, 2.0), part("b", 3, 9.0, 1), part("c", 7, None))
+    times = {topic: seen.copied_of({topic}) for topic in "abc"}
+    assert times == {"a": NOW, "b": NOW - 9000, "c": None}
+    assert seen.copied_of({"a", "b"}) == NOW - 9000
+    assert note(part("a", 1, 2 * NOW / 1000.0)).copied_of({"a"}) is None, "older than any time"
 
 
-def test_where_not_every_partition_was_seen_no_topic_has_one() -> None:
-    away = Findings(NOW, unanswered={"a": (0,)})
-    for found in (away, Findings(NOW, source_error="x"), Findings(NOW, target_error="x")):
-        assert times_of(found, [part("a", 0, 0.0)]) is None
-
-
-def test_in_a_large_flow_few_topics_are_named_and_the_rest_has_its_earliest_time() -> None:
-    parts = [part(f"t{i:05}", 1, float(i)) for i in range(20_000)]
-    times = times_of(Findings(NOW), parts)
-    assert times is not None
-    assert len(times.late) == 64
-    assert min(times.late) == "t19936"
-    assert times.rest_ms == NOW - 19_935_000
-    unknown = times_of(Findings(NOW), [part(f"t{i}", 1, None) for i in range(100)])
-    assert unknown is not None
-    assert unknown.rest_ms is None, "one that is not named is unknown, too"
+def test_what_was_copied_at_the_note_and_is_not_there_now_is_counted() -> None:
+    """Also where records waited to be copied then."""
+    at = TopicPartition("a", 0)
+    for waiting in (part("a", 4, 1.0), part("a", 0, 0.0)):
+        ends = note(waiting).ends[at]
+        assert waiting.frontier is not None
+        for frontier in (2, waiting.frontier, 9):
+            lost = max(0, waiting.frontier - frontier)
+            assert status_of(NOW, at, "a", CopyPosition(frontier, 1), ends, None).dropped == lost
+        assert status_of(NOW, at, "a", CopyPosition(None, 1), ends, None).dropped == 0, "unknown"
 
 
 def test_a_failover_of_some_topics_counts_the_worst_of_these_alone() -> None:
-    times = TopicTimes({"waits": NOW - 600_000, "unknown": None}, NOW - 2000)
-    note = noted("back", "waits", "unknown", copied=None, times=times)
+    seen = note(part("back", 3, 2.0), part("waits", 3, 600.0), part("unknown", 3, None))
 
     def of(*topics: str, whole: bool = False) -> int | None:
-        return noted_copied(note, Scope({t: t for t in topics}, (), whole_flow=whole))
+        return noted_copied(seen, Scope({t: t for t in topics}, (), whole_flow=whole))
 
     assert of("back") == NOW - 2000
     assert of("back", "waits") == NOW - 600_000
@@ -79,19 +66,17 @@ def test_a_failover_of_some_topics_counts_the_worst_of_these_alone() -> None:
 
 
 def test_the_note_of_an_earlier_release_has_one_time_for_all() -> None:
-    note = noted("back", copied=NOW - 5000, times=None)
-    assert not {"late", "rest_ms"} & json.loads(note.encode()).keys()
-    assert note.copied_of({"back"}) == NOW - 5000
-    assert noted("back", copied=NOW - 5000, times=TopicTimes({}, NOW)).copied_of(()) == NOW - 5000
+    ends = {TopicPartition("back", 0): Ends(0, 9)}
+    seen = SourceSeenRecord.decode(seen_record(ends, NOW, NOW - 5000, {}).encode())
+    assert seen.copied_of({"back"}) == NOW - 5000
+    assert note(part("back", 0, 0.0), copied=NOW - 5000).copied_of(()) == NOW - 5000
 
 
 def test_returned_topics_are_in_step_while_another_one_waits() -> None:
     """The failover was refused: "not wholly copied back"."""
     state = FlowState()
-    note = noted(
-        "back", "waits", copied=NOW - 600_000, times=TopicTimes({"waits": NOW - 600_000}, NOW - 2000)
-    )
-    state.take(note.key().encode(), note.encode())
+    seen = note(part("back", 3, 2.0), part("waits", 3, 600.0), copied=NOW - 600_000)
+    state.take(seen.key().encode(), seen.encode())
     turn = ReturnRecord("over", "turn", 1)
     state.take(turn.key("back").encode(), turn.encode())
     made = SimpleNamespace(

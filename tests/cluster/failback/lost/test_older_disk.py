@@ -80,7 +80,7 @@ def test_an_older_state_is_not_believed(lab: DyingPair) -> None:
             InternalTopics(Cluster.connect(side.target), side.settings.flows[0], state)
 
 
-def test_an_abort_by_an_older_journal_is_refused(lab: DyingPair) -> None:
+def test_by_an_older_journal_a_run_is_neither_aborted_nor_resumed(lab: DyingPair) -> None:
     topic, side = copied(lab), lab.there
     with Orchestrators() as orchestrators:
         request = RunRequest(planned=True).to_json()
@@ -103,8 +103,10 @@ def test_an_abort_by_an_older_journal_is_refused(lab: DyingPair) -> None:
     file.write_text(toml(plain))
     words = ["failover", "--flow", side.settings.flows[0].name, "--take-over"]
     refused = drkit(file, *words, "--abort")
-    assert (refused.code, refused.error) == (3, "point_of_no_return"), refused
+    assert (refused.code, refused.error) == (3, "journal_older"), refused
     assert not lab.accepts(side, topic, ["two sides"]), "the old primary is fenced"
-    resumed = drkit(file, *words, "--resume")
-    assert (resumed.code, resumed.data["state"]) == (0, "done"), resumed
+    for more, answer in (([], (3, "journal_older")), (["--accept-data-loss", "checked"], (0, ""))):
+        resumed = drkit(file, *words, "--resume", *more)
+        assert (resumed.code, resumed.error) == answer, resumed
+    assert resumed.data["state"] == "done"
     assert lab.accepts(side, topic, ["the new primary"], on_target=True)

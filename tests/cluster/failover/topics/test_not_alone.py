@@ -24,7 +24,7 @@ from tests.support.errors import coded
 from tests.support.failback.pair import Pair
 from tests.support.failover.orchestrator import Kill, Orchestrators
 from tests.support.failover.orchestrator_parent import AFTER
-from tests.support.failover.world import World
+from tests.support.failover.world import World, fan_out
 from tests.support.flows.produce import answers, fill
 from tests.support.shared_clusters import ModuleClusters
 from tests.support.waiting import eventually
@@ -109,13 +109,6 @@ def reports(
     flow = World(source, module_cluster("reports"), tmp_path / "journal", tag=world.tag, sides="ac")
     yield flow
     flow.close()
-
-
-def fan_out(first: World, second: World) -> dict[str, Any]:
-    """Return a configuration with the flow of the second world, and the clusters of both."""
-    plain: dict[str, Any] = second.plain()
-    plain["clusters"] |= first.plain()["clusters"]
-    return plain
 
 
 def names(where: str) -> list[str]:
@@ -234,6 +227,34 @@ def test_a_fence_of_two_flows_stays_where_one_moved_the_topic(
     with reports.desk() as desk:
         assert lift(desk, [], "for the test") == [topic]
     assert size_of(world, topic) == SIZE, "as before the first fence"
+
+
+@pytest.mark.wide
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("request_", [DESPITE, DESPITE._replace(planned=True)])
+def test_a_fence_that_was_handed_over_is_lifted_at_the_source_where_the_target_is_lost(
+    world: World, reports: World, request_: RunRequest, first: int
+) -> None:
+    """Of two runs one is rolled back, and the target of the other does not answer any more."""
+    topic = world.name("fan")
+    copy_by(topic, world, reports)
+    both = [fan_out(reports, world), fan_out(world, reports)]
+    with Orchestrators() as orchestrators:
+        for plain in both:
+            left_before_open(orchestrators, plain, request_)
+    with desk_of(both[first]) as desk:
+        report = desk.abort("for the test")
+    assert (report["state"], report["next"]) == ("aborted", [keeps(world, topic)]), report
+    assert size_of(world, topic) == "0"
+    settings = Settings.model_validate(both[1 - first])
+    silent = ClusterUnreachable("cluster_silent", alias="b", seconds=1)
+    statement = "" if request_.planned else "its site burnt down"
+    if statement:
+        with pytest.raises(Refused, check=coded("open_unknown")):
+            abort_at_source(settings, settings.flows[0], silent)
+    report = abort_at_source(settings, settings.flows[0], silent, statement=statement)
+    assert (report["lifted"], size_of(world, topic)) == ([topic], SIZE)
 
 
 @pytest.mark.wide

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
+from drkit.clock import wall_ms
+from drkit.detect.risk import Sighting
 from drkit.errors import Refused
 from drkit.failover.core.request import RunRequest
 from drkit.model import TopicPartition
+from drkit.status.model import FlowStatus
+from drkit.status.paired import PairedCollector
+from drkit.watch.senses import loss_known
 from tests.support.errors import coded
 from tests.support.failover.fixtures import WorldFactory
+from tests.support.failover.world import World
 from tests.support.flows.kept_folder import KeptFolder
 from tests.support.flows.produce import fill
 from tests.support.shared_clusters import ModuleClusters
@@ -17,9 +25,22 @@ from tests.support.waiting import eventually
 KEPT, LOST = 100, 200
 
 
+def looked(world: World, *, notes: bool = False) -> FlowStatus:
+    """Look at both clusters; and note the ends of the source."""
+    settings = world.settings
+    with closing(PairedCollector(settings, settings.flows[0])) as collector:
+        status = collector.look()
+        if notes:
+            collector.remember_source()
+    return status
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("waiting", [0, 30])
 def test_the_loss_has_what_was_copied_and_is_of_unknown_age(
-    module_cluster: ModuleClusters, world_factory: WorldFactory
+    module_cluster: ModuleClusters, world_factory: WorldFactory, waiting: int
 ) -> None:
+    """Also where records waited to be copied when the ends were noted: the note has what was copied then."""
     primary, standby = module_cluster("primary"), module_cluster("standby")
     world = world_factory(primary, standby)
     world.failover_fields["rpo_seconds"] = 600.0
@@ -42,18 +63,27 @@ def test_the_loss_has_what_was_copied_and_is_of_unknown_age(
     fill(world.source, later, 1)
     world.copied([topic, later])  # the ends are noted again, and nothing of the first topic was missing
     world.stop_replicating()
+    missing = LOST + waiting
+    fill(world.source, topic, waiting, first=KEPT + LOST)
+    if waiting:
+        looked(world, notes=True)
     primary.kill()
     standby.kill()
     disk.put_back()
     standby.restart()
     eventually(lambda: world.offsets(world.target, topic) == {0: KEPT}, what="the older disk")
 
-    with world.desk() as desk, pytest.raises(Refused, check=coded("rpo_exceeded")) as refused:
+    status, now = looked(world), wall_ms()
+    assert status.loss_now is not None
+    assert (status.loss_now.records, status.loss_now.seconds) == (missing, None)
+    seen_before = Sighting(now, now, None, copied_ms=now - 1000)
+    assert loss_known(status, seen_before, silent=True).risk(None).seconds is None
+    with world.desk() as desk, pytest.raises(Refused, check=coded("loss_unknown")) as refused:
         desk.begin([], RunRequest())
     assert f"has lost {LOST} records that it had copied" in refused.value.evidence
     with world.desk() as desk:
-        report = desk.resume(RunRequest(accept_data_loss="both lost a disk"))
+        report = desk.begin([], RunRequest(accept_data_loss="both lost a disk"))
     loss = report["loss"]
-    assert (report["state"], loss["records"], loss["seconds"]) == ("done", LOST, None)
-    assert f"known lost: {LOST} records" in loss["statement"]
+    assert (report["state"], loss["records"], loss["seconds"]) == ("done", missing, None)
+    assert f"known lost: {missing} records" in loss["statement"]
     assert world.committed(world.target, group)[TopicPartition(topic, 0)].offset == KEPT

@@ -126,6 +126,9 @@ class Paper:
     def result(self, step: StepName) -> dict[str, Any]:
         return self.journal.result(step) or {}
 
+    def effects(self, step: StepName) -> dict[str, dict[str, Any]]:
+        return self.journal.run.effects.get(step, {})
+
     def look_at_source(self) -> object | None:
         return self if self.world.reachable else None
 
