@@ -15,7 +15,7 @@ from drkit.config import FlowSettings
 from drkit.counted import first_of
 from drkit.errors import DrkitError, NotAuthorized, Refused
 from drkit.failover.core.context import Context
-from drkit.failover.core.reverse import opposite_fences, work_elsewhere
+from drkit.failover.core.reverse import opposite_fences, refused_elsewhere, work_elsewhere
 from drkit.failover.core.step import StepEffect
 from drkit.failover.fencing.methods import recorded_acls, recorded_sizes
 from drkit.flow_state.names import target_of_fence_topic
@@ -135,6 +135,12 @@ def mark_opening(context: Context, *, begun: bool) -> None:
             entry = topic.entry(FenceMark.OPENING, context.run_id, context.term)
             record = topic.append(entry).records[context.run_id]
         _refuse(context, record)
+        # The log decides between two runs that do not know each other's target.
+        taken = dict.fromkeys(
+            sorted(context.scope.topics.keys() - record.topics), "another run has its fence"
+        )
+        if taken and not context.request.despite_signs_of_life:
+            raise refused_elsewhere(context.flow.name, taken)
     except DrkitError as error:
         if not begun or isinstance(error, AbortedAtSource):
             raise
