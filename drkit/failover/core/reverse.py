@@ -402,22 +402,22 @@ def _copied_from(context: Context) -> dict[str, str]:
     """Return topics of the source that are copies, under the name of their original → the flow that shows it.
 
     Clients write to the original. A silent source cannot say whether a failover has opened its copies: then
-    those count whose original answers and takes writes. Raises DrkitError: a cluster refuses.
+    those count whose original answers and takes writes.
     """
     source, topics, copied = context.source(), context.scope.topics.keys(), dict[str, str]()
     for flow in context.settings.flows:
         if flow.target != context.flow.source or flow.source == context.flow.target:
             continue
-        if source is not None:
-            state = _read_state(Cluster.connect(context.source_settings), flow, verified=False)
-            kept = state.all(GenerationRecord).items()
-            names = {t for t, copy in kept if copy.target == t} - promoted_of(state)
-        elif not reach(settings := context.settings.cluster(flow.source)).silence:
-            names = {t for t in topics if flow.copies(t) and flow.naming_policy.downstream(t) == t}
-            names &= describe_topics(Cluster.connect(settings), names).keys()
-            names -= refusing_topics(settings, names).topics
-        else:
-            continue
+        names, original = set[str](), context.settings.cluster(flow.source)
+        with suppress(ClusterUnreachable, NotAuthorized):
+            if source is not None:
+                state = _read_state(Cluster.connect(context.source_settings), flow, verified=False)
+                kept = state.all(GenerationRecord).items()
+                names = {t for t, copy in kept if copy.target == t} - promoted_of(state)
+            elif not reach(original).silence:
+                same = {t for t in topics if flow.copies(t) and flow.naming_policy.downstream(t) == t}
+                existing = describe_topics(Cluster.connect(original), same).keys()
+                names = existing - refusing_topics(original, existing).topics
         copied |= dict.fromkeys(sorted(names & topics), f"{flow.name} copies it to {flow.target}")
     return copied
 
