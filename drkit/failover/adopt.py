@@ -287,20 +287,14 @@ def sign_all(found: FlowRecords, *, unsigned: bool, discard: bool = False) -> di
             evidence = f"an open transaction hides the record at offset {topic.hidden}"
             where = f"{topic.name} on {topic.where}"
             raise Failed("own_topic_hidden", where=where, evidence=evidence, alias=topic.where)
-        _keep_tombstones(topic, cluster)
+        changes = {topic.name: kept_tombstones(cluster.settings)} if topic.kind in _WITH_TOMBSTONES else {}
+        for error in alter_topic_configs(cluster, changes).values():
+            raise error
         records = _to_write(topic, found, unsigned=unsigned, discard=discard)
         if records:
             _write(topic, cluster, found.flow, records)
         written[f"{topic.name} on {topic.where}"] = len(records)
     return written
-
-
-def _keep_tombstones(topic: TopicRecords, cluster: Cluster) -> None:
-    """Keep tombstones, as in a new topic. Raises DrkitError."""
-    if topic.kind in _WITH_TOMBSTONES:
-        changes = {topic.name: kept_tombstones(cluster.settings)}
-        for error in alter_topic_configs(cluster, changes).values():
-            raise error
 
 
 def _to_write(topic: TopicRecords, found: FlowRecords, *, unsigned: bool, discard: bool) -> list[Written]:

@@ -38,6 +38,7 @@ from drkit.journal.entries import JournalHistory
 from drkit.journal.machine import FAILOVER, TABLES
 from drkit.journal.topic import JournalReader
 from drkit.kafka.admin import Cluster, reach
+from drkit.kafka.raw import RawCluster
 from drkit.kafka.reading.compacted import NewestValues, newest_values
 from drkit.kafka.requests import all_topics, metadata
 from drkit.kafka.topics import describe_topics, topic_configs
@@ -378,17 +379,17 @@ def clients_elsewhere(context: Context) -> dict[str, str]:
     return {**_copied_from(context), **_recorded_elsewhere(context), **moved}
 
 
-def _recorded_elsewhere(context: Context) -> dict[str, str]:
-    """Return topics that the source's records of fences show as promoted, by a cluster that was not asked.
+def fence_targets(context: Context, source: RawCluster, *, unasked: bool = False) -> list[str]:
+    """Return the other clusters with a record of fences on the source. `unasked`: of unread state alone."""
+    asked = {flow.target for flow, _ in context.kept.elsewhere or ()} if unasked else set[str]()
+    names = (target_of_fence_topic(name, context.flow.source) for name in context.run(all_topics, source))
+    return sorted({name for name in names if name is not None} - asked - {context.flow.target})
 
-    It does not answer, or the configuration does not name it.
-    """
+
+def _recorded_elsewhere(context: Context) -> dict[str, str]:
+    """Return topics that records on the source show as promoted, on clusters that were not asked."""
     own, source, found = context.flow, context.source(), dict[str, str]()
-    if source is None:
-        return found
-    asked = {own.target, *(flow.target for flow, _ in context.kept.elsewhere or ())}
-    names = (target_of_fence_topic(name, own.source) for name in context.run(all_topics, source))
-    for target in sorted({name for name in names if name is not None} - asked):
+    for target in fence_targets(context, source, unasked=True) if source is not None else ():
         flow = FlowSettings(source=own.source, target=target)
         with suppress(NotAuthorized):
             log = context.kept.fences_of(context.source_settings, flow).read()

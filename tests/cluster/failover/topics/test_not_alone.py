@@ -263,13 +263,18 @@ def test_a_promotion_by_another_flow_that_is_over_does_not_count(
     side = pair.now
     world = World(source, target, tmp_path / "journal", tag=side.tag, sides="ac")
     topic = side.name("fan")
-    settings = Settings.model_validate(fan_out(side, world))
+    both = Settings.model_validate(fan_out(side, world))
 
     def elsewhere() -> dict[str, str]:
-        with FailoverService(settings, settings.flows[0]) as desk:
-            seen = desk.rehearse([], RunRequest(accept_data_loss="test")).survey
-        return dict(seen.moved_elsewhere)
+        """By the file of both flows, and by one that does not name the standby."""
+        for settings in (both, world.settings):
+            with FailoverService(settings, settings.flows[0]) as desk:
+                seen = desk.rehearse([], RunRequest(accept_data_loss="test")).survey
+            found.append(dict(seen.moved_elsewhere))
+        assert found[-1] == found[-2]
+        return found[-1]
 
+    found: list[dict[str, str]] = []
     try:
         copy_by(topic, world, side)
         assert world.end_replicating() == 0
