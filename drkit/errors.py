@@ -31,8 +31,7 @@ class DrkitError(Exception):
         known = ERRORS[code]
         self.code = code
         self.what = filled(known.sentence, values)
-        self.where = where
-        self.evidence = evidence
+        self.where, self.evidence = where, evidence
         self.hint = filled(known.hint, values) if hint is None else str(hint)
         super().__init__(self.what)
 

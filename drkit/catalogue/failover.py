@@ -247,9 +247,9 @@ ERRORS: Final[dict[str, Entry]] = {
         page="failover-repoint-others",
     ),
     "promoted_elsewhere": refused(
-        "another flow of the same primary has fenced or promoted these topics: there would be two primaries",
+        "clients of these topics write, or are moved, to a third cluster: there would be two primaries",
         hint=(
-            "protect that new primary: {drkit:status} shows it; or make a second one: "
+            "{drkit:status} shows where they are: move them from there; or make a second primary: "
             '{drkit:--despite-signs-of-life "REASON"}'
         ),
         page="failover-already-promoted",

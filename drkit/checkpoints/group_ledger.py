@@ -117,7 +117,8 @@ class GroupLedger:
         passed = max(0.0, now - self._planned_at) if self._planned_at is not None else 0.0
         self._planned_at = now
         whole |= self._oldest(len(existing), now, passed, look_seconds)
-        self._pending = (self._pending | whole | self._due_soon(passed)) & existing
+        soon = self._soon_pace.due(passed, self._soon_per_second, len(self._soon))
+        self._pending = (self._pending | whole | {self._soon.popleft() for _ in range(soon)}) & existing
         quick = () if changed is None else self._pending & self._entries.keys() - whole
         self.quick = frozenset(name for name in quick if not self._entries[name].open)
         return sorted(self._pending)
@@ -126,10 +127,6 @@ class GroupLedger:
         """Let the next rounds look at every group, some in each: the source may have more than was known."""
         self._soon = deque(dict.fromkeys([*self._soon, *sorted(self._entries)]))
         self._soon_per_second = len(self._soon) / SOON_SECONDS
-
-    def _due_soon(self, passed: float) -> set[str]:
-        due = self._soon_pace.due(passed, self._soon_per_second, len(self._soon))
-        return {self._soon.popleft() for _ in range(due)}
 
     def _oldest(self, count: int, now: float, passed: float, look_seconds: float) -> set[str]:
         """Those that were looked at longest ago: as many as keeps the work of all rounds even.

@@ -113,26 +113,32 @@ async def take_back(
     if not shard.recorded:
         return []
     copies = shard.known.upstream
-    same = await _same_on_source(shard, source)
     no_topics = await _unknown(target, {name for _, name, _ in shard.recorded if name not in copies})
-    # Only the topic's own cluster proves that a group is gone.
-    groups_to_ask = {group for group, name, _ in shard.recorded if copies.get(name) in same}
-    states = await groups.describe(sorted(groups_to_ask))
-    dead = {group for group, state in states.items() if state.value is not None and state.value.state == DEAD}
+    gone = await _gone(shard, source, groups, {(group, name) for group, name, _ in shard.recorded})
     void = [
         ForgottenCheckpoint(group, name, partition)
         for group, name, partition in shard.recorded
-        if name in no_topics or (group in dead and copies.get(name) in same)
+        if name in no_topics or (group, name) in gone
     ]
     topic.write(void)
     return sorted({each.group for each in void})
 
 
-async def _same_on_source(shard: Shard, source: RawCluster) -> set[str]:
-    topics, copies = shard.known.topics, shard.known.upstream
-    names = sorted({copies[name] for _, name, _ in shard.recorded if name in copies})
+async def _gone(
+    shard: Shard, source: RawCluster, groups: Groups, places: set[tuple[str, str]]
+) -> set[tuple[str, str]]:
+    """Return those of some groups, each with a copied topic, that the topic's own cluster proves are gone.
+
+    A list of groups proves nothing: it lacks a group whose coordinator is away.
+    """
+    copies, topics = shard.known.upstream, shard.known.topics
+    names = sorted({copies[name] for _, name in places if name in copies})
     topics_now = await metadata(source, names) if names else {}
-    return {name for name, topic in topics_now.items() if topic.topic_id == topics[name][1]}
+    same = {name for name, topic in topics_now.items() if topic.topic_id == topics[name][1]}
+    asked = {(group, name) for group, name in places if copies.get(name) in same}
+    states = await groups.describe(sorted({group for group, _ in asked}))
+    dead = {group for group, state in states.items() if state.value is not None and state.value.state == DEAD}
+    return {(group, name) for group, name in asked if group in dead}
 
 
 async def _unknown(target: RawCluster, names: set[str]) -> set[str]:
@@ -178,9 +184,13 @@ async def checkpoint_round(shard: Shard, links: RoundLinks, memory: Memory) -> S
     again: set[str] = set()
     positions = await _positions(shard, links, memory, report, again)
     if shard.sync:
-        await sync_groups(shard, links.target_groups, links.target.loop, positions, report)
+        both = links.source_groups, links.target_groups
+        await sync_groups(shard, both, links.target.loop, positions, report)
         if shard.gone:
-            report.deleted = await follow_deleted(shard, links.target_groups)
+            kept = await links.target_groups.committed(shard.gone)
+            places = {(group, at.topic) for group, each in kept.items() for at in each.value or ()}
+            gone = await _gone(shard, links.source, links.source_groups, places)
+            report.deleted = await follow_deleted(shard, links.target_groups, {group for group, _ in gone})
     if links.topic is not None:
         try:
             report.forgotten = await take_back(

@@ -41,32 +41,32 @@ Positions = dict[TopicPartition, GroupPosition]
 
 
 async def sync_groups(
-    shard: Shard, groups: Groups, loop: EventLoop, positions: Mapping[str, Positions], report: ShardReport
-) -> None:
+    shard: Shard, both: tuple[Groups, Groups], loop: EventLoop, positions: Mapping[str, Positions],
+    report: ShardReport,
+) -> None:  # fmt: skip
     """Write the groups' offsets on the target, some groups at a time; the report receives the results.
 
     Some at a time: nothing is locked between the look at a group and the write, so that time must be short.
     """
     names = sorted(group for group, of_group in positions.items() if of_group)
-    some = [names[i : i + _TOGETHER] for i in range(0, len(names), _TOGETHER)]
-
-    async def lane(first: int) -> None:
-        for group_names in some[first::_LANES]:
-            await _sync_some(shard, groups, {g: positions[g] for g in group_names}, report)
-
-    await loop.together(lane, range(min(_LANES, len(some))))
+    parts = ({g: positions[g] for g in names[i : i + _TOGETHER]} for i in range(0, len(names), _TOGETHER))
+    await loop.some_at_once(lambda part: _sync_some(shard, both, part, report), parts, _LANES)
 
 
 async def _sync_some(
-    shard: Shard, groups: Groups, mine: Mapping[str, Positions], report: ShardReport
+    shard: Shard, both: tuple[Groups, Groups], mine: Mapping[str, Positions], report: ShardReport
 ) -> None:
-    """Look at some groups on the target, write what the table allows, and read it back."""
-    states, on_target = await groups.describe(mine), await groups.committed(mine)
+    """Look at some groups on the target, write what the table allows, and read it back.
+
+    :param both: of the source and the target
+    """
+    states, on_target = await both[1].describe(mine), await both[1].committed(mine)
     until = boottime() + _DECIDED_SECONDS
     copies = {target for target, _, _ in shard.known.topics.values()}
     now = wall_ms()
     decided: dict[str, dict[TopicPartition, GuardVerdict]] = {}
     writes: dict[str, dict[TopicPartition, Committed]] = {}
+    back, failed = set[str](), dict[str, dict[TopicPartition, str]]()
     for group, positions in mine.items():
         state, stored = states[group].value, on_target[group].value
         told = None if state is None or stored is None else state.state
@@ -93,7 +93,14 @@ async def _sync_some(
             verdicts[at] = verdict = judge(case)
             if verdict.is_write:
                 writes.setdefault(group, {})[p.at] = Committed(*to_write(case))
-    failed = await groups.store(writes, until) if writes else {}
+                if case.own_mark is not None and (case.own_mark.upstream or 0) > p.on_source.offset:
+                    back.add(group)
+    # Such a group was reset, or it has gone on since this round read it, and a failover has moved it.
+    for group, now_there in (await both[0].committed(sorted(back))).items() if back else ():
+        offsets = {at: committed.offset for at, committed in (now_there.value or {}).items()}
+        if any(offsets.get(at) != p.on_source.offset for at, p in mine[group].items()):
+            failed[group] = dict.fromkeys(writes.pop(group), "it has committed on the source since")
+    failed |= await both[1].store(writes, until) if writes else {}
     for group, positions in mine.items():
         _count(report, group, positions, decided[group], failed.get(group, {}))
 
@@ -132,16 +139,19 @@ def worked(source: str, stored: Iterable[StoredOffset]) -> bool:
     return not all(offset.is_from(source) for offset in stored)
 
 
-async def follow_deleted(shard: Shard, groups: Groups) -> list[str]:
-    """Delete the groups that are gone from the source, where only this flow wrote them; returns these."""
-    states, on_target = await groups.describe(shard.gone), await groups.committed(shard.gone)
+async def follow_deleted(shard: Shard, groups: Groups, gone: Iterable[str]) -> list[str]:
+    """Delete groups where only this flow wrote them, and no failover has moved them; return these.
+
+    :param gone: groups that do not exist on the source
+    """
+    names = sorted(gone)
+    states, on_target = await groups.describe(names), await groups.committed(names)
     until = boottime() + _DECIDED_SECONDS
     doomed = []
-    for group in shard.gone:
-        state, stored = states[group].value, on_target[group].value
-        kept: list[Any] = [StoredOffset(*c) for c in (stored or {}).values()]
-        if may_delete(shard.source, state.state if state else None, kept):
+    for group in names:
+        state, stored = states[group].value, on_target[group].value or {}
+        kept: list[Any] = [StoredOffset(*c) for c in stored.values()]
+        has_moved = any(at.topic in shard.promoted for at in stored)
+        if not has_moved and may_delete(shard.source, state.state if state else None, kept):
             doomed.append(group)
-    if not doomed:
-        return []
-    return [g for g, error in (await groups.delete(doomed, until)).items() if not error]
+    return [g for g, error in (await groups.delete(doomed, until)).items() if not error] if doomed else []

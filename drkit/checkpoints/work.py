@@ -17,8 +17,9 @@ from drkit.errors import DrkitError, NotAuthorized
 from drkit.flow_state.copied_topics import CopiedTopics, known_of
 from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
+from drkit.kafka.groups.asking import OFFSETS_TOPIC
 from drkit.kafka.groups.requests import listed_groups
-from drkit.kafka.groups.tail import OFFSETS_TOPIC, GroupTail
+from drkit.kafka.groups.tail import GroupTail
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.topics import broker_config
 from drkit.mm2_topics.checkpoint_topic import CheckpointTail, ensure_checkpoint_topic

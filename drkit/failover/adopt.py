@@ -143,11 +143,6 @@ def log_entries(topic: TopicRecords, *, unsigned: bool) -> list[ReadRecord]:
     return valid if unfinished or any(r.sign is not Sign.CURRENT for r in valid) else []
 
 
-def only_foreign(topic: TopicRecords) -> bool:
-    """Return whether a log has records, but none with a valid MAC: its reader refuses such a log."""
-    return bool(topic.records) and not any(map(is_valid, topic.records))
-
-
 def refuse_running(flow: FlowSettings, topics: Iterable[TopicRecords]) -> None:
     """Refuse while the flow runs: the records that were read would replace newer ones.
 
@@ -292,7 +287,9 @@ def sign_all(found: FlowRecords, *, unsigned: bool, discard: bool = False) -> di
             evidence = f"an open transaction hides the record at offset {topic.hidden}"
             where = f"{topic.name} on {topic.where}"
             raise Failed("own_topic_hidden", where=where, evidence=evidence, alias=topic.where)
-        _keep_tombstones(topic, cluster)
+        changes = {topic.name: kept_tombstones(cluster.settings)} if topic.kind in _WITH_TOMBSTONES else {}
+        for error in alter_topic_configs(cluster, changes).values():
+            raise error
         records = _to_write(topic, found, unsigned=unsigned, discard=discard)
         if records:
             _write(topic, cluster, found.flow, records)
@@ -300,18 +297,10 @@ def sign_all(found: FlowRecords, *, unsigned: bool, discard: bool = False) -> di
     return written
 
 
-def _keep_tombstones(topic: TopicRecords, cluster: Cluster) -> None:
-    """Keep tombstones, as in a new topic. Raises DrkitError."""
-    if topic.kind in _WITH_TOMBSTONES:
-        changes = {topic.name: kept_tombstones(cluster.settings)}
-        for error in alter_topic_configs(cluster, changes).values():
-            raise error
-
-
 def _to_write(topic: TopicRecords, found: FlowRecords, *, unsigned: bool, discard: bool) -> list[Written]:
     if topic.kind in LOGS:
         entries = [(0, r.key, r.value) for r in log_entries(topic, unsigned=unsigned)]
-        marked = entries or (discard and only_foreign(topic))
+        marked = entries or (discard and topic.records and not any(map(is_valid, topic.records)))
         return [(0, ADOPTED, BEGUN), *entries, (0, ADOPTED, DONE)] if marked else []
     records = [(r.partition, r.key, r.value) for r in topic.newest(unsigned=unsigned)]
     records = [] if topic.is_signed() else records

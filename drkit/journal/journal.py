@@ -83,9 +83,7 @@ class Journal(NoJournal):
         clock: Seconds = monotonic,
     ) -> None:
         super().__init__()
-        self._loop = loop
-        self._topic = topic
-        self._file = file
+        self._loop, self._topic, self._file = loop, topic, file
         self._wall, self._clock = wall, clock
         self._written = clock()
         self._step: StepName | None = None

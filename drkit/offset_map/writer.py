@@ -62,11 +62,8 @@ class MapWriter:
         topic: Callable[[bool], Any],
         expired: Callable[[], bool],
     ) -> None:
-        self._transactions = transactions
-        self._bucket = bucket
-        self._nonce = nonce
-        self._topic = topic
-        self._expired = expired
+        self._transactions, self._bucket, self._nonce = transactions, bucket, nonce
+        self._topic, self._expired = topic, expired
         self._sequence = 0
         self._unknown: tuple[bytearray, int] | None = None
         """A batch of which it is unknown whether it was written, with its number of records."""

@@ -82,9 +82,7 @@ class FlowThread:
     """A flow, its thread, and how it ended."""
 
     def __init__(self, job: FlowJob, stop: threading.Event, *, once: bool) -> None:
-        self.job = job
-        self._stop = stop
-        self._once = once
+        self.job, self._stop, self._once = job, stop, once
         self._error: DrkitError | None = None
         self._began = monotonic()
         self._seen: Sample | None = None

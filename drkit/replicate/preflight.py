@@ -29,8 +29,8 @@ from drkit.flow_state.topic import StateTopic
 from drkit.kafka.access.acls import own_principal
 from drkit.kafka.access.permissions import CLUSTER_NAME, Need, Resource, missing
 from drkit.kafka.admin import Cluster
+from drkit.kafka.groups.asking import OFFSETS_TOPIC
 from drkit.kafka.groups.requests import listed_groups
-from drkit.kafka.groups.tail import OFFSETS_TOPIC
 from drkit.kafka.security.settings import read_security
 from drkit.kafka.topics import broker_config, topic_names
 from drkit.mm2_topics.heartbeats import TOPIC as HEARTBEATS

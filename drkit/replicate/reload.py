@@ -23,9 +23,7 @@ class ConfigFile:
     """
 
     def __init__(self, path: Path, read: Callable[[], Settings], clock: Seconds = monotonic) -> None:
-        self.path = path
-        self.read = read
-        self._clock = clock
+        self.path, self.read, self._clock = path, read, clock
         self._looked_at = clock()
         self._known = self._seen = self._content()
         self._asked = False
@@ -73,9 +71,7 @@ class Reload:
     """
 
     def __init__(self, file: ConfigFile, settings: Settings, jobs: Sequence[Running]) -> None:
-        self._file = file
-        self._settings = settings
-        self._jobs = jobs
+        self._file, self._settings, self._jobs = file, settings, jobs
 
     def look(self) -> None:
         """Take what is new in the file; refuse impossible settings and keep the old ones."""

@@ -107,8 +107,7 @@ class Unusable:
     """
 
     def __init__(self, name: str, error: ConfigError) -> None:
-        self.name = name
-        self._error = error
+        self.name, self._error = name, error
 
     def current(self) -> Endpoint | None:
         """Raise ConfigError."""

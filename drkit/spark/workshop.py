@@ -27,8 +27,7 @@ class SharedSpark:
     """
 
     def __init__(self, folder: Path, carry: Callable[[Task], Task] = lambda task: task) -> None:
-        self.folder = folder
-        self.carry = carry
+        self.folder, self.carry = folder, carry
         self.slots: Slots = UNLIMITED
         """Slots that Spark has now, and how many are needed."""
         self._context: SparkContext | None = None

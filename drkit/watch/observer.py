@@ -93,8 +93,7 @@ class Observer:
         clock: AwakeClock,
         wall: Millis = wall_ms,
     ) -> None:
-        self.flow = flow
-        self.identity = identity
+        self.flow, self.identity = flow, identity
         self._settings, self._clock, self._wall = settings, clock, wall
         watch = settings.watch
         self.senses = Senses(settings, flow, clock)

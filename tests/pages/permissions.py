@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drkit.kafka.groups.tail import OFFSETS_TOPIC
+from drkit.kafka.groups.asking import OFFSETS_TOPIC
 from drkit.replicate.preflight import (
     ACLS_SOURCE,
     ACLS_TARGET,

@@ -125,10 +125,7 @@ class _Reader:
         values: dict[str, str],
         references: dict[str, str],
     ) -> None:
-        self.file = file
-        self.entries = entries
-        self.values = values
-        self.references = references
+        self.file, self.entries, self.values, self.references = file, entries, values, references
         self.aliases = split_list(_COMMENT.sub("", values.get("clusters", "")))
         self.document = Document({"clusters": {}, "flows": []})
         self.flow_values: dict[FlowAliases | None, dict[str, str]] = {}

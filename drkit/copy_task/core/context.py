@@ -43,8 +43,7 @@ class Throttle:
     """
 
     def __init__(self, rate: float | None, clock: Seconds) -> None:
-        self._rate = rate
-        self._clock = clock
+        self._rate, self._clock = rate, clock
         self._tokens = 0.0
         self._at = clock()
 

@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 from drkit.failover.checks.out_of_scope import look_outside
 from drkit.failover.checks.survey import positions_of
 from drkit.failover.core.context import Context, asked_now
-from drkit.failover.groups.offsets import Positions, committed_on_source, partition_of
+from drkit.failover.groups.offsets import Positions, committed_in, partition_of
 from drkit.journal.machine import StepName
 from drkit.kafka.raw import RawCluster
 from drkit.model import TopicPartition
@@ -67,7 +67,7 @@ def repeated(context: Context) -> dict[str, int]:
     source_names = {target: name for name, target in context.scope.topics.items()}
     now: Positions = asked_now(
         context,
-        lambda source: context.run(committed_on_source, source, context.flow, context.known, sorted(placed)),
+        lambda source: context.run(committed_in, source, context.flow, context.known.topics, sorted(placed)),
         {},
     )
     repeats: dict[str, int] = {}

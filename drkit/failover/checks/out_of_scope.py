@@ -15,7 +15,7 @@ from drkit.checkpoints.other_groups import CONSUMERS, OtherGroup, from_state
 from drkit.config import FlowSettings, RepointSettings
 from drkit.counted import first_of
 from drkit.failover.core.context import Context, Scope
-from drkit.failover.groups.offsets import Positions, partition_of
+from drkit.failover.groups.offsets import Positions, partition_of, unless_away
 from drkit.flow_state.records import CheckpointsRecord, ConfigurationRecord, EventRecord, GenerationRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.groups.requests import Groups
@@ -107,20 +107,18 @@ def look_outside(context: Context, source: RawCluster | None, positions: Positio
     :raises RawError: the source stopped answering
     """
     flow, state = context.flow, context.state.records
-    listed: dict[str, TopicMetadata] | None = None
+    listed: dict[str, TopicMetadata] | None = None if source is None else context.run(all_topics, source)
+    shown: Readers | None = None if source is None else unless_away(context, readers_of, source)
     readers: Readers = {g: SourceReader("", frozenset(tp.topic for tp in p)) for g, p in positions.items()}
-    if source is not None:
-        listed = context.run(all_topics, source)
-        readers = context.run(readers_of, source)
-    else:
+    if shown is None:
         checkpoints = context.kept.checkpoints_of(context.target_settings, flow)
         readers = {**left_groups(flow, checkpoints.of(None), context.known.upstream), **readers}
     topics, known = unselected(flow, listed, state), state.readable(ConfigurationRecord).get("")
     differs = known.differences(context.settings.fingerprints(flow)) if known is not None else ()
-    result = outside(flow, context.scope, readers, not_copied(flow, listed, state) | topics, state)
+    result = outside(flow, context.scope, shown or readers, not_copied(flow, listed, state) | topics, state)
     groups = [g for g, reason in result.groups.items() if reason == _FILTERED and "groups" in differs]
     result = replace(result, differs=differs, by_file=(*topics, *groups))
-    return result if source is not None else by_the_last_round(result, context.scope, state)
+    return result if shown is not None else by_the_last_round(result, context.scope, state)
 
 
 def unselected(flow: FlowSettings, listed: Container[str] | None, state: FlowState) -> dict[str, str]:

@@ -16,7 +16,7 @@ from drkit.failover.checks.home_acls import NOT_COMPARED, HomeAcls, look_home_ac
 from drkit.failover.checks.out_of_scope import OutOfScope, Reach, look_outside, reach
 from drkit.failover.checks.silent_source_facts import facts_of
 from drkit.failover.core.context import Context, asked
-from drkit.failover.core.reverse import pair_roles, unreplayed_on_source, work_elsewhere
+from drkit.failover.core.reverse import clients_elsewhere, pair_roles, unreplayed_on_source
 from drkit.failover.groups.offsets import (
     FROM_CHECKPOINTS,
     FROM_SOURCE,
@@ -24,9 +24,10 @@ from drkit.failover.groups.offsets import (
     TargetGroup,
     checkpointed,
     checkpoints_age,
-    committed_on_source,
+    committed_in,
     marked,
     on_target,
+    unless_away,
 )
 from drkit.failover.loss.positions import NO_PARTITION, ScopePositions, scope_positions
 from drkit.failover.loss.silent import noted_partitions, silent_risk, unprotected
@@ -123,7 +124,7 @@ class Survey:
     refusing: Refusing = NOT_ASKED
     """Of `promoted`, those whose copy refuses every client."""
     moved_elsewhere: Mapping[str, str] = field(default_factory=dict)
-    """Topics of the scope that another flow of the same source has fenced or promoted → that flow."""
+    """Topics of the scope whose clients are, or get, on a third cluster → the flow that shows it."""
     begun_by_turn: frozenset[str] = frozenset()
     """Topics of the target whose copying began with a failback: positions there continue the earlier ones."""
     hanging: Mapping[str, int] = field(default_factory=dict)
@@ -226,7 +227,7 @@ def _look(context: Context, source: RawCluster | None, readings: Readings | None
         away=away,
         outside=outside,
         reach=reach(context.settings.failover.repoint, scope, outside),
-        moved_elsewhere=work_elsewhere(context, scope.topics).moved,
+        moved_elsewhere=clients_elsewhere(context),
         begun_by_turn=(turned := begun_by_turn(state.records) & set(scope.topics.values())),
         hanging=context.run(hanging, context.target, turned, now) if turned else {},
         written=written(context, places),
@@ -244,7 +245,9 @@ def positions_of(
     """Return committed offsets of `groups` (None: all of the flow) in copied topics, and their origin."""
     flow, known = context.flow, context.known
     if source is not None:
-        return context.run(committed_on_source, source, flow, known, groups), FROM_SOURCE
+        now = unless_away(context, committed_in, source, flow, known.topics, groups)
+        if now is not None:
+            return now, FROM_SOURCE
     by_marks: Positions = context.run(marked, context.target, flow, known, groups)
     log = context.kept.checkpoints_of(context.target_settings, flow)
     topic = context.run(metadata, context.target, [log.name])[log.name]

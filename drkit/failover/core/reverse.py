@@ -19,7 +19,7 @@ from drkit.counted import counted, first_of
 from drkit.errors import ClusterUnreachable, ConfigError, DrkitError, NotAuthorized, Refused
 from drkit.failover.core.context import Context
 from drkit.flow_state.creation import ensure_offset_map, ensure_state_topic
-from drkit.flow_state.names import state_topic
+from drkit.flow_state.names import state_topic, target_of_fence_topic
 from drkit.flow_state.records import (
     ClustersRecord,
     ConfigsRecord,
@@ -37,9 +37,10 @@ from drkit.flow_state.unreplayed import Unreplayed, unreplayed
 from drkit.journal.entries import JournalHistory
 from drkit.journal.machine import FAILOVER, TABLES
 from drkit.journal.topic import JournalReader
-from drkit.kafka.admin import Cluster
+from drkit.kafka.admin import Cluster, reach
+from drkit.kafka.raw import RawCluster
 from drkit.kafka.reading.compacted import NewestValues, newest_values
-from drkit.kafka.requests import metadata
+from drkit.kafka.requests import all_topics, metadata
 from drkit.kafka.topics import describe_topics, topic_configs
 from drkit.pair.promotions import are_opposite, promoted_of, to_reprotect
 from drkit.pair.view import (
@@ -54,7 +55,7 @@ from drkit.pair.view import (
 )
 from drkit.status.pair.facts import acls_of, fenced_topics, sizes_of
 from drkit.status.pair.journal import RunUnderWay
-from drkit.status.pair.reading import refusing_by_size
+from drkit.status.pair.reading import refusing_by_size, refusing_topics
 from drkit.topology.acls import Acl
 from drkit.topology.topic_configs import MAX_MESSAGE_BYTES, PASSIVE, own_value
 
@@ -366,6 +367,59 @@ def states_elsewhere(
     return states
 
 
+def clients_elsewhere(context: Context) -> dict[str, str]:
+    """Return topics of the scope whose clients are, or get, on a third cluster → the flow that shows it.
+
+    Asked before a run changes anything. Raises DrkitError: a cluster refuses what has to be read.
+    """
+    moved = work_elsewhere(context, context.scope.topics).moved
+    return {**_copied_from(context), **_recorded_elsewhere(context), **moved}
+
+
+def fence_targets(context: Context, source: RawCluster, *, unasked: bool = False) -> list[str]:
+    """Return the other clusters with a record of fences on the source. `unasked`: of unread state alone."""
+    asked = {flow.target for flow, _ in context.kept.elsewhere or ()} if unasked else set[str]()
+    names = (target_of_fence_topic(name, context.flow.source) for name in context.run(all_topics, source))
+    return sorted({name for name in names if name is not None} - asked - {context.flow.target})
+
+
+def _recorded_elsewhere(context: Context) -> dict[str, str]:
+    """Return topics that records on the source show as promoted, on clusters that were not asked."""
+    own, source, found = context.flow, context.source(), dict[str, str]()
+    for target in fence_targets(context, source, unasked=True) if source is not None else ():
+        flow = FlowSettings(source=own.source, target=target)
+        with suppress(NotAuthorized):
+            log = context.kept.fences_of(context.source_settings, flow).read()
+            first = Observation(own.source, target, unread="not asked", recorded=promotions_in(log))
+            moved = _opened(context, first) & context.scope.topics.keys()
+            found |= dict.fromkeys(sorted(moved), flow.name)
+    return found
+
+
+def _copied_from(context: Context) -> dict[str, str]:
+    """Return topics of the source that are copies, under the name of their original → the flow that shows it.
+
+    Clients write to the original. A silent source cannot say whether a failover has opened its copies: then
+    those count whose original answers and takes writes.
+    """
+    source, topics, copied = context.source(), context.scope.topics.keys(), dict[str, str]()
+    for flow in context.settings.flows:
+        if flow.target != context.flow.source or flow.source == context.flow.target:
+            continue
+        names, original = set[str](), context.settings.cluster(flow.source)
+        with suppress(ClusterUnreachable, NotAuthorized):
+            if source is not None:
+                state = _read_state(Cluster.connect(context.source_settings), flow, verified=False)
+                kept = state.all(GenerationRecord).items()
+                names = {t for t, copy in kept if copy.target == t} - promoted_of(state)
+            elif not reach(original).silence:
+                same = {t for t in topics if flow.copies(t) and flow.naming_policy.downstream(t) == t}
+                existing = describe_topics(Cluster.connect(original), same).keys()
+                names = existing - refusing_topics(original, existing).topics
+        copied |= dict.fromkeys(sorted(names & topics), f"{flow.name} copies it to {flow.target}")
+    return copied
+
+
 def refused_elsewhere(where: str, elsewhere: Mapping[str, str], code: str = "promoted_elsewhere") -> Refused:
     """Return the refusal to open a cluster for topics that other flows of the source move: topic → flow."""
     evidence = first_of(f"{topic}: {name}" for topic, name in sorted(elsewhere.items()))
@@ -393,6 +447,21 @@ class Elsewhere(NamedTuple):
     """Fences that such a flow has on record: it lifts them."""
 
 
+def _opened(context: Context, first: Observation, state: FlowState | None = None) -> frozenset[str]:
+    """Return the topics that a flow of the source has opened, and that did not move back since.
+
+    :param state: of that flow, if it was read
+    :raises DrkitError: the state of the flow back cannot be read
+    """
+    back = FlowSettings(source=first.target, target=first.source)
+    second = Observation(back.source, back.target, unread=context.source_error or "of another pair")
+    if (first.promoted or first.recorded) and context.source() is not None:
+        records = _read_state(Cluster.connect(context.source_settings), back)
+        if state is None or are_opposite(state, records):
+            second = observation_of((back.source, back.target), records)
+    return roles_in(pair_view(first, second)).opened
+
+
 def work_elsewhere(
     context: Context, topics: Collection[str], states: Sequence[tuple[FlowSettings, FlowState]] | None = None
 ) -> Elsewhere:
@@ -409,14 +478,7 @@ def work_elsewhere(
         moving = (fenced - set(pending.topics if pending is not None else ())) | known.keys() - roles.keys()
         opened = frozenset(roles)
         with suppress(DrkitError):  # a promotion whose end cannot be read is in effect
-            back = opposite_of(flow)
-            second = Observation(back.source, back.target, unread=context.source_error or "of another pair")
-            if roles and context.source() is not None:
-                records = _read_state(Cluster.connect(context.source_settings), back)
-                if are_opposite(state, records):
-                    second = observation_of((back.source, back.target), records)
-            first = observation_of((flow.source, flow.target), state)
-            opened = roles_in(pair_view(first, second)).opened
+            opened = _opened(context, observation_of((flow.source, flow.target), state), state)
         moved |= dict.fromkeys(sorted((opened | moving) & set(topics)), flow.name)
         names = (opened | fenced) & set(topics)
         sizes |= {t: size for t, size in sizes_of(state).items() if t in names}

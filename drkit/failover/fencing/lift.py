@@ -23,7 +23,7 @@ from drkit.failover.fencing.methods import (
     recorded_acls,
     recorded_sizes,
 )
-from drkit.failover.fencing.source_record import aborted_runs, give_back, note_lifted
+from drkit.failover.fencing.source_record import aborted_runs, give_back, note_lifted, taken_fences
 from drkit.flow_state.pending_fence import settle
 from drkit.flow_state.records import FenceAclsRecord, FenceSizesRecord, GuardAclsRecord, PendingLift
 from drkit.kafka.access.acls import NoAuthorizer, delete_acls, list_acls, own_principals
@@ -65,7 +65,8 @@ def hand_over(context: Context, topics: Collection[str]) -> list[str]:
     :raises Refused: another flow has promoted one of the topics, and has no fence of it on record
     """
     others = work_elsewhere(context, topics)
-    shared, state = others.fences.topics, context.state
+    taken, state = frozenset(taken_fences(context)), context.state
+    shared = others.fences.topics | taken
     if bare := others.moved.keys() - shared:
         elsewhere = {topic: others.moved[topic] for topic in bare}
         raise refused_elsewhere(context.flow.source, elsewhere, "lift_opens_both")
@@ -73,7 +74,7 @@ def hand_over(context: Context, topics: Collection[str]) -> list[str]:
         return sorted(topics)
     records = [r for r in (state.get(FenceSizesRecord), state.get(FenceAclsRecord)) if r is not None]
     _forget(context, shared)
-    fenced = work_elsewhere(context, shared).fences.topics
+    fenced = work_elsewhere(context, shared).fences.topics | taken
     if fenced != shared:  # the other flow has handed it over at the same moment
         state.put_all(("", record) for record in records)
         _forget(context, fenced)

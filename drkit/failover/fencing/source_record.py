@@ -15,10 +15,9 @@ from drkit.config import FlowSettings
 from drkit.counted import first_of
 from drkit.errors import DrkitError, NotAuthorized, Refused
 from drkit.failover.core.context import Context
-from drkit.failover.core.reverse import opposite_fences, work_elsewhere
+from drkit.failover.core.reverse import fence_targets, opposite_fences, refused_elsewhere, work_elsewhere
 from drkit.failover.core.step import StepEffect
 from drkit.failover.fencing.methods import recorded_acls, recorded_sizes
-from drkit.flow_state.names import target_of_fence_topic
 from drkit.flow_state.records import ConfigsRecord, FenceAclsRecord, FenceSizesRecord, RoleRecord
 from drkit.flow_state.source_fence.entries import ANY_RUN, FenceMark, FenceRecord
 from drkit.flow_state.source_fence.topic import FenceTopic
@@ -26,7 +25,6 @@ from drkit.journal.machine import StepName
 from drkit.kafka.access.acls import NoAuthorizer, list_acls
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.requests import all_topics
 from drkit.kafka.topics import topic_configs
 from drkit.pair.promotions import away_from, promotions_of
 from drkit.status.pair.reading import refusing_by_size
@@ -77,8 +75,7 @@ def keep_earlier(context: Context, source: RawCluster) -> None:
     nothing that this run needs. Raises DrkitError: planned runs only.
     """
     with suppress(*() if context.request.planned else (DrkitError,)):
-        targets = (target_of_fence_topic(n, context.flow.source) for n in context.run(all_topics, source))
-        for target in sorted(t for t in targets if t is not None):
+        for target in sorted({context.flow.target, *fence_targets(context, source)}):
             with suppress(NotAuthorized):
                 _take(context, target)
         _keep(context, work_elsewhere(context, context.scope.topics, context.kept.elsewhere).fences)
@@ -131,9 +128,26 @@ def mark_opening(context: Context, *, begun: bool) -> None:
             entry = topic.entry(FenceMark.OPENING, context.run_id, context.term)
             record = topic.append(entry).records[context.run_id]
         _refuse(context, record)
+        taken = taken_fences(context)
     except DrkitError as error:
         if waits or isinstance(error, AbortedAtSource):
             raise
+        return
+    if taken and not begun and not context.request.despite_signs_of_life:
+        raise refused_elsewhere(context.flow.name, taken)
+
+
+def taken_fences(context: Context) -> dict[str, str]:
+    """Return topics of the scope whose fence a run has taken whose target was not asked → that it has it.
+
+    The log on the source decides between two runs that do not know each other's target.
+    """
+    if not _has_record(context) or (source := context.source()) is None:
+        return {}
+    record = _topic(context).read().records.get(context.run_id)
+    taken = frozenset() if record is None else context.scope.topics.keys() - record.topics
+    is_unknown = taken and fence_targets(context, source, unasked=True)
+    return dict.fromkeys(sorted(taken), "another run has its fence") if is_unknown else {}
 
 
 def mark_opened(context: Context) -> str:

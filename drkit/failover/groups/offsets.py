@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping
+from typing import Any, Final, NamedTuple, TypeVar
 
 from drkit.checkpoints.other_groups import is_consumer
 from drkit.config import FlowSettings
-from drkit.errors import Failed
-from drkit.failover.core.context import Context
+from drkit.errors import ClusterUnreachable, Failed
+from drkit.failover.core.context import Context, StepProgress
 from drkit.flow_state.copied_topics import CopiedTopics
 from drkit.flow_state.records import CheckpointsRecord
 from drkit.flow_state.state import FlowState
 from drkit.journal.machine import FAILOVER, StepName
-from drkit.kafka.groups.requests import Committed, Groups, failure, leave_groups
-from drkit.kafka.raw import RawCluster
+from drkit.kafka.groups.requests import Committed, Groups, leave_groups, values_of
+from drkit.kafka.raw import RawCluster, RawError
 from drkit.mm2_topics.checkpoint_topic import Checkpoints
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import OffsetMark, StoredOffset, positions_in
@@ -38,6 +38,9 @@ Positions = dict[str, dict[TopicPartition, StoredOffset]]
 """Group → partition → offset, committed or to be written."""
 
 
+T = TypeVar("T")
+
+
 class TargetGroup(NamedTuple):
     """A group on the target."""
 
@@ -50,13 +53,6 @@ class TargetGroup(NamedTuple):
     def own_work(self, source: str, topics: Collection[str]) -> list[TopicPartition]:
         """Return the partitions of these target topics in which the group committed by itself."""
         return sorted(tp for tp, s in self.stored.items() if tp.topic in topics and not s.is_from(source))
-
-
-async def committed_on_source(
-    source: RawCluster, flow: FlowSettings, known: CopiedTopics, groups: Collection[str] | None = None
-) -> Positions:
-    """Return the committed offsets of the flow's groups in copied topics. See :func:`committed_in`."""
-    return await committed_in(source, flow, known.topics, groups)
 
 
 async def committed_in(
@@ -77,6 +73,22 @@ async def committed_in(
         if offsets := positions_in(committed, topics):
             out[group] = offsets
     return out
+
+
+def unless_away(context: Context, ask: Callable[..., Awaitable[T]], *args: object) -> T | None:
+    """Return the answer of the source's group coordinators; None where one is away: checkpoints have it.
+
+    :raises DrkitError: as `ask`; ClusterUnreachable only in a switchover, which has to wait
+    """
+    answer: T | None = None
+    try:
+        answer = context.run(ask, *args)
+    except ClusterUnreachable as error:
+        if context.request.planned or isinstance(error, RawError):
+            raise
+        text = f"positions of groups come from the checkpoints: {error.in_short}"
+        context.tell(StepProgress(StepName.SNAPSHOT, text))
+    return answer
 
 
 def checkpoints_age(state: FlowState, now_ms: int) -> float | None:
@@ -134,19 +146,16 @@ async def on_target(target: RawCluster, groups: Iterable[str]) -> dict[str, Targ
     """Return state, members and offsets of groups on the target. Raises DrkitError: it refuses."""
     names = list(groups)
     client = Groups(target)
-    described, committed = await client.describe(names), await client.committed(names)
+    described = values_of(await client.describe(names), "ask about", target.alias)
+    committed = await client.offsets(names)
     out = {}
     for group in names:
-        state, offsets = described[group], committed[group]
-        if state.value is None or offsets.value is None:
-            code = state.error or offsets.error
-            raise failure(code, f"ask about the group {group}", target.alias)
         members = tuple(
             f"{'static member ' + m.instance if m.instance is not None else m.client or m.id} on {m.host}"
-            for m in state.value.members
+            for m in described[group].members
         )
-        stored = {tp: StoredOffset(*c) for tp, c in offsets.value.items()}
-        out[group] = TargetGroup(state.value.state, members, stored)
+        stored = {tp: StoredOffset(*c) for tp, c in committed[group].items()}
+        out[group] = TargetGroup(described[group].state, members, stored)
     return out
 
 

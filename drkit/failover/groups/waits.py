@@ -14,14 +14,14 @@ from typing import Final, NamedTuple
 from drkit.clock import Seconds
 from drkit.counted import counted, first_of
 from drkit.errors import Refused
-from drkit.failover.core.context import Context, StepProgress
-from drkit.failover.groups.offsets import Positions, committed_on_source
+from drkit.failover.core.context import Context, StepProgress, asked
+from drkit.failover.groups.offsets import Positions, committed_in
 from drkit.failover.loss.positions import scope_positions
 from drkit.journal.machine import StepName
 from drkit.kafka.codes import UNSTABLE_OFFSET_COMMIT
-from drkit.kafka.groups.asking import Answered
+from drkit.kafka.groups.asking import OFFSETS_TOPIC, Answered
 from drkit.kafka.groups.requests import GroupDescription, Groups
-from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import metadata
 from drkit.kafka.transactions import Owner, abort, open_in, owners
 from drkit.model import TopicPartition
@@ -55,14 +55,10 @@ def wait_for_groups(context: Context, deadline: float) -> dict[str, str]:
     """Wait until groups are at the fenced end, without members, or stuck; return the others and their lag."""
     moving = Moving(context.clock)
     while True:
-        source = context.source()
-        if source is None:
+        behind = asked(context, lambda source: None if source is None else _behind(context, source))
+        if behind is None:
             return {}
-        try:
-            lags, members = _behind(context, source)
-        except RawError as error:
-            context.lose_source(error)
-            continue
+        lags, members = behind
         moves = moving.of(lags)
         if not moves or context.clock() > deadline:
             return {
@@ -78,7 +74,7 @@ def wait_for_groups(context: Context, deadline: float) -> dict[str, str]:
 def _behind(context: Context, source: RawCluster) -> tuple[dict[str, int], dict[str, int]]:
     positions = scope_positions(context, source, final=True)
     # All groups: a group that began to commit after SNAPSHOT moves too.
-    committed: Positions = context.run(committed_on_source, source, context.flow, context.known)
+    committed: Positions = context.run(committed_in, source, context.flow, context.known.topics)
     lags: dict[str, int] = {}
     for group, partitions in committed.items():
         for tp, stored in partitions.items():
@@ -93,7 +89,6 @@ def _behind(context: Context, source: RawCluster) -> tuple[dict[str, int], dict[
     return {group: number for group, number in lags.items() if members.get(group)}, members
 
 
-_OFFSETS: Final = "__consumer_offsets"
 _PAUSE_SECONDS: Final = 0.1
 _END_SECONDS: Final = 5.0
 """Timeout for the markers of aborted transactions."""
@@ -151,8 +146,8 @@ async def pending(source: RawCluster, groups: Iterable[str]) -> list[Pending]:
     names = [g for g, a in answers.items() if a.error == UNSTABLE_OFFSET_COMMIT]
     if not names:
         return []
-    leaders = (await metadata(source, [_OFFSETS]))[_OFFSETS].leaders
-    partitions = {g: TopicPartition(_OFFSETS, kept_in(g, len(leaders))) for g in names}
+    leaders = (await metadata(source, [OFFSETS_TOPIC]))[OFFSETS_TOPIC].leaders
+    partitions = {g: TopicPartition(OFFSETS_TOPIC, kept_in(g, len(leaders))) for g in names}
     known = {tp: leaders[tp.partition].node for tp in partitions.values() if tp.partition in leaders}
     opened = await open_in(source, known)
     known_owners = await owners(source, {o.producer_id for some in opened.values() for o in some})

@@ -8,14 +8,13 @@ from typing import Any, Final
 from drkit.counted import counted, first_of
 from drkit.errors import Refused
 from drkit.failover.checks.foreign_writes import refuse_written
-from drkit.failover.core.context import Context, StepProgress
+from drkit.failover.core.context import Context, StepProgress, asked
 from drkit.failover.core.step import LossEvidence, Step, StepEffect, StepResult
 from drkit.failover.groups.waits import wait_for_groups
 from drkit.failover.loss.count import DELETED, Lost, evidence_of, held_of, is_drained, lost_partitions
 from drkit.failover.loss.positions import scope_positions
 from drkit.flow_state.records import RoleRecord
 from drkit.journal.machine import StepName
-from drkit.kafka.raw import RawError
 from drkit.offset_map.places import RECREATED
 from drkit.status.lag.source import held_text
 
@@ -65,14 +64,9 @@ class DrainStep(Step):
     def _wait_for_copy(self, context: Context, deadline: float, *, fenced: bool) -> LossEvidence:
         reported, until = float("-inf"), context.clock() + _RETURN_SECONDS
         while True:
-            source = context.source()
-            try:
-                lost = lost_partitions(context, scope_positions(context, source), source)
-            except RawError as error:
-                if source is None:
-                    raise  # the target
-                context.lose_source(error)
-                continue
+            source, lost = asked(
+                context, lambda s: (s, lost_partitions(context, scope_positions(context, s), s))
+            )
             now = context.clock()
             if (
                 source is None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from kafka.protocol.admin import ListGroupsRequest
@@ -11,7 +13,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest
 from drkit.clock import monotonic
 from drkit.kafka import codes
 from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.requests import describe_cluster
+from drkit.kafka.requests import TopicMetadata, describe_cluster, metadata
 
 T = TypeVar("T")
 CALL_MS: Final = 10_000
@@ -21,9 +23,14 @@ TOO_LATE: Final = -2
 """As an error: nothing was sent, because the request's basis is too old."""
 PASSES: Final = codes.COORDINATOR_MOVES | {NO_ANSWER, codes.REBALANCE_IN_PROGRESS}
 """Errors that are over soon; the first commit on a new cluster always meets one."""
+OFFSETS_TOPIC: Final = "__consumer_offsets"
 _GROUP: Final = 0
 _KEYS_PER_REQUEST: Final = 500
+_IN_FLIGHT: Final = 5
+"""Maximum number of in-flight requests to one broker."""
 _PATIENCE_SECONDS: Final = 15.0
+_LISTS: Final = 6
+"""So often groups are listed until no coordinator is away: another broker takes over in seconds."""
 _PAUSE_SECONDS: Final = 0.05
 _PAUSE_LIMIT_SECONDS: Final = 0.5
 
@@ -52,30 +59,22 @@ class Coordinators:
         ask: AskNode[T],
         *,
         per_request: int,
-        in_flight: int = 5,
-        patience: float = _PATIENCE_SECONDS,
     ) -> dict[str, Answered[T]]:
         """Ask about every group at its coordinator.
 
         One group's error, or one broker's silence, leaves the others their answers.
 
         :param per_request: how many groups go into one request
-        :param in_flight: maximum number of in-flight requests to one broker
-        :param patience: seconds in which errors that pass are asked again
         """
         open_ = dict.fromkeys(groups)
         out: dict[str, Answered[T]] = {}
-        deadline, pause = monotonic() + patience, _PAUSE_SECONDS
+        deadline, pause = monotonic() + _PATIENCE_SECONDS, _PAUSE_SECONDS
         while open_:
             found = await self._find(open_)
             out |= {g: Answered(e) for g, e in found.items()}
             asked = [g for g in open_ if not found.get(g)]
-            lanes = [
-                (node, batches[lane::in_flight])
-                for node, batches in self._batches(asked, per_request)
-                for lane in range(min(in_flight, len(batches)))
-            ]
-            for answers in await self._cluster.loop.together(lambda lane: self._lane(ask, *lane), lanes):
+            by_node = self._batches(asked, per_request)
+            for answers in await self._cluster.loop.together(partial(self._ask_node, ask), by_node):
                 out |= answers
             open_ = {g: None for g in open_ if out[g].error in PASSES}
             for group in open_:
@@ -99,14 +98,17 @@ class Coordinators:
         for node, names in by_node.items():
             yield node, [names[i : i + size] for i in range(0, len(names), size)]
 
-    async def _lane(self, ask: AskNode[T], node: int, batches: list[list[str]]) -> dict[str, Answered[T]]:
-        out: dict[str, Answered[T]] = {}
-        for names in batches:
+    async def _ask_node(
+        self, ask: AskNode[T], batches: tuple[int, list[list[str]]]
+    ) -> dict[str, Answered[T]]:
+        async def one(names: list[str]) -> Mapping[str, Answered[T]]:
             try:
-                out.update(await ask(node, names))
+                return await ask(batches[0], names)
             except RawError:
-                out |= {g: Answered(NO_ANSWER) for g in names}
-        return out
+                return {g: Answered(NO_ANSWER) for g in names}
+
+        answers = await self._cluster.loop.some_at_once(one, batches[1], _IN_FLIGHT)
+        return {group: answer for some in answers for group, answer in some.items()}
 
     async def _find(self, groups: Iterable[str]) -> dict[str, int]:
         """Find the unknown coordinators (KIP-699); returns only the errors."""
@@ -129,14 +131,29 @@ class Coordinators:
 
 
 async def list_everywhere(cluster: RawCluster, patience: float = _PATIENCE_SECONDS) -> tuple[list[Any], int]:
-    """The groups of all brokers, as they answer, and the last error where one did not answer."""
-    out, error = [], 0
-    nodes = await _brokers(cluster)
-    answers = await cluster.loop.together(lambda node: _list_at(cluster, node, patience), nodes)
-    for groups, failed in answers:
-        out += groups
-        error = failed or error
-    return out, error
+    """The groups of all brokers, as they answer, and an error where some may be missing.
+
+    A broker did not answer; or a coordinator is away, or moved meanwhile: its groups may be in no answer.
+    """
+    groups, error = list[Any](), 0
+    for _ in range(_LISTS):
+        leaders, nodes = await _coordinators(cluster), await _brokers(cluster)
+        answers = await cluster.loop.together(lambda node: _list_at(cluster, node, patience), nodes)
+        groups = [group for some, _ in answers for group in some]
+        error = next((failed for _, failed in answers if failed), 0)
+        if error or (leaders == await _coordinators(cluster) and -1 not in leaders.values()):
+            break
+        error = codes.COORDINATOR_NOT_AVAILABLE
+        await cluster.loop.sleep(_PAUSE_LIMIT_SECONDS)
+    return groups, error
+
+
+async def _coordinators(cluster: RawCluster) -> dict[int, int]:
+    """Return the broker that leads each partition of the offsets topic; empty if drkit may not see it."""
+    topics = dict[str, TopicMetadata]()
+    with suppress(RawError):  # the brokers are asked one by one all the same
+        topics = await metadata(cluster, [OFFSETS_TOPIC])
+    return {number: leader.node for topic in topics.values() for number, leader in topic.leaders.items()}
 
 
 async def _brokers(cluster: RawCluster) -> list[int]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 import math
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from kafka.protocol.admin import DeleteGroupsRequest, DescribeGroupsRequest
 from kafka.protocol.api_message import ApiMessage
@@ -47,6 +47,7 @@ from drkit.kafka.raw import RawCluster, RequestUnsupported, ask_once
 from drkit.kafka.requests import by_partition, grouped
 from drkit.model import TopicPartition
 
+T = TypeVar("T")
 _PACKAGE: Final = "drkit.kafka.schemas"
 
 
@@ -200,12 +201,7 @@ class Groups:
 
     async def offsets(self, groups: Iterable[str]) -> dict[str, Offsets]:
         """Return all committed offsets of some groups. Raises DrkitError if those of one are not returned."""
-        offsets: dict[str, Offsets] = {}
-        for group, answer in (await self.committed(groups)).items():
-            if answer.value is None:
-                raise failure(answer.error, f"read the offsets of the group {group}", self._cluster.alias)
-            offsets[group] = answer.value
-        return offsets
+        return values_of(await self.committed(groups), "read the offsets of", self._cluster.alias)
 
     async def _fetch(self, stable: bool, node: int, groups: list[str]) -> dict[str, Answered[Offsets]]:  # noqa: FBT001
         wanted = [OffsetFetchRequest.OffsetFetchRequestGroup(group_id=g, topics=None) for g in groups]
@@ -315,15 +311,22 @@ class Groups:
 
 def failure(code: int, what: str, where: str) -> Failed:
     """Convert the error code of a group call to one of drkit's errors."""
-    if code == NO_ANSWER:
-        return ClusterUnreachable("cluster_request_failed", where=where, evidence="no answer", what=what)
-    return (NotAuthorized if code in _GRANTS else Failed)(
+    kind = ClusterUnreachable if code in PASSES else NotAuthorized if code in _GRANTS else Failed
+    return kind(
         "cluster_request_failed",
         where=where,
-        evidence=error_name(code),
+        evidence="no answer" if code == NO_ANSWER else error_name(code),
         hint=_GRANTS.get(code, ""),
         what=what,
     )
+
+
+def values_of(answers: Mapping[str, Answered[T]], what: str, where: str) -> dict[str, T]:
+    """Return the value of each group. Raises DrkitError: one has none; `what` was asked of it."""
+    for group, answer in answers.items():
+        if answer.value is None:
+            raise failure(answer.error, f"{what} the group {group}", where)
+    return {group: answer.value for group, answer in answers.items() if answer.value is not None}
 
 
 def _described(group: Any, kind: str, member: Callable[[Any], Member]) -> Answered[GroupDescription]:
@@ -416,12 +419,8 @@ def group_members(settings: ClusterSettings, groups: Iterable[str]) -> dict[str,
     answers = ask_once(
         settings, _PURPOSE, lambda c: Groups(c).describe(names), what="ask for the members of a group"
     )
-    members = {}
-    for group, answer in answers.items():
-        if answer.value is None:
-            raise failure(answer.error, "ask for the members of a group", f"{settings.alias}: {group}")
-        members[group] = answer.value.members
-    return members
+    found = values_of(answers, "ask for the members of", settings.alias)
+    return {group: description.members for group, description in found.items()}
 
 
 def listed_groups(settings: ClusterSettings) -> dict[str, ListedGroup]:

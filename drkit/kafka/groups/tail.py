@@ -15,13 +15,13 @@ from kafka.protocol.consumer.fetch import FetchRequest
 
 from drkit.errors import NotAuthorized
 from drkit.kafka import codes
+from drkit.kafka.groups.asking import OFFSETS_TOPIC
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import LATEST, TopicMetadata, fetch_request, listed, metadata
 from drkit.model import TopicPartition
 from drkit.wire import CorruptBatch
 from drkit.wire.group_log import GroupLog
 
-OFFSETS_TOPIC: Final = "__consumer_offsets"
 _PARTITION_BYTES: Final = 1 << 20
 _ANSWER_BYTES: Final = 8 << 20
 _CALL_MS: Final = 3000
@@ -71,7 +71,11 @@ class GroupTail:
             found |= groups or set()
         if self._refused:
             self._logs = {}  # what was read up to now is lost with this answer
-            raise self._denied()
+            raise NotAuthorized(
+                "not_authorized_for_commits",
+                where=f"{OFFSETS_TOPIC} on {self._cluster.alias}",
+                evidence=f"Kafka error code {codes.TOPIC_AUTHORIZATION_FAILED}",
+            )
         return frozenset(found) if whole else None
 
     async def _begin(self, topic: TopicMetadata, numbers: Iterable[int]) -> None:
@@ -128,11 +132,4 @@ class GroupTail:
             committed=False,
             partition_bytes=_PARTITION_BYTES,
             max_bytes=_ANSWER_BYTES,
-        )
-
-    def _denied(self) -> NotAuthorized:
-        return NotAuthorized(
-            "not_authorized_for_commits",
-            where=f"{OFFSETS_TOPIC} on {self._cluster.alias}",
-            evidence=f"Kafka error code {codes.TOPIC_AUTHORIZATION_FAILED}",
         )

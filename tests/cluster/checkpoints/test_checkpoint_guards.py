@@ -260,3 +260,50 @@ def test_deleted_groups_are_kept_or_follow_as_the_setting_says(world: World) -> 
     assert world.there(goes) is None
     assert world.there(works_here) == Committed(7)
     assert world.there(stays) is not None
+
+
+def test_a_group_that_has_moved_keeps_its_position_when_the_old_side_deletes_it(world: World) -> None:
+    """A failover has promoted its topic, and it has not worked on the target yet."""
+    world.commit(world.flow.source, 5)
+    assert world.round().verdicts == {"WRITE": 1}
+    there = world.there()
+    assert world.ask(world.flow.source, partial(Groups.delete, groups=[world.group])) == {world.group: 0}
+    mirrored = replace(shard_of(world, "mirror"), promoted=frozenset({world.topic}))
+    assert mirrored.gone == (world.group,)
+    assert world.task.run(mirrored).deleted == []
+    assert world.there() == there is not None
+
+
+def test_a_group_that_a_list_of_the_source_lacks_is_not_deleted(world: World) -> None:
+    """Brokers list the groups that they coordinate: one whose coordinator is away is on no list."""
+    world.commit(world.flow.source, 5)
+    assert world.round().verdicts == {"WRITE": 1}
+    unlisted = replace(shard_of(world, "mirror"), gone=(world.group,))
+    assert world.task.run(unlisted).deleted == []
+    assert world.there() is not None
+
+
+def test_a_round_that_read_a_group_before_its_switchover_does_not_set_it_back(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The link to the target stood still meanwhile; the group has no members there yet."""
+    world.commit(world.flow.source, 9)
+    world.round()
+    moved = world.there()
+    assert moved is not None
+    world.commit(world.flow.source, 5)
+    assert world.round().verdicts == {"WRITE": 1}, "a reset on the source is followed"
+    links = world.task._links
+    assert links is not None
+    look = links.places.look
+
+    async def late(*asked: Any) -> Any:
+        world.commit(world.flow.source, 9)
+        world.commit(world.flow.target, moved.offset, metadata=moved.metadata)  # as COMMIT_OFFSETS does
+        return await look(*asked)
+
+    world.commit(world.flow.source, 6)
+    monkeypatch.setattr(links.places, "look", late)
+    report = world.round()
+    assert (report.verdicts, report.again) == ({"NOT_STORED": 1}, [world.group])
+    assert world.there() == moved

@@ -15,8 +15,8 @@ from drkit.checkpoints.group_ledger import SOON_SECONDS
 from drkit.checkpoints.work import CheckpointWork
 from drkit.flow_state.records import GenerationRecord, ProducerIdsRecord
 from drkit.kafka.access.acls import create_acls, delete_acls
+from drkit.kafka.groups.asking import OFFSETS_TOPIC
 from drkit.kafka.groups.requests import Committed, Groups
-from drkit.kafka.groups.tail import OFFSETS_TOPIC
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import OffsetMark

@@ -9,7 +9,7 @@ from uuid import UUID
 from confluent_kafka import Producer
 import pytest
 
-from drkit.failover.groups.offsets import Positions, committed_on_source, marked
+from drkit.failover.groups.offsets import Positions, committed_in, marked
 from drkit.flow_state.copied_topics import CopiedTopics, known_of
 from drkit.flow_state.records import GenerationRecord
 from drkit.kafka.admin import Cluster
@@ -58,8 +58,9 @@ def test_only_the_groups_that_are_named_are_asked_about(world: World) -> None:
     world.commit(world.source, stranger, {TopicPartition(orders, 0): 1})
 
     def asked(on: str, *names: list[str] | None) -> dict[str, dict[TopicPartition, int]]:
-        ask, cluster = {"source": (committed_on_source, world.source), "target": (marked, world.target)}[on]
-        return offsets_of(world.ask(cluster, ask, flow, known(world), *names))
+        ask, cluster = {"source": (committed_in, world.source), "target": (marked, world.target)}[on]
+        copied = known(world)
+        return offsets_of(world.ask(cluster, ask, flow, copied.topics if on == "source" else copied, *names))
 
     at = TopicPartition(orders, 0)
     assert asked("source") == {g: {at: n} for n, g in enumerate(groups)}

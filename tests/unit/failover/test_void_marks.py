@@ -10,7 +10,7 @@ import pytest
 
 from drkit.config import FlowSettings
 from drkit.failover.checks.survey import never_placed, positions_of
-from drkit.failover.groups.offsets import FROM_SOURCE, checkpointed, committed_on_source
+from drkit.failover.groups.offsets import FROM_SOURCE, checkpointed, committed_in
 from drkit.failover.returning.demote import mark_of
 from drkit.flow_state.copied_topics import known_of
 from drkit.model import TopicPartition
@@ -87,7 +87,7 @@ def test_while_the_source_answers_no_checkpoint_is_read(*, answers: bool) -> Non
     source: Any = object() if answers else None
     if answers:
         assert positions_of(context, source) == ({}, FROM_SOURCE)
-        assert asked == [committed_on_source]
+        assert asked == [committed_in]
     else:
         with pytest.raises(AttributeError, match="kept"):  # what has the checkpoints
             positions_of(context, source)

@@ -32,7 +32,9 @@ class Cluster:
             if not self._tells:
                 raise RawError("none answers")
             return SimpleNamespace(
-                cluster_id="c", brokers=[SimpleNamespace(node_id=n, host="h", port=1) for n in (2, 1)]
+                cluster_id="c",
+                topics=[],
+                brokers=[SimpleNamespace(node_id=n, host="h", port=1) for n in (2, 1)],
             )
         if node not in {1, 2}:
             raise RawError("it is gone")

@@ -284,13 +284,18 @@ def test_a_promotion_by_another_flow_that_is_over_does_not_count(
     side = pair.now
     world = World(source, target, tmp_path / "journal", tag=side.tag, sides="ac")
     topic = side.name("fan")
-    settings = Settings.model_validate(fan_out(side, world))
+    both = Settings.model_validate(fan_out(side, world))
 
     def elsewhere() -> dict[str, str]:
-        with FailoverService(settings, settings.flows[0]) as desk:
-            seen = desk.rehearse([], RunRequest(accept_data_loss="test")).survey
-        return dict(seen.moved_elsewhere)
+        """By the file of both flows, and by one that does not name the standby."""
+        for settings in (both, world.settings):
+            with FailoverService(settings, settings.flows[0]) as desk:
+                seen = desk.rehearse([], RunRequest(accept_data_loss="test")).survey
+            found.append(dict(seen.moved_elsewhere))
+        assert found[-1] == found[-2]
+        return found[-1]
 
+    found: list[dict[str, str]] = []
     try:
         copy_by(topic, world, side)
         assert world.end_replicating() == 0
@@ -307,3 +312,64 @@ def test_a_promotion_by_another_flow_that_is_over_does_not_count(
     finally:
         world.close()
         pair.close()
+
+
+@pytest.mark.timeout(400)
+def test_a_file_that_does_not_name_the_new_primary_opens_no_second_one(world: World, reports: World) -> None:
+    """The files of two machines have one flow each: only the primary has a record of both."""
+    topic, planned = world.name("fan"), RunRequest(planned=True)
+    copy_by(topic, world, reports)
+    more: dict[str, Any] = {"groups": [], "request": planned.to_json()}
+    with Orchestrators() as orchestrators:
+        slow = orchestrators.start(world.plain(), "begin", freeze=Kill("FREEZE  result", AFTER), **more)
+        with reports.desk() as desk:
+            assert desk.begin([], planned)["state"] == "done"
+        slow.wake()
+        error = slow.outcome().error
+    assert error is not None, "two clusters are open"
+    assert error["code"] == "promoted_elsewhere"
+    with world.desk() as desk:
+        assert desk.abort("for the test")["state"] == "aborted"
+    [refused] = answers(world.source, topic, [b"x"])
+    assert refused is not None, "the fence of the old primary"
+    assert refusals(world, planned)["promoted_elsewhere"]
+
+
+@pytest.mark.wide
+@pytest.mark.timeout(400)
+def test_the_end_of_a_chain_is_not_opened_while_clients_write_at_its_beginning(
+    source: LocalCluster, target: LocalCluster, module_cluster: ModuleClusters, tmp_path: Path
+) -> None:
+    """From a to b to c: the source of the second flow is the standby of the first one."""
+    middle = module_cluster("middle")
+    first = World(source, middle, tmp_path / "journal")
+    second = World(middle, target, tmp_path / "journal", tag=first.tag, sides="bc")
+    topic, settings = first.name("orders"), Settings.model_validate(fan_out(first, second))
+    settings = settings.model_copy(update={"flows": (*settings.flows, *first.settings.flows)})
+
+    def elsewhere(request: RunRequest) -> list[str]:
+        with FailoverService(settings, settings.flows[0]) as desk:
+            found = desk.rehearse([], request).refusals
+        return [error.evidence for _, error in found if error.code == "promoted_elsewhere"]
+
+    try:
+        copy_by(topic, first)
+        second.replicate()
+        second.copied([topic])
+        seen = [f"{topic}: {first.settings.flows[0].name} copies it to {second.source.alias}"]
+        assert elsewhere(RunRequest(planned=True)) == seen
+        first.stop_replicating()
+        second.stop_replicating()
+        middle.kill()
+        assert elsewhere(UNPLANNED) == seen
+        assert elsewhere(DESPITE) == []
+        middle.restart()
+        eventually(lambda: first.offsets(first.target, topic), what="an answer of the middle")
+        with first.desk() as desk:
+            assert desk.begin([], UNPLANNED)["state"] == "done"
+        assert elsewhere(UNPLANNED) == []
+        middle.kill()
+        assert elsewhere(UNPLANNED) == [], "the beginning of the chain is fenced"
+    finally:
+        first.close()
+        second.close()
