@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 import signal
 
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import Producer
 import pytest
 
 from drkit.flow_state.records import FenceSizesRecord, RoleRecord
@@ -90,8 +90,8 @@ class Stage:
     def group(self) -> str:
         return self.world.name(f"g{self.number}")
 
-    def written(self) -> KafkaError | None:
-        """The error that a producer of the primary gets."""
+    def written(self) -> str | None:
+        """The name of the error that a producer of the primary gets."""
         return answers(self.world.source, self.topic, [b"after"])[0]
 
 

@@ -8,7 +8,7 @@ import random
 import time
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from drkit.config import ClusterSettings
 from drkit.kafka.clients import confluent_config
@@ -58,12 +58,19 @@ def put(out: Producer, topic: str, value: bytes | None, key: bytes | None = None
     out.poll(0)
 
 
-def answers(cluster: ClusterSettings, topic: str, values: Sequence[bytes]) -> list[KafkaError | None]:
-    """What an ordinary producer hears of each record in partition 0; values all differ."""
-    heard: dict[bytes | None, KafkaError | None] = {}
+def answers(cluster: ClusterSettings, topic: str, values: Sequence[bytes]) -> list[str | None]:
+    """What an ordinary producer hears of each record in partition 0: an error's name; values all differ.
+
+    The error itself must not be compared with None: confluent-kafka then makes a later statement fail.
+    """
+    heard: dict[bytes | None, str | None] = {}
     out = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+
+    def hear(error: KafkaError | None, message: Message) -> None:
+        heard[message.value()] = None if error is None else error.name()
+
     for value in values:
-        out.produce(topic, value, partition=0, on_delivery=lambda e, m: heard.update({m.value(): e}))
+        out.produce(topic, value, partition=0, on_delivery=hear)
     assert out.flush(30) == 0
     return [heard[value] for value in values]
 
