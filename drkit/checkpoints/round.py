@@ -125,17 +125,17 @@ async def take_back(
 
 
 async def _gone(
-    shard: Shard, source: RawCluster, groups: Groups, places: set[tuple[str, str]]
+    shard: Shard, source: RawCluster, groups: Groups, pairs: set[tuple[str, str]]
 ) -> set[tuple[str, str]]:
     """Return those of some groups, each with a copied topic, that the topic's own cluster proves are gone.
 
     A list of groups proves nothing: it lacks a group whose coordinator is away.
     """
     copies, topics = shard.known.upstream, shard.known.topics
-    names = sorted({copies[name] for _, name in places if name in copies})
+    names = sorted({copies[name] for _, name in pairs if name in copies})
     topics_now = await metadata(source, names) if names else {}
     same = {name for name, topic in topics_now.items() if topic.topic_id == topics[name][1]}
-    asked = {(group, name) for group, name in places if copies.get(name) in same}
+    asked = {(group, name) for group, name in pairs if copies.get(name) in same}
     states = await groups.describe(sorted({group for group, _ in asked}))
     dead = {group for group, state in states.items() if state.value is not None and state.value.state == DEAD}
     return {(group, name) for group, name in asked if group in dead}
@@ -188,8 +188,8 @@ async def checkpoint_round(shard: Shard, links: RoundLinks, memory: Memory) -> S
         await sync_groups(shard, both, links.target.loop, positions, report)
         if shard.gone:
             kept = await links.target_groups.committed(shard.gone)
-            places = {(group, at.topic) for group, each in kept.items() for at in each.value or ()}
-            gone = await _gone(shard, links.source, links.source_groups, places)
+            pairs = {(group, at.topic) for group, each in kept.items() for at in each.value or ()}
+            gone = await _gone(shard, links.source, links.source_groups, pairs)
             report.deleted = await follow_deleted(shard, links.target_groups, {group for group, _ in gone})
     if links.topic is not None:
         try:

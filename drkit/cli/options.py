@@ -46,6 +46,7 @@ class Option(click.Option):
             declarations, help=f"{text}  [default: {default_is}]" if default_is else text, **settings
         )
         self.group = group
+        self.type.name = self.type.name.removesuffix(" range")  # else "1x" is no "valid float range"
 
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]

@@ -264,7 +264,7 @@ _DEFECTS: Final[Mapping[str, tuple[Callable[[Any, VerdictLimits], Iterator[tuple
 """By kind the defects, and the evidence into which they are put where the drill recorded none."""
 _Records = tuple[RecordDigest, ...]
 _Defect = Callable[[PositionEvidence, RecordWindow, RecordWindow], PositionEvidence | None]
-"""Takes a position with its windows on the source and on the target; None: it has no place for the defect."""
+"""Puts the defect into a position with its windows on source and target; returns None if it does not fit."""
 
 
 def _one_later(row: PositionEvidence, _: RecordWindow, target: RecordWindow) -> PositionEvidence | None:

@@ -42,7 +42,7 @@ class Located:
 
     @property
     def dropped(self) -> int:
-        """How many source offsets the map has as copied, and the target has lost at the end of its log."""
+        """Return how many source offsets were copied, and are lost at the end of the target's log."""
         answer, tail = self.answer, self.state.tail
         if tail is None or not isinstance(answer, Resolution) or answer.truncated_from is None:
             return 0

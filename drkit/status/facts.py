@@ -103,7 +103,7 @@ def status_of(
 
 
 def noted(ends: Ends, copied: int, status: PartitionStatus | None, now_ms: int) -> Ends:
-    """Return a partition's ends with what the target has of it.
+    """Return a partition's ends, and how far it is copied.
 
     :param copied: first offset that is not there, or 0 if unknown
     :param status: None: another partition of its topic has no answer

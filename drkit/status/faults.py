@@ -186,7 +186,7 @@ def _held(pair: PairStatus) -> Iterator[Fault]:
 
 
 def with_source_record(status: FlowStatus, log: FenceLog | None, seen: DirectionFacts) -> FlowStatus:
-    """The status with what only the source's record of its fences tells: the target is away, was, or lost it.
+    """Return the status with faults that only the source's record of its fences shows.
 
     :param log: None: not read
     :param seen: the flow's direction, by its state and journal
@@ -203,8 +203,8 @@ def _unowned(status: FlowStatus, log: FenceLog, seen: DirectionFacts) -> Iterato
         return
     lift = ("drkit", "fence", "lift", "--flow", status.flow, "--accept-divergence", REASON)
     for kept in log.unowned(seen.fences, {*seen.fenced_by, *([seen.run.run_id] if seen.run else [])}):
-        fence = f"the source has a fence of {first_of(sorted(kept.topics))} by run {kept.run_id} on record"
-        text = f"{fence}, {status.target} has not; if no other cluster is open for them: {typed(*lift)}"
+        fence = f"run {kept.run_id} has fenced {first_of(sorted(kept.topics))}; {status.target} has no record"
+        text = f"{fence}; if no other cluster is open for them: {typed(*lift)}"
         yield PairAlarm.BOTH_CLOSED.value, text
 
 

@@ -333,10 +333,9 @@ class Ends(NamedTuple):
     held: Annotated[HeldBack | None, row(_HELD, HeldBack)] = None
     """Records between the two, or None if they were not read."""
     copied: Annotated[int | None, whole()] = None
-    """When the ends were noted, the first offset that was not on the target, as far as that is certain; None:
-    not noted."""
+    """First offset that was certainly not on the target when the ends were noted, or None if not noted."""
     missing_ms: Annotated[int | None, whole()] = None
-    """The timestamp then of the oldest record that a failover would lose, 0 if unknown; None: none."""
+    """Timestamp of the oldest record that a failover would have lost, 0 if unknown, or None without one."""
 
     def to_json(self) -> list[Any]:
         """Return the values up to the last one that is known."""

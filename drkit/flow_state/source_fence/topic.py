@@ -71,7 +71,7 @@ class FenceTopic:
         return self._known
 
     def exists(self) -> bool:
-        """Whether a run of the flow ever recorded a fence on its source. Raises DrkitError."""
+        """Return whether a run of the flow ever recorded a fence on its source. Raises DrkitError."""
         return self.name in describe_topics(self._cluster, [self.name])
 
     def read(self) -> FenceLog:

@@ -322,7 +322,7 @@ def failure(code: int, what: str, where: str) -> Failed:
 
 
 def values_of(answers: Mapping[str, Answered[T]], what: str, where: str) -> dict[str, T]:
-    """Return the value of each group. Raises DrkitError: one has none; `what` was asked of it."""
+    """Return the value of each group. Raises DrkitError: a group has none; `what` names the request."""
     for group, answer in answers.items():
         if answer.value is None:
             raise failure(answer.error, f"{what} the group {group}", where)

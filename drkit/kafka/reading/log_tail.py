@@ -93,8 +93,8 @@ class LogTail:
     :param on: the cluster: its settings, for connections of its own, or existing connections
     :param take: called with each record, in order; never with one of an open or aborted transaction
     :param pass_over: called with the offset of a batch that was not read, and why
-    :param signatures: gets the ids of cluster and topic; of open transactions the records are kept that
-        may count by it, or all if it is None
+    :param signatures: gets the ids of cluster and topic; without, all records of open transactions
+        are kept, with it those that may count
     :param unpacked_bytes: a batch that unpacks to more is passed over
     :param in_order: read no further than the first open transaction, and not past records that were removed
     :param topic: its id and leaders, where they are known

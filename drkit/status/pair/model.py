@@ -191,7 +191,7 @@ class PairStatus:
 
     @property
     def reason(self) -> str:
-        """Why its worst topics are in their state, or why nothing is known of topics."""
+        """Return why its worst topics are in their state, or why nothing is known of topics."""
         worst = (f"{part.topics[0].topic}: {part.why}" for part in self.parts)
         return next(worst, self.why or "; ".join(self.unknown) or "it has no topics")
 

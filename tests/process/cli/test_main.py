@@ -206,6 +206,15 @@ def test_a_wrong_command_line_is_not_called_configuration(
     assert capsys.readouterr().err.startswith("usage: ")
 
 
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [(["watch", "--once", "1x"], "float"), (["verify", "--max-differences", "x"], "integer")],
+)
+def test_a_number_is_called_a_number(words: list[str], kind: str, capsys: pytest.CaptureFixture[str]):
+    assert cli.run(words) == 2
+    assert f"is not a valid {kind}\n" in capsys.readouterr().err
+
+
 def test_a_cluster_of_another_name_is_found(config: str, capsys: pytest.CaptureFixture[str]):
     assert cli.run(["repoint", "apply", "--to", "stanby", "--config", config]) == 2
     err = capsys.readouterr().err
