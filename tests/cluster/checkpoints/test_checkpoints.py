@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from confluent_kafka import TopicPartition as ConsumerPartition
 import pytest
@@ -171,6 +172,7 @@ def test_deleted_groups_are_followed_only_where_no_consumer_committed(world: Wor
     both = (mine, other)
     assert world.round(groups=both).verdicts == {"WRITE": 2}
     world.commit(world.flow.target, 6, other)
+    assert world.ask(world.flow.source, partial(Groups.delete, groups=both)) == dict.fromkeys(both, 0)
     gone = world.round(groups=(), gone=both)
     assert gone.deleted == [mine]
     assert world.there(mine) is None

@@ -14,7 +14,7 @@ from drkit.cli import main as cli
 from drkit.drill import run_drill as runs
 from drkit.drill.entry import SCHEDULED, DrillEntry
 from drkit.drill.evidence import TRANSLATION
-from drkit.drill.history import DrillHistory
+from drkit.drill.history import DrillHistory, DrillTopic
 from drkit.errors import ClusterUnreachable
 from tests.support.errors import made
 
@@ -52,7 +52,7 @@ def test_the_scheduler_sends_a_notice_and_does_not_end_when_that_fails(
     def silent(*_: object) -> NoReturn:
         raise made(ClusterUnreachable, "no broker answers", where="s")
 
-    monkeypatch.setattr(DrillHistory, "_ask", silent)
+    monkeypatch.setattr(DrillTopic, "_cluster", property(silent))
     monkeypatch.setattr(runs, "_COLLECTORS", {TRANSLATION: silent})
     before = round((datetime.now(UTC) - timedelta(minutes=2.5)).timestamp() * 1000)
     drill = {"name": "weekly", "kind": "translation", "flow": "p->s"}
