@@ -67,7 +67,8 @@ class Ticker(Background):
 
     def __init__(self, clock: AwakeClock, seconds: float = TICK_SECONDS) -> None:
         super().__init__("ticker")
-        self._clock, self._seconds = clock, seconds
+        self._clock = clock
+        self._seconds = seconds
 
     def _run(self) -> None:
         while not self._ended.wait(self._seconds):

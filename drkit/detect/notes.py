@@ -153,7 +153,8 @@ class Notes:
     """
 
     def __init__(self, report: Report = lambda _key, _why: None, speakers: Speakers = ANYBODY) -> None:
-        self._report, self._speakers = report, speakers
+        self._report = report
+        self._speakers = speakers
         self._speaking: dict[str, Speaking] = {}
         self._strangers: dict[str, tuple[str, float]] = {}
         self._notes: dict[str, Note[Any]] = {}

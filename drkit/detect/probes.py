@@ -91,7 +91,10 @@ class Prober(Background):
         super().__init__(f"probe {address.server}")
         self.address = address
         self._cluster = cluster.model_copy(update={"bootstrap_servers": address.server})
-        self._settings, self._clock, self._expected, self._heard = settings, clock, expected, heard
+        self._settings = settings
+        self._clock = clock
+        self._expected = expected
+        self._heard = heard
         self._logs_in = logs_in
         self._raw: RawCluster | None = None
         self._renewed = float("-inf")
@@ -220,7 +223,8 @@ class Probes:
         cluster_id: str | None = None,
     ) -> None:
         self._listeners = dict(listeners)
-        self._settings, self._clock = settings, clock
+        self._settings = settings
+        self._clock = clock
         self._lock = threading.Lock()
         self._tracks: dict[Address, Track] = {}
         self._probers: dict[Address, Prober] = {}

@@ -143,6 +143,11 @@ def log_entries(topic: TopicRecords, *, unsigned: bool) -> list[ReadRecord]:
     return valid if unfinished or any(r.sign is not Sign.CURRENT for r in valid) else []
 
 
+def only_foreign(topic: TopicRecords) -> bool:
+    """Return whether a log has records, but none with a valid MAC: its reader refuses such a log."""
+    return bool(topic.records) and not any(map(is_valid, topic.records))
+
+
 def refuse_running(flow: FlowSettings, topics: Iterable[TopicRecords]) -> None:
     """Refuse while the flow runs: the records that were read would replace newer ones.
 
@@ -300,7 +305,7 @@ def sign_all(found: FlowRecords, *, unsigned: bool, discard: bool = False) -> di
 def _to_write(topic: TopicRecords, found: FlowRecords, *, unsigned: bool, discard: bool) -> list[Written]:
     if topic.kind in LOGS:
         entries = [(0, r.key, r.value) for r in log_entries(topic, unsigned=unsigned)]
-        marked = entries or (discard and topic.records and not any(map(is_valid, topic.records)))
+        marked = entries or (discard and only_foreign(topic))
         return [(0, ADOPTED, BEGUN), *entries, (0, ADOPTED, DONE)] if marked else []
     records = [(r.partition, r.key, r.value) for r in topic.newest(unsigned=unsigned)]
     records = [] if topic.is_signed() else records

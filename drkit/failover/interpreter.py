@@ -92,7 +92,10 @@ class Interpreter:
         self, context: Context, journal: Journal, steps: Mapping[StepName, Step], stall: Stall
     ) -> None:
         self._table = journal.run.table
-        self._context, self._journal, self._steps, self._stall = context, journal, steps, stall
+        self._context = context
+        self._journal = journal
+        self._steps = steps
+        self._stall = stall
         self._steps_back = 0
 
     def walk(self) -> None:
@@ -162,16 +165,11 @@ class Interpreter:
 
     def _step_back(self, to: StepName) -> set[StepName]:
         """Undo later steps before one is repeated; return the steps to run."""
-        again, run = set(self._table.order[self._table.order.index(to) :]), self._journal.run
+        again = set(self._table.order[self._table.order.index(to) :])
         if self._opened:
             return {to}
         for row in reversed(self._table.rows):
-            if (
-                row.step in again
-                and row.step is not to
-                and row.must_hold
-                and row.step in run.begun - run.undone
-            ):
+            if row.step in again and row.step is not to and row.must_hold and self._is_done(row.step):
                 self._guarded(row, self._undo)
         return again
 
@@ -180,6 +178,10 @@ class Interpreter:
         run = self._journal.run
         rows = (self._table.row[step] for step in run.begun)
         return any(row.changes and (not row.until_effect or run.effects.get(row.step)) for row in rows)
+
+    def _is_done(self, step: StepName) -> bool:
+        run = self._journal.run
+        return step in run.begun and step not in run.undone
 
     def _refuse_flapping(self, row: StepRow) -> None:
         self._steps_back += 1

@@ -29,12 +29,22 @@ from drkit.status.paired import PairedCollector
 
 
 def watch_returns(settings: Settings, flows: Collection[FlowSettings], stop: threading.Event) -> None:
-    """Start both threads for each of the flows, copied by this process, that has an opposite one."""
+    """Start a thread for each of the flows, copied by this process, that has an opposite one."""
+    _start(ReturnWatch, "returns to {0.target}", settings, flows, stop)
+
+
+def watch_holds(settings: Settings, flows: Collection[FlowSettings], stop: threading.Event) -> None:
+    """Start a thread for each of the flows, copied by this process, that has an opposite one."""
+    _start(HoldWatch, "holds of {0.name}", settings, flows, stop)
+
+
+def _start(
+    kind: type[_Watch], name: str, settings: Settings, flows: Collection[FlowSettings], stop: threading.Event
+) -> None:
     for there, back in pairs_of_flows(settings):
-        for kind, name in ((ReturnWatch, f"returns to {back.target}"), (HoldWatch, f"holds of {back.name}")):
-            if back in flows:
-                watch = kind(settings, there, back)
-                threading.Thread(target=watch.run, args=(stop,), name=name, daemon=True).start()
+        if back in flows:
+            watch = kind(settings, there, back)
+            threading.Thread(target=watch.run, args=(stop,), name=name.format(back), daemon=True).start()
 
 
 class _Watch(ABC):

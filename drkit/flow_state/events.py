@@ -23,7 +23,9 @@ class TopicEvents:
     """
 
     def __init__(self, flow: FlowSettings, state: StateTopic, *, effects: bool) -> None:
-        self._flow, self._state, self._effects = flow, state, effects
+        self._flow = flow
+        self._state = state
+        self._effects = effects
         self._reported: dict[tuple[str, str, str], float] = {}  # when it was made last, in that order
 
     def once(self, kind: str, topic: str, identity: str, *, level: Level = "info", **fields: Any) -> None:

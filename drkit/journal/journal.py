@@ -83,7 +83,9 @@ class Journal(NoJournal):
         clock: Seconds = monotonic,
     ) -> None:
         super().__init__()
-        self._loop, self._topic, self._file = loop, topic, file
+        self._loop = loop
+        self._topic = topic
+        self._file = file
         self._wall, self._clock = wall, clock
         self._written = clock()
         self._step: StepName | None = None

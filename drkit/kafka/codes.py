@@ -81,10 +81,7 @@ NOT_AUTHORIZED: Final = frozenset(
 
 
 def append_seconds(code: int) -> float:
-    """For how many seconds an append to a topic of drkit is tried again while it is refused with this code.
-
-    A broker's restart takes up to half a minute; altered rights and settings take effect within two seconds.
-    """
+    """Return how long an append is tried again: a broker's restart takes longer than a change of rights."""
     return 30.0 if code in APPEND_AGAIN or code == NO_ANSWER else 2.0
 
 

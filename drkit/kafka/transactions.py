@@ -95,7 +95,8 @@ class Transactions:
     """The coordinator's side of one transactional id."""
 
     def __init__(self, cluster: RawCluster, transactional_id: str, timeout_ms: int = 60_000) -> None:
-        self.cluster, self.transactional_id = cluster, transactional_id
+        self.cluster = cluster
+        self.transactional_id = transactional_id
         self._timeout_ms = timeout_ms
         self._coordinator: int | None = None
         self.identity = ProducerIdentity(-1, -1)

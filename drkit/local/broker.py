@@ -99,11 +99,13 @@ class LocalBroker:
         others: Sequence[tuple[str, int]] = (),
         plain: bool = True,
     ) -> None:
-        self.node_id, self.folder = node_id, folder
+        self.node_id = node_id
+        self.folder = folder
         self.log = folder / "server.log"
         self.console = folder / "console.log"
         self._command = list(command)
-        self.ask_at, self._others = ask_at, others
+        self.ask_at = ask_at
+        self._others = others
         self._answers = ask if plain else listens
         self._process: Launched | None = None
         self._log_starts: dict[Path, int] = {}

@@ -51,7 +51,8 @@ class LocalCluster:
         self.brokers: list[LocalBroker] = []
         self._own_folder = folder is None
         self.folder = folder or Path(tempfile.mkdtemp(prefix=f"drkit-{spec.name}-"))
-        self._cache, self._progress = cache, progress
+        self._cache = cache
+        self._progress = progress
         self._ports = PortReservation()
         self._links: dict[str, Link] = {}
         self._nodes: list[NodeAddresses] = []

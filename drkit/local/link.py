@@ -93,7 +93,8 @@ class Link:
 
     def slow(self, *, delay_ms: float = 0.0, bytes_per_second: float = 0.0) -> None:
         """Delay every byte each way, limit the rate each way per connection; 0 is no delay and no limit."""
-        self.delay_ms, self.bytes_per_second = delay_ms, bytes_per_second
+        self.delay_ms = delay_ms
+        self.bytes_per_second = bytes_per_second
 
     def restore(self) -> None:
         """No fault any more."""

@@ -68,9 +68,11 @@ class HeartbeatEmitter(Background):
         now: Callable[[], FlowSettings] | None = None,
     ) -> None:
         super().__init__(f"heartbeats {flow.name}", patience=1.0)
-        self._source, self._flow = source, flow
+        self._source = source
+        self._flow = flow
         self._now = now or (lambda: flow)
-        self._may, self._clock = may, clock
+        self._may = may
+        self._clock = clock
         self._producer: Producer | None = None
         self._topic_id: UUID | None = None
         self._heard = monotonic()

@@ -50,7 +50,8 @@ class UnnamedFlows:
     """
 
     def __init__(self, source: str, flow: FlowSettings) -> None:
-        self._source, self._flow = source, flow
+        self._source = source
+        self._flow = flow
         self._states: dict[str, FlowState] = {}
 
     def see(self, name: str, state: FlowState) -> bool:
@@ -134,7 +135,9 @@ class OppositeFlows:
         state: StateTopic,
         writes_for_seconds: float,
     ) -> None:
-        self._source, self._flow, self._state = source, flow, state
+        self._source = source
+        self._flow = flow
+        self._state = state
         self._writes_for = writes_for_seconds
         self._clusters = ClustersRecord(source.cluster_id, target.cluster_id)
         self._others: dict[str, _Opposite] = {}

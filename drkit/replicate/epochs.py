@@ -38,7 +38,8 @@ class Epochs:
     ) -> None:
         self._frame = frame
         self._tasks = self._most = tasks
-        self._rates, self._until = rates, until
+        self._rates = rates
+        self._until = until
         self._placed: dict[PartitionAssignment, int] = {}
         self._version = self._epoch = 0
         self._plan: tuple[TaskAssignment, ...] = ()

@@ -82,7 +82,9 @@ class FlowThread:
     """A flow, its thread, and how it ended."""
 
     def __init__(self, job: FlowJob, stop: threading.Event, *, once: bool) -> None:
-        self.job, self._stop, self._once = job, stop, once
+        self.job = job
+        self._stop = stop
+        self._once = once
         self._error: DrkitError | None = None
         self._began = monotonic()
         self._seen: Sample | None = None

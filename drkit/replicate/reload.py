@@ -23,7 +23,9 @@ class ConfigFile:
     """
 
     def __init__(self, path: Path, read: Callable[[], Settings], clock: Seconds = monotonic) -> None:
-        self.path, self.read, self._clock = path, read, clock
+        self.path = path
+        self.read = read
+        self._clock = clock
         self._looked_at = clock()
         self._known = self._seen = self._content()
         self._asked = False
@@ -71,7 +73,9 @@ class Reload:
     """
 
     def __init__(self, file: ConfigFile, settings: Settings, jobs: Sequence[Running]) -> None:
-        self._file, self._settings, self._jobs = file, settings, jobs
+        self._file = file
+        self._settings = settings
+        self._jobs = jobs
 
     def look(self) -> None:
         """Take what is new in the file; refuse impossible settings and keep the old ones."""

@@ -22,7 +22,8 @@ class Command:
     OLDER: Final = Refused.exit_code
 
     def __init__(self, command: tuple[str, ...], timeout_seconds: float) -> None:
-        self._command, self._timeout_seconds = command, timeout_seconds
+        self._command = command
+        self._timeout_seconds = timeout_seconds
 
     @property
     def name(self) -> str:

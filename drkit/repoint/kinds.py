@@ -107,7 +107,8 @@ class Unusable:
     """
 
     def __init__(self, name: str, error: ConfigError) -> None:
-        self.name, self._error = name, error
+        self.name = name
+        self._error = error
 
     def current(self) -> Endpoint | None:
         """Raise ConfigError."""

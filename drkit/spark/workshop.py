@@ -27,7 +27,8 @@ class SharedSpark:
     """
 
     def __init__(self, folder: Path, carry: Callable[[Task], Task] = lambda task: task) -> None:
-        self.folder, self.carry = folder, carry
+        self.folder = folder
+        self.carry = carry
         self.slots: Slots = UNLIMITED
         """Slots that Spark has now, and how many are needed."""
         self._context: SparkContext | None = None

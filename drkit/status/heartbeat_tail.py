@@ -42,7 +42,10 @@ class HeartbeatTail:
         ahead_ms: int = _AHEAD_MS,
     ) -> None:
         self.topic = flow.naming_policy.downstream(TOPIC)
-        self._target, self._flow, self._clock, self._arrived = target, flow, clock, arrived
+        self._target = target
+        self._flow = flow
+        self._clock = clock
+        self._arrived = arrived
         self._most_ahead_ms = ahead_ms
         self._tail: LogTail | None = None
         self._newest_ms: int | None = None

@@ -67,7 +67,8 @@ class StatusCollector:
         clock: Millis = wall_ms,
         steady: Seconds = monotonic,
     ) -> None:
-        self._settings, self._flow = settings, flow
+        self._settings = settings
+        self._flow = flow
         self._patience, self._with_groups = patience_seconds, groups
         self._clock, self._steady = clock, steady
         self._loop = EventLoop()

@@ -71,7 +71,8 @@ class Progress:
     def __init__(self, flow: FlowSettings, source: Cluster, target: Cluster) -> None:
         self.totals = Totals()
         self._name, self._flow = flow.name, (flow.source, flow.target)
-        self._source, self._target = source, target
+        self._source = source
+        self._target = target
         self._places: dict[TopicPartition, tuple[int, int]] = {}
         self._began: dict[TopicPartition, int] = {}
         """End offset of each target partition at the first look."""

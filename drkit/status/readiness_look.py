@@ -35,7 +35,9 @@ class ReadinessLook:
         clock: Seconds = monotonic,
         parity_seconds: float = PARITY_SECONDS,
     ) -> None:
-        self._settings, self._flow, self._clock = settings, flow, clock
+        self._settings = settings
+        self._flow = flow
+        self._clock = clock
         self._every = parity_seconds
         self._parity: Parity | None = None
         self._compared = float("-inf")

@@ -263,7 +263,10 @@ class Takeover:
     def __init__(
         self, source: Cluster, target: Cluster, flow: FlowSettings, state: StateTopic, ids: ProducerIds
     ) -> None:
-        self._source, self._target, self._flow, self._state = source, target, flow, state
+        self._source = source
+        self._target = target
+        self._flow = flow
+        self._state = state
         self._ids = ids
         self._stored: dict[TopicPartition, int] | None = None
 

@@ -66,8 +66,12 @@ class AclSync:
         waiting: Callable[[], Iterable[str]] = tuple,
         clock: Seconds = monotonic,
     ) -> None:
-        self._source, self._target, self._flow, self._state = source, target, flow, state
-        self._opposite, self._waiting = opposite, waiting
+        self._source = source
+        self._target = target
+        self._flow = flow
+        self._state = state
+        self._opposite = opposite
+        self._waiting = waiting
         self._writer = writer or target.settings
         self._clock = clock
         self._events = TopicEvents(flow, state, effects=effects)

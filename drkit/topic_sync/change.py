@@ -67,7 +67,8 @@ class TopicApply:
     """Makes the changes of a plan; one that fails stops only its own topic."""
 
     def __init__(self, target: Cluster, events: TopicEvents) -> None:
-        self._target, self._events = target, events
+        self._target = target
+        self._events = events
 
     def apply(self, changes: Sequence[TopicChange], sources: Mapping[str, str]) -> Applied:
         """Make the changes in their order.
@@ -178,7 +179,10 @@ class ConfigDelay:
         events: TopicEvents,
         clock: Millis = wall_ms,
     ) -> None:
-        self._target, self._flow, self._state, self._events = target, flow, state, events
+        self._target = target
+        self._flow = flow
+        self._state = state
+        self._events = events
         self._clock = clock
         self._broker: Configs | None = None
         """Settings of a broker of the target, once one is needed."""
@@ -238,9 +242,11 @@ class TopicChanges:
     def __init__(
         self, target: Cluster, flow: FlowSettings, state: StateTopic, events: TopicEvents, *, effects: bool
     ) -> None:
-        self._target, self._flow = target, flow
+        self._target = target
+        self._flow = flow
         self._rules = flow.config_rules
-        self._state, self._events = state, events
+        self._state = state
+        self._events = events
         self._apply = TopicApply(target, events)
         self._effects = effects
         self.limits: dict[UUID, int] = {}

@@ -40,7 +40,10 @@ class Rivals:
         events: TopicEvents,
         clock: Seconds = monotonic,
     ) -> None:
-        self._target, self._flow, self._state, self._events = target, flow, state, events
+        self._target = target
+        self._flow = flow
+        self._state = state
+        self._events = events
         self._clock = clock
         self._claims: dict[str, Claim] = {}
         self._looked_at: float | None = None

@@ -169,7 +169,10 @@ class SourceGone:
     def __init__(
         self, source: Cluster, target: Cluster, flow: FlowSettings, state: StateTopic, events: TopicEvents
     ) -> None:
-        self._source, self._target, self._flow, self._state = source, target, flow, state
+        self._source = source
+        self._target = target
+        self._flow = flow
+        self._state = state
         self._events = events
         self._rounds: dict[str, int] = {}
         self._forget_ms = 0
@@ -304,7 +307,10 @@ class TopicSync:
         held: Callable[[], Mapping[str, Mapping[str, str]]] = dict,
         clock: Seconds = monotonic,
     ) -> None:
-        self._source, self._target, self._flow, self._state = source, target, flow, state
+        self._source = source
+        self._target = target
+        self._flow = flow
+        self._state = state
         self._effects = effects
         self._claims, self._held = claims, held
         self._clock = clock

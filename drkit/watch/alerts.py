@@ -145,7 +145,8 @@ class Announcer:
     """
 
     def __init__(self, settle: float, repeat: float) -> None:
-        self._settle, self._repeat = settle, repeat
+        self._settle = settle
+        self._repeat = repeat
         self._newest: tuple[object, ...] | None = None
         self._since = 0.0
         self._announced: tuple[object, ...] | None = None

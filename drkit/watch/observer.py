@@ -93,7 +93,8 @@ class Observer:
         clock: AwakeClock,
         wall: Millis = wall_ms,
     ) -> None:
-        self.flow, self.identity = flow, identity
+        self.flow = flow
+        self.identity = identity
         self._settings, self._clock, self._wall = settings, clock, wall
         watch = settings.watch
         self.senses = Senses(settings, flow, clock)

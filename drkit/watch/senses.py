@@ -74,7 +74,9 @@ class Growth(Background):
         self._entries = self._known = 0
         """Entries of the journal that were read over this connection, and over any."""
         self._run_until = float("-inf")
-        self._topics, self._grown, self._seconds = topics, grown, seconds
+        self._topics = topics
+        self._grown = grown
+        self._seconds = seconds
         self._ends: dict[TopicPartition, int] = {}
         self.began: float | None = None
         """The time of the first known end offsets, on the clock of `monotonic`, or None before them."""

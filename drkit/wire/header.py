@@ -55,7 +55,8 @@ class CorruptBatch(Failed):
     def __init__(self, offset: int, reason: str) -> None:
         where = f"source offset {offset}"
         super().__init__("corrupt_batch", where=where, evidence=reason, offset=offset, reason=reason)
-        self.offset, self.reason = offset, reason
+        self.offset = offset
+        self.reason = reason
 
     def __reduce__(self) -> tuple[object, ...]:
         return (type(self), (self.offset, self.reason))

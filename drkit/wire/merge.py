@@ -64,7 +64,8 @@ class Group:
     """The small batches that wait to become one."""
 
     def __init__(self, buffer: bytes, done: Transformed, up_to: int, max_batch_bytes: int) -> None:
-        self._buffer, self._done = buffer, done
+        self._buffer = buffer
+        self._done = done
         self._space = min(up_to, max_batch_bytes) - HEADER_SIZE
         self._max_batch_bytes = max_batch_bytes
         self._start_over(NONE)

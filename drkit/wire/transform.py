@@ -63,11 +63,16 @@ class _Pass:
         kept: tuple[int, frozenset[int]],
         most_records: int,
     ) -> None:
-        self._buffer, self._position, self._end = buffer, position, end
+        self._buffer = buffer
+        self._position = position
+        self._end = end
         self._aborted = AbortedTransactions(aborted)
-        self._skip, self._skip_before, self._copy_again = skip, skip_before, copy_again
+        self._skip = skip
+        self._skip_before = skip_before
+        self._copy_again = copy_again
         self._kept_end, self._kept = kept
-        self._below, self._largest = below, largest
+        self._below = below
+        self._largest = largest
         self.done = Transformed(next_source=position)
         self.group = Group(buffer, self.done, up_to, largest)
         plain = _PLAIN if aborted else _PLAIN_TRANSACTIONAL

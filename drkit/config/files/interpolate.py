@@ -58,7 +58,8 @@ def place(parent: str, key: str | int) -> str:
 
 class _Walk:
     def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
-        self.folder, self.env = folder, env
+        self.folder = folder
+        self.env = env
         self.origins: dict[str, str] = {}
         self.unresolved: dict[str, str] = {}
         self.problems: list[Problem] = []

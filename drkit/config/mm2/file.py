@@ -125,7 +125,10 @@ class _Reader:
         values: dict[str, str],
         references: dict[str, str],
     ) -> None:
-        self.file, self.entries, self.values, self.references = file, entries, values, references
+        self.file = file
+        self.entries = entries
+        self.values = values
+        self.references = references
         self.aliases = split_list(_COMMENT.sub("", values.get("clusters", "")))
         self.document = Document({"clusters": {}, "flows": []})
         self.flow_values: dict[FlowAliases | None, dict[str, str]] = {}

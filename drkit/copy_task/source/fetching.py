@@ -96,7 +96,9 @@ class Fetcher:
     """
 
     def __init__(self, task: TaskContext, node: int, source: LeaderWatch) -> None:
-        self._task, self._node, self._source = task, node, source
+        self._task = task
+        self._node = node
+        self._source = source
         self._health = source.health
         self._health.fetcher_begins(node)
         self._session_id = 0

@@ -160,7 +160,9 @@ class BulkAppender:
     """Writes the partitions of one bucket that are in bulk mode."""
 
     def __init__(self, task: TaskContext, bucket: int, transactions: Transactions) -> None:
-        self._task, self._bucket, self._transactions = task, bucket, transactions
+        self._task = task
+        self._bucket = bucket
+        self._transactions = transactions
         self._partitions = task.in_bucket[bucket]
         self._sequences: dict[TopicPartition, int] = {}
         self._added: set[TopicPartition] = set()

@@ -38,7 +38,8 @@ class LiveAppender:
     """Sends the staged batches of all partitions that one target broker leads."""
 
     def __init__(self, task: TaskContext, node: int) -> None:
-        self._task, self._node = task, node
+        self._task = task
+        self._node = node
         self._ring: deque[PartitionCopy] = deque()
         self._requests = 0
         self._wake = Future()

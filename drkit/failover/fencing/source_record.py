@@ -142,11 +142,9 @@ def taken_fences(context: Context) -> dict[str, str]:
 
     The log on the source decides between two runs that do not know each other's target.
     """
-    if not _has_record(context) or (source := context.source()) is None:
-        return {}
-    record = _topic(context).read().records.get(context.run_id)
+    record, source = _own(context), context.source()
     taken = frozenset() if record is None else context.scope.topics.keys() - record.topics
-    is_unknown = taken and fence_targets(context, source, unasked=True)
+    is_unknown = taken and source is not None and fence_targets(context, source, unasked=True)
     return dict.fromkeys(sorted(taken), "another run has its fence") if is_unknown else {}
 
 

@@ -72,7 +72,9 @@ class FlowLease:
         ttl_seconds: float | None = None,
         workers: Callable[[], int | None] = lambda: None,
     ) -> None:
-        self._target, self._flow, self._state = target, flow, state
+        self._target = target
+        self._flow = flow
+        self._state = state
         self.run_id: Final = run_id
         self.seconds: Final = ttl_seconds or flow.lease_seconds
         """The lease time."""

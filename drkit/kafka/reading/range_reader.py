@@ -135,7 +135,8 @@ class LogStart:
     """A partition's current first offset; requested at most once a second."""
 
     def __init__(self, reader: RangeReader, partition: TopicPartition) -> None:
-        self._reader, self._partition = reader, partition
+        self._reader = reader
+        self._partition = partition
         self._known = 0
         self._asked = float("-inf")
 

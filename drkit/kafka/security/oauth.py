@@ -48,7 +48,9 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # its bas
         super().__init__()
         if urlsplit(oauth.url).scheme not in {"http", "https"}:
             raise ConfigError("token_endpoint_malformed", where=where, evidence=scrubbed(oauth.url))
-        self._oauth, self._where, self._clock = oauth, where, clock
+        self._oauth = oauth
+        self._where = where
+        self._clock = clock
         self._lock = threading.Lock()
         self._token = ""
         self._fresh_until = 0.0
