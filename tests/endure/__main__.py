@@ -35,7 +35,7 @@ from tests.endure.hasty import EPOCHS
 _CLUSTER: Final = """
 [clusters.{name}]
 bootstrap_servers = "{servers}"
-client = {{ "metadata.max.age.ms" = "20000" }}  # librdkafka keeps deleted topics for so long
+client = {{ "metadata.max.age.ms" = "20000" }}  # until then librdkafka keeps deleted topics
 """
 _FLOW: Final = """
 [[flows]]

@@ -399,7 +399,7 @@ def _recorded_elsewhere(context: Context) -> dict[str, str]:
 def _copied_from(context: Context) -> dict[str, str]:
     """Return topics of the source that are copies, under the name of their original → the flow that shows it.
 
-    Clients write to the original. A silent source cannot say whether a failover has opened its copies: then
+    Clients write to the original. A silent source does not show whether its copies were opened: then
     those count whose original answers and takes writes.
     """
     source, topics, copied = context.source(), context.scope.topics.keys(), dict[str, str]()

@@ -28,7 +28,6 @@ from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.reading.compacted import newest_values
 from drkit.kafka.reading.log_tail import LogTail
 from drkit.kafka.topics import describe_topics
-from drkit.local.cluster import LocalCluster
 from drkit.mm2_topics.checkpoint_topic import CheckpointTail
 from drkit.mm2_topics.offset_syncs import OffsetSyncs
 from drkit.model import TopicPartition
@@ -45,16 +44,6 @@ ZEROS = bytes(30 * _MIB)
 CLUSTERS = ClustersRecord("a-id", "b-id")
 KEEPS = 96 * _MIB
 """Three such records; all of them have 360 MiB."""
-
-
-@pytest.fixture
-def settings(target: LocalCluster) -> ClusterSettings:
-    return ClusterSettings(alias="b", bootstrap_servers=target.bootstrap()).with_control(KEYS)
-
-
-@pytest.fixture
-def flow() -> FlowSettings:
-    return FlowSettings(source=f"a{uuid.uuid4().hex[:8]}", target="b", buckets=1)
 
 
 def attacker(settings: ClusterSettings, **more: str | int) -> Producer:
@@ -164,7 +153,7 @@ def test_a_batch_that_is_passed_over_makes_the_roles_of_another_direction_unknow
 
 
 def test_without_a_control_key_all_records_count_and_are_kept(settings: ClusterSettings, flow: FlowSettings):
-    """As the threat model states: who may write there can fill the memory of those who read."""
+    """The threat model states it: who may write there can fill the memory of those who read."""
     own = settings.with_control(None)
     name = f"drkit-state.{flow.source}.internal"
     create(own, name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-import uuid
 
 from confluent_kafka import OFFSET_END, KafkaException
 from confluent_kafka import TopicPartition as ConfluentPartition
@@ -24,29 +23,13 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.reading.compacted import newest_values
 from drkit.kafka.topics import describe_topics
-from drkit.local.cluster import LocalCluster
 from drkit.wire import Record
 from tests.support.errors import coded
-from tests.support.flow_state.keys import KEYS, previous_version, signatures_in
+from tests.support.flow_state.keys import previous_version, signatures_in
 from tests.support.kafka.attacks import create, stored, write_again
 from tests.support.waiting import eventually
 
 PROMOTED = RoleRecord(Role.PROMOTED, 2, "real", 2)
-
-
-@pytest.fixture
-def settings(target: LocalCluster) -> ClusterSettings:
-    return ClusterSettings(alias="b", bootstrap_servers=target.bootstrap()).with_control(KEYS)
-
-
-@pytest.fixture
-def cluster(settings: ClusterSettings) -> Cluster:
-    return Cluster.connect(settings)
-
-
-@pytest.fixture
-def flow() -> FlowSettings:
-    return FlowSettings(source=f"a{uuid.uuid4().hex[:8]}", target="b", buckets=1)
 
 
 def put_back(cluster: Cluster, flow: FlowSettings, records: Sequence[Record]) -> None:
@@ -105,7 +88,7 @@ def test_what_an_earlier_version_signed_counts_and_no_copy_of_it(cluster: Cluste
 def test_who_may_delete_records_of_a_journal_can_put_an_earlier_one_back(
     settings: ClusterSettings, flow: FlowSettings
 ):
-    """As the threat model states: a process that begins later cannot see the difference."""
+    """The threat model states it: a process that begins later cannot see the difference."""
     name = journal_topic(flow.source)
     create(settings, name)
     opening = {"scope": {"topics": {"orders": "orders"}}, "holder": {"token": "x"}}

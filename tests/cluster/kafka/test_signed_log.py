@@ -54,25 +54,6 @@ PROMOTED = RoleRecord(Role.PROMOTED, 2, "real", 2)
 _MIB = 1 << 20
 
 
-def cluster_settings(alias: str, cluster: LocalCluster) -> ClusterSettings:
-    return ClusterSettings(alias=alias, bootstrap_servers=cluster.bootstrap()).with_control(KEYS)
-
-
-@pytest.fixture
-def settings(target: LocalCluster) -> ClusterSettings:
-    return cluster_settings("b", target)
-
-
-@pytest.fixture
-def cluster(settings: ClusterSettings) -> Cluster:
-    return Cluster.connect(settings)
-
-
-@pytest.fixture
-def flow() -> FlowSettings:
-    return FlowSettings(source=f"a{uuid.uuid4().hex[:8]}", target="b", buckets=1)
-
-
 @contextmanager
 def open_transaction(settings: ClusterSettings, topic: str) -> Iterator[Producer]:
     """A transaction of a client that has no control key and may write to a topic."""
@@ -232,7 +213,9 @@ def test_forged_entries_of_fences_stop_no_switchover(settings: ClusterSettings, 
 
 def test_no_record_of_another_cluster_counts(cluster: Cluster, source: LocalCluster, flow: FlowSettings):
     """The third cluster has a topic of the same name, signed with the same key."""
-    third = Cluster.connect(cluster_settings("c", source))
+    third = Cluster.connect(
+        ClusterSettings(alias="c", bootstrap_servers=source.bootstrap()).with_control(KEYS)
+    )
     name = topic_name(flow)
     pause(cluster, flow)
     with following(cluster.settings, flow) as board:

@@ -59,7 +59,7 @@ def put(out: Producer, topic: str, value: bytes | None, key: bytes | None = None
 
 
 def answers(cluster: ClusterSettings, topic: str, values: Sequence[bytes]) -> list[str | None]:
-    """What an ordinary producer hears of each record in partition 0: an error's name; values all differ.
+    """Return the error's name for each record of an ordinary producer to partition 0; values all differ.
 
     The error itself must not be compared with None: confluent-kafka then makes a later statement fail.
     """

@@ -129,7 +129,7 @@ def test_what_an_earlier_version_signed_counts_beside_new_records():
 
 
 def test_what_an_earlier_version_signed_can_be_put_back_into_a_new_topic_until_the_key_changes():
-    """As the threat model states. Its MACs do not cover the id, and the new topic has no other record."""
+    """Its MACs do not cover the id, and the new topic has no other record: the threat model states it."""
     created_again = PLACE._replace(topic_id=UUID(int=9))
     given = b"role/orders", RECORDS["role/orders"], [(HEADER, bytes.fromhex(MACS["role/orders"]))]
     assert signatures(place=created_again).refused(*given) == ""

@@ -62,7 +62,7 @@ def test_every_package_has_hashes_and_one_version(file: Path):
 
 
 def test_pip_itself_is_not_on_the_locks_that_install_drkit():
-    """As the threat model states: what installs drkit is not checked."""
+    """The threat model states it: the tools that install drkit are not checked."""
     assert [f.name for f in (RUNTIME, BUILD) if "pip" in {each.name for each in locked(f)}] == []
 
 

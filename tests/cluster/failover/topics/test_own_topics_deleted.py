@@ -1,4 +1,4 @@
-"""All topics of drkit on the standby are deleted while a run is fenced: the source has a record of it."""
+"""All topics of drkit on the standby are deleted while a run is fenced: the source has its record."""
 
 from __future__ import annotations
 
