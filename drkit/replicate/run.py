@@ -13,6 +13,7 @@ import uuid
 from py4j.protocol import Py4JError
 
 from drkit import observe
+from drkit.allocator import share_heap
 from drkit.checkpoints.group_ledger import wants_checkpoints
 from drkit.clock import monotonic
 from drkit.config import FlowSettings, Settings
@@ -79,6 +80,7 @@ def replicate(
 
     :raises DrkitError: what prevents the start
     """
+    share_heap()
     run_id = uuid.uuid4().hex[:12]
     board = Board(labels=settings.metrics.labels, drills=options.drills)
     runs: list[FlowThread] = []

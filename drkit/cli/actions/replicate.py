@@ -28,7 +28,7 @@ from drkit.replicate.reload import ConfigFile
 from drkit.replicate.run import RunOptions, Stop
 from drkit.replicate.run import replicate as run_flows
 from drkit.spark.conf import given_conf
-from drkit.topic_sync.preview import dry_run
+from drkit.topic_sync import preview
 
 _HARD = 130
 _RETURNS_SECONDS = 5.0
@@ -58,7 +58,7 @@ def replicate(
     if takeover:
         flows = [f.model_copy(update={"takeover_from_mm2": True}) for f in flows]
     if dry_run:
-        rows = _plan(settings, flows)
+        rows = preview.dry_run(settings, flows)
         emit(rows, shown=[rows or None, empty_flow_lines(flows, {row["flow"] for row in rows})])
         return
     config = ConfigFile(loaded.path, lambda: configuration().settings)
@@ -83,9 +83,6 @@ def replicate(
         say()
     emit(_view(answer.flows))
     raise SystemExit(answer.exit_code)
-
-
-_plan = dry_run
 
 
 def empty_flow_lines(flows: Sequence[FlowSettings], with_topics: Collection[str]) -> list[str]:

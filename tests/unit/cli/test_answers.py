@@ -14,6 +14,7 @@ from drkit.cli import main as cli
 from drkit.cli.actions import local, replicate
 from drkit.cli.screens.watch import screen
 from drkit.config import FlowSettings
+from drkit.topic_sync import preview
 
 TUTORIAL = Path(__file__).parents[3] / "docs" / "tutorial" / "first-failover.md"
 CONFIG = """
@@ -49,7 +50,7 @@ def test_a_dry_run_of_an_empty_cluster_says_that_nothing_can_be_copied_yet(
     """It printed nothing, as if it had failed."""
     (tmp_path / "drkit.toml").write_text(CONFIG)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(replicate, "_plan", lambda *_: [])
+    monkeypatch.setattr(preview, "dry_run", lambda *_: [])
     assert cli.run(["replicate", "--dry-run"]) == 0
     assert "p->s: nothing to copy yet: p has no topic that matches shop-.*" in capsys.readouterr().out
     assert cli.run(["--json", "replicate", "--dry-run"]) == 0
