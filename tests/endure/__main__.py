@@ -51,6 +51,8 @@ sync_group_offsets_interval_seconds = 1
 on_source_deleted = "mirror"
 on_source_group_deleted = "mirror"
 """
+_JVM: Final = {"JAVA_TOOL_OPTIONS": "-Xmn16m"}
+"""Small young generations: a large one takes half an hour of a standby to fill, and rises until then."""
 _SAMPLE_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 0.5
 _WARM: Final = 0.4
@@ -163,7 +165,7 @@ class Scene:
     def _start(self, name: str, *words: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "tests.endure.hasty", *words, "--config", str(self._config)]
         with self._config.with_name(f"{name}.log").open("wb") as log:
-            environment = os.environ | ({EPOCHS: str(self._counted)} if name == "driver" else {})
+            environment = os.environ | _JVM | ({EPOCHS: str(self._counted)} if name == "driver" else {})
             return subprocess.Popen(command, stdout=log, stderr=log, env=environment)
 
 
