@@ -47,7 +47,7 @@ class Replicator:
     """`drkit replicate` as its user runs it, Spark's workers included."""
 
     def __init__(self, config: Path, said: Path) -> None:
-        self._said = said
+        self._said, self._begins = said, said.stat().st_size if said.exists() else 0
         with said.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "drkit", "replicate", "--config", str(config)],
@@ -61,6 +61,11 @@ class Replicator:
         """True; anything else is a failure of the test, which shows what it said."""
         assert self._process.poll() is None, self._said.read_text(errors="replace")[-3000:]
         return True
+
+    def copies(self) -> bool:
+        """Whether it has begun to copy; until then it ends where a cluster does not answer."""
+        assert self.alive()
+        return b"records_per_second" in self._said.read_bytes()[self._begins :]
 
     def pids(self) -> list[int]:
         """Of its whole process tree."""

@@ -83,6 +83,7 @@ class ExactWorld(DrkitWorld):
     def running(self) -> Replicator:
         if self.drkit is None:
             self.drkit = self.replicate()
+            eventually(self.drkit.copies, 120, "a replicator that copies")
         assert self.drkit.alive()
         return self.drkit
 

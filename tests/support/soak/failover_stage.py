@@ -188,7 +188,7 @@ class Stage:
             "group": {"groups": groups},
             "topic": {"groups": [], "topics": list(topics)},
         }
-        request = _request(case)._asdict()
+        request = {name: value for name, value in _request(case)._asdict().items() if value}
         before, outcomes = world.last_run(), list[Outcome]()
         for number in range(_STARTS):
             last = world.last_run() if number else before
