@@ -1,12 +1,12 @@
 """The groups that a checkpoint round has to look at, and the known state of all groups. Pure.
 
 A group's position on the target changes only when the group commits on the source, when the copy passes an
-offset that it had not reached, or when something on the target prevented the write. The log of group offsets
-shows the first; groups with one of the others are looked at in each round until it is over. A slow look at
-every group, spread evenly over the rounds, finds any other change.
+offset that it had not reached, or after the target prevented a write. The source's offsets topic shows the
+first; groups in one of the other cases are read in each round until it is over. A full read of every group,
+spread evenly over the rounds, finds any other change.
 
-A look asks the source first. It does not ask the target when the source has nothing new and nothing was left
-open: such a look is quick.
+A look reads the source first. If the source has nothing new and nothing was left open, it does not read the
+target: such a look is quick.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class _Pace:
     owed: float = 0.0
 
     def due(self, passed: float, per_second: float, most: int) -> int:
-        """How many groups are due, `passed` seconds after the last call."""
+        """Return the number of due groups, `passed` seconds after the last call."""
         self.owed = min(most, self.owed + passed * per_second)
         whole = int(self.owed)
         self.owed -= whole
@@ -78,8 +78,8 @@ class GroupLedger:
         self._entries: dict[str, _Entry] = {}
         self._pending: set[str] = set()
         self._changed: frozenset[str] = frozenset()
-        """Changed since the round before: looked at twice, as the log may show an offset a moment before
-        its coordinator does."""
+        """Changed since the last round: read twice, as the log may show an offset slightly before its
+        coordinator does."""
         self._unsynced: set[str] = set()
         """Looked at in a round that wrote no positions on the target."""
         self._planned_at: float | None = None
@@ -87,7 +87,7 @@ class GroupLedger:
         self._soon: deque[str] = deque()
         self._soon_per_second = 0.0
         self.quick: frozenset[str] = frozenset()
-        """Of the groups of the newest round those for which a quick look will do."""
+        """Groups of the newest round for which a quick look suffices."""
 
     def due(
         self,
@@ -98,11 +98,11 @@ class GroupLedger:
         look_seconds: float,
         sync: bool,
     ) -> list[str]:
-        """The groups to look at in the next round.
+        """Return the groups to look at in the next round.
 
-        :param groups: all there are
-        :param changed: those that the source's log names; None: unknown
-        :param look_seconds: within this time every group is looked at, whatever is known of it
+        :param groups: all existing groups
+        :param changed: groups with commits in the source's log; None if unknown
+        :param look_seconds: within this time every group is looked at, changed or not
         :param sync: the round writes positions on the target
         """
         existing = frozenset(groups)
@@ -112,14 +112,14 @@ class GroupLedger:
             entry.fresh = False
         self._changed = frozenset() if changed is None else changed & existing
         self._pending |= existing if changed is None else self._changed | existing.difference(self._entries)
-        whole = self._unsynced & existing if sync else set[str]()
+        full_looks = self._unsynced & existing if sync else set[str]()
         self._unsynced = set() if sync else self._unsynced & existing
         passed = max(0.0, now - self._planned_at) if self._planned_at is not None else 0.0
         self._planned_at = now
-        whole |= self._oldest(len(existing), now, passed, look_seconds)
+        full_looks |= self._oldest(len(existing), now, passed, look_seconds)
         soon = self._soon_pace.due(passed, self._soon_per_second, len(self._soon))
-        self._pending = (self._pending | whole | {self._soon.popleft() for _ in range(soon)}) & existing
-        quick = () if changed is None else self._pending & self._entries.keys() - whole
+        self._pending = (self._pending | full_looks | {self._soon.popleft() for _ in range(soon)}) & existing
+        quick = () if changed is None else self._pending & self._entries.keys() - full_looks
         self.quick = frozenset(name for name in quick if not self._entries[name].open)
         return sorted(self._pending)
 
@@ -129,9 +129,9 @@ class GroupLedger:
         self._soon_per_second = len(self._soon) / SOON_SECONDS
 
     def _oldest(self, count: int, now: float, passed: float, look_seconds: float) -> set[str]:
-        """Those that were looked at longest ago: as many as keeps the work of all rounds even.
+        """Return the least recently read groups: as many as spread the work evenly over the rounds.
 
-        Groups that are due anyway count too: a group that keeps committing the same gets only quick looks.
+        Groups that are due anyway count too: a group that repeats its commit gets only quick looks.
         """
         due = self._slow_pace.due(passed, count / look_seconds, count)
         looks = [(e.looked_at, name) for name, e in self._entries.items()]
@@ -139,37 +139,37 @@ class GroupLedger:
         return late.union(name for _, name in nsmallest(due, looks)) if due else late
 
     def sent(self, groups: Iterable[str]) -> tuple[int, ...]:
-        """The rounds that looked at these groups last; until :meth:`take` none has: it may break off."""
-        out = []
+        """Return the groups' last rounds, and reset them until :meth:`take`: the round may fail."""
+        rounds = []
         for name in groups:
             entry = self._entries.setdefault(name, _Entry())
-            out.append(entry.round)
+            rounds.append(entry.round)
             entry.round = NO_ROUND
-        return tuple(out)
+        return tuple(rounds)
 
     def take(self, report: ShardReport, now: float) -> None:
-        """Note what a round did; groups of one that broke off stay due."""
+        """Record the result of a round; groups of a failed one stay due."""
         if report.error:
             return
-        again, same = {*report.again, *report.unread}, frozenset(report.same)
+        look_again, same = {*report.again, *report.unread}, frozenset(report.same)
         refused: dict[str, list[Refusal]] = {}
-        for line in report.refused:
-            refused.setdefault(line[0], []).append(line)
+        for refusal in report.refused:
+            refused.setdefault(refusal[0], []).append(refusal)
         for name, count in report.positions_of.items():
-            before = self._entries.get(name, _Entry())
+            previous = self._entries.get(name, _Entry())
             if name in same:
-                verdicts = {_DONE.get(verdict, verdict): n for verdict, n in before.verdicts.items()}
-                self._entries[name] = replace(before, round=report.round, verdicts=verdicts, fresh=True)
+                verdicts = {_DONE.get(verdict, verdict): n for verdict, n in previous.verdicts.items()}
+                self._entries[name] = replace(previous, round=report.round, verdicts=verdicts, fresh=True)
             else:
                 if not report.synced:
                     self._unsynced.add(name)
                 self._entries[name] = _Entry(
                     now, report.round, count,
-                    report.verdicts_of.get(name, {}) if report.synced else before.verdicts,
-                    refused.get(name, []) if report.synced else before.refused,
-                    report.unread.get(name, 0), open=name in again, fresh=True,
+                    report.verdicts_of.get(name, {}) if report.synced else previous.verdicts,
+                    refused.get(name, []) if report.synced else previous.refused,
+                    report.unread.get(name, 0), open=name in look_again, fresh=True,
                 )  # fmt: skip
-            if name not in again and name not in self._changed:
+            if name not in look_again and name not in self._changed:
                 self._pending.discard(name)
 
     @property
@@ -189,19 +189,19 @@ class GroupLedger:
 
     @property
     def looked_at(self) -> int:
-        """How many of them the newest round looked at."""
+        """Number of groups that the newest round looked at."""
         return sum(e.fresh for e in self._entries.values())
 
     def verdicts(self) -> Counter[str]:
-        """The verdict of every position; what an earlier round wrote counts as unchanged."""
-        found = Counter[str]()
+        """Count positions by verdict; those that an earlier round wrote count as unchanged."""
+        counts = Counter[str]()
         for entry in self._entries.values():
             for verdict, count in entry.verdicts.items():
-                found[verdict if entry.fresh else _DONE.get(verdict, verdict)] += count
-        return found
+                counts[verdict if entry.fresh else _DONE.get(verdict, verdict)] += count
+        return counts
 
     def refused(self) -> list[Refusal]:
-        """Positions that were not written, those of the newest round first."""
+        """Return positions that were not written, those of the newest round first."""
         ordered = sorted(self._entries.values(), key=lambda e: not e.fresh)
         return [line for entry in ordered for line in entry.refused]
 
@@ -230,7 +230,7 @@ class RoundTotals:
 
     rounds: int = 0
     failed: int = 0
-    """Number of rounds that broke off for some groups."""
+    """Number of rounds that failed for some groups."""
     refused: Counter[str] = field(default_factory=Counter)
     """Positions that were not written, by verdict, over all rounds."""
     latency_ms: dict[str, MinMaxMean] = field(default_factory=dict)
@@ -257,26 +257,26 @@ class RoundTotals:
 def summary(
     reports: Sequence[ShardReport],
     now_ms: int,
-    before: CheckpointsRecord | None,
+    last_summary: CheckpointsRecord | None,
     ledger: GroupLedger,
     seconds: float = 0.0,
     others: Sequence[OtherGroup] = (),
 ) -> CheckpointsRecord:
-    """A summary of one round, which shows how fresh positions are.
+    """Return a summary of one round, which shows how recent positions are.
 
-    A round without reports counts as well: the source's log has shown that no group had moved.
+    A round without reports counts, too: the source's log showed no commits.
 
-    :param before: the summary of the round before
-    :param ledger: has these reports already; it knows the groups that were not looked at, too
+    :param last_summary: the summary of the round before
+    :param ledger: includes these reports already, and the groups that were not looked at
     :param seconds: how long the round took, where no report contains it
     :param others: groups that are not consumer groups
     """
     error = next((r.error for r in reports if r.error), "") or _unanswered(ledger.unread())
-    ended_well = before.ok_ms if before is not None else 0
+    ended_well = last_summary.ok_ms if last_summary is not None else 0
     return CheckpointsRecord(
         now_ms,
-        # A round that broke off or got no answer for some groups does not count: the report does not show
-        # which positions are old.
+        # A round that failed or got no answer for some groups does not count: the report does not show
+        # which positions are outdated.
         ok_ms=ended_well if error else now_ms,
         groups=ledger.groups,
         looked_at=ledger.looked_at,

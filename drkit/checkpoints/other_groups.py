@@ -41,7 +41,7 @@ class OtherGroup(NamedTuple):
 
 
 def is_consumer(listed: ListedGroup) -> bool:
-    """Whether a group has committed offsets as consumers have."""
+    """Return whether a group has committed offsets as consumers have."""
     return listed.protocol in CONSUMERS
 
 

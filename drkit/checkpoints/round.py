@@ -81,13 +81,13 @@ class Memory:
             self.topic_id = shard.topic_id
             for group in self.groups.values():
                 group.emitted = {}
-        for name, last in zip(shard.groups, shard.last or [NO_ROUND] * len(shard.groups), strict=True):
+        for name, last_round in zip(shard.groups, shard.last or [NO_ROUND] * len(shard.groups), strict=True):
             group = self.groups.pop(name) if name in self.groups else Remembered()
-            self.groups[name] = group  # the last one looked at is the last one forgotten
-            known = last != NO_ROUND and last == group.round
-            if shard.last and not known:
+            self.groups[name] = group  # keeps the least recently used group first
+            is_current = last_round != NO_ROUND and last_round == group.round
+            if shard.last and not is_current:
                 group.emitted = {}
-            if not known:
+            if not is_current:
                 group.offsets = None
             group.round = NO_ROUND
         while len(self.groups) > max(shard.remembered, len(shard.groups)):
@@ -181,14 +181,14 @@ async def checkpoint_round(shard: Shard, links: RoundLinks, memory: Memory) -> S
     )
     for groups in (links.source_groups, links.target_groups):
         groups.keep(shard.remembered)
-    again: set[str] = set()
-    positions = await _positions(shard, links, memory, report, again)
+    look_again: set[str] = set()
+    positions = await _positions(shard, links, memory, report, look_again)
     if shard.sync:
-        both = links.source_groups, links.target_groups
-        await sync_groups(shard, both, links.target.loop, positions, report)
+        sides = links.source_groups, links.target_groups
+        await sync_groups(shard, sides, links.target.loop, positions, report)
         if shard.gone:
-            kept = await links.target_groups.committed(shard.gone)
-            pairs = {(group, at.topic) for group, each in kept.items() for at in each.value or ()}
+            committed = await links.target_groups.committed(shard.gone)
+            pairs = {(group, tp.topic) for group, each in committed.items() for tp in each.value or ()}
             gone = await _gone(shard, links.source, links.source_groups, pairs)
             report.deleted = await follow_deleted(shard, links.target_groups, {group for group, _ in gone})
     if links.topic is not None:
@@ -201,20 +201,20 @@ async def checkpoint_round(shard: Shard, links: RoundLinks, memory: Memory) -> S
             report.latency_ms = round(1000 * (monotonic() - started))
         except RawError:
             raise
-        except Failed as error:  # the groups' positions are there nevertheless
+        except Failed as error:  # the groups' offsets are written nevertheless
             report.error = error.in_short
     if not report.error:
         memory.end(shard)
-    again |= {group for group, found in report.verdicts_of.items() if not _AGAIN.isdisjoint(found)}
-    report.again = sorted(again)
+    look_again |= {group for group, verdicts in report.verdicts_of.items() if not _AGAIN.isdisjoint(verdicts)}
+    report.again = sorted(look_again)
     report.seconds = monotonic() - started
     return report
 
 
 async def _positions(
-    shard: Shard, links: RoundLinks, memory: Memory, report: ShardReport, again: set[str]
+    shard: Shard, links: RoundLinks, memory: Memory, report: ShardReport, look_again: set[str]
 ) -> dict[str, Positions]:
-    """Return the positions of the shard's groups; add to `again` those that are ahead of the copy."""
+    """Return the positions of the shard's groups; add to `look_again` those that are ahead of the copy."""
     committed = await _committed(shard, links.source_groups, memory, report)
     for group, offsets in committed.items():
         memory.groups[group].keep(offsets)
@@ -222,17 +222,17 @@ async def _positions(
     if not pairs:
         return {}
     by_partition = await links.places.look(pairs.values(), shard.known.producers, links.source)
-    out: dict[str, Positions] = {}
+    by_group: dict[str, Positions] = {}
     for group, offsets in committed.items():
-        remembered, positions = memory.groups[group], out.setdefault(group, {})
+        remembered, positions = memory.groups[group], by_group.setdefault(group, {})
         for tp, stored in offsets.items():
             position = by_partition[tp]
             used, translation = _newest(remembered, tp, stored, position)
-            known = position if isinstance(position, PartitionPosition) else None
-            positions[tp] = GroupPosition(used, pairs[tp].target, translation, known)
+            settled = position if isinstance(position, PartitionPosition) else None
+            positions[tp] = GroupPosition(used, pairs[tp].target, translation, settled)
             if (isinstance(translation, Unavailable) or used is not stored) and stored.mark is None:
-                again.add(group)
-    return out
+                look_again.add(group)
+    return by_group
 
 
 async def _committed(
@@ -241,31 +241,31 @@ async def _committed(
     """Return the committed positions in copied topics, without quick groups that are unchanged."""
     read = await groups.committed(shard.groups)
     report.unread = {g: a.error for g, a in read.items() if a.value is None}
-    topics, out = shard.known.topics, {}
+    topics, by_group = shard.known.topics, {}
     for group, answer in read.items():
         offsets = positions_in(answer.value or {}, topics)
         report.positions_of[group] = len(offsets)
         if group in shard.quick and answer.value is not None and offsets == memory.groups[group].offsets:
             report.same.append(group)
         else:
-            out[group] = offsets
+            by_group[group] = offsets
     report.positions = sum(report.positions_of.values())
-    return out
+    return by_group
 
 
 def _newest(
-    group: Remembered, at: TopicPartition, stored: StoredOffset, place: PartitionPosition | Unavailable
+    group: Remembered, tp: TopicPartition, stored: StoredOffset, position: PartitionPosition | Unavailable
 ) -> tuple[StoredOffset, Translation]:
     """Return the group's offset, an earlier one until the copy has passed the newest, and its translation."""
-    seen = group.newest_first(at, stored.offset)
-    if isinstance(place, Unavailable):
-        return stored, place
-    if stored.mark is None and place.waits_for(stored.offset):
-        for earlier in seen:
-            found = place.forward(earlier)
-            if not isinstance(found, Unavailable):
-                return StoredOffset(earlier), found
-    return stored, place.forward(stored.offset)
+    offsets = group.newest_first(tp, stored.offset)
+    if isinstance(position, Unavailable):
+        return stored, position
+    if stored.mark is None and position.waits_for(stored.offset):
+        for earlier in offsets:
+            translation = position.forward(earlier)
+            if not isinstance(translation, Unavailable):
+                return StoredOffset(earlier), translation
+    return stored, position.forward(stored.offset)
 
 
 def _emit(
@@ -282,17 +282,17 @@ def _emit(
     changed: list[tuple[TopicPartition, Checkpoint]] = []
     for group, of_group in positions.items():
         emitted = memory.groups[group].emitted
-        for at, p in of_group.items():
-            if isinstance(p.found, Unavailable) or (p.on_source.mark is not None and at not in turned):
+        for tp, p in of_group.items():
+            if isinstance(p.found, Unavailable) or (p.on_source.mark is not None and tp not in turned):
                 continue
-            if emitted.get(at) != (p.on_source.offset, p.found.offset):
+            if emitted.get(tp) != (p.on_source.offset, p.found.offset):
                 metadata = p.on_source.metadata if p.on_source.mark is None else ""
-                found = Checkpoint(group, *p.at, p.on_source.offset, p.found.offset, metadata)
-                changed.append((at, found))
-    topic.write(found for _, found in changed)
-    for at, found in changed:
-        memory.groups[found.group].emitted[at] = (found.upstream, found.downstream)
-    return Counter(found.group for _, found in changed)
+                checkpoint = Checkpoint(group, *p.at, p.on_source.offset, p.found.offset, metadata)
+                changed.append((tp, checkpoint))
+    topic.write(checkpoint for _, checkpoint in changed)
+    for tp, checkpoint in changed:
+        memory.groups[checkpoint.group].emitted[tp] = (checkpoint.upstream, checkpoint.downstream)
+    return Counter(checkpoint.group for _, checkpoint in changed)
 
 
 _CONNECT_MS = 10_000
@@ -308,7 +308,7 @@ class CheckpointTask:
         self._links: RoundLinks | None = None
 
     def run(self, shard: Shard) -> ShardReport:
-        """One round; blocking."""
+        """Do one round, blocking."""
         try:
             report: ShardReport = self._loop.run(self._round, shard)
         except DrkitError as error:
@@ -331,7 +331,7 @@ class CheckpointTask:
         return RoundLinks(source, target, places, checkpoints, Groups(source), Groups(target))
 
     def _let_go(self) -> None:
-        """After an error the next round begins with new connections and reads the whole map again."""
+        """Close the connections: the next round reconnects and reads the whole map again."""
         if self._links is not None:
             self._links.source.close()
             self._links.target.close()
@@ -349,12 +349,12 @@ _tasks: dict[str, tuple[str, CheckpointTask]] = {}
 
 
 def checkpoint_task(source: ClusterSettings, target: ClusterSettings, flow: FlowSettings) -> CheckpointTask:
-    """The task of a flow in this process; Spark reuses its Python workers."""
+    """Return the flow's task in this process; Spark reuses its Python workers."""
     address = source.model_dump_json() + target.model_dump_json()
-    known = _tasks.get(flow.name)
-    if known is None or known[0] != address:
+    cached = _tasks.get(flow.name)
+    if cached is None or cached[0] != address:
         search_seldom()
-        if known is not None:
-            known[1].close()
-        known = _tasks[flow.name] = (address, CheckpointTask(source, target, flow))
-    return known[1]
+        if cached is not None:
+            cached[1].close()
+        cached = _tasks[flow.name] = (address, CheckpointTask(source, target, flow))
+    return cached[1]

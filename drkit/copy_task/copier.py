@@ -59,7 +59,7 @@ class ReadProgress:
     tail: LogTail | None = None
     """Its reader, or None before the first look."""
     fresh: list[Record] = field(default_factory=list)
-    """Records that were read and not yet obeyed."""
+    """Records that were read and not yet applied."""
     end: int = 0
     """End of the topic at the first look: records before it may be older than this task."""
     complete_at: float | None = None
@@ -67,9 +67,9 @@ class ReadProgress:
 
 
 async def until_renewed(task: TaskContext) -> None:
-    """If the lease of the epoch's begin is over, look until a renewal is seen, for at most the lease time.
+    """If the lease in the assignment has expired, wait for a renewal, for at most the lease time.
 
-    Spark restarts a task with its first arguments, also late in an epoch. This function writes nothing.
+    Spark restarts a task with its original arguments, even late in an epoch. This function writes nothing.
     """
     reading, until = ReadProgress(), task.started + (task.lease.lease_seconds or 0.0)
     while task.expired and not task.ending and boottime() < until:
@@ -96,46 +96,46 @@ async def _look(task: TaskContext, reading: ReadProgress) -> None:
 
 
 async def _poll(task: TaskContext, reading: ReadProgress) -> bool:
-    """Read the next records and obey them; return whether there is more to read at once.
+    """Read and apply the next records; return whether more can be read at once.
 
-    In a large flow a look back is tens of megabytes: with a pause after each answer a lease would end
-    before its renewals are read.
+    In a large flow the records to read are tens of megabytes: with a pause after each response a lease
+    would expire before its renewals are read.
     """
     requested_at = boottime()
     tail = reading.tail = reading.tail or await _begin(task, reading)
-    before, is_complete = tail.end, await tail.look(task.links.target)
+    old_end, is_complete = tail.end, await tail.look(task.links.target)
     take(task, reading, reading.fresh)
     reading.fresh.clear()
     if is_complete:
         reading.complete_at = requested_at
-    return tail.end > before and not is_complete
+    return tail.end > old_end and not is_complete
 
 
 async def _begin(task: TaskContext, reading: ReadProgress) -> LogTail:
-    """Return a reader that begins before the end; an open transaction of others hides nothing from it."""
+    """Return a reader that begins before the end; it also reads past open transactions of others."""
     topic = await task.internal(task.lease.state_topic, refresh=task.state_topic is None)
-    target, where, signatures = task.links.target, TopicPartition(task.lease.state_topic, 0), task.signatures
-    listed = (await list_offsets(target, topic.leaders[0].node, {where: LATEST}, committed=False))[where]
-    if listed.error:
-        raise NoAnswerYet(error_name(listed.error))
-    tail = LogTail(target, where, reading.fresh.append, signatures=signatures, topic=topic)
-    reading.end, tail.next_offset = listed.offset, max(0, listed.offset - _LOOK_BACK)
+    target, tp, signatures = task.links.target, TopicPartition(task.lease.state_topic, 0), task.signatures
+    latest = (await list_offsets(target, topic.leaders[0].node, {tp: LATEST}, committed=False))[tp]
+    if latest.error:
+        raise NoAnswerYet(error_name(latest.error))
+    tail = LogTail(target, tp, reading.fresh.append, signatures=signatures, topic=topic)
+    reading.end, tail.next_offset = latest.offset, max(0, latest.offset - _LOOK_BACK)
     return tail
 
 
 def take(task: TaskContext, reading: ReadProgress, records: Iterable[Record]) -> None:
-    """Obey the newest control record and the newest lease record.
+    """Apply the newest control record and the newest lease record.
 
-    :param records: of one look
+    :param records: of one read
     """
-    last = dict[bytes, Record]()
+    newest = dict[bytes, Record]()
     for record in records:
         refusal = task.signatures.refused(record.key, record.value, record.headers, record.timestamp)
         if record.key in {_CONTROL, _LEASE} and not refusal:
-            last[record.key] = record
-    if (control := last.get(_CONTROL)) is not None and control.value is not None:
+            newest[record.key] = record
+    if (control := newest.get(_CONTROL)) is not None and control.value is not None:
         obey(task, control.value, past=control.offset < reading.end)
-    if (lease := last.get(_LEASE)) is not None:
+    if (lease := newest.get(_LEASE)) is not None:
         heed(task, lease.value, reading.complete_at, past=lease.offset < reading.end)
 
 
@@ -168,7 +168,7 @@ def obey(task: TaskContext, value: bytes, *, past: bool) -> None:
         return
     if control.run_id != task.lease.run_id:
         if not past:
-            task.finish("superseded")  # another run leads this flow now
+            task.finish("superseded")  # another run replicates this flow now
     elif control.action == "stop":
         task.finish("stop")
     elif control.plan > task.lease.plan:
@@ -254,7 +254,7 @@ class CopyTask:
         while not starting.is_done:
             if task.ending:  # the other tasks end: nothing copies for as long as this one starts
                 given_up = min(given_up, boottime() + _GIVE_UP_SECONDS)
-            if task.expired or boottime() > given_up:  # what waits for an answer gets none from now on
+            if task.expired or boottime() > given_up:  # pending requests get no response from now on
                 task.finish("expired")
                 task.links.close_gates_at(min(task.deadline, boottime()))
                 return report_of(task, self._source.health, boottime() - task.started)
@@ -265,10 +265,10 @@ class CopyTask:
             if not task.expired:
                 raise
             task.finish("expired")
-        startup, busy_seconds, looked, batches = boottime() - task.started, 0.0, boottime(), 0
+        startup, busy_seconds, looked_at, batches = boottime() - task.started, 0.0, boottime(), 0
         bounded = all(p.lease.end is not None for p in task.partitions)
         while not task.ending:
-            if task.expired or task.seconds_left <= 0:  # expired, it would see no renewal either
+            if task.expired or task.seconds_left <= 0:  # an expired task reads no renewals
                 task.finish("expired" if task.expired else "time")
                 break
             self._follow_leaders()
@@ -278,14 +278,14 @@ class CopyTask:
                 await task.changed.wait(min(_WATCH_SECONDS, max(0.001, task.seconds_left)))
             now = boottime()
             if task.counters.batches != batches:
-                busy_seconds += now - looked
-            looked, batches = now, task.counters.batches
+                busy_seconds += now - looked_at
+            looked_at, batches = now, task.counters.batches
         await self._drain()
         return report_of(task, self._source.health, startup, busy_seconds)
 
     async def _start(self) -> None:
         task = self.task
-        # Renewals of the lease are seen from the begin on: to read a large map takes longer than a lease.
+        # Lease renewals are read from the start: reading a large map takes longer than a lease.
         self._parts.append(task.loop.spawn(follow_control, task))
         fences: list[Callable[[], Awaitable[Any]]] = [t.begin_epoch for t in task.transactions.values()]
         fences += [w.take for w in task.maps.values()]
@@ -302,7 +302,7 @@ class CopyTask:
         self._parts.append(task.loop.spawn(forget_deleted, task))
 
     async def _take_map(self, bucket: int) -> None:
-        """From here on no earlier task writes to this part of the map."""
+        """Fence earlier writers of this bucket of the map, and read it."""
         task = self.task
 
         async def read() -> None:
@@ -328,7 +328,7 @@ class CopyTask:
                 self._parts.append(self.task.loop.spawn(fetcher.run))
 
     def _offer(self, p: PartitionCopy) -> None:
-        """Stage what waits, and hand it to the appender of the partition's leader."""
+        """Stage waiting chunks, and pass them to the appender of the partition's leader."""
         task = self.task
         if p.state is CopyState.BULK:
             task.changed.set()
@@ -355,12 +355,12 @@ class CopyTask:
             task.deviate(p, p.deviation)
 
     async def _intend(self, p: PartitionCopy, generation: int, intent: Intent, barrier: Future) -> None:
-        """Make an intent durable, then let its batches go."""
+        """Make an intent durable, then release its batches."""
         try:
             await self.task.write_map(p.lease.bucket, [(p.key, intent)])
         except Failed as error:
             p.claiming -= 1
-            p.unanswered()  # the claim may still become durable, and then binds the next writer
+            p.unanswered()  # the claim may still become durable, and would bind the next writer
             if generation == p.generation:
                 p.reason = str(error)
                 self.task.trouble(p)
@@ -376,7 +376,7 @@ class CopyTask:
             await self.task.loop.sleep(_WATCH_SECONDS)
             if boottime() - last >= _MARK_SECONDS and not self.task.ending:
                 last = boottime()
-                # The log proves what a mark says: copying continues while no mark can be written.
+                # A mark only saves reading the log: copying continues while none can be written.
                 with suppress(Failed):
                     await self._write_marks()
 
@@ -404,7 +404,7 @@ class CopyTask:
         task.changed.set()
 
     async def _let_go(self, bucket: int) -> None:
-        """Write the last marks, and that nothing of this task is in flight: the next need not fence it."""
+        """Write the last marks and a clean end: the next task then need not fence this one."""
         await self._mark(bucket)
         if not any(p.in_flight or p.ready or p.lost for p in self.task.in_bucket[bucket]):
             await self.task.maps[bucket].end()

@@ -1,4 +1,4 @@
-"""What a copy task reports when its epoch is over."""
+"""The report of a copy task at the end of its epoch."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class PartitionReport:
 
 @dataclass(frozen=True, slots=True)
 class TaskReport:
-    """One task's epoch: what it moved and how it ended.
+    """One task's epoch: the copied records, and how it ended.
 
     `ended` is ``time``, ``plan``, ``stop``, ``once``, ``superseded``, ``fenced`` or ``expired``.
     """
@@ -64,7 +64,7 @@ class TaskReport:
     peak_memory_bytes: int
     partitions: list[PartitionReport] = field(default_factory=list)
     looped: dict[int, int] = field(default_factory=dict)
-    """Producer of an opposite flow → records that were left out."""
+    """Producer id of the opposite flow → skipped records."""
     busy_seconds: float = 0.0
     """Seconds in which records arrived on the target, to about a fifth of a second."""
 
@@ -76,7 +76,7 @@ class TaskReport:
 def report_of(
     task: TaskContext, health: SourceHealth, startup: float, busy_seconds: float = 0.0
 ) -> TaskReport:
-    """The report of a task that ends now.
+    """Return the report of a task that ends now.
 
     :param startup: seconds until its first fetch
     """
@@ -127,7 +127,7 @@ def _names(kind: Any) -> tuple[str, ...]:
 
 _LEAST_BYTES: Final = 1 << 20
 _LEAST_AGE_MS: Final = 1000
-"""A younger batch was fetched as soon as it came: the flow had no lag."""
+"""A more recent batch was fetched on arrival: the flow had no lag."""
 _REMEMBERED_MS: Final = 30 * 86_400_000
 _FASTER: Final = 1.05
 
@@ -141,7 +141,7 @@ def note_speed(state: StateTopic, reports: Sequence[Mapping[str, Any]]) -> None:
 
 
 def faster(
-    known: SpeedRecord | None, reports: Sequence[Mapping[str, Any]], now_ms: int
+    recorded: SpeedRecord | None, reports: Sequence[Mapping[str, Any]], now_ms: int
 ) -> SpeedRecord | None:
     """Return the speed of an epoch if it should be recorded, else None. Pure.
 
@@ -155,6 +155,6 @@ def faster(
     if size < _LEAST_BYTES or seconds <= 0 or min(ages, default=0) < _LEAST_AGE_MS:
         return None
     speed = SpeedRecord(now_ms, size, round(seconds, 3))
-    if known is not None and now_ms < known.at_ms + _REMEMBERED_MS:
-        return speed if speed.bytes_per_second > known.bytes_per_second * _FASTER else None
+    if recorded is not None and now_ms < recorded.at_ms + _REMEMBERED_MS:
+        return speed if speed.bytes_per_second > recorded.bytes_per_second * _FASTER else None
     return speed

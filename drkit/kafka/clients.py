@@ -103,25 +103,25 @@ def raw_config(settings: ClusterSettings) -> dict[str, Any]:
     :raises ConfigError: security settings that are incomplete, need Java, or name files that do not load
     """
     security = read_security(settings)
-    found: dict[str, Any] = {
+    config: dict[str, Any] = {
         "bootstrap_servers": settings.servers,
         "client_id": settings.client.get("client.id", "drkit"),
         "security_protocol": security.protocol,
     }
     for key in _RAW_NUMBERS:
         if key in settings.client:
-            found[key.replace(".", "_")] = _whole(settings, key)
+            config[key.replace(".", "_")] = _whole_number(settings, key)
     if options := [
-        (socket.SOL_SOCKET, option, _whole(settings, key))
+        (socket.SOL_SOCKET, option, _whole_number(settings, key))
         for key, option in _BUFFERS.items()
         if key in settings.client
     ]:
-        found["socket_options"] = [
+        config["socket_options"] = [
             (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
             (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
             *options,
         ]
-    return found | _raw_security(settings, security)
+    return config | _raw_security(settings, security)
 
 
 def refuse_unusable(settings: ClusterSettings) -> None:
@@ -134,7 +134,7 @@ def refuse_unusable(settings: ClusterSettings) -> None:
         tls_context(security.tls, f"clusters.{settings.alias}.client")
     for key in NUMBERS:
         if key in settings.client:
-            _whole(settings, key)
+            _whole_number(settings, key)
 
 
 def tls_context(tls: Tls, where: str) -> ssl.SSLContext:
@@ -176,7 +176,7 @@ def _load_pem(context: ssl.SSLContext, text: str, password: str | None) -> None:
 
 
 def _confluent_tls(tls: Tls) -> dict[str, Any]:
-    given = {
+    properties = {
         "ssl.ca.location": tls.ca_file,
         "ssl.ca.pem": tls.ca_pem,
         "ssl.certificate.location": tls.certificate_file,
@@ -185,7 +185,7 @@ def _confluent_tls(tls: Tls) -> dict[str, Any]:
         "ssl.key.pem": tls.key_pem,
         "ssl.key.password": tls.key_password,
     }
-    return {k: v for k, v in given.items() if v is not None} | {
+    return {k: v for k, v in properties.items() if v is not None} | {
         "enable.ssl.certificate.verification": tls.verify,
         "ssl.endpoint.identification.algorithm": "https" if tls.check_hostname else "none",
     }
@@ -193,7 +193,7 @@ def _confluent_tls(tls: Tls) -> dict[str, Any]:
 
 def _confluent_sasl(sasl: Sasl) -> dict[str, Any]:
     if sasl.oauth:
-        given = {
+        properties = {
             "sasl.oauthbearer.method": "oidc",
             "sasl.oauthbearer.token.endpoint.url": sasl.oauth.url,
             "sasl.oauthbearer.client.id": sasl.oauth.client_id,
@@ -202,39 +202,39 @@ def _confluent_sasl(sasl: Sasl) -> dict[str, Any]:
             "https.ca.location": sasl.oauth.ca_file,
         }
     elif sasl.mechanism == "GSSAPI":
-        given = {
+        properties = {
             "sasl.kerberos.service.name": sasl.kerberos_service,
             "sasl.kerberos.principal": sasl.principal,
             "sasl.kerberos.keytab": sasl.keytab,
         }
     else:
-        given = {"sasl.username": sasl.username, "sasl.password": sasl.password}
-    return {"sasl.mechanism": sasl.mechanism} | {k: v for k, v in given.items() if v is not None}
+        properties = {"sasl.username": sasl.username, "sasl.password": sasl.password}
+    return {"sasl.mechanism": sasl.mechanism} | {k: v for k, v in properties.items() if v is not None}
 
 
 def _raw_security(settings: ClusterSettings, security: Security) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    config: dict[str, Any] = {}
     where = f"clusters.{settings.alias}.client"
     if security.tls:
-        found["ssl_context"] = tls_context(security.tls, where)
+        config["ssl_context"] = tls_context(security.tls, where)
     if sasl := security.sasl:
         if sasl.mechanism == "GSSAPI" and find_spec("gssapi") is None:
             raise ConfigError("kerberos_missing", where=where)
-        name = sasl.username
-        if name and sasl.mechanism.startswith("SCRAM"):  # RFC 5802, 5.1; librdkafka does this itself
-            name = name.replace("=", "=3D").replace(",", "=2C")
-        found |= {
+        username = sasl.username
+        if username and sasl.mechanism.startswith("SCRAM"):  # RFC 5802, 5.1; librdkafka does this itself
+            username = username.replace("=", "=3D").replace(",", "=2C")
+        config |= {
             "sasl_mechanism": sasl.mechanism,
-            "sasl_plain_username": name,
+            "sasl_plain_username": username,
             "sasl_plain_password": sasl.password,
             "sasl_kerberos_service_name": sasl.kerberos_service,
         }
         if sasl.oauth:
-            found["sasl_oauth_token_provider"] = ClientCredentials(sasl.oauth, where)
-    return found
+            config["sasl_oauth_token_provider"] = ClientCredentials(sasl.oauth, where)
+    return config
 
 
-def _whole(settings: ClusterSettings, key: str) -> int:
+def _whole_number(settings: ClusterSettings, key: str) -> int:
     try:
         return int(settings.client[key])
     except ValueError:
@@ -272,7 +272,7 @@ def deliver(producer: Producer, topic: str, records: Iterable[WrittenRecord], se
 
     :param seconds: a record without an answer after this time has failed
     """
-    delivery, written, answered = Delivery(), 0, 0
+    delivery, sent, answered = Delivery(), 0, 0
 
     def take(error: KafkaError | None, message: Message | None) -> None:
         nonlocal answered
@@ -283,7 +283,7 @@ def deliver(producer: Producer, topic: str, records: Iterable[WrittenRecord], se
             delivery.first.setdefault(message.partition() or 0, message.offset() or 0)
 
     for partition, key, value, headers in records:
-        written += 1
+        sent += 1
         while True:
             try:
                 producer.produce(topic, value, key, partition=partition, headers=headers, on_delivery=take)
@@ -294,6 +294,6 @@ def deliver(producer: Producer, topic: str, records: Iterable[WrittenRecord], se
                 take(error.args[0], None)
             break
     producer.flush(seconds)
-    if answered < written and not delivery.failed:
+    if answered < sent and not delivery.failed:
         delivery.failed.append(KafkaError(KafkaError._MSG_TIMED_OUT))  # noqa: SLF001  the constant's only name
     return delivery

@@ -33,7 +33,7 @@ _ANYTHING: Final = "PLAIN"
 
 
 class ProbeKind(Enum):
-    """What was found; the value is the sentence for a user."""
+    """Result of a probe; the value is the sentence for a user."""
 
     UNRESOLVED = "the host name does not resolve"
     REFUSED = "nothing listens on this port"
@@ -79,7 +79,7 @@ ABSENT: Final = frozenset({ProbeKind.REFUSED, ProbeKind.UNRESOLVED})
 
 
 class ProbeFinding(NamedTuple):
-    """What is at one address, and how that was seen."""
+    """The kind of server at one address, and the evidence."""
 
     server: str
     kind: ProbeKind
@@ -179,7 +179,7 @@ def _other_language(server: str, *, with_tls: bool, timeout: float, seen: str) -
         if "ALERT" in (error.reason or ""):
             return ProbeKind.NEEDS_TLS, f"plain text: {seen}; TLS: {error.reason}"
     except (_NoKafkaError, OSError):
-        pass  # neither way: what was seen first says most
+        pass  # neither works: the first finding is the most specific
     if with_tls and "ALERT" in seen.upper():
         return ProbeKind.REFUSED_TLS, seen
     return ProbeKind.NOT_KAFKA, seen

@@ -238,23 +238,23 @@ async def write_markers(
     """
     marker_of = WriteTxnMarkersRequest.WritableTxnMarker
     requested = []
-    for m in markers:
+    for marker in markers:
         topic_of = marker_of.WritableTxnMarkerTopic
-        topics = [topic_of(name=t, partition_indexes=numbers) for t, numbers in grouped(m.partitions)]
+        topics = [topic_of(name=t, partition_indexes=numbers) for t, numbers in grouped(marker.partitions)]
         requested.append(
             marker_of(
-                producer_id=m.producer_id,
-                producer_epoch=m.epoch,
-                transaction_result=m.commits,
+                producer_id=marker.producer_id,
+                producer_epoch=marker.epoch,
+                transaction_result=marker.commits,
                 topics=topics,
-                coordinator_epoch=m.coordinator_epoch,
+                coordinator_epoch=marker.coordinator_epoch,
             )
         )
     answer = await cluster.send(WriteTxnMarkersRequest(markers=requested), node, timeout_ms=_CALL_MS)
     return {
-        (m.producer_id, TopicPartition(t.name, p.partition_index)): p.error_code
-        for m in answer.markers
-        for t in m.topics
+        (marker.producer_id, TopicPartition(t.name, p.partition_index)): p.error_code
+        for marker in answer.markers
+        for t in marker.topics
         for p in t.partitions
     }
 

@@ -65,7 +65,7 @@ def may_send() -> None:
 
 _READ_BYTES = 512 * 1024
 _READS = 4
-"""Reads in a row; then other connections have their turn, and the selector returns at once for the rest."""
+"""Maximum reads in a row; then other connections are served, before the selector returns for the rest."""
 _MARGIN: Final = 1 << 20
 _MOST_BYTES: Final = 64 << 20
 """Of lists whose length no request names, such as all topics or all groups."""
@@ -98,12 +98,12 @@ class SendGate:
 
     @property
     def closed(self) -> bool:
-        """Nothing may be sent any more."""
+        """Return whether sending is no longer allowed."""
         return boottime() > self.closes_at
 
 
 class _GatedSend:
-    """Sends what is buffered; looks at the gate before each call of the socket."""
+    """Sends buffered bytes; checks the gate before each socket call."""
 
     gate: SendGate
     _sock: Any
@@ -112,20 +112,20 @@ class _GatedSend:
     def _sock_send(self) -> tuple[int, KafkaConnectionError | None]:
         total = 0
         while self._sock is not None and self._write_buffer:
-            rest = memoryview(self._write_buffer.popleft())
-            while rest:
+            unsent = memoryview(self._write_buffer.popleft())
+            while unsent:
                 if self.gate.closed:
                     self._write_buffer.clear()
                     return total, KafkaConnectionError("the time to send is over")
                 try:
-                    sent = self._sock.send(rest)
+                    sent = self._sock.send(unsent)
                 except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-                    self._write_buffer.appendleft(rest)
+                    self._write_buffer.appendleft(unsent)
                     return total, None
                 except OSError as error:
                     return total, KafkaConnectionError(error)
                 total += sent
-                rest = rest[sent:]
+                unsent = unsent[sent:]
         return total, KafkaConnectionError("connection closed") if self._sock is None else None
 
 
@@ -136,17 +136,17 @@ class GatedTlsTransport(_GatedSend, KafkaSSLTransport):  # type: ignore[misc]
         data, error = super()._sock_recv()
         if error is not None and isinstance(error.args[0], KeyboardInterrupt):  # a signal, not the socket
             raise error.args[0]
-        # The library drops an answer after which the broker closed; the answer's end can still be read.
+        # If the broker closes after a response, the library drops it; the rest of it can still be read.
         return data, None if data else error
 
 
 class _Frame(KafkaBytes):  # type: ignore[misc]
-    """An answer as it comes in; reading a part of it copies that part once."""
+    """A response being received; reading a part of it copies that part once."""
 
     _idx: int
 
     def read(self, nbytes: int | None = None) -> bytes:
-        """The next bytes; all that is left without a number."""
+        """Return the next bytes, or all remaining ones without a number."""
         start = self._idx
         stop = len(self) if nbytes is None else min(start + nbytes, len(self))
         self._idx = stop
@@ -163,25 +163,25 @@ class WideTransport(_GatedSend, KafkaTCPTransport):  # type: ignore[misc]
             return self._recv_pieces()
         # All bytes but the last are read into the frame. The library reads the last one, and then
         # sees a complete answer.
-        at, last = frame.tell(), len(frame) - 1
+        filled, last = frame.tell(), len(frame) - 1
         with memoryview(frame) as view:
             for _ in range(_READS):
-                if at >= last:
+                if filled >= last:
                     break
                 try:
-                    got = self._sock.recv_into(view[at : min(at + _READ_BYTES, last)])
+                    received = self._sock.recv_into(view[filled : min(filled + _READ_BYTES, last)])
                 except (BlockingIOError, InterruptedError):
                     break
                 except OSError as error:
                     return b"", KafkaConnectionError(error)
-                if not got:
+                if not received:
                     return b"", KafkaConnectionError("socket disconnected")
-                at += got
-        frame.seek(at)
-        return self._recv_pieces() if at >= last else (b"", None)
+                filled += received
+        frame.seek(filled)
+        return self._recv_pieces() if filled >= last else (b"", None)
 
     def _large_frame(self) -> KafkaBytes | None:
-        """The frame that is being filled, when it is worth filling it directly."""
+        """Return the frame being received if it is large enough to fill directly, else None."""
         parser = self._protocol.parser if self._protocol is not None else None
         frame = parser._rbuffer if parser is not None and parser._receiving else None  # noqa: SLF001  no public way
         if frame is None or len(frame) < _READ_BYTES:

@@ -35,13 +35,13 @@ _LONGEST_SECONDS: Final = 15.0
 def share_of_looks(usual: float, *, due: bool, whole: bool) -> float:
     """Return the pause after a look, as a multiple of its duration.
 
-    A failover goes by the last note of the source's ends. While that note does not serve it, the next look
-    comes sooner than its cost allows else.
+    A failover uses the last recorded source ends. While that record is not sufficient, the next look comes
+    sooner than its cost normally allows.
 
-    :param usual: where the note is good
-    :param due: the last look saw what is not noted, as after a turn: the next look comes at once
-    :param whole: every partition was known when the ends were noted, or none is expected to become known
-        soon; not so while the copy of a new one begins
+    :param usual: the pause with a sufficient record
+    :param due: the last look has unrecorded results, as after a turn: the next look comes at once
+    :param whole: the record has all partitions, or no further one is expected soon; False while the copy of
+        a new one begins
     """
     if due:
         return 0.0
@@ -49,23 +49,23 @@ def share_of_looks(usual: float, *, due: bool, whole: bool) -> float:
 
 
 class PairEvents:
-    """Compares each look with the one before."""
+    """Emits events for changes between looks."""
 
     def __init__(self) -> None:
         self._last: tuple[PairState, tuple[PairAlarm, ...]] | None = None
 
     def see(self, status: FlowStatus) -> None:
-        """Emit an event if the state, or an alarm, is another one than at the last look.
+        """Emit an event if the state or the alarms have changed since the last look.
 
-        A process that begins emits none for a pair that is protected or unknown.
+        At its start a process emits none for a pair that is protected or unknown.
         """
         pair = status.pair
         if pair is None:
             return
-        now, last = (pair.state, pair.alarms), self._last
-        self._last = now
+        current, last = (pair.state, pair.alarms), self._last
+        self._last = current
         quiet = last is None and not pair.alarms and pair.state in {PairState.PROTECTED, PairState.UNKNOWN}
-        if now == last or quiet:
+        if current == last or quiet:
             return
         well = pair.state is PairState.PROTECTED and not pair.alarms
         observe.event(
@@ -104,7 +104,7 @@ class FlowWatch(Background):
 
     :param share: least ratio of the pause between two looks to the duration of a look
     :param groups: look at the groups, too, which is most of the work where there are many
-    :param faults: faults of this process, besides those of the clusters
+    :param faults: returns further faults of this process
     """
 
     def __init__(
@@ -202,13 +202,13 @@ class FlowWatch(Background):
     def _collector(self) -> PairedCollector:
         flow = self._job.flow
         patience = 3 * flow.refresh_topics_interval_seconds + _STALE_SECONDS
-        made = PairedCollector(
+        collector = PairedCollector(
             self._settings, flow, patience_seconds=patience, scan_up_to=0, groups=self._groups
         )
-        made.beats.follow()
+        collector.beats.follow()
         if self._groups:
-            made.groups.follow()
-        return made
+            collector.groups.follow()
+        return collector
 
     def _take(self, status: FlowStatus, now: float) -> None:
         progress = self._job.progress
@@ -216,7 +216,7 @@ class FlowWatch(Background):
         if self.figures is None:
             self.figures = FlowFigures(status, now)
         self.figures.renew(status, now, totals)
-        self._tell_hanging(status)
+        self._report_hanging(status)
         self._pair.see(status)
         beat, loss = status.heartbeat, status.loss_now
         observe.identify(status.flow, term=status.term)
@@ -226,25 +226,25 @@ class FlowWatch(Background):
             if p.frontier is not None:
                 observe.frontier((status.source, status.target), p.topic, p.partition, p.frontier)
 
-    def _tell_hanging(self, status: FlowStatus) -> None:
-        """An event for each hanging transaction when it becomes a fault, and when it has ended."""
+    def _report_hanging(self, status: FlowStatus) -> None:
+        """Emit an event for each hanging transaction when it becomes a fault, and when it has ended."""
         if not status.target_answers or not status.source_answers:
             return
         late = hanging(status.open_transactions, self._job.flow.open_transaction_seconds)
-        now = {(t.cluster, t.topic, t.partition, t.producer_id, t.start_offset): t for t in late}
-        for key in now.keys() - self._hanging:
-            t = now[key]
+        current = {(t.cluster, t.topic, t.partition, t.producer_id, t.start_offset): t for t in late}
+        for key in current.keys() - self._hanging:
+            t = current[key]
             observe.event(
                 HANGING, level="warning", flow=self.name, cluster=t.cluster, topic=t.topic,
                 partition=t.partition, producer_id=t.producer_id, transactional_id=t.transactional_id,
                 open_seconds=t.age_seconds, held_back=t.held_back, end_it=t.command,
             )  # fmt: skip
-        for cluster, topic, partition, producer, _ in self._hanging - now.keys():
+        for cluster, topic, partition, producer, _ in self._hanging - current.keys():
             observe.event(
                 "transaction_ended", flow=self.name, cluster=cluster, topic=topic, partition=partition,
                 producer_id=producer,
             )  # fmt: skip
-        self._hanging = set(now)
+        self._hanging = set(current)
 
     def _remember(self, collector: PairedCollector) -> None:
         """Record the source's ends on the target for a failover; only the lease holder does so."""
@@ -263,7 +263,7 @@ class Board:
     """All flows of a process.
 
     :param clock: a steady clock
-    :param labels: of every metric besides its own
+    :param labels: added to every metric
     :param drills: the samples of drills
     """
 
@@ -280,7 +280,7 @@ class Board:
         return [w.figures for w in self.watches if w.figures is not None]
 
     def metrics(self) -> bytes:
-        """Everything in Prometheus' text format."""
+        """Return all metrics in Prometheus' text format."""
         return generate_latest(self._registry)
 
     def faults(self, now: float) -> dict[FlowAliases, tuple[Fault, ...]]:
@@ -291,7 +291,7 @@ class Board:
         return {w.aliases: w.faults(now) for w in self.watches}
 
     def health(self) -> tuple[bool, dict[str, Any]]:
-        """Whether every flow is healthy, and each one's faults."""
+        """Return whether every flow is healthy, and each one's faults."""
         now = self._clock()
         ages = {w.aliases: w.age(now) for w in self.watches}
         flows = {f.name: {**_health(x), "age_seconds": ages.get(f)} for f, x in self.faults(now).items()}
@@ -304,10 +304,10 @@ class Board:
         """
         now = self._clock()
         faults = self.faults(now)
-        return {"flows": [_shown(w, faults[w.aliases], now, find.get(w.name, "")) for w in self.watches]}
+        return {"flows": [_page_data(w, faults[w.aliases], now, find.get(w.name, "")) for w in self.watches]}
 
     def group(self, flow: str, group: str) -> dict[str, Any] | None:
-        """A group of a flow with all of its partitions; None when the group is unknown."""
+        """Return a group of a flow with all of its partitions, or None if it is unknown."""
         for figures in (w.figures for w in self.watches if w.name == flow):
             seen = figures.status.groups if figures is not None else None
             for found in seen.groups if seen is not None else ():
@@ -320,26 +320,26 @@ def _health(faults: Sequence[Fault]) -> dict[str, Any]:
     return {"health": "fault" if faults else "ok", "faults": [f._asdict() for f in faults]}
 
 
-def _shown(watch: FlowWatch, faults: Sequence[Fault], now: float, find: str) -> dict[str, Any]:
+def _page_data(watch: FlowWatch, faults: Sequence[Fault], now: float, find: str) -> dict[str, Any]:
     figures = watch.figures
-    told: dict[str, Any] = {
+    shown: dict[str, Any] = {
         "flow": watch.name,
         **_health(faults),
         "history": list(watch.history),
         "rpo_seconds": watch.rpo_seconds,
     }
     if figures is None:
-        return told
+        return shown
     status = figures.at(now)
-    seen = status.groups
-    whole = replace(status, groups=None).as_dict(details=False)
-    whole.pop("partitions")
-    topics = sorted(whole.pop("topics"), key=lambda t: -(t["records"] or 0))
-    found = [g for g in worst_first(seen.groups) if find.lower() in g.group.lower()] if seen else []
-    return whole | told | {
+    groups = status.groups
+    status_json = replace(status, groups=None).as_dict(details=False)
+    status_json.pop("partitions")
+    topics = sorted(status_json.pop("topics"), key=lambda t: -(t["records"] or 0))
+    matching = [g for g in worst_first(groups.groups) if find.lower() in g.group.lower()] if groups else []
+    return status_json | shown | {
         "topics": topics[:_SHOWN_TOPICS], "topics_total": len(topics),
-        "checkpoints": seen.as_dict() if seen else None,
-        "groups": [g.as_dict(details=False) for g in found[:_SHOWN_GROUPS]] if seen else None,
-        "groups_found": len(found), "groups_total": len(seen.groups) if seen else 0,
+        "checkpoints": groups.as_dict() if groups else None,
+        "groups": [g.as_dict(details=False) for g in matching[:_SHOWN_GROUPS]] if groups else None,
+        "groups_found": len(matching), "groups_total": len(groups.groups) if groups else 0,
         "age_seconds": watch.age(now),
     }  # fmt: skip

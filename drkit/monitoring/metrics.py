@@ -55,7 +55,7 @@ def group_samples(
     :param totals: None where this process runs no rounds
     """
     if seen is not None:
-        yield from _of_groups(flow, seen)
+        yield from _group_samples(flow, seen)
     if totals is not None:
         yield "drkit_checkpoint_rounds_total", flow, totals.rounds
         yield "drkit_checkpoint_rounds_failed_total", flow, totals.failed
@@ -69,22 +69,22 @@ def group_samples(
             yield MM2_CHECKPOINT + "_max", labels, spread.most
 
 
-def _of_groups(flow: tuple[str, str], seen: GroupsSeen) -> Iterator[Sample]:
+def _group_samples(flow: tuple[str, str], seen: GroupsSeen) -> Iterator[Sample]:
     yield "drkit_checkpoint_age_seconds", flow, seen.rounds.age_seconds
     yield "drkit_checkpoint_round_seconds", flow, seen.rounds.seconds
     for verdict, count in seen.rounds.verdicts.items():
         yield "drkit_group_positions", (*flow, verdict.lower()), count
     if seen.error:
-        return  # the number of ready groups is unknown: no figure is better than an old one
+        return  # the number of ready groups is unknown: emit no outdated figure
     states = Counter(dict.fromkeys(STATES, 0))
     states.update(_state(g) for g in seen.groups)
     for state, count in states.items():
         yield "drkit_groups", (*flow, state), count
-    single, rest = seen.groups[:MOST_GROUPS], seen.groups[MOST_GROUPS:]
+    single, others = seen.groups[:MOST_GROUPS], seen.groups[MOST_GROUPS:]
     for group in single:
         yield from _one((*flow, group.group), [group])
-    if rest:
-        yield from _one((*flow, OTHERS), list(rest))
+    if others:
+        yield from _one((*flow, OTHERS), list(others))
 
 
 def _state(group: GroupStatus) -> str:
@@ -312,7 +312,7 @@ class FlowFigures:
         if not status.partitions:
             return  # no answer
         self.counts = counts
-        if totals is None:  # a copying process forgets them with its progress
+        if totals is None:  # a copying process removes them with its progress
             observe.keep((status.source, status.target), {p.topic for p in status.partitions})
 
 

@@ -1,7 +1,7 @@
-"""The offset-map topic on the target: one reader, one way to settle it against the target's log.
+"""The offset-map topic on the target: reading it, and settling it against the target's log.
 
-All that ask where a partition is (copy, checkpoints, status, verify, translate, failover) ask here, and get
-an exact answer or :class:`drkit.offsets.Unavailable` with the reason. What the records mean is not decided
-here but in :mod:`drkit.offsets`. The copy task writes them, and before it a takeover or a turn, with which
-the map of a partition begins.
+Every command that needs the position of a partition (copy, checkpoints, status, verify, translate, failover)
+gets it here: an exact answer, or :class:`drkit.offsets.Unavailable` with the reason. The meaning of the
+records is not decided here but in :mod:`drkit.offsets`. The copy task writes them; a takeover or a turn
+writes the first ones of a partition.
 """

@@ -1,7 +1,7 @@
-"""Writes where partitions begin to be copied, before any task copies them: after a turn, or in a takeover.
+"""Writes the first map records of partitions before any task copies them: after a turn, or in a takeover.
 
-Each bucket of the map is taken as a copy task takes it (decision 21): from then on no earlier task writes to
-it. All that is written to a bucket is one transaction, so a partition begins as a whole or not at all.
+Each bucket of the map is taken as by a copy task (decision 21), which fences earlier tasks. All records of a
+bucket are written in one transaction, so a partition begins completely or not at all.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from drkit.offset_map.writer import MapWriter
 from drkit.offsets import MapKey, MapRecord, PartitionMap
 
 _OPEN_MS: Final = 30_000
-"""How long a transaction stays open after its process was lost; readers of the map wait this long."""
+"""Transaction timeout: readers of the map wait this long after a crash of the writer."""
 
 Begun = Callable[[PartitionMap, int], Sequence[MapRecord]]
-"""The records with which a partition begins, from what the map says of it and the number of the reign that
-writes them; none where it has begun already."""
+"""Returns the first records of a partition, given its state in the map and the number of the reign that
+writes them; no records if it has begun already."""
 
 
 async def begin_partitions(
@@ -39,25 +39,25 @@ async def begin_partitions(
 ) -> None:
     """Write the beginnings of some partitions into the offset map.
 
-    All records are made before the first is written: what one of `wanted` raises leaves the map as it was.
+    All records are built before the first is written: if one of `wanted` raises, nothing is written.
 
     :param cluster: the target, connected
     :param map_id: id of the map topic; empty: any topic of that name
-    :param on_checked: called in between
+    :param on_checked: called after building, before writing
     :raises Failed: the map does not exist, is another one, or does not take the records
     :raises MapTaken: a copy task has taken a part of the map meanwhile
     """
     map_ = _Map(cluster, offset_map_topic(flow.source), map_id)
     by_bucket: dict[int, dict[CopiedPartition, Begun]] = {}
-    for w, begun in wanted.items():
-        by_bucket.setdefault(bucket_of(*w.source, flow.buckets), {})[w] = begun
-    made: list[tuple[MapWriter, Sequence[tuple[MapKey, MapRecord]]]] = []
-    for number, some in sorted(by_bucket.items()):
+    for copy, begun in wanted.items():
+        by_bucket.setdefault(bucket_of(*copy.source, flow.buckets), {})[copy] = begun
+    writes: list[tuple[MapWriter, Sequence[tuple[MapKey, MapRecord]]]] = []
+    for number, of_bucket in sorted(by_bucket.items()):
         name, bucket = map_transactional_id(flow.source, flow.target, number), MapBucket(number, map_.name)
-        writer = await _taken(map_, Transactions(cluster, name, _OPEN_MS), bucket)
-        made.append((writer, list(_records(bucket, writer.reign.number, some))))
+        writer = await _take_bucket(map_, Transactions(cluster, name, _OPEN_MS), bucket)
+        writes.append((writer, list(_records(bucket, writer.reign.number, of_bucket))))
     on_checked()
-    for writer, records in made:
+    for writer, records in writes:
         await writer.write_whole(records)
 
 
@@ -70,16 +70,16 @@ class _Map(NamedTuple):
 
     async def found(self) -> TopicMetadata:
         """Its id and leaders now."""
-        found = await find_map(self.cluster, self.name)
-        if self.topic_id and not found.error and str(found.topic_id) != self.topic_id:
-            raise made_anew(self.name, self.topic_id, found.topic_id)
-        return found
+        topic = await find_map(self.cluster, self.name)
+        if self.topic_id and not topic.error and str(topic.topic_id) != self.topic_id:
+            raise made_anew(self.name, self.topic_id, topic.topic_id)
+        return topic
 
 
-async def _taken(map_: _Map, transactions: Transactions, bucket: MapBucket) -> MapWriter:
+async def _take_bucket(map_: _Map, transactions: Transactions, bucket: MapBucket) -> MapWriter:
     topic = await map_.found()
 
-    async def leaders(again: bool) -> TopicMetadata:  # noqa: FBT001  as the writer asks
+    async def leaders(again: bool) -> TopicMetadata:  # noqa: FBT001  as the writer calls it
         return await map_.found() if again else topic
 
     writer = MapWriter(transactions, bucket, new_nonce(), leaders, lambda: False)
@@ -89,10 +89,10 @@ async def _taken(map_: _Map, transactions: Transactions, bucket: MapBucket) -> M
 
 
 def _records(
-    bucket: MapBucket, reign: int, wanted: Mapping[CopiedPartition, Begun]
+    bucket: MapBucket, reign: int, beginnings: Mapping[CopiedPartition, Begun]
 ) -> Iterable[tuple[MapKey, MapRecord]]:
-    for w, begun in wanted.items():
-        key = MapKey(w.source_id, w.target_id, w.source.partition)
-        state = bucket.of(w.source_id, w.target_id, w.source.partition)
+    for copy, begun in beginnings.items():
+        key = MapKey(copy.source_id, copy.target_id, copy.source.partition)
+        state = bucket.of(copy.source_id, copy.target_id, copy.source.partition)
         for record in begun(state, reign):
             yield key, record

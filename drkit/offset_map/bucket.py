@@ -1,4 +1,4 @@
-"""What one partition of the map topic says, record by record. No input or output."""
+"""State of one partition of the map topic, built record by record. No I/O."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from drkit.wire import Record, encode
 Pair = tuple[bytes, bytes | None]
 """Key and value of a record of the map topic; without a value it is a tombstone."""
 ADOPTED: Final = b"adopted"
-"""Key of the record after which all valid records of a bucket are written once more, in their order."""
+"""Key of the record after which all valid records of a bucket are rewritten in their order."""
 
 
 def adopted_at(offset: int) -> Pair:
-    """That record, valid at one offset only: repeated anywhere else it would make the map look empty."""
+    """Return that record, valid at one offset only: a replay elsewhere would make the map look empty."""
     return ADOPTED, b"%d" % offset
 
 
@@ -46,7 +46,7 @@ class UnreadableRecord(NamedTuple):
 
 @dataclass(slots=True)
 class MapBucket:
-    """What one partition of the map topic says, read up to `next_offset`."""
+    """The state of one partition of the map topic, read up to `next_offset`."""
 
     bucket: int
     name: str = ""
@@ -54,39 +54,39 @@ class MapBucket:
     next_offset: int = 0
     partitions: dict[MapKey, PartitionMap] = field(default_factory=dict)
     keys: dict[MapKey, dict[bytes, None]] = field(default_factory=dict)
-    """Keys of the intents, turns and packs that are still valid, per partition: a new pack replaces them."""
+    """Keys of the valid intents, turns and packs, per partition; a new pack replaces them."""
     marked: set[MapKey] = field(default_factory=set)
-    """Partitions of which a mark was read."""
+    """Partitions for which a mark was read."""
     legacy: bool = False
-    """Records of format 1 were read: the map does not name the writers that may still be active."""
+    """Records of format 1 were read: writers that may still be active are not in the map."""
     reign: Reign | None = None
     """The newest reign."""
     unclean: int = 0
-    """The newest reign before that one which did not end cleanly; 0: none."""
+    """The newest earlier reign that did not end cleanly, or 0."""
     unreadable: list[UnreadableRecord] = field(default_factory=list)
-    """Records of other writers, or damaged ones; such a record hides no earlier one."""
+    """Records of other writers, or damaged ones; earlier records of their keys stay valid."""
     refused: int = 0
-    """Records without a valid MAC: they were passed over."""
+    """Number of records skipped without a valid MAC."""
     doubtful: dict[MapKey, dict[bytes, UnreadableRecord]] = field(default_factory=dict)
-    """Those of them that have the key of a record of the map, of which nothing else is left to read."""
+    """Refused records with the key of a map record, if no valid record of that key is left."""
     signatures: Signatures | None = None
     """Verifies the records of this bucket, or None before the first read."""
 
     def doubt(self, key: MapKey) -> Unavailable | None:
-        """Why the map of a partition cannot be relied on; None when it can."""
-        found = next(iter(self.doubtful.get(key, {}).values()), None)
-        if found is not None:
-            at = f"{self.name}-{self.bucket} at offset {found.offset}"
-            if found.lacks_mac:
-                return Unavailable(f"a record of the offset map has no valid MAC: {at}, {found.why}")
-            return Unavailable(f"a record of the offset map is damaged: {at}, {found.why}")
+        """Return why the map of a partition is not reliable, or None if it is."""
+        record = next(iter(self.doubtful.get(key, {}).values()), None)
+        if record is not None:
+            where = f"{self.name}-{self.bucket} at offset {record.offset}"
+            if record.lacks_mac:
+                return Unavailable(f"a record of the offset map has no valid MAC: {where}, {record.why}")
+            return Unavailable(f"a record of the offset map is damaged: {where}, {record.why}")
         state = self.partitions.get(key)
         if state is not None and state.broken:
             return Unavailable(f"the offset map {self.name}-{self.bucket} is incomplete: {state.broken}")
         return None
 
     def lacks_mac(self, key: MapKey) -> bool:
-        """Whether the map of a partition cannot be relied on for want of a MAC."""
+        """Return whether the map of a partition is not reliable because of a missing MAC."""
         return any(found.lacks_mac for found in self.doubtful.get(key, {}).values())
 
     def of(self, source_id: UUID, target_id: UUID, partition: int) -> PartitionMap:
@@ -102,64 +102,64 @@ class MapBucket:
             state.clear()
 
     def apply(self, key: bytes | None, value: bytes | None, offset: int = -1) -> None:
-        """Take one record of the topic; an unreadable one is kept as such, never guessed at."""
+        """Apply one record of the topic; an unreadable one is noted as such."""
         if key == ADOPTED:
             if (key, value) == adopted_at(offset):
-                self._begin_again()
+                self._clear_before_adoption()
             return
         try:
-            found = decode_record(key, value)
+            decoded = decode_record(key, value)
         except ValueError as error:
-            self._cannot_read(key or b"", UnreadableRecord(offset, str(error)))
+            self._note_unreadable(key or b"", UnreadableRecord(offset, str(error)))
             return
-        name, where = key or b"", found.where
-        self.legacy |= found.legacy
-        if where in self.doubtful:
-            self.doubtful[where].pop(name, None)
-        if isinstance(found.record, Reign):
-            self._reign(found.record)
+        raw_key, map_key = key or b"", decoded.where
+        self.legacy |= decoded.legacy
+        if map_key in self.doubtful:
+            self.doubtful[map_key].pop(raw_key, None)
+        if isinstance(decoded.record, Reign):
+            self._apply_reign(decoded.record)
             return
-        names = self.keys.setdefault(where, {})
-        if found.record is None:
-            names.pop(name, None)
-            if found.kind is MapRecordKind.MARK:
-                self._drop(where)
+        valid_keys = self.keys.setdefault(map_key, {})
+        if decoded.record is None:
+            valid_keys.pop(raw_key, None)
+            if decoded.kind is MapRecordKind.MARK:
+                self._forget_partition(map_key)
             return
-        if found.kind is MapRecordKind.MARK:
-            self.marked.add(where)
+        if decoded.kind is MapRecordKind.MARK:
+            self.marked.add(map_key)
         else:
-            names[name] = None
+            valid_keys[raw_key] = None
         try:
-            self.partitions.setdefault(where, PartitionMap()).apply(found.record)
+            self.partitions.setdefault(map_key, PartitionMap()).apply(decoded.record)
         except OverflowError as error:
-            # Well formed, with numbers that no log has: what it was meant to say is unknown.
+            # Well formed, but with impossible offsets: its meaning is unknown.
             self.unreadable.append(UnreadableRecord(offset, f"numbers out of range: {error}"))
-            self.doubtful.setdefault(where, {})[name] = self.unreadable[-1]
+            self.doubtful.setdefault(map_key, {})[raw_key] = self.unreadable[-1]
 
-    def _drop(self, where: MapKey) -> None:
-        """Forget a partition: its mark is deleted last, when its copy is gone."""
+    def _forget_partition(self, where: MapKey) -> None:
+        """Forget a partition: its mark is deleted last, after its copy."""
         self.marked.discard(where)
         for of_partition in (self.partitions, self.keys, self.doubtful):
             of_partition.pop(where, None)
 
     def tombstones(self, target_ids: Container[UUID]) -> list[Pair]:
-        """Return what deletes the map of the copies with these ids, the marks last."""
-        found: list[Pair] = []
-        for where in [where for where in self.partitions if where.target_id in target_ids]:
-            found += [(name, None) for name in self.keys.get(where, {})]
-            found.append((mark_key(where), None))
-        return found
+        """Return the tombstones for the map of these copies, the marks last."""
+        tombstones: list[Pair] = []
+        for map_key in [map_key for map_key in self.partitions if map_key.target_id in target_ids]:
+            tombstones += [(name, None) for name in self.keys.get(map_key, {})]
+            tombstones.append((mark_key(map_key), None))
+        return tombstones
 
-    def _begin_again(self) -> None:
-        """Read twice, a claim would say what another has said since; who reigned, and doubts, stay."""
+    def _clear_before_adoption(self) -> None:
+        """Clear the map before its rewritten records; reigns and doubts stay."""
         self.keys, self.marked = {}, set()
         for state in self.partitions.values():
             state.clear()
 
     def refuse(self, key: bytes | None, offset: int, why: str) -> None:
-        """Pass over a record, or a tombstone, without a valid MAC: the record before it counts.
+        """Skip a record, or a tombstone, without a valid MAC: the earlier record of its key counts.
 
-        Where nothing else is left to read under its key, the partition cannot be relied on.
+        If there is no earlier record, the partition's map is not reliable.
         """
         self.refused += 1
         if why == REPLAYED:
@@ -169,7 +169,7 @@ class MapBucket:
         except ValueError:
             return
         if kind is MapRecordKind.REIGN:
-            # Where only this record is left, the map does not name the writers that may still be active.
+            # With no other record left, writers that may still be active are not in the map.
             self.legacy |= self.reign is None
         elif why == NO_KEY or not self._is_known(key or b"", where, kind):
             self.doubtful.setdefault(where, {})[key or b""] = UnreadableRecord(offset, why, lacks_mac=True)
@@ -177,38 +177,38 @@ class MapBucket:
     def _is_known(self, key: bytes, where: MapKey, kind: MapRecordKind) -> bool:
         return where in self.marked if kind is MapRecordKind.MARK else key in self.keys.get(where, {})
 
-    def _reign(self, reign: Reign) -> None:
-        before = self.reign
-        if before is not None and not before.ended and before.nonce != reign.nonce:
-            self.unclean = max(self.unclean, before.number)
+    def _apply_reign(self, reign: Reign) -> None:
+        previous = self.reign
+        if previous is not None and not previous.ended and previous.nonce != reign.nonce:
+            self.unclean = max(self.unclean, previous.number)
         self.unclean = max(self.unclean, reign.unclean)
         self.reign = reign
 
-    def _cannot_read(self, key: bytes, found: UnreadableRecord) -> None:
+    def _note_unreadable(self, key: bytes, unreadable: UnreadableRecord) -> None:
         """Note an unreadable record: compaction may have removed older ones of its key, now unknown."""
-        self.unreadable.append(found)
+        self.unreadable.append(unreadable)
         try:
-            where, kind = about(key)
+            map_key, kind = about(key)
         except ValueError:
-            return  # under a key of its own it hides nothing
-        if not self._is_known(key, where, kind):
-            self.doubtful.setdefault(where, {})[key] = found
+            return  # it is not the key of a map record
+        if not self._is_known(key, map_key, kind):
+            self.doubtful.setdefault(map_key, {})[key] = unreadable
 
 
 def pairs(records: Iterable[tuple[MapKey, MapRecord]]) -> list[Pair]:
-    """Map records as they are written."""
+    """Return the encoded map records."""
     return [encode_map_record(key, record) for key, record in records]
 
 
 def batch_of(
     written: Iterable[Pair], now_ms: int, signatures: Signatures | None = None
 ) -> tuple[bytearray, int]:
-    """Records of the map topic as one record batch with no producer fields yet, and how many they are."""
-    found = [
+    """Return map records as one record batch, without producer fields yet, and their number."""
+    records = [
         Record(i, now_ms, key, value, signatures.headers(key, value) if signatures is not None else ())
         for i, (key, value) in enumerate(written)
     ]
-    return encode(found, 0), len(found)
+    return encode(records, 0), len(records)
 
 
 _PART_SEGMENTS: Final = 8192

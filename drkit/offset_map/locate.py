@@ -1,4 +1,4 @@
-"""Where partitions are, for code that only reads: the offset map settled against the target's log."""
+"""Positions of partitions for read-only callers: the offset map settled against the target's log."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ NO_ID: Final = UUID(int=0)
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """What map and log say of a partition."""
+    """The position of a partition according to its map and its log."""
 
     answer: Resolution | Unavailable
     state: PartitionMap = field(default_factory=PartitionMap)
-    """What the map alone says."""
+    """The state of the map alone."""
     start: int = 0
-    """First offset left on the target; 0 where it was not asked."""
+    """Log start offset on the target; 0 if it was not read."""
     end: int | None = None
     """The target's end; None: it is unknown."""
     sound: bool = True
-    """The map itself can be relied on, also where there is no answer now."""
+    """The map itself is reliable, even if there is no answer now."""
 
     @property
     def dropped(self) -> int:
@@ -50,7 +50,7 @@ class Located:
 
 
 class PartitionLocator:
-    """Settles partitions of one flow, again and again; what was read of the map is kept.
+    """Settles partitions of one flow repeatedly; the map is read incrementally.
 
     :param target: connected
     :param map_topic: name of the offset map
@@ -60,7 +60,7 @@ class PartitionLocator:
         self.target = target
         self.name = map_topic
         self.topics: dict[str, TopicMetadata] = {}
-        """The targets' topics and the map as they were at the last look."""
+        """Metadata of the target topics and of the map, as of the last look."""
         self._map_id: UUID | None = None
         self._buckets: dict[int, MapBucket] = {}
 
@@ -73,10 +73,10 @@ class PartitionLocator:
         scan_up_to: int | None = None,
         is_copying: bool = True,
     ) -> dict[TopicPartition, Located]:
-        """Where partitions are now, by source partition.
+        """Return the positions of partitions now, by source partition.
 
-        The leaders are asked first and the map is read second: a claim is durable before its batch, so the
-        map knows all that the log held (decision 9).
+        The logs are read first and the map second: a claim is durable before its batch, so the map covers
+        every batch of the log (decision 9).
 
         :param own_ids: live producer ids of the flow
         :param map_id: id of the map topic; empty: any topic of that name
@@ -86,123 +86,122 @@ class PartitionLocator:
         :raises RawError: the target stopped answering
         :raises Failed: the offset map cannot be read
         """
-        wanted = list(partitions)
-        self.topics = await metadata(self.target, sorted({w.target.topic for w in wanted} | {self.name}))
-        if why := self._other_map(map_id):
-            return {w.source: Located(Unavailable(why)) for w in wanted}
-        out = {
-            w.source: Located(Unavailable(why))
-            for w in wanted
-            if (why := _gone(self.topics[w.target.topic], w))
+        copies = list(partitions)
+        self.topics = await metadata(self.target, sorted({c.target.topic for c in copies} | {self.name}))
+        if reason := self._reason_recreated(map_id):
+            return {copy.source: Located(Unavailable(reason)) for copy in copies}
+        located = {
+            copy.source: Located(Unavailable(reason))
+            for copy in copies
+            if (reason := _reason_gone(self.topics[copy.target.topic], copy))
         }
-        asked = [w for w in wanted if w.source not in out]
-        looks = await self._look(asked, is_copying=is_copying)
-        await self.read(asked, undecided=is_copying)
-        await self._grown(asked, looks)
+        settleable = [copy for copy in copies if copy.source not in located]
+        looks = await self._look(settleable, is_copying=is_copying)
+        await self.read(settleable, undecided=is_copying)
+        await self._look_again(settleable, looks)
         settling = {
-            w.source: self.target.loop.spawn(self._settle, w, looks[w.target], own_ids, scan_up_to)
-            for w in asked
-            if w.target in looks
+            copy.source: self.target.loop.spawn(self._settle, copy, looks[copy.target], own_ids, scan_up_to)
+            for copy in settleable
+            if copy.target in looks
         }
-        for w in asked:
-            if w.source in settling:
-                out[w.source] = self._located(w, await settling[w.source])
+        for copy in settleable:
+            if copy.source in settling:
+                located[copy.source] = self._located(copy, await settling[copy.source])
             else:
-                out[w.source] = Located(Unavailable(self._silent(w)))
-        return out
+                located[copy.source] = Located(Unavailable(self._no_answer(copy)))
+        return located
 
-    async def _look(self, wanted: list[CopiedPartition], *, is_copying: bool) -> dict[TopicPartition, Look]:
-        targets = [w.target for w in wanted]
+    async def _look(self, copies: list[CopiedPartition], *, is_copying: bool) -> dict[TopicPartition, Look]:
+        targets = [copy.target for copy in copies]
         if is_copying:
-            promoted = {w.target for w in wanted if w.until is not None}
+            promoted = {copy.target for copy in copies if copy.until is not None}
             return await look_while_copying(self.target, self.topics, targets, promoted)
         return await look_at_leaders(self.target, self.topics, map(PartitionQuery, targets))
 
-    async def read(self, wanted: Iterable[CopiedPartition], *, undecided: bool = True) -> None:
-        """Read the map on for some partitions."""
+    async def read(self, copies: Iterable[CopiedPartition], *, undecided: bool = True) -> None:
+        """Read the new records of the map for some partitions."""
         topic = self.topics[self.name]
         if topic.leaders and topic.topic_id != self._map_id:
             self._map_id, self._buckets = topic.topic_id, {}
         count = len(topic.leaders)
-        numbers = sorted({bucket_of(*w.source, count) for w in wanted}) if count else ()
-        # Together: each may have to wait for a transaction of bulk mode.
+        numbers = sorted({bucket_of(*copy.source, count) for copy in copies}) if count else ()
+        # In parallel: each may have to wait for a transaction of bulk mode.
         buckets = [self._buckets.setdefault(n, MapBucket(n, self.name)) for n in numbers]
         await self.target.loop.together(partial(read_on, self.target, topic, undecided=undecided), buckets)
 
-    def state(self, w: CopiedPartition) -> PartitionMap:
-        """What the map says of a partition, as it was read last."""
-        bucket, key = self._bucket(w), MapKey(w.source_id, w.target_id, w.source.partition)
+    def state(self, copy: CopiedPartition) -> PartitionMap:
+        """Return the map's state of a partition, as of the last read."""
+        bucket, key = self._bucket(copy), MapKey(copy.source_id, copy.target_id, copy.source.partition)
         return PartitionMap() if bucket is None else bucket.partitions.get(key, PartitionMap())
 
-    def _bucket(self, w: CopiedPartition) -> MapBucket | None:
+    def _bucket(self, copy: CopiedPartition) -> MapBucket | None:
         count = len(self.topics[self.name].leaders)
-        return self._buckets.get(bucket_of(*w.source, count)) if count else None
+        return self._buckets.get(bucket_of(*copy.source, count)) if count else None
 
     @property
     def unreadable(self) -> dict[str, tuple[UnreadableRecord, ...]]:
         """Records of the offset map that could not be read, by partition of its topic."""
         return {f"{self.name}-{n}": tuple(b.unreadable) for n, b in self._buckets.items() if b.unreadable}
 
-    def _other_map(self, expected: str) -> str:
-        found = self.topics[self.name]
-        if not expected or not found.leaders or str(found.topic_id) == expected:
+    def _reason_recreated(self, expected: str) -> str:
+        current = self.topics[self.name]
+        if not expected or not current.leaders or str(current.topic_id) == expected:
             return ""
         return (
             f"the offset map {self.name} on {self.target.alias} was deleted and made again:"
-            f" it had the id {expected}, now {found.topic_id}"
+            f" it had the id {expected}, now {current.topic_id}"
         )
 
-    async def _grown(self, wanted: list[CopiedPartition], looks: dict[TopicPartition, Look]) -> None:
-        """Ask again where the map vouches for more than the log held: the log grew, or lost its tail."""
-        further = [
-            w for w in wanted if w.target in looks and confirmed_end(self.state(w)) > looks[w.target].end >= 0
+    async def _look_again(self, copies: list[CopiedPartition], looks: dict[TopicPartition, Look]) -> None:
+        """Read ends again where the map confirms more than the log held: the log grew, or lost its tail."""
+        longer = [
+            c for c in copies if c.target in looks and confirmed_end(self.state(c)) > looks[c.target].end >= 0
         ]
-        now = await listed(self.target, self.topics, [w.target for w in further], LATEST)
-        for w in further:
-            looks[w.target] = grown(looks[w.target], self.state(w), now.get(w.target, 0))
+        ends = await listed(self.target, self.topics, [copy.target for copy in longer], LATEST)
+        for copy in longer:
+            looks[copy.target] = grown(looks[copy.target], self.state(copy), ends.get(copy.target, 0))
 
     async def _settle(
-        self, w: CopiedPartition, look: Look, own_ids: frozenset[int], scan_up_to: int | None
+        self, copy: CopiedPartition, look: Look, own_ids: frozenset[int], scan_up_to: int | None
     ) -> Settled:
-        bucket = self._bucket(w)
-        key = MapKey(w.source_id, w.target_id, w.source.partition)
+        bucket = self._bucket(copy)
+        key = MapKey(copy.source_id, copy.target_id, copy.source.partition)
         if bucket is not None and (doubt := bucket.doubt(key)) is not None:
             return Settled(doubt, 0, look)
-        wanted = Wanted(
-            w.target, self.state(w), own_ids, began_at=w.began_at, emptied=w.emptied,
-            tail_end=w.tail_end, until=w.until,
+        partition = Wanted(
+            copy.target, self.state(copy), own_ids, began_at=copy.began_at, emptied=copy.emptied,
+            tail_end=copy.tail_end, until=copy.until,
         )  # fmt: skip
-        return await settle_one(self.target, self.topics, wanted, look, scan_up_to)
+        return await settle_one(self.target, self.topics, partition, look, scan_up_to)
 
-    def _located(self, w: CopiedPartition, settled: Settled) -> Located:
-        state, look, answer = self.state(w), settled.look, settled.answer
+    def _located(self, copy: CopiedPartition, settled: Settled) -> Located:
+        state, look, answer = self.state(copy), settled.look, settled.answer
         end = look.end if look.end >= 0 else None
         if answer is None and is_stale(look, state):
-            why = (
-                f"{w.target}: a broker answers that leads no longer (its leader epoch is {look.leader_epoch})"
-            )
-            return Located(Unavailable(why), state)
+            leader = f"its leader epoch is {look.leader_epoch}"
+            reason = f"{copy.target}: a broker answers that leads no longer ({leader})"
+            return Located(Unavailable(reason), state)
         if answer is None:
-            return Located(Unavailable(self._silent(w, settled.error)), state, max(0, look.start), end)
-        bare = isinstance(answer, Resolution) and answer.upstream is None
-        if bare and not self.topics[self.name].leaders and look.end > max(0, look.start):
-            why = f"the offset map {self.name} does not exist on {self.target.alias}"
-            return Located(Unavailable(why), state, max(0, look.start), end)
+            return Located(Unavailable(self._no_answer(copy, settled.error)), state, max(0, look.start), end)
+        has_no_position = isinstance(answer, Resolution) and answer.upstream is None
+        if has_no_position and not self.topics[self.name].leaders and look.end > max(0, look.start):
+            reason = f"the offset map {self.name} does not exist on {self.target.alias}"
+            return Located(Unavailable(reason), state, max(0, look.start), end)
         sound = settled.unread or not isinstance(answer, Unavailable)
         return Located(answer, state, max(0, look.start), end, sound)
 
-    def _silent(self, w: CopiedPartition, code: int = 0) -> str:
+    def _no_answer(self, copy: CopiedPartition, code: int = 0) -> str:
         evidence = f" (Kafka error code {code})" if code else ""
-        return f"the leader of {w.target} on {self.target.alias} does not answer{evidence}"
+        return f"the leader of {copy.target} on {self.target.alias} does not answer{evidence}"
 
 
-def _gone(topic: TopicMetadata, w: CopiedPartition) -> str:
+def _reason_gone(topic: TopicMetadata, copy: CopiedPartition) -> str:
     if topic.error in codes.NO_SUCH_TOPIC:
-        return f"the target topic {w.target.topic} does not exist"
+        return f"the target topic {copy.target.topic} does not exist"
     if topic.error:
-        return f"the target topic {w.target.topic} cannot be described: Kafka error code {topic.error}"
-    if topic.topic_id != w.target_id:
-        return f"the target topic {w.target.topic} is not the one that was copied to: it was created again"
-    if w.target.partition not in topic.leaders:
+        return f"the target topic {copy.target.topic} cannot be described: Kafka error code {topic.error}"
+    if topic.topic_id != copy.target_id:
+        return f"the target topic {copy.target.topic} is not the one that was copied to: it was created again"
+    if copy.target.partition not in topic.leaders:
         return f"the target topic has only {counted(len(topic.leaders), 'partition')}"
-    return "" if topic.leaders[w.target.partition].node >= 0 else "the target partition has no leader"
+    return "" if topic.leaders[copy.target.partition].node >= 0 else "the target partition has no leader"

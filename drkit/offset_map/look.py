@@ -1,9 +1,9 @@
-"""What the leaders of target partitions say of their logs, asked before the map is read (decision 9).
+"""Log state of target partitions, read from their leaders before the map is read (decision 9).
 
-A task that is about to append asks `look_at_leaders`: what its own producer ids wrote is in the answer, and
-no transaction of drkit is undecided. A reader beside a running replicator, which may append thousands of
-records between two requests, asks `look_while_copying`: the last batch in the log has a sequence number and
-its offset at once.
+A task that is about to append uses `look_at_leaders`: it returns the state of the task's own producer ids,
+and no transaction of drkit is undecided. A reader beside a running replicator, which may append thousands of
+records between two requests, uses `look_while_copying`: the last batch in the log has a sequence number
+together with its offset.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from drkit.wire.header import HEADER_SIZE
 _PATIENCE_SECONDS: Final = 3.0
 _PAUSE_SECONDS: Final = 0.05
 _ONE_BATCH: Final = 1
-"""As a fetch limit: a broker returns the first batch whole, however large."""
+"""Fetch limit; a broker returns the first batch whole, however large."""
 _NONE_YET: Final = -1
 
 
 class LastBatch(NamedTuple):
-    """The batch that ends at the log's end."""
+    """The last batch of a log."""
 
     history: History
     next_sequence: int
@@ -49,13 +49,13 @@ class LastBatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What the leader of a target partition knew at one moment, or its error."""
+    """The state of a target partition as its leader reported it, or the error."""
 
     error: int
     end: int = -1
-    """End of its log; everything before it is replicated and visible by now."""
+    """End of its log; everything before it is replicated and visible."""
     start: int = -1
-    """First offset left in it; −1 where that was not asked."""
+    """Its log start offset; −1 if it was not read."""
     leader_epoch: int = -1
     producers: Mapping[int, ProducerState] = field(default_factory=dict)
     last: LastBatch | None = None
@@ -67,7 +67,7 @@ class Look:
         bulk_ids: frozenset[int] = frozenset(),
         began_at: int | None = None,
     ) -> LogLook:
-        """What of this says something about a partition with such a map."""
+        """Return the part of this state that matters for a partition with such a map."""
         same = state.tail is not None and -1 < self.leader_epoch == state.tail.target_epoch
         return LogLook(
             self.end,
@@ -80,24 +80,24 @@ class Look:
         )
 
     def producer_epoch(self, producer_id: int) -> int | None:
-        """The epoch that the leader remembers for a producer id."""
-        known = self.producers.get(producer_id)
-        return known.epoch if known is not None else None
+        """Return the epoch of a producer id on the leader, or None if it does not know the id."""
+        producer = self.producers.get(producer_id)
+        return producer.epoch if producer is not None else None
 
     def untouched(self, producer_id: int) -> bool:
-        """Nothing was appended in the epoch that the leader remembers: it comes from a marker alone."""
-        known = self.producers.get(producer_id)
-        return known is not None and known.last_sequence == _NONE_YET
+        """Return whether the producer appended nothing in its current epoch, which only a marker has set."""
+        producer = self.producers.get(producer_id)
+        return producer is not None and producer.last_sequence == _NONE_YET
 
     def _next_sequence(self, history: History | None) -> int | None:
         if history is None:
             return None
         if self.last is not None:
             return self.last.next_sequence if self.last.history == history else None
-        known = self.producers.get(history.producer_id)
-        if known is None or known.epoch != history.epoch:
+        producer = self.producers.get(history.producer_id)
+        if producer is None or producer.epoch != history.epoch:
             return None
-        return (known.last_sequence + 1) % SEQUENCE_MODULUS
+        return (producer.last_sequence + 1) % SEQUENCE_MODULUS
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,70 +112,70 @@ class PartitionQuery:
 async def look_at_leaders(
     cluster: RawCluster, topics: Mapping[str, TopicMetadata], wanted: Iterable[PartitionQuery]
 ) -> dict[TopicPartition, Look]:
-    """Ask the leaders for the ends of their logs and for the producers they remember."""
+    """Read log ends and producer states from the leaders."""
     queries = {w.target: w for w in wanted}
 
     async def ask(node: int, led: list[TopicPartition]) -> dict[TopicPartition, Look]:
         try:
             return await _look_at_node(cluster, node, topics, [queries[tp] for tp in led])
-        except RawError:  # this broker alone does not answer
+        except RawError:  # only this broker does not answer
             return dict.fromkeys(led, Look(codes.REQUEST_TIMED_OUT))
 
-    out = dict.fromkeys(queries, Look(codes.LEADER_NOT_AVAILABLE))
-    return out | await ask_leaders(cluster, topics, queries, ask)
+    looks = dict.fromkeys(queries, Look(codes.LEADER_NOT_AVAILABLE))
+    return looks | await ask_leaders(cluster, topics, queries, ask)
 
 
 _Ends = dict[TopicPartition, tuple[int, Mapping[int, ProducerState]]]
 
 
 async def _look_at_node(
-    cluster: RawCluster, node: int, topics: Mapping[str, TopicMetadata], wanted: list[PartitionQuery]
+    cluster: RawCluster, node: int, topics: Mapping[str, TopicMetadata], queries: list[PartitionQuery]
 ) -> dict[TopicPartition, Look]:
-    out: dict[TopicPartition, Look] = {}
-    waiting = {w.target: w for w in wanted}
+    looks: dict[TopicPartition, Look] = {}
+    pending = {query.target: query for query in queries}
     ends: _Ends = {}
     deadline = boottime() + _PATIENCE_SECONDS
     while True:
-        open_ = [w for tp, w in waiting.items() if tp not in ends]
-        out |= await _written(cluster, node, open_, ends)
-        seen = await list_offsets(cluster, node, dict.fromkeys(ends, LATEST), committed=False)
+        unread = [query for tp, query in pending.items() if tp not in ends]
+        looks |= await _log_ends(cluster, node, unread, ends)
+        high_watermarks = await list_offsets(cluster, node, dict.fromkeys(ends, LATEST), committed=False)
         for tp, (end, producers) in list(ends.items()):
-            if seen[tp].error:
-                out[tp] = Look(seen[tp].error)
-            elif seen[tp].offset >= end:
+            if high_watermarks[tp].error:
+                looks[tp] = Look(high_watermarks[tp].error)
+            elif high_watermarks[tp].offset >= end:
                 epoch = topics[tp.topic].leaders[tp.partition].epoch
-                out[tp] = Look(0, end, leader_epoch=epoch, producers=producers)
-        for tp in out:
+                looks[tp] = Look(0, end, leader_epoch=epoch, producers=producers)
+        for tp in looks:
             ends.pop(tp, None)
-            waiting.pop(tp, None)
-        if not waiting:
-            return out
+            pending.pop(tp, None)
+        if not pending:
+            return looks
         if boottime() > deadline:  # not replicated, or a transaction of drkit stays open
-            return out | {tp: Look(codes.REQUEST_TIMED_OUT) for tp in waiting}
+            return looks | {tp: Look(codes.REQUEST_TIMED_OUT) for tp in pending}
         await cluster.loop.sleep(_PAUSE_SECONDS)
 
 
-async def _written(
-    cluster: RawCluster, node: int, wanted: list[PartitionQuery], ends: _Ends
+async def _log_ends(
+    cluster: RawCluster, node: int, queries: list[PartitionQuery], ends: _Ends
 ) -> dict[TopicPartition, Look]:
-    """Where the leader's log ends and which producers it knows; returns only the errors.
+    """Add the leader's log ends and producer states to `ends`; return only the errors.
 
-    Producers first: what they had appended is before the end seen afterwards. EndTxn answers before its
-    markers are written, so a partition with an open transaction of this flow is left for another try.
+    Producers are read first: their appends are before the end that is read afterwards. EndTxn returns before
+    its markers are written, so a partition with an open transaction of this flow is retried later.
     """
-    partitions = [w.target for w in wanted]
-    if not partitions:
+    latest = dict.fromkeys([query.target for query in queries], LATEST)
+    if not latest:
         return {}
-    producers = await describe_producers(cluster, node, partitions)
-    log = await list_offsets(cluster, node, dict.fromkeys(partitions, LATEST), committed=False, written=True)
+    producers = await describe_producers(cluster, node, list(latest))
+    log_ends = await list_offsets(cluster, node, latest, committed=False, written=True)
     failed = {}
-    for w in wanted:
-        error, known = producers[w.target]
-        bulk = known.get(w.bulk_id)
-        if error or log[w.target].error:
-            failed[w.target] = Look(error or log[w.target].error)
-        elif bulk is None or bulk.open_since < 0:
-            ends[w.target] = (log[w.target].offset, known)
+    for query in queries:
+        error, states = producers[query.target]
+        bulk_state = states.get(query.bulk_id)
+        if error or log_ends[query.target].error:
+            failed[query.target] = Look(error or log_ends[query.target].error)
+        elif bulk_state is None or bulk_state.open_since < 0:
+            ends[query.target] = (log_ends[query.target].offset, states)
     return failed
 
 
@@ -185,48 +185,48 @@ async def look_while_copying(
     targets: Iterable[TopicPartition],
     promoted: Container[TopicPartition] = (),
 ) -> dict[TopicPartition, Look]:
-    """Starts and last stable offsets, and the last batch of each log; what has no answer is left out.
+    """Return log starts, last stable offsets and last batches; partitions without an answer are left out.
 
-    :param promoted: their last batch is a producer's: it is not read
+    :param promoted: partitions whose last batch is a producer's: it is not read
     """
-    wanted = list(targets)
-    starts = await listed(cluster, topics, wanted, EARLIEST)
-    ends = await listed(cluster, topics, wanted, LATEST)
-    known = {at: (start, ends[at]) for at, start in starts.items() if at in ends}
-    asked = {
-        at: cluster.loop.spawn(_last_batch, cluster, topics[at.topic], at, *span)
-        for at, span in known.items()
-        if at not in promoted
+    partitions = list(targets)
+    starts = await listed(cluster, topics, partitions, EARLIEST)
+    ends = await listed(cluster, topics, partitions, LATEST)
+    spans = {tp: (start, ends[tp]) for tp, start in starts.items() if tp in ends}
+    last_batches = {
+        tp: cluster.loop.spawn(_last_batch, cluster, topics[tp.topic], tp, *span)
+        for tp, span in spans.items()
+        if tp not in promoted
     }
-    still = {
-        at: Look(0, end, start, topics[at.topic].leaders[at.partition].epoch)
-        for at, (start, end) in known.items()
-        if at in promoted
+    promoted_looks = {
+        tp: Look(0, end, start, topics[tp.topic].leaders[tp.partition].epoch)
+        for tp, (start, end) in spans.items()
+        if tp in promoted
     }
-    return still | {at: await future for at, future in asked.items()}
+    return promoted_looks | {tp: await future for tp, future in last_batches.items()}
 
 
 async def _last_batch(
-    cluster: RawCluster, topic: TopicMetadata, at: TopicPartition, start: int, end: int
+    cluster: RawCluster, topic: TopicMetadata, tp: TopicPartition, start: int, end: int
 ) -> Look:
     """Take the log's last batch as its end, when it shows the flow's sequence number there."""
-    leader = topic.leaders[at.partition]
-    bare = Look(0, end, start, leader.epoch)
+    leader = topic.leaders[tp.partition]
+    without_last = Look(0, end, start, leader.epoch)
     if end <= start:
-        return bare
+        return without_last
     try:
-        answer = await fetch_one(
-            cluster, leader.node, (at.topic, topic.topic_id), at.partition, end - 1, max_bytes=_ONE_BATCH,
+        response = await fetch_one(
+            cluster, leader.node, (tp.topic, topic.topic_id), tp.partition, end - 1, max_bytes=_ONE_BATCH,
             max_wait_ms=0,
         )  # fmt: skip
     except RawError:
         return Look(codes.REQUEST_TIMED_OUT)
-    data = answer.records or b""
-    if answer.error_code or len(data) < HEADER_SIZE:
-        return bare
+    data = response.records or b""
+    if response.error_code or len(data) < HEADER_SIZE:
+        return without_last
     header = read_header(data)
     if header.is_control or header.is_transactional or header.producer_id < 0:
-        return bare
+        return without_last
     sequence = (header.base_sequence + header.last_offset_delta + 1) % SEQUENCE_MODULUS
     last = LastBatch(History(header.producer_id, header.producer_epoch), sequence)
     return Look(0, header.next_offset, start, leader.epoch, last=last)

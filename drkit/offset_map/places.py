@@ -1,4 +1,4 @@
-"""Where partitions are, for translation: what the map and the target's log say, and the source's ends."""
+"""Positions of partitions for translation: from the map, the target's log, and the source's offsets."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from drkit.offsets.crossing import Crossing
 from drkit.offsets.translation import PartitionPosition
 
 RECREATED: Final = "the source topic was created again: what was copied is another one"
-"""Why a partition has no place: the topic of the source has another id than the one that was copied."""
+"""Reason for a partition without a position: the source topic has another id than the copied one."""
 
 
 class PositionReader:
-    """Settles partitions of one flow, again and again; what was read of the map is kept.
+    """Settles partitions of one flow repeatedly; the map is read incrementally.
 
     :param target: connected
     :param source: the source's alias
@@ -42,17 +42,17 @@ class PositionReader:
         source: RawCluster | None,
         noted: Mapping[TopicPartition, Ends] = MappingProxyType({}),
     ) -> dict[TopicPartition, PartitionPosition | Unavailable]:
-        """Where partitions are now, by source partition.
+        """Return the positions of partitions now, by source partition.
 
-        :param source: asked for its ends; None when it is gone, then nothing more is expected from it
-        :param noted: the ends of a source that is gone, as they were noted last
+        :param source: read for its end offsets; None if it is lost, then no more records are expected
+        :param noted: the last recorded end offsets of a lost source
         :raises RawError: the target stopped answering
         :raises Failed: the offset map cannot be read
         """
         wanted = list(partitions)
         located = await self.locate(wanted, producers)
         crossings = {w.source: w.crossings for w in wanted}
-        out = {at: _place(found, crossings[at]) for at, found in located.items()}
+        out = {at: _position_of(found, crossings[at]) for at, found in located.items()}
         if source is not None:
             asked = [w for w in wanted if isinstance(out[w.source], PartitionPosition)]
             out |= await self._with_source(source, asked, out, producers)
@@ -76,7 +76,7 @@ class PositionReader:
     async def locate(
         self, partitions: Iterable[CopiedPartition], producers: Producers
     ) -> dict[TopicPartition, Located]:
-        """What the map and the target's log say now, by source partition. Raises as :meth:`look`."""
+        """Return positions from the map and the target's log, by source partition. Raises as :meth:`look`."""
         return await self._locator.locate(partitions, producers.own, map_id=producers.map_id)
 
     @property
@@ -87,40 +87,40 @@ class PositionReader:
     async def _with_source(
         self,
         source: RawCluster,
-        asked: list[CopiedPartition],
-        places: Mapping[TopicPartition, PartitionPosition | Unavailable],
+        copies: list[CopiedPartition],
+        positions: Mapping[TopicPartition, PartitionPosition | Unavailable],
         producers: Producers,
     ) -> dict[TopicPartition, PartitionPosition | Unavailable]:
-        """Add where the source begins and ends, and what at the frontier is a hole there."""
-        topics = await metadata(source, sorted({w.source.topic for w in asked}))
-        known = [w.source for w in asked if leader_of(topics, w.source) >= 0]
-        starts = await listed(source, topics, known, EARLIEST)
-        ends = await listed(source, topics, known, LATEST)
-        out: dict[TopicPartition, PartitionPosition] = {}
-        looking: dict[TopicPartition, Any] = {}
-        for w in asked:
-            at, place = w.source, places[w.source]
-            if isinstance(place, PartitionPosition) and at in starts and at in ends:
-                start, end = starts[at], ends[at]
-                frontier = place.frontier
+        """Add the source's start and end offsets, and move the frontier past offsets without records."""
+        topics = await metadata(source, sorted({copy.source.topic for copy in copies}))
+        led = [copy.source for copy in copies if leader_of(topics, copy.source) >= 0]
+        starts = await listed(source, topics, led, EARLIEST)
+        ends = await listed(source, topics, led, LATEST)
+        with_ends: dict[TopicPartition, PartitionPosition] = {}
+        pending: dict[TopicPartition, Any] = {}
+        for copy in copies:
+            tp, position = copy.source, positions[copy.source]
+            if isinstance(position, PartitionPosition) and tp in starts and tp in ends:
+                start, end = starts[tp], ends[tp]
+                frontier = position.frontier
                 if frontier is not None and start <= frontier < end:
-                    left_out = w.left_out_at(frontier, producers.left_out)
-                    of = (source, topics[at.topic], at, frontier, left_out)
-                    looking[at] = source.loop.spawn(first_to_copy, *of)
+                    left_out = copy.left_out_at(frontier, producers.left_out)
+                    arguments = (source, topics[tp.topic], tp, frontier, left_out)
+                    pending[tp] = source.loop.spawn(first_to_copy, *arguments)
                 elif frontier is not None and frontier < start:
-                    frontier = start  # retention was faster than the copy: nothing is left to come
-                out[at] = replace(place, source_start=start, source_end=end, frontier=frontier)
-        for at, future in looking.items():
-            out[at] = replace(out[at], frontier=await future)
-        others = [w.source for w in asked if topics[w.source.topic].topic_id not in {w.source_id, NO_ID}]
-        return out | {at: Unavailable(RECREATED) for at in others}
+                    frontier = start  # retention deleted records before they were copied
+                with_ends[tp] = replace(position, source_start=start, source_end=end, frontier=frontier)
+        for tp, future in pending.items():
+            with_ends[tp] = replace(with_ends[tp], frontier=await future)
+        recreated = [c.source for c in copies if topics[c.source.topic].topic_id not in {c.source_id, NO_ID}]
+        return with_ends | {tp: Unavailable(RECREATED) for tp in recreated}
 
 
-def _place(found: Located, crossings: tuple[Crossing, ...]) -> PartitionPosition | Unavailable:
-    if isinstance(found.answer, Unavailable):
-        return found.answer
-    answer = found.answer
+def _position_of(located: Located, crossings: tuple[Crossing, ...]) -> PartitionPosition | Unavailable:
+    if isinstance(located.answer, Unavailable):
+        return located.answer
+    answer = located.answer
     return PartitionPosition(
-        answer.segments, answer.upstream, found.start, found.end or 0, answer.copied_end,
+        answer.segments, answer.upstream, located.start, located.end or 0, answer.copied_end,
         foreign=tuple(answer.foreign), crossings=crossings,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Reads buckets of the map topic from where they were read to, up to the end at that moment."""
+"""Reads buckets of the map topic incrementally, up to the current end."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from drkit.offset_map.topic import find_map, made_anew
 from drkit.wire import Record
 
 _PATIENCE_SECONDS: Final = 60.0
-"""Longer than a bulk transaction stays open after its task was lost."""
+"""Longer than the timeout of a bulk transaction."""
 _PAUSE_SECONDS: Final = 0.02
 _WAIT_MS: Final = 20
-"""How long a broker waits for records that are known to come."""
+"""How long a broker waits for expected records."""
 
 
 async def read_on(
@@ -29,8 +29,8 @@ async def read_on(
 ) -> None:
     """Read a bucket up to its end at the time when reading began.
 
-    Beside a running replicator in bulk mode there is always another open transaction: those that begin
-    later are not waited for.
+    A running replicator in bulk mode always has an open transaction: those that begin later are not
+    waited for.
 
     :param undecided: wait for the transactions that are open now; False stops before the first of them
     :raises Failed: the topic was recreated, a transaction stays open, or the bucket has no leader
@@ -38,7 +38,7 @@ async def read_on(
     deadline, end = monotonic() + _PATIENCE_SECONDS, None
     tail = _tail(cluster, topic, bucket)
     while end is None or bucket.next_offset < end:
-        before, evidence = bucket.next_offset, ""
+        old_offset, evidence = bucket.next_offset, ""
         try:  # the first request does not wait: usually there is no new record
             await tail.look(cluster, 0 if end is None else _WAIT_MS)
             end = tail.high_watermark if end is None else end
@@ -47,17 +47,17 @@ async def read_on(
             newest = await find_map(cluster, bucket.name)
             if newest.topic_id != topic.topic_id:
                 raise made_anew(bucket.name, str(topic.topic_id), newest.topic_id) from error
-            if isinstance(error, LogRestarted):  # all of it is read again
+            if isinstance(error, LogRestarted):  # read the bucket from its start
                 bucket.forget()
                 tail = _tail(cluster, newest, bucket)
         bucket.next_offset = tail.next_offset
-        if bucket.next_offset > before or (end is not None and bucket.next_offset >= end):
+        if bucket.next_offset > old_offset or (end is not None and bucket.next_offset >= end):
             continue
         if not (evidence or undecided):
             return
         if monotonic() > deadline:
             where = f"{bucket.name}-{bucket.bucket} on {cluster.alias}"
-            evidence = f"stuck at offset {before}: {evidence or 'an open transaction'}"
+            evidence = f"stuck at offset {old_offset}: {evidence or 'an open transaction'}"
             raise Failed("map_unreadable", where=where, evidence=evidence)
         await cluster.loop.sleep(_PAUSE_SECONDS)
 
@@ -83,10 +83,10 @@ def load(loop: EventLoop, cluster: RawCluster, name: str, buckets: Iterable[int]
     async def read() -> dict[int, MapBucket]:
         await cluster.connected()
         topic = await find_map(cluster, name)
-        out = {b: MapBucket(b, name) for b in sorted(set(buckets))}
-        for bucket in out.values():
+        loaded = {b: MapBucket(b, name) for b in sorted(set(buckets))}
+        for bucket in loaded.values():
             await read_on(cluster, topic, bucket)
-        return out
+        return loaded
 
     result: dict[int, MapBucket] = loop.run(read)
     return result

@@ -1,8 +1,8 @@
-"""Find records that were copied and that the target has removed, although the source is to keep them.
+"""Find copied records that the target has deleted, although the source should keep them.
 
-The offset map names the source offset of the first record that the copy still has. What the source has before
-it is missing, unless its own retention removes it, too: both clusters remove whole segments, each at its own
-time. So records older than ``retention.ms`` do not count, nor any while the copy has ``retention.bytes``.
+The offset map has the source offset of the first record that the copy still has. Earlier source records are
+missing, unless the source's retention deletes them, too: both clusters delete whole segments independently.
+So records older than ``retention.ms`` do not count, nor any while the copy has ``retention.bytes``.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from drkit.topology.topic_configs import Retention
 from drkit.wire import visible
 
 _CLOCKS_MS: Final = 60_000
-"""A record that has less time left may be gone: the brokers' clocks are not this one."""
+"""Tolerance for clock skew: a record with less time left may be deleted already."""
 _HOLE_BYTES: Final = 64 * 1024
 _HOLES: Final = 32
-"""How many answers are read for the first record of a range."""
+"""Maximum number of fetches for the first record of a range."""
 
 Topics = Mapping[str, TopicMetadata]
 
@@ -56,7 +56,7 @@ RemovedByCopy = dict[CopiedPartition, Removed]
 
 
 class RemovedLook:
-    """Finds missing records at each look; requests once where the source's own retention removes, too.
+    """Finds missing records at each look; no further requests for ranges that the source deletes, too.
 
     :param clock: wall clock, to which the age of records is compared
     """
@@ -84,8 +84,8 @@ class RemovedLook:
         :raises RawError: a cluster stopped answering
         """
         source, target = clusters
-        asked = {w.source for w in copies}
-        self.due = {tp: due for tp, due in self.due.items() if tp in asked}
+        sources = {w.source for w in copies}
+        self.due = {tp: due for tp, due in self.due.items() if tp in sources}
         removals: RemovedByCopy = {}
         for w, removed in copies.items():
             retention, due = self.due.get(w.source, (None, 0))
@@ -98,24 +98,24 @@ class RemovedLook:
         cluster, is_source = source or target, source is not None
         names = {(w.source if is_source else w.target).topic for w in removals}
         topics = await metadata(cluster, sorted(names))
-        removals = await self._young(cluster, topics, removals, is_source=is_source)
-        removals = self._without(removals, await _within_size(target, removals))
+        removals = await self._within_retention(cluster, topics, removals, is_source=is_source)
+        removals = self._without_due(removals, await _within_size(target, removals))
         if source is not None:
             firsts = {w: await _first_copied(source, topics, w, removals[w], left_out) for w in removals}
             removals = {w: removed._replace(first=firsts[w]) for w, removed in removals.items()}
         return {w.source: (r.first, r.end) for w, r in removals.items() if r.first < r.end}
 
-    def _without(self, removals: RemovedByCopy, due: Mapping[CopiedPartition, int]) -> RemovedByCopy:
+    def _without_due(self, removals: RemovedByCopy, due: Mapping[CopiedPartition, int]) -> RemovedByCopy:
         out = {w: r._replace(first=max(r.first, min(due.get(w, 0), r.end))) for w, r in removals.items()}
         self.due |= {w.source: (w.retention, out[w].first) for w in due if out[w].first > removals[w].first}
         return {w: removed for w, removed in out.items() if removed.first < removed.end}
 
-    async def _young(
+    async def _within_retention(
         self, cluster: RawCluster, topics: Topics, removals: RemovedByCopy, *, is_source: bool
     ) -> RemovedByCopy:
-        """Leave out records that are older than the source keeps any, and partitions without an answer.
+        """Leave out records older than the source's retention, and partitions without an answer.
 
-        Where the first record that the target still has is older, those before it are.
+        If the target's first record is older, so are all earlier ones.
         """
         now = self._clock() + _CLOCKS_MS
         limits = {w: w.retention.ms for w in removals if w.retention is not None}
@@ -129,7 +129,7 @@ class RemovedLook:
                 offset = younger.get(tp, 0)
                 is_all = offset < 0 or (not is_source and offset > removed.log_start)
                 due[w] = removed.end if is_all else offset if is_source else 0
-        return self._without(answered, due)
+        return self._without_due(answered, due)
 
 
 async def _within_size(target: RawCluster, removals: RemovedByCopy) -> dict[CopiedPartition, int]:
@@ -138,22 +138,22 @@ async def _within_size(target: RawCluster, removals: RemovedByCopy) -> dict[Copi
     if not sized:
         return {}
     sizes = await volumes(target, await metadata(target, sorted({w.target.topic for w in sized})))
-    # A size that brokers hide may be large enough.
+    # An unknown size may be large enough.
     return {w: removals[w].end for w, most in sized.items() if sizes.get(w.target, most) >= most}
 
 
 async def _first_copied(
-    source: RawCluster, topics: Topics, w: CopiedPartition, removed: Removed, left_out: frozenset[int]
+    source: RawCluster, topics: Topics, copy: CopiedPartition, removed: Removed, left_out: frozenset[int]
 ) -> int:
-    first, topic = removed.first, topics[w.source.topic]
-    if w.source.partition not in topic.leaders:
+    first, topic = removed.first, topics[copy.source.topic]
+    if copy.source.partition not in topic.leaders:
         return removed.end
     for _ in range(_HOLES):
-        skip = w.left_out_at(first, left_out)
-        offset = await first_to_copy(source, topic, w.source, first, skip)
+        skip = copy.left_out_at(first, left_out)
+        offset = await first_to_copy(source, topic, copy.source, first, skip)
         if offset <= first or offset >= removed.end:
             return offset
-        first = offset  # a record is there, or only what was read before it holds none
+        first = offset  # it may be a record, or only the end of the batches that were read
     return first
 
 

@@ -1,6 +1,6 @@
 """Begins the direction of a flow after a turn: its cut in the flow's state, and its seeds in the map.
 
-What a seed says and why is in :mod:`drkit.offsets.seed`; here it is checked against the target and written.
+Seeds are described in :mod:`drkit.offsets.seed`; here they are checked against the target and written.
 """
 
 from __future__ import annotations
@@ -41,31 +41,31 @@ class NotReady(Failed):
 
 
 class SeededPartition(NamedTuple):
-    """A partition, and how its copy begins."""
+    """A partition and the seed with which its copy begins."""
 
     partition: CopiedPartition
     seed: Seed
     cut: int | None = None
-    """Source offset from which on a batch of the opposite flow is an alarm; None: where the seed begins."""
+    """Source offset from which a batch of the opposite flow is an error; None: the seed's start."""
     emptied: int | None = None
     """Target offset up to which the copy was emptied; None: it was not."""
     crossings: tuple[Crossing, ...] = ()
-    """Where both sides have the same records in another order."""
+    """Ranges with the same records in another order on both sides."""
     kept: KeptTail | None = None
     """A tail after the cut that the target has already; None: no such tail."""
 
     @property
     def begins_before_the_cut(self) -> bool:
-        """Whether records before the cut are copied again, of every producer."""
+        """Return whether records before the cut are copied again, of every producer."""
         return self.cut is not None and self.seed.upstream < self.cut
 
 
 def write_seeds(
     target: ClusterSettings, flow: FlowSettings, state: StateTopic, seeds: Iterable[SeededPartition]
 ) -> None:
-    """Begin the copy of some partitions after a turn. Repeated, it changes nothing that it has written.
+    """Begin the copy of some partitions after a turn. Idempotent.
 
-    Where it refuses one of them it writes nothing of any.
+    If it refuses one of them, it writes none of them.
 
     No task copies these partitions: the flow leaves them out until their return is on record. The flow's
     live producer id on record must be new (:func:`drkit.flow_state.producer_ids.renew_live_id`). Before the
@@ -78,23 +78,23 @@ def write_seeds(
     :raises MapTaken: tasks of the flow take its buckets again and again
     :raises ClusterUnreachable: the target does not answer
     """
-    some = list(seeds)
+    seeded = list(seeds)
     ids = state.get(ProducerIdsRecord)
     if ids is None:
         raise Failed("flow_without_producer_id", where=state.name, evidence="no record of one")
-    to, map_id = History(*ids.current), known_of(state.records).producers.map_id
+    history, map_id = History(*ids.current), known_of(state.records).producers.map_id
 
     async def write(cluster: RawCluster) -> None:
-        looks = await _looks(cluster, some)
-        await _refuse_not_empty(cluster, some)
-        wanted = {
-            s.partition: partial(_records, s.partition.target, s.seed, looks[s.partition.target], to)
-            for s in some
+        looks = await _looks(cluster, seeded)
+        await _refuse_not_empty(cluster, seeded)
+        beginnings = {
+            s.partition: partial(_records, s.partition.target, s.seed, looks[s.partition.target], history)
+            for s in seeded
         }
-        await begin_partitions(cluster, flow, wanted, map_id, lambda: _put_cuts(state, some))
+        await begin_partitions(cluster, flow, beginnings, map_id, lambda: _put_cuts(state, seeded))
 
-    # A task of the flow that begins now may take a bucket, for what it copies beside these partitions; and a
-    # topic that was made a moment ago may have no leader yet. Written again, the seeds are the same.
+    # A task of the flow that starts now may take a bucket for its other partitions, and a new topic may have
+    # no leader yet. A retry writes the same seeds.
     tries = Retrying(
         retry=retry_if_exception_type((MapTaken, NotReady)),
         stop=stop_after_attempt(_TRIES),
@@ -105,7 +105,7 @@ def write_seeds(
 
 
 def _put_cuts(state: StateTopic, seeds: Iterable[SeededPartition]) -> None:
-    """Record from which source offset on a batch of the opposite flow is an alarm, and what was emptied."""
+    """Record the cuts of the seeds, and up to which target offsets copies were emptied."""
     cuts: dict[str, CutRecord] = {}
     for seeded in seeds:
         name = seeded.partition.source.topic
@@ -113,20 +113,20 @@ def _put_cuts(state: StateTopic, seeds: Iterable[SeededPartition]) -> None:
     state.put_all((name, cut) for name, cut in cuts.items() if state.get(CutRecord, name) != cut)
 
 
-def cut_after(known: CutRecord | None, seeded: SeededPartition) -> CutRecord:
-    """The record of a topic's cuts when a partition begins.
+def cut_after(recorded: CutRecord | None, seeded: SeededPartition) -> CutRecord:
+    """Return the record of a topic's cuts after a partition begins.
 
-    :param known: the record before it, also of earlier topics of these names
+    :param recorded: the record before it, also of earlier topics of these names
     """
-    w, upstream = seeded.partition, seeded.seed.upstream
-    if known is None or not known.is_of(w.source_id, w.target_id):
-        known = CutRecord(w.source_id, w.target_id, {})
+    copy, upstream = seeded.partition, seeded.seed.upstream
+    if recorded is None or not recorded.is_of(copy.source_id, copy.target_id):
+        recorded = CutRecord(copy.source_id, copy.target_id, {})
     emptied = seeded.emptied
-    if emptied is None:  # what an earlier turn has emptied stays so, unless the log was lost since
-        before = known.emptied.get(w.source.partition)
-        emptied = before if before is not None and before <= seeded.seed.downstream else None
-    return known.with_cut(
-        w.source.partition,
+    if emptied is None:  # an earlier turn's value stays, unless the log was lost since
+        old_emptied = recorded.emptied.get(copy.source.partition)
+        emptied = old_emptied if old_emptied is not None and old_emptied <= seeded.seed.downstream else None
+    return recorded.with_cut(
+        copy.source.partition,
         upstream if seeded.cut is None else seeded.cut,
         emptied=emptied,
         rebuilt=upstream if seeded.begins_before_the_cut else None,
@@ -136,23 +136,23 @@ def cut_after(known: CutRecord | None, seeded: SeededPartition) -> CutRecord:
 
 
 async def _looks(cluster: RawCluster, seeds: list[SeededPartition]) -> Mapping[TopicPartition, Look]:
-    """What the leaders of the targets say.
+    """Return the state of the targets from their leaders.
 
-    :raises NotReady: a leader is on its way, or a topic is too new for a broker
+    :raises NotReady: a leader is being elected, or a topic is too new for a broker
     :raises Failed: one does not answer, or leads another topic of the same name
     """
-    wanted = [s.partition for s in seeds]
-    topics = await metadata(cluster, sorted({w.target.topic for w in wanted}))
-    looks = await look_at_leaders(cluster, topics, [PartitionQuery(w.target) for w in wanted])
-    for w in wanted:
-        refuse_look(w, topics[w.target.topic], looks[w.target], cluster.alias)
+    copies = [s.partition for s in seeds]
+    topics = await metadata(cluster, sorted({copy.target.topic for copy in copies}))
+    looks = await look_at_leaders(cluster, topics, [PartitionQuery(copy.target) for copy in copies])
+    for copy in copies:
+        refuse_look(copy, topics[copy.target.topic], looks[copy.target], cluster.alias)
     return looks
 
 
 def refuse_look(wanted: CopiedPartition, topic: TopicMetadata, look: Look, alias: str) -> None:
     """Refuse a target that cannot be begun now.
 
-    :raises NotReady: its leader is on its way, or the topic is too new for its broker
+    :raises NotReady: its leader is being elected, or the topic is too new for its broker
     :raises Failed: the leader does not answer, or leads another topic of the same name
     """
     error = look.error or topic.error
@@ -174,49 +174,49 @@ async def _refuse_not_empty(cluster: RawCluster, seeds: Iterable[SeededPartition
     :raises Refused: one does
     :raises Failed: a leader does not answer
     """
-    wanted = {s.partition.target: s.emptied for s in seeds if s.emptied is not None}
-    topics = await metadata(cluster, sorted({at.topic for at in wanted})) if wanted else {}
-    starts = await listed(cluster, topics, wanted, EARLIEST)
-    for at, emptied in wanted.items():
-        if starts.get(at, _UNKNOWN) >= emptied:
+    emptied_to = {s.partition.target: s.emptied for s in seeds if s.emptied is not None}
+    topics = await metadata(cluster, sorted({tp.topic for tp in emptied_to})) if emptied_to else {}
+    starts = await listed(cluster, topics, emptied_to, EARLIEST)
+    for tp, emptied in emptied_to.items():
+        if starts.get(tp, _UNKNOWN) >= emptied:
             continue
-        where = f"{at} on {cluster.alias}"
-        if at not in starts:
+        where = f"{tp} on {cluster.alias}"
+        if tp not in starts:
             raise Failed("copy_start_unknown", where=where, evidence="no answer")
-        raise Refused("copy_not_empty", where=where, evidence=f"it begins at {starts[at]}, not at {emptied}")
+        raise Refused("copy_not_empty", where=where, evidence=f"it begins at {starts[tp]}, not at {emptied}")
 
 
 def _records(
-    at: TopicPartition, seed: Seed, look: Look, to: History, state: PartitionMap, reign: int
+    tp: TopicPartition, seed: Seed, look: Look, history: History, state: PartitionMap, reign: int
 ) -> list[MapRecord]:
-    if state.history is not None and state.history.producer_id == to.producer_id:
-        # A task may have ended the seed's history since, and continued in the next epoch of the same id.
-        if not _has_begun(state, seed, to):
-            raise _not_new(at, to, "its map has begun otherwise with this id")
+    if state.history is not None and state.history.producer_id == history.producer_id:
+        # A task may have ended the seed's history since, and continued with the next epoch of the same id.
+        if not _has_begun(state, seed, history):
+            raise _not_new(tp, history, "its map has begun otherwise with this id")
         return []
-    known = look.producer_epoch(to.producer_id)
-    if known is not None or to.producer_id in {ended.producer_id for ended in state.ended}:
-        raise _not_new(at, to, f"the partition's leader knows it, with epoch {known}")
+    known_epoch = look.producer_epoch(history.producer_id)
+    if known_epoch is not None or history.producer_id in {ended.producer_id for ended in state.ended}:
+        raise _not_new(tp, history, f"the partition's leader knows it, with epoch {known_epoch}")
     if look.end != seed.downstream:
         evidence = f"it ends at {look.end}, the seed at {seed.downstream}"
-        raise Refused("seed_end_differs", where=str(at), evidence=evidence)
+        raise Refused("seed_end_differs", where=str(tp), evidence=evidence)
     author = Author(new_nonce() >> 1, reign, look.leader_epoch)
-    return [*parts(seed.segments, seed.downstream), seed.turn(to, state.history, author)]
+    return [*parts(seed.segments, seed.downstream), seed.turn(history, state.history, author)]
 
 
-def _has_begun(state: PartitionMap, seed: Seed, to: History) -> bool:
-    made = PartitionMap()
+def _has_begun(state: PartitionMap, seed: Seed, history: History) -> bool:
+    expected = PartitionMap()
     for part in parts(seed.segments, seed.downstream):
-        made.apply(part)
-    made.apply(seed.turn(to, None, Author(0, 0)))
+        expected.apply(part)
+    expected.apply(seed.turn(history, None, Author(0, 0)))
     tail = state.tail
     if tail is None or tail.upstream < seed.upstream or tail.downstream < seed.downstream:
         return False
-    known = made.segments.triples()
-    found = state.segments.triples()[: len(known)]
-    # The last segment has grown where the first record that was copied continues it.
-    return [s[:2] for s in found] == [s[:2] for s in known] and found[:-1] == known[:-1]
+    seeded = expected.segments.triples()
+    segments = state.segments.triples()[: len(seeded)]
+    # The last segment has grown if the first copied record continues it.
+    return [s[:2] for s in segments] == [s[:2] for s in seeded] and segments[:-1] == seeded[:-1]
 
 
-def _not_new(at: TopicPartition, to: History, evidence: str) -> Refused:
-    return Refused("producer_id_not_new", where=str(at), evidence=evidence, producer_id=to.producer_id)
+def _not_new(tp: TopicPartition, history: History, evidence: str) -> Refused:
+    return Refused("producer_id_not_new", where=str(tp), evidence=evidence, producer_id=history.producer_id)

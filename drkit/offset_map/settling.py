@@ -1,8 +1,8 @@
-"""Settle partitions step by step: the leaders first, the map second, then the log if numbers do not suffice.
+"""Settle partitions step by step: read the leaders' state, then the map, then the log if still needed.
 
-The steps are generators without input or output: they yield questions and receive answers. `settle` asks
-brokers, `tests/model` a model of them. All questions go to the target, so a failover on any machine uses the
-same code as a restart of the copy.
+The steps are generators without I/O: they yield requests and receive responses. `settle` sends these to
+brokers, `tests/model` to a model of brokers. All requests go to the target, so a failover on any machine uses
+the same code as a restart of the copy.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from drkit.offsets.resolve import resolve
 
 _ROUNDS: Final = 4
 _SCANS: Final = 12
-"""A log is read once for what follows the map, and before that for its last record where that is in doubt."""
+"""A log is scanned for the records after the map's last one, and before that to verify that last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,29 +37,29 @@ class Wanted:
     bulk_id: int = -1
     """Producer id of the bucket's transactions: its markers must be written before the end counts."""
     seen_epoch: int = -1
-    """Leader epoch under which the caller has seen the partition before."""
+    """Newest leader epoch of the partition that the caller knows."""
     bulk_ids: frozenset[int] = frozenset()
-    """All that the flow's transactions ever had; empty: unknown."""
+    """All producer ids that the flow's transactions ever had; empty if unknown."""
     began_at: int | None = None
-    """Source offset at which the flow began to copy after a turn: earlier records have any writer."""
+    """Source offset at which the flow began to copy after a turn; earlier records may be of any producer."""
     emptied: int = 0
-    """Target offset before which the copy was emptied. Brokers that are killed may bring back what was there;
-    it is no part of the copy."""
+    """Target offset before which the copy was emptied. Records before it may reappear after a broker crash;
+    they do not belong to the copy."""
     tail_end: int = 0
-    """Target offset after a tail among the copies, of any producer: no map knows its records."""
+    """Target offset after a kept tail of any producer, whose records are in no map."""
     until: int | None = None
-    """Target offset at which producers began to write after the promotion: later records are not copies."""
+    """Target end at the promotion: later records are of producers, not copies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Where a partition is, or the Kafka error code that prevents the answer."""
+    """The position of a partition, or the Kafka error code that prevents it."""
 
     answer: Resolution | Unavailable | None
     error: int
     look: Look
     unread: bool = False
-    """There is no answer only because too much of the log had to be read for one."""
+    """There is no answer only because too much of the log would have to be read."""
 
     @property
     def resolution(self) -> Resolution | None:
@@ -68,21 +68,21 @@ class Settled:
 
 
 class LookAt(NamedTuple):
-    """Ask the leaders of these partitions; answered with their looks."""
+    """Read the state of these partitions from their leaders; the response is their looks."""
 
     wanted: Sequence[Wanted]
 
 
 class ReadMap(NamedTuple):
-    """Read the map to its end into the states; answered with nothing."""
+    """Read the map to its end into the states; the response is None."""
 
 
 class FirstOffset(NamedTuple):
-    """Ask for the first offset left in the target's log; answered with it, 0 where it is unknown."""
+    """Read the target's log start offset; the response is 0 if it is unknown."""
 
 
 class Scan(NamedTuple):
-    """Read the headers of the target's log; answered with them."""
+    """Read batch headers of the target's log; the response is these headers."""
 
     start: int
     end: int
@@ -93,33 +93,33 @@ class Scan(NamedTuple):
 Looks = dict[TopicPartition, Look]
 
 
-def looking(wanted: Sequence[Wanted]) -> Generator[LookAt | ReadMap, Any, Looks]:
-    """Look at the logs first and read the map second, until both are of one time.
+def looking(partitions: Sequence[Wanted]) -> Generator[LookAt | ReadMap, Any, Looks]:
+    """Read the logs first and the map second, until both are consistent.
 
     The order matters while another process appends (another task by mistake, or the copier while a reader
     translates): a claim is durable before its batch, so a map read after the log knows every batch in it.
     """
-    looks: Looks = dict((yield LookAt(wanted)))
+    looks: Looks = dict((yield LookAt(partitions)))
     yield ReadMap()
     shorter: set[TopicPartition] = set()
     for _ in range(_ROUNDS):
-        # The map confirms more than the log held: it grew between, or the target lost its tail. Only a look
-        # after the map was read shows which: one that is still too short proves the loss.
-        behind = _behind(wanted, looks, shorter)
+        # The map confirms more than the log held: the log grew meanwhile, or the target lost its tail. A log
+        # that is still shorter when read after the map proves the loss.
+        behind = _behind(partitions, looks, shorter)
         if not behind:
             break
-        confirmed = {w.target: confirmed_end(w.state) for w in behind}
-        again: Mapping[TopicPartition, Look] = yield LookAt(behind)
-        looks.update(again)
-        shorter |= {tp for tp, look in again.items() if 0 <= look.end < confirmed[tp]}
+        confirmed = {p.target: confirmed_end(p.state) for p in behind}
+        later_looks: Mapping[TopicPartition, Look] = yield LookAt(behind)
+        looks.update(later_looks)
+        shorter |= {tp for tp, look in later_looks.items() if 0 <= look.end < confirmed[tp]}
         yield ReadMap()
-    for w in _behind(wanted, looks, shorter):
-        looks[w.target] = Look(codes.REQUEST_TIMED_OUT)  # others write all the time: ask again later
+    for p in _behind(partitions, looks, shorter):
+        looks[p.target] = Look(codes.REQUEST_TIMED_OUT)  # others append continuously: retry later
     return looks
 
 
 def settling(
-    wanted: Wanted, look: Look, scan_up_to: int | None = None
+    partition: Wanted, look: Look, scan_up_to: int | None = None
 ) -> Generator[FirstOffset | Scan, Any, Settled]:
     """Settle a partition whose log was looked at before its map was read.
 
@@ -128,41 +128,40 @@ def settling(
     """
     if look.error:
         return Settled(None, look.error, look)
-    if is_stale(look, wanted.state) or _is_older(look, wanted):
+    if is_stale(look, partition.state) or _is_older(look, partition):
         return Settled(None, codes.LEADER_NOT_AVAILABLE, look)
-    if why := _why_lost(look, wanted):
-        return Settled(Unavailable(f"{wanted.target}: {why}"), 0, look)
-    look = _clipped(look, wanted)
+    if reason := _reason_of_loss(look, partition):
+        return Settled(Unavailable(f"{partition.target}: {reason}"), 0, look)
+    look = _clipped(look, partition)
     log: list[LogBatch] | None = None
     log_from = 0
     for _ in range(_SCANS):
-        # What a look finds is written down by the copier alone: the next look starts from the map again.
-        state = replace(wanted.state, segments=wanted.state.segments.copy())
-        answer = resolve(
-            state, look.log_look(state, wanted.own_ids, wanted.bulk_ids, wanted.began_at), log, log_from
-        )
+        # Only the copier writes repairs to the map: work on a copy of its state.
+        state = replace(partition.state, segments=partition.state.segments.copy())
+        log_look = look.log_look(state, partition.own_ids, partition.bulk_ids, partition.began_at)
+        answer = resolve(state, log_look, log, log_from)
         if isinstance(answer, Resolution) and answer.first_foreign:
             # Aborted batches of this flow at the beginning are not foreign records.
-            first: list[LogBatch] = yield Scan(0, look.end, first_visible=True)
-            seen = [b for b in first if not (b.control or b.aborted)]
-            answer.first_foreign = bool(seen)
-            answer.foreign = [Foreign(b.base, b.records, b.producer_id, b.transactional) for b in seen]
+            first_batches: list[LogBatch] = yield Scan(0, look.end, first_visible=True)
+            visible = [b for b in first_batches if not (b.control or b.aborted)]
+            answer.first_foreign = bool(visible)
+            answer.foreign = [Foreign(b.base, b.records, b.producer_id, b.transactional) for b in visible]
         if not isinstance(answer, NeedLog):
-            return Settled(_without_tail(answer, wanted), 0, look)
+            return Settled(_without_tail(answer, partition), 0, look)
         if look.start < 0:
-            look = replace(look, start=max(wanted.emptied, (yield FirstOffset())))
+            look = replace(look, start=max(partition.emptied, (yield FirstOffset())))
             continue
         if scan_up_to is not None and look.end - answer.start > scan_up_to:
-            why = f"the target's log from offset {answer.start} on must be read to settle the offset map"
-            return Settled(Unavailable(why), 0, look, unread=True)
+            reason = f"the target's log from offset {answer.start} on must be read to settle the offset map"
+            return Settled(Unavailable(reason), 0, look, unread=True)
         log_from = answer.start
         log = yield Scan(log_from, look.end)
-        if not log or log[0].base > log_from:  # retention has removed what was there when it was asked
-            look = replace(look, start=max(wanted.emptied, (yield FirstOffset())))
+        if not log or log[0].base > log_from:  # retention has removed records since the log start was read
+            look = replace(look, start=max(partition.emptied, (yield FirstOffset())))
     return Settled(Unavailable("the target's log does not settle the offset map"), 0, look)
 
 
-def _why_lost(look: Look, wanted: Wanted) -> str:
+def _reason_of_loss(look: Look, wanted: Wanted) -> str:
     if look.end < wanted.emptied:
         return f"it ends at {look.end}, before {wanted.emptied}, up to where it was emptied: its end is lost"
     if look.end < wanted.tail_end:
@@ -170,80 +169,80 @@ def _why_lost(look: Look, wanted: Wanted) -> str:
     return ""
 
 
-def _without_tail(answer: Resolution | Unavailable, wanted: Wanted) -> Resolution | Unavailable:
-    """An answer that takes no record of a tail for one of a stranger."""
+def _without_tail(answer: Resolution | Unavailable, partition: Wanted) -> Resolution | Unavailable:
+    """Drop the records of a kept tail from the foreign ones."""
     if isinstance(answer, Resolution):
-        answer.foreign = [f for f in answer.foreign if f.base >= wanted.tail_end]
+        answer.foreign = [f for f in answer.foreign if f.base >= partition.tail_end]
     return answer
 
 
-def _clipped(look: Look, wanted: Wanted) -> Look:
-    """What of the log can belong to the copy."""
-    if 0 <= look.start < wanted.emptied:
-        look = replace(look, start=wanted.emptied)
-    if wanted.until is not None and look.end > wanted.until:
-        look = replace(look, end=wanted.until, last=None, producers={})
+def _clipped(look: Look, partition: Wanted) -> Look:
+    """Limit a look to the offsets that can belong to the copy."""
+    if 0 <= look.start < partition.emptied:
+        look = replace(look, start=partition.emptied)
+    if partition.until is not None and look.end > partition.until:
+        look = replace(look, end=partition.until, last=None, producers={})
     return look
 
 
 def grown(look: Look, state: PartitionMap, end: int) -> Look:
-    """A look at a log of which the map vouches for more: it grew meanwhile, or the target lost its tail.
+    """Return the look at a log that the map confirms further: it grew, or the target lost its tail.
 
     :param end: the log's end, asked after the map was read
     """
-    known = min(end, confirmed_end(state))
-    return replace(look, end=known, last=None, producers={}) if known > look.end else look
+    confirmed = min(end, confirmed_end(state))
+    return replace(look, end=confirmed, last=None, producers={}) if confirmed > look.end else look
 
 
 def confirmed_end(state: PartitionMap) -> int:
-    """The target offset up to which the map vouches for the log."""
+    """Return the target offset up to which the map confirms the log."""
     return state.tail.downstream if state.tail else 0
 
 
 def is_stale(look: Look, state: PartitionMap) -> bool:
-    """Whether a former leader answered: the map has seen a later leader's log."""
+    """Return whether a former leader answered: the map has a later leader epoch."""
     return state.tail is not None and -1 < look.leader_epoch < state.tail.target_epoch
 
 
-def _is_older(look: Look, wanted: Wanted) -> bool:
-    """Whether the caller has seen a later leader epoch, which the map does not contain yet."""
-    return -1 < look.leader_epoch < wanted.seen_epoch
+def _is_older(look: Look, partition: Wanted) -> bool:
+    """Return whether the caller knows a later leader epoch, which is not in the map yet."""
+    return -1 < look.leader_epoch < partition.seen_epoch
 
 
-def _behind(wanted: Sequence[Wanted], looks: Looks, shorter: set[TopicPartition]) -> list[Wanted]:
+def _behind(partitions: Sequence[Wanted], looks: Looks, shorter: set[TopicPartition]) -> list[Wanted]:
     return [
-        w for w in wanted if w.target not in shorter and confirmed_end(w.state) > looks[w.target].end >= 0
+        p for p in partitions if p.target not in shorter and confirmed_end(p.state) > looks[p.target].end >= 0
     ]
 
 
 async def settle(
     cluster: RawCluster,
     topics: Mapping[str, TopicMetadata],
-    wanted: Iterable[Wanted],
+    partitions: Iterable[Wanted],
     read_map: Callable[[], Awaitable[None]],
 ) -> dict[TopicPartition, Settled]:
     """Settle many partitions: three requests per broker, and a scan where numbers do not suffice.
 
-    :param read_map: updates the states in `wanted` to the end of the map topic
+    :param read_map: updates the states in `partitions` to the end of the map topic
     """
-    wanted = list(wanted)
-    looks = await _looks(cluster, topics, wanted, read_map)
-    return {w.target: await settle_one(cluster, topics, w, looks[w.target]) for w in wanted}
+    partitions = list(partitions)
+    looks = await _looks(cluster, topics, partitions, read_map)
+    return {p.target: await settle_one(cluster, topics, p, looks[p.target]) for p in partitions}
 
 
 async def _looks(
     cluster: RawCluster,
     topics: Mapping[str, TopicMetadata],
-    wanted: list[Wanted],
+    partitions: list[Wanted],
     read_map: Callable[[], Awaitable[None]],
 ) -> dict[TopicPartition, Look]:
-    steps = looking(wanted)
+    steps = looking(partitions)
     answer: dict[TopicPartition, Look] | None = None
     while True:
         try:
             match steps.send(answer):
-                case LookAt(asked):
-                    answer = await look_at_leaders(cluster, topics, map(_asked, asked))
+                case LookAt(queried):
+                    answer = await look_at_leaders(cluster, topics, map(_query_of, queried))
                 case ReadMap():
                     await read_map()
                     answer = None
@@ -255,7 +254,7 @@ async def _looks(
 async def settle_one(
     cluster: RawCluster,
     topics: Mapping[str, TopicMetadata],
-    wanted: Wanted,
+    partition: Wanted,
     look: Look,
     scan_up_to: int | None = None,
 ) -> Settled:
@@ -264,7 +263,7 @@ async def settle_one(
     :param scan_up_to: maximum number of target offsets to read from the log where numbers do not settle the
         map, or None for no limit
     """
-    steps = settling(wanted, look, scan_up_to)
+    steps = settling(partition, look, scan_up_to)
     answer: list[LogBatch] | int | None = None
     while True:
         try:
@@ -272,16 +271,16 @@ async def settle_one(
         except StopIteration as end:
             settled: Settled = end.value
             return settled
-        node = leader_of(topics, wanted.target)
+        node = leader_of(topics, partition.target)
         try:
             if isinstance(question, Scan):
-                topic_id = topics[wanted.target.topic].topic_id
-                first = question.first_visible
+                target, first = partition.target, question.first_visible
+                topic_id = topics[target.topic].topic_id
                 answer = await scan(
-                    cluster, node, wanted.target, topic_id, question.start, question.end, first_visible=first
+                    cluster, node, target, topic_id, question.start, question.end, first_visible=first
                 )
             else:
-                answer = await _log_start(cluster, node, wanted.target)
+                answer = await _log_start(cluster, node, partition.target)
         except RawError:
             return Settled(None, codes.REQUEST_TIMED_OUT, look)
 
@@ -291,5 +290,5 @@ async def _log_start(cluster: RawCluster, node: int, target: TopicPartition) -> 
     return 0 if listed.error else max(0, listed.offset)
 
 
-def _asked(w: Wanted) -> PartitionQuery:
+def _query_of(w: Wanted) -> PartitionQuery:
     return PartitionQuery(w.target, w.bulk_id)

@@ -13,25 +13,25 @@ from drkit.kafka.requests import TopicMetadata, metadata
 
 
 def new_nonce() -> int:
-    """A number that distinguishes one run of a writer from every other."""
+    """Return a random number that identifies one run of a writer."""
     return secrets.randbits(63)
 
 
 def bucket_of(topic: str, partition: int, buckets: int) -> int:
-    """The bucket of a source partition: the same on every machine and in every run."""
+    """Return the bucket of a source partition, the same on every machine and in every run."""
     return zlib.crc32(f"{topic}/{partition}".encode()) % buckets
 
 
 async def find_map(cluster: RawCluster, name: str) -> TopicMetadata:
     """The map topic's id and leaders. Raises Failed if it does not exist."""
-    found = (await metadata(cluster, [name]))[name]
-    if found.error in codes.NO_SUCH_TOPIC:
+    topic = (await metadata(cluster, [name]))[name]
+    if topic.error in codes.NO_SUCH_TOPIC:
         raise Failed(
-            "map_missing", where=f"{name} on {cluster.alias}", evidence=f"Kafka error code {found.error}"
+            "map_missing", where=f"{name} on {cluster.alias}", evidence=f"Kafka error code {topic.error}"
         )
-    return found
+    return topic
 
 
-def made_anew(name: str, expected: str, found: UUID) -> Failed:
-    """The error for a map that is another topic of the same name."""
-    return Failed("map_recreated", where=name, evidence=f"it had the id {expected}, now {found}")
+def made_anew(name: str, expected: str, actual: UUID) -> Failed:
+    """Return the error for a map topic that was recreated."""
+    return Failed("map_recreated", where=name, evidence=f"it had the id {expected}, now {actual}")

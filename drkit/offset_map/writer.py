@@ -1,9 +1,9 @@
-"""Writes one bucket of the map topic, in order, once, and only while the bucket is this task's.
+"""Writes one bucket of the map topic, in order, exactly once, and only while this task owns the bucket.
 
-The producer id belongs to a transactional id of the bucket: taking it (InitProducerId) raises the epoch, and
-once the taker has written, the bucket's leader refuses what an earlier task still sends. Sequence numbers
-keep a repeated or late request from being appended twice or out of order. Copy tasks begin no transaction
-with it; only what begins a map is written in one (:meth:`MapWriter.write_whole`).
+The producer id belongs to a transactional id of the bucket: InitProducerId raises its epoch, and after the
+first append in the new epoch, the bucket's leader refuses appends of earlier tasks. Sequence numbers keep a
+retried or late request from being appended twice or out of order. Copy tasks begin no transaction with it;
+only the first records of a map are written in one (:meth:`MapWriter.write_whole`).
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ class MapTaken(Failed):
 
 
 def next_reign(bucket: MapBucket, own: Reign) -> Reign | None:
-    """The reign that a task has to write to hold a bucket that it has read to its end; None: it holds it."""
-    before, unclean = bucket.reign, bucket.unclean
-    if before is not None and before.nonce == own.nonce:
+    """Return the reign that a task must write to own a bucket that it has read, or None if it owns it."""
+    last_reign, unclean = bucket.reign, bucket.unclean
+    if last_reign is not None and last_reign.nonce == own.nonce:
         if unclean <= own.unclean:
             return None
-    elif before is None:
+    elif last_reign is None:
         unclean = max(unclean, int(bucket.legacy))
-    elif not before.ended:
-        unclean = max(unclean, before.number)
-    number = max(before.number if before is not None else 0, unclean) + 1
+    elif not last_reign.ended:
+        unclean = max(unclean, last_reign.number)
+    number = max(last_reign.number if last_reign is not None else 0, unclean) + 1
     return Reign(own.nonce, number, ended=False, unclean=unclean)
 
 
 class MapWriter:
-    """The one writer of a bucket.
+    """The only writer of a bucket.
 
-    :param topic: asks for the map topic's id and leaders; True asks the cluster again
-    :param expired: the time in which this task may write is over
+    :param topic: returns the map topic's metadata; True refreshes it
+    :param expired: returns whether this task must not write any more
     """
 
     def __init__(
@@ -65,20 +65,20 @@ class MapWriter:
         self._transactions, self._bucket, self._nonce = transactions, bucket, nonce
         self._topic, self._expired = topic, expired
         self._sequence = 0
-        self._unknown: tuple[bytearray, int] | None = None
-        """A batch of which it is unknown whether it was written, with its number of records."""
+        self._unconfirmed: tuple[bytearray, int] | None = None
+        """A batch that may have been appended without an answer, with its number of records."""
         self._transactional_id: str | None = None
-        """Of the transaction in which it writes; None: in none."""
+        """Of the open transaction, or None."""
         self._queue: list[tuple[list[Pair], Future]] = []
         self._writing = False
         self.reign = Reign(nonce, 0, ended=False, unclean=0)
 
     async def take(self) -> None:
-        """Fence the earlier writer; writes nothing yet."""
+        """Fence the earlier writer, without writing."""
         await self._transactions.begin_epoch()
 
     async def begin(self, read_on: Callable[[], Any]) -> None:
-        """Write that the bucket belongs to this task; from then on no earlier task writes to it.
+        """Write this task's reign: no earlier task can write to the bucket after that.
 
         :param read_on: reads the bucket to its end
         :raises Failed: it is not accepted
@@ -86,10 +86,10 @@ class MapWriter:
         """
         while True:
             await read_on()
-            found = next_reign(self._bucket, self.reign)
-            if found is None:
+            reign = next_reign(self._bucket, self.reign)
+            if reign is None:
                 return
-            self.reign = found
+            self.reign = reign
             await self.write([(BUCKET_KEY, self.reign)])
 
     async def end(self) -> None:
@@ -105,11 +105,11 @@ class MapWriter:
 
     @property
     def holds(self) -> bool:
-        """Whether no other task has taken the bucket, as of the last read."""
+        """Return whether this task still owns the bucket, as of the last read."""
         return self._bucket.reign is not None and self._bucket.reign.nonce == self._nonce
 
     async def write(self, records: Iterable[tuple[MapKey, MapRecord]]) -> None:
-        """Make map records durable (acks=all); what waits meanwhile goes together.
+        """Make map records durable (acks=all); waiting writes share a batch.
 
         :raises Failed: the map topic does not take them
         :raises MapTaken: the bucket is another task's
@@ -118,19 +118,19 @@ class MapWriter:
 
     async def write_pairs(self, written: list[Pair]) -> None:
         """Like :meth:`write`; a pair without a value is a tombstone. The pairs stay in one batch."""
-        done = Future()
+        durable = Future()
         if not written:
             return
-        self._queue.append((written, done))
+        self._queue.append((written, durable))
         if not self._writing:
             self._writing = True
-            self._transactions.cluster.loop.spawn(self._pump)
-        await done
+            self._transactions.cluster.loop.spawn(self._send_queued)
+        await durable
 
     async def write_whole(self, records: Iterable[tuple[MapKey, MapRecord]]) -> None:
         """Write records and the end of this reign in one transaction: a reader sees all of them, or none.
 
-        Where it fails, the next owner of the bucket aborts it.
+        If it fails, the next owner of the bucket aborts it.
 
         :raises Failed: the map topic does not take them
         :raises MapTaken: the bucket is another task's
@@ -144,40 +144,40 @@ class MapWriter:
             await self._transactions.end(commit=True)
         except TransactionFailed as error:
             if error.kafka_code in codes.FENCED:
-                raise self._taken(error.kafka_code) from error
+                raise self._map_taken(error.kafka_code) from error
             raise
         self._transactional_id = None
 
-    async def _pump(self) -> None:
+    async def _send_queued(self) -> None:
         try:
             while self._queue:
-                taken = self._next()
+                batch = self._next_batch()
                 try:
-                    await self._send([pair for some, _ in taken for pair in some])
+                    await self._send([pair for written, _ in batch for pair in written])
                 except Failed as error:
-                    for _, done in taken:
-                        done.failure(error)
+                    for _, durable in batch:
+                        durable.failure(error)
                 else:
-                    for _, done in taken:
-                        done.success(None)
+                    for _, durable in batch:
+                        durable.success(None)
         finally:
             self._writing = False
 
-    def _next(self) -> list[tuple[list[Pair], Future]]:
-        taken: list[tuple[list[Pair], Future]] = []
+    def _next_batch(self) -> list[tuple[list[Pair], Future]]:
+        batch: list[tuple[list[Pair], Future]] = []
         size = 0
         while self._queue:
             weight = _weight(self._queue[0][0])
-            if taken and size + weight > _BATCH_BYTES:
+            if batch and size + weight > _BATCH_BYTES:
                 break
-            taken.append(self._queue.pop(0))
+            batch.append(self._queue.pop(0))
             size += weight
-        return taken
+        return batch
 
     async def _send(self, written: list[Pair]) -> None:
-        """Send one batch, after the one whose fate is unknown: with its numbers this would be a repeat."""
-        if self._unknown is not None:
-            await self._until_answered(*self._unknown)
+        """Send one batch, after any unconfirmed one: with its sequence numbers this would be a duplicate."""
+        if self._unconfirmed is not None:
+            await self._until_answered(*self._unconfirmed)
         identity = self._transactions.identity
         data, count = batch_of(written, wall_ms(), self._bucket.signatures)
         in_transaction = self._transactional_id is not None
@@ -185,9 +185,9 @@ class MapWriter:
         await self._until_answered(data, count)
 
     async def _until_answered(self, data: bytearray, count: int) -> None:
-        """Send a batch until it is answered: the same bytes, so it is there once."""
+        """Retry a batch until it is answered: with the same sequence numbers, it is appended once."""
         cluster, code, began = self._transactions.cluster, codes.NONE, boottime()
-        self._unknown = data, count
+        self._unconfirmed = data, count
         while not code or boottime() < began + codes.append_seconds(code):
             if self._expired():
                 raise MapTaken("write_time_over", where=self._where)
@@ -196,16 +196,16 @@ class MapWriter:
                 append = Append(self._name, topic.topic_id, self._bucket.bucket, data)
                 node = topic.leaders[self._bucket.bucket].node
                 request = produce_request([append], transactional_id=self._transactional_id)
-                answer = await cluster.send(request, node, timeout_ms=_TIMEOUT_MS)
-                code = answer.responses[0].partition_responses[0].error_code
+                response = await cluster.send(request, node, timeout_ms=_TIMEOUT_MS)
+                code = response.responses[0].partition_responses[0].error_code
             except (RawError, KeyError):
                 code = codes.NO_ANSWER
             if code in {codes.NONE, codes.DUPLICATE_SEQUENCE_NUMBER}:  # an earlier try was written
                 self._sequence = (self._sequence + count) % SEQUENCE_MODULUS
-                self._unknown = None
+                self._unconfirmed = None
                 return
             if code in codes.FENCED:
-                raise self._taken(code)
+                raise self._map_taken(code)
             if code == codes.OUT_OF_ORDER_SEQUENCE_NUMBER:
                 break
             await cluster.loop.sleep(_PAUSE_SECONDS)
@@ -216,7 +216,7 @@ class MapWriter:
             + (": the topic has lost records" if code == codes.OUT_OF_ORDER_SEQUENCE_NUMBER else ""),
         )
 
-    def _taken(self, code: int) -> MapTaken:
+    def _map_taken(self, code: int) -> MapTaken:
         return MapTaken("map_taken", where=self._where, evidence=f"Kafka error code {code}")
 
     @property

@@ -1,4 +1,4 @@
-"""Where another replicator stopped: the target's last records found again in the source. Pure.
+"""Finds where another replicator stopped, by the target's last records in the source. Pure.
 
 MirrorMaker 2 stores its offsets from time to time, so any number of records after the stored offset may
 already be copied. Its last worker copied from some stored offset without a break: the target ends in the
@@ -15,12 +15,12 @@ from hashlib import blake2b
 
 Headers = Iterable[tuple[str, bytes | None]]
 _RIVALS = 2000
-"""Upper bound of the candidates to compare; more equal records than this prove nothing."""
+"""Maximum number of candidates to compare."""
 
 
 @dataclass(slots=True)
 class Fingerprints:
-    """Records of one partition in order: their offsets, and a 64-bit hash of what is in each."""
+    """Records of one partition in order: their offsets, and a 64-bit content hash of each."""
 
     offsets: array[int] = field(default_factory=lambda: array("q"))
     hashes: array[int] = field(default_factory=lambda: array("q"))
@@ -29,7 +29,7 @@ class Fingerprints:
         return len(self.offsets)
 
     def add(self, offset: int, content: int) -> None:
-        """The next record."""
+        """Add the next record."""
         self.offsets.append(offset)
         self.hashes.append(content)
 
@@ -37,7 +37,7 @@ class Fingerprints:
 def fingerprint(
     key: bytes | None, value: bytes | None, headers: Headers | None, timestamp: int | None = None
 ) -> int:
-    """A 64-bit hash of what a consumer sees of a record: key, value, headers and, if given, its time."""
+    """Return a 64-bit hash of a record's key, value, headers and, if given, timestamp."""
     digest = blake2b(digest_size=8)
     named = (part for name, text in headers or () for part in (name.encode(), text))
     for part in (key, value, *named):
@@ -77,13 +77,13 @@ def align(source: Fingerprints, target: Fingerprints, copied: int | None) -> Ali
     unproven = 0 if copied is None else bisect_right(source.offsets, copied)
     if copied is not None and first == len(source):
         return Aligned(copied + 1, 0, ())  # the source holds nothing that could have been copied since
-    found = _run_up_to(source, target, len(target), first, unproven)
-    best, end = found, len(target)
+    run = _run_up_to(source, target, len(target), first, unproven)
+    best, end = run, len(target)
     # A worker that was killed soon after its start may have copied less than the one before it.
-    while isinstance(found, _Run) and (end := end - found.count) > 0:
-        found = _run_up_to(source, target, end, 0, unproven)
-        if isinstance(found, _Run) and isinstance(best, _Run) and found.place > best.place:
-            best = found
+    while isinstance(run, _Run) and (end := end - run.count) > 0:
+        run = _run_up_to(source, target, end, 0, unproven)
+        if isinstance(run, _Run) and isinstance(best, _Run) and run.place > best.place:
+            best = run
     if isinstance(best, NotAligned):
         return best
     behind = max(0, best.place + 1 - unproven)
@@ -99,7 +99,7 @@ class _Run:
     end: int
     """Index in the target after the last one."""
     count: int
-    """How many, as far back as both sides agree."""
+    """Number of records on which both sides agree, backwards."""
 
 
 def _run_up_to(
@@ -107,16 +107,16 @@ def _run_up_to(
 ) -> _Run | NotAligned:
     if not end:
         return NotAligned("the target holds no record to compare with")
-    last = target.hashes[end - 1]
-    places = [i for i in range(first, len(source)) if source.hashes[i] == last]
-    if not places:
+    last_hash = target.hashes[end - 1]
+    candidates = [i for i in range(first, len(source)) if source.hashes[i] == last_hash]
+    if not candidates:
         return NotAligned(
             f"the target's last record, at offset {target.offsets[end - 1]}, is not among the"
             f" {len(source) - first} records of the source from offset {source.offsets[first]} on"
         )
-    if len(places) > _RIVALS:
-        return NotAligned(f"{len(places)} records of the source equal the target's last one")
-    runs = [_Run(i, end, _agree(source, target, i, end)) for i in places]
+    if len(candidates) > _RIVALS:
+        return NotAligned(f"{len(candidates)} records of the source equal the target's last one")
+    runs = [_Run(i, end, _agree(source, target, i, end)) for i in candidates]
     possible = [r for r in runs if r.count >= min(r.place + 1 - unproven, end)]
     if not possible:
         nearest = runs[0]
@@ -125,7 +125,7 @@ def _run_up_to(
             f" the {nearest.count} records after it are the source's up to {source.offsets[nearest.place]}"
         )
     if len(possible) > 1:
-        # Equal records follow each other: the right candidate also agrees with all that was read before.
+        # With runs of equal records, the right candidate also agrees with all records read before.
         possible = [r for r in possible if r.count == min(r.place + 1, end)]
     if len(possible) != 1:
         return NotAligned("several parts of the source end in the same records as the target")
@@ -133,19 +133,19 @@ def _run_up_to(
 
 
 def _agree(source: Fingerprints, target: Fingerprints, place: int, end: int) -> int:
-    most = min(place + 1, end)
+    limit = min(place + 1, end)
     count = 0
-    while count < most and source.hashes[place - count] == target.hashes[end - 1 - count]:
+    while count < limit and source.hashes[place - count] == target.hashes[end - 1 - count]:
         count += 1
     return count
 
 
 def _segments(source: Fingerprints, target: Fingerprints, run: _Run) -> tuple[tuple[int, int, int], ...]:
-    out: list[tuple[int, int, int]] = []
+    segments: list[tuple[int, int, int]] = []
     for back in range(run.count - 1, -1, -1):
         up, down = source.offsets[run.place - back], target.offsets[run.end - 1 - back]
-        if out and up == out[-1][0] + out[-1][2] and down == out[-1][1] + out[-1][2]:
-            out[-1] = (*out[-1][:2], out[-1][2] + 1)
+        if segments and up == segments[-1][0] + segments[-1][2] and down == segments[-1][1] + segments[-1][2]:
+            segments[-1] = (*segments[-1][:2], segments[-1][2] + 1)
         else:
-            out.append((up, down, 1))
-    return tuple(out)
+            segments.append((up, down, 1))
+    return tuple(segments)

@@ -1,7 +1,7 @@
-"""Where both logs have the same records in another order: after a return that kept a tail. Pure.
+"""Ranges with the same records in another order on both sides, after a return that kept a tail. Pure.
 
-The old primary has its tail first, and then what clients wrote on the new one; the new primary has the tail
-in the middle of that. Inside no position on one side is one on the other. Before and after it they are.
+The old primary has its tail first, and then the records of the new primary's clients; the new primary has the
+tail in the middle of these. Positions inside the range have no counterpart; those before and after it have.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Crossing(NamedTuple):
     """A later offset counts where the map knows of a copy of a record before `source_end`."""
 
     def inverted(self, segments: SegmentMap, copied_end: int) -> Crossing:
-        """The same as the other direction has it.
+        """Return the crossing as seen from the other direction.
 
         :param segments: the map of the direction that ends; it knows all that was copied
         :param copied_end: its target offset after the last copied record

@@ -1,8 +1,8 @@
-"""Whether a group's translated offset may be written on the target: one table, every refusal named. Pure.
+"""Decides whether a group's translated offset may be committed on the target: one table of refusals. Pure.
 
-What drkit writes carries its mark in the metadata of the commit, with the offset itself in it. A consumer
-that works there overwrites both, whatever it does: an offset without this mark, or one that is not the offset
-in the mark, is the group's own work and is never touched again. A group without members proves nothing:
+A commit of drkit has a mark in its metadata, which includes the offset. A consumer's commit overwrites both:
+an offset without this mark, or one that differs from the offset in the mark, is the group's own commit and is
+never overwritten. A group without members proves nothing:
 consumers that assign partitions themselves, as Spark and Flink do, never join.
 """
 
@@ -108,12 +108,12 @@ class GuardVerdict(StrEnum):
 
     @property
     def is_write(self) -> bool:
-        """Whether something is to be written."""
+        """Return whether something is to be written."""
         return self in _WRITES
 
     @property
     def is_refusal(self) -> bool:
-        """Whether the target's offset is behind because of this."""
+        """Return whether the target's offset is behind because of this."""
         return self not in _FINE
 
 
@@ -206,7 +206,7 @@ def to_write(case: Case) -> StoredOffset:
 
 
 def may_delete(source: str, state: str | None, stored: list[StoredOffset]) -> bool:
-    """Whether a group that is gone from the source may be deleted here: only this flow wrote to it."""
+    """Return whether a group that is gone from the source may be deleted here: only this flow wrote to it."""
     if state is None or state not in _IDLE or not stored:
         return False
     return all(s.is_from(source) for s in stored)

@@ -1,8 +1,8 @@
-"""What the claims of one history say: which source record each sequence number carries.
+"""The claims of one history: they map each sequence number to its source record.
 
 All writers of a history agree on that (decision 0021), so every claim is true for any writer. An anchor, a
-sequence number with its offset, says where the records of a claim are on the target. Two points of a log
-that are equally many sequence numbers and offsets apart have nothing else between them.
+sequence number with its offset, locates the records of a claim on the target. Two points of a log that are
+equally many sequence numbers and offsets apart have nothing else between them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Piece(NamedTuple):
 
 
 class Anchor(NamedTuple):
-    """A sequence number, the source offset of its record, and the target offset where it comes next."""
+    """The next sequence number, with its source and target offset."""
 
     sequence: int
     upstream: int
@@ -31,31 +31,31 @@ class Anchor(NamedTuple):
 
 
 def steps(sequence: int, since: int) -> int:
-    """How many sequence numbers `sequence` is after `since`; negative when it is before it."""
+    """Return the distance from `since` to `sequence`; negative if `sequence` is before it."""
     ahead = (sequence - since) % SEQUENCE_MODULUS
     return ahead if ahead < SEQUENCE_MODULUS // 2 else ahead - SEQUENCE_MODULUS
 
 
 def pieces_of(claim: Intent, index: int, count: int, downstream: int) -> list[Piece]:
-    """The runs of `count` records of a claim from its record `index` on, at target offset `downstream`.
+    """Return the runs of `count` records of a claim from its record `index`, at target offset `downstream`.
 
-    The last run has no end: its writer makes a new claim when the next record does not follow.
+    The last run is open-ended: its writer makes a new claim if the next record is not consecutive.
     """
     pieces: list[Piece] = []
-    at = 0
+    position = 0
     last = len(claim.runs) - 1
     for i, (up, n) in enumerate(claim.runs):
-        run_end = at + n if i < last else index + count
-        lo, hi = max(at, index), min(run_end, index + count)
+        run_end = position + n if i < last else index + count
+        lo, hi = max(position, index), min(run_end, index + count)
         if hi > lo:
-            pieces.append(Piece(up + lo - at, downstream + lo - index, hi - lo))
-        at += n
+            pieces.append(Piece(up + lo - position, downstream + lo - index, hi - lo))
+        position += n
     return pieces
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryClaims:
-    """Claims of one history, and from where on they are asked.
+    """Claims of one history, relative to a sequence number.
 
     Positions are sequence numbers relative to `since`.
     """
@@ -64,41 +64,41 @@ class HistoryClaims:
     claims: tuple[tuple[int, Intent], ...]
     """(position of the first record, claim), ascending."""
     begin: tuple[int, int] | None = None
-    """(position, source offset) from which on records follow each other while no claim says otherwise."""
+    """(position, source offset) from which records are consecutive until the first claim."""
 
     @classmethod
     def of(cls, claims: Iterable[Intent], since: int, begin: tuple[int, int] | None = None) -> HistoryClaims:
-        """The claims in order."""
+        """Sort the claims by position."""
         placed = sorted(((steps(c.base_sequence, since), c) for c in claims), key=lambda x: x[0])
         return cls(since, tuple(placed), begin)
 
     def pieces(self, low: int, high: int, downstream: int) -> list[Piece] | None:
-        """The records at positions `low` to `high`, the first of them at a target offset; None: not said."""
-        out: list[Piece] = []
+        """Return the records at positions `low` to `high` from a target offset on, or None if unclaimed."""
+        pieces: list[Piece] = []
         governing: tuple[int, Intent] | None = None
         end = self.begin[0] if self.begin is not None else None
-        rest = list(self.claims)
-        at, i = low, 0
-        while at < high:
-            while i < len(rest) and rest[i][0] <= at:
-                ends = rest[i][0] + rest[i][1].count
-                # The claim that lists a record says what it is, or else the one whose list ends last.
+        claims = list(self.claims)
+        position, index = low, 0
+        while position < high:
+            while index < len(claims) and claims[index][0] <= position:
+                ends = claims[index][0] + claims[index][1].count
+                # The claim that lists a record defines it, or else the one whose list ends last.
                 if end is None or ends > end or (governing is not None and ends == end):
-                    governing, end = rest[i], ends
-                i += 1
-            until = min(high, rest[i][0]) if i < len(rest) else high
-            down = downstream + at - low
+                    governing, end = claims[index], ends
+                index += 1
+            until = min(high, claims[index][0]) if index < len(claims) else high
+            down = downstream + position - low
             if governing is not None:
-                out += pieces_of(governing[1], at - governing[0], until - at, down)
-            elif self.begin is not None and at >= self.begin[0]:
-                out.append(Piece(self.begin[1] + at - self.begin[0], down, until - at))
+                pieces += pieces_of(governing[1], position - governing[0], until - position, down)
+            elif self.begin is not None and position >= self.begin[0]:
+                pieces.append(Piece(self.begin[1] + position - self.begin[0], down, until - position))
             else:
                 return None
-            at = until
-        return out
+            position = until
+        return pieces
 
     def leader_epoch(self, position: int) -> int | None:
-        """The source's leader epoch at the record of a position, by the claim that says what it is."""
+        """Return the source's leader epoch of the record at a position, from the claim that defines it."""
         best: tuple[int, int] | None = None
         for start, claim in self.claims:
             if start > position:
@@ -110,7 +110,7 @@ class HistoryClaims:
 
 
 class Stretch(NamedTuple):
-    """Positions whose records are on the target one after the other."""
+    """Positions whose records are consecutive on the target."""
 
     low: int
     high: int
@@ -121,39 +121,39 @@ class Stretch(NamedTuple):
 
 
 class Broken(NamedTuple):
-    """The claims do not reach from one anchor to the next: records of the map are missing."""
+    """The claims do not cover the range between two anchors: records of the map are missing."""
 
     reason: str
 
 
 def stretches(
-    said: HistoryClaims, sequence: int, offset: int, floor: Anchor | None, floor_end: int = 0
+    claims: HistoryClaims, sequence: int, offset: int, floor: Anchor | None, floor_end: int = 0
 ) -> Sequence[Stretch] | Broken:
-    """Where the records of a history before an anchor are on the target, ascending.
+    """Return the target ranges of a history's records before an anchor, ascending.
 
     :param sequence: next sequence number at the anchor; `said.since`
     :param offset: target offset after the record before it
-    :param floor: what is known already; None: the claims begin the history
+    :param floor: the last anchor, or None if the claims begin the history
     :param floor_end: target offset after the last record of the flow before the floor
     """
     bottom = steps(floor.sequence, sequence) if floor is not None else None
-    groups = _groups(said, offset, bottom)
-    out = [_stretch(g, bottom, floor_end) for g in groups if bottom is None or g.high > bottom]
+    groups = _groups(claims, offset, bottom)
+    ranges = [_stretch(g, bottom, floor_end) for g in groups if bottom is None or g.high > bottom]
     if floor is None or bottom is None or bottom >= 0:
-        return out[::-1]
-    low, shift = (out[-1].low, groups[len(out) - 1].before) if out else (0, offset)
+        return ranges[::-1]
+    low, shift = (ranges[-1].low, groups[len(ranges) - 1].before) if ranges else (0, offset)
     if low > bottom:
         if floor.downstream - bottom != shift:
             return Broken(
                 f"what was appended from sequence {floor.sequence} on, at target offset {floor.downstream},"
                 f" is not known up to sequence {sequence} at {offset}"
             )
-        out.append(Stretch(bottom, low, floor.downstream, floor_end))
-    return out[::-1]
+        ranges.append(Stretch(bottom, low, floor.downstream, floor_end))
+    return ranges[::-1]
 
 
 class _Group(NamedTuple):
-    """Claims of which the anchor proves where they are: as many offsets as sequence numbers between them."""
+    """Claims whose target offsets an anchor proves: offsets and sequence numbers advance equally."""
 
     low: int
     high: int
@@ -164,26 +164,26 @@ class _Group(NamedTuple):
 
     @property
     def before(self) -> int:
-        """Shift of what is before it."""
+        """Shift of the records before it."""
         return self.previous_end - self.low
 
 
-def _groups(said: HistoryClaims, offset: int, bottom: int | None) -> list[_Group]:
-    """From the anchor downwards; what a claim says of the end before it is the anchor of the next group."""
+def _groups(claims: HistoryClaims, offset: int, bottom: int | None) -> list[_Group]:
+    """Group the claims from the anchor downwards; a claim's `previous_end` anchors the next group."""
     groups: list[_Group] = []
     high, shift = 0, offset
-    for at, claim in reversed(said.claims):
+    for position, claim in reversed(claims.claims):
         current = groups[-1] if groups and groups[-1].high == high else None
         if bottom is not None and current is not None and current.low <= bottom:
             break
-        if at >= high:
+        if position >= high:
             continue
-        if claim.downstream - at == shift:
-            found = _Group(at, high, shift, claim.previous_end)
-            groups[len(groups) - (current is not None) :] = [found]
-        elif current is not None and at < current.low and claim.downstream - at == current.before:
+        if claim.downstream - position == shift:
+            group = _Group(position, high, shift, claim.previous_end)
+            groups[len(groups) - (current is not None) :] = [group]
+        elif current is not None and position < current.low and claim.downstream - position == current.before:
             high, shift = current.low, current.before
-            groups.append(_Group(at, high, shift, claim.previous_end))
+            groups.append(_Group(position, high, shift, claim.previous_end))
     return groups
 
 

@@ -1,4 +1,4 @@
-"""Records of the offset-map topic as bytes. What each of them means: decision 0021.
+"""Encoding of offset-map records; decision 0021 defines their meaning.
 
 Key: version u8, source topic id 16 bytes, target topic id 16 bytes, partition i32, kind u8, and for
 an intent its first target offset i64 and its writer's nonce i64, for a pack its nonce i64 and part u32,
@@ -148,7 +148,7 @@ def encode_map_record(key: MapKey, record: MapRecord) -> tuple[bytes, bytes]:
 
 
 def about(key: bytes) -> tuple[MapKey, MapRecordKind]:
-    """Which partition a record's key is about, and what kind of record it belongs to.
+    """Return the partition and the record kind of a record's key.
 
     :raises ValueError: the key is not of this format
     """
@@ -162,7 +162,7 @@ def about(key: bytes) -> tuple[MapKey, MapRecordKind]:
 
 
 def place(key: bytes) -> int:
-    """The target offset in the key of an intent; −1 in any other key.
+    """Return the target offset in the key of an intent, or −1 for any other key.
 
     :raises ValueError: the key is not of this format
     """
@@ -176,7 +176,7 @@ def place(key: bytes) -> int:
 
 
 def turned_to(key: bytes) -> History | None:
-    """The new history in the key of a turn; None for any other key.
+    """Return the new history in the key of a turn, or None for any other key.
 
     :raises ValueError: the key is not of this format
     """
@@ -192,15 +192,15 @@ def decode_record(key: bytes | None, value: bytes | None) -> Decoded:
     """Read a record of the map topic. Raises ValueError if the record is not of this format or version."""
     if key is None:
         raise ValueError("a record without a key")
-    where, kind = about(key)
+    map_key, kind = about(key)
     if value is None:
-        return Decoded(where, kind)
+        return Decoded(map_key, kind)
     if value[:1] not in {bytes([_VERSION]), bytes([_LEGACY])}:
         raise ValueError(
             f"version {value[0] if value else 'none'}, this drkit reads {_LEGACY} and {_VERSION}"
         )
     try:
-        return Decoded(where, kind, _DECODE[kind](value), value[0] == _LEGACY)
+        return Decoded(map_key, kind, _DECODE[kind](value), value[0] == _LEGACY)
     except (struct.error, zlib.error) as error:
         raise ValueError(f"a record of {len(key)} + {len(value)} bytes: {error}") from error
 
@@ -240,10 +240,10 @@ def _decode_intent(value: bytes) -> Intent:
     # Format 1 has the number of batches here, and their checksums in front of the runs.
     legacy = version == _LEGACY
     target_epoch = -1 if legacy or number == _UNSIGNED else number
-    at = _INTENT.size + (number * _LEGACY_CHUNK.size if legacy else 0)
-    if not n_runs or len(value) != at + n_runs * _RUN.size:
+    runs_start = _INTENT.size + (number * _LEGACY_CHUNK.size if legacy else 0)
+    if not n_runs or len(value) != runs_start + n_runs * _RUN.size:
         raise ValueError(f"an intent of {n_runs} runs in {len(value)} bytes")
-    runs = tuple(_RUN.unpack_from(value, at + i * _RUN.size) for i in range(n_runs))
+    runs = tuple(_RUN.unpack_from(value, runs_start + i * _RUN.size) for i in range(n_runs))
     history = NO_HISTORY if legacy and mode == Mode.BULK else History(pid, epoch)
     return Intent(
         mode=Mode(mode),

@@ -1,4 +1,4 @@
-"""The point up to which the offset map is true, and what an intent says beside it."""
+"""The confirmed end of the offset map of a partition, and its comparison with intents."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from drkit.offsets.map_record import SEQUENCE_MODULUS, History, Intent
 
 @dataclass(frozen=True, slots=True)
 class MapTail:
-    """The point up to which the map is true without a look at the target's log."""
+    """The point up to which the map is confirmed without reading the target's log."""
 
     history: History
     upstream: int
@@ -21,33 +21,33 @@ class MapTail:
     sequence: int
     leader_epoch: int
     live: bool
-    """The last segment was appended in live mode and is open while no claim says otherwise."""
+    """The last segment was appended in live mode, and is open-ended until the next claim."""
     target_epoch: int = -1
     """Leader epoch of the target partition under which this was seen, −1 if unknown."""
 
 
 def is_overruled(claim: Intent, by: Intent) -> bool:
-    """Whether a claim of format 1 was not appended when another task made its own."""
+    """Return whether a claim of format 1 had not been appended when another task made its own."""
     if not claim.legacy or claim.nonce == by.nonce or claim.history != by.history:
         return False
     return steps(claim.base_sequence, by.base_sequence) >= 0
 
 
 def known_to(record: Intent, tail: MapTail) -> int:
-    """How many of the first records of a repair the tail has passed already."""
-    if record.legacy:  # of two tasks that ran at once one may have written down what the other had passed
+    """Return how many of a repair's first records are before the tail."""
+    if record.legacy:  # one of two concurrent tasks may have recorded what the other had passed
         return tail.downstream - record.downstream
     return steps(tail.sequence, record.base_sequence) if tail.history == record.history and tail.live else 0
 
 
 def upstream_end(record: Intent) -> int:
-    """Source offset after the last record that an intent names."""
+    """Return the source offset after the last record of an intent."""
     up, count = record.runs[-1]
     return up + count
 
 
 def after(claims: Sequence[Intent], tail: MapTail) -> list[Intent]:
-    """The claims that say something of records after the tail."""
+    """Return the claims with records after the tail."""
     return [c for c in claims if c.history != tail.history or _reaches(c, tail)]
 
 
@@ -58,7 +58,7 @@ def _reaches(claim: Intent, tail: MapTail) -> bool:
 
 
 def without_first(record: Intent, known: int, previous_end: int) -> Intent:
-    """An intent without its first `known` records, of which it has more."""
+    """Return an intent without its first `known` records; it must have more."""
     runs: list[tuple[int, int]] = []
     skip = known
     for upstream, n in record.runs:

@@ -1,7 +1,7 @@
-"""What the offset map says of one partition, record by record, and what of it is only claimed.
+"""State of one partition in the offset map, built record by record: confirmed segments and pending claims.
 
-The answer depends on the newest record of each key and on their order alone, because Kafka's log cleaner
-leaves no more: a record may be replaced only by one that says what it said (decision 0021).
+The state depends only on the newest record of each key and on their order, because Kafka's log cleaner keeps
+no more: a record may be replaced only by one that includes its content (decision 0021).
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from drkit.offsets.segments import SegmentMap
 
 @dataclass(slots=True)
 class Packing:
-    """A pack whose first parts were read, joined as they arrive: separate parts would be in memory twice."""
+    """A pack whose first parts were read. Parts are joined on arrival, so memory holds them only once."""
 
     nonce: int
     taken: int = 0
     segments: SegmentMap = field(default_factory=SegmentMap)
 
     def follows(self, part: Pack) -> bool:
-        """Whether the part is the next of this pack."""
+        """Return whether the part is the next one of this pack."""
         return (part.nonce, part.part) == (self.nonce, self.taken)
 
     def take(self, part: Pack) -> None:
@@ -53,11 +53,11 @@ class PartitionMap:
     pending: list[Intent] = field(default_factory=list)
     packing: Packing | None = None
     ended: set[History] = field(default_factory=set)
-    """Histories that a turn has ended: what comes later from their writers is void."""
+    """Histories that a turn has ended: later records of their writers are ignored."""
     turned: int = 0
     """Number of the reign that wrote the last turn; 0: none."""
     broken: str = ""
-    """Why the map gives no exact answer for this partition; empty when it does."""
+    """Reason why the map gives no exact answer for this partition, or empty."""
 
     def clear(self) -> None:
         """Forget everything: the map topic is read from its start."""
@@ -66,7 +66,7 @@ class PartitionMap:
 
     @property
     def history(self) -> History | None:
-        """The history that a task has to continue; None: nothing was ever claimed."""
+        """Return the history that a task must continue, or None if nothing was ever claimed."""
         if self.tail is not None and self.tail.history != NO_HISTORY:
             return self.tail.history
         return self.pending[-1].history if self.pending else None
@@ -77,28 +77,28 @@ class PartitionMap:
         return [p for p in self.pending if p.history == current]
 
     def apply(self, record: MapRecord) -> None:
-        """Take the next record of the map topic, in log order."""
+        """Apply the next record of the map topic, in log order."""
         match record:
             case Mark():
-                self._mark(record)
+                self._apply_mark(record)
             case Pack():
-                self._pack(record)
+                self._apply_pack(record)
             case Turn():
-                self._turn(record)
+                self._apply_turn(record)
             case Reign():
                 pass
             case Intent(mode=Mode.LIVE):
-                self._claim(record)
+                self._apply_claim(record)
             case Intent(mode=Mode.BULK):
-                self._bulk(record)
+                self._apply_bulk(record)
             case Intent():
-                self._repair(record)
+                self._apply_repair(record)
 
-    def _claim(self, record: Intent) -> None:
+    def _apply_claim(self, record: Intent) -> None:
         if record.history in self.ended:
             return
         if record.legacy:
-            # Its writer saw the log end here: claims further on were not appended by then.
+            # Its writer saw the log end here: later claims were not appended by then.
             self.pending = [p for p in self.pending if not is_overruled(p, record)]
         tail = self.tail
         known = tail is not None and tail.history in {record.history, NO_HISTORY}
@@ -107,46 +107,46 @@ class PartitionMap:
         else:
             self.pending += after([record], tail)
 
-    def _bulk(self, record: Intent) -> None:
-        """Committed with its records. What was claimed before it and not appended never will be."""
+    def _apply_bulk(self, record: Intent) -> None:
+        """Apply a record that was committed with its data: earlier claims without an append are void."""
         history, sequence = record.history, record.base_sequence
         if history == NO_HISTORY:
             history, sequence = self._history_at(record.previous_end)
         self._confirm(history, sequence, record.previous_end)
         self.pending.clear()
         self._append(record)
-        down = record.downstream + record.count
+        bulk_end = record.downstream + record.count
         self.tail = MapTail(
-            history, upstream_end(record), down, down, sequence, record.leader_epoch, live=False,
+            history, upstream_end(record), bulk_end, bulk_end, sequence, record.leader_epoch, live=False,
             target_epoch=record.target_epoch,
         )  # fmt: skip
-        self.segments.close(down)
+        self.segments.close(bulk_end)
 
     def _history_at(self, end: int) -> tuple[History, int]:
-        """In format 1 not the bulk record but the last claim before it says where the live history was."""
-        before = [p for p in self.pending if p.downstream < end]
-        if before:
-            last = max(before, key=lambda p: p.downstream)
+        """Return history and sequence before a bulk record of format 1, which only the last claim has."""
+        earlier = [p for p in self.pending if p.downstream < end]
+        if earlier:
+            last = max(earlier, key=lambda p: p.downstream)
             return last.history, (last.base_sequence + end - last.downstream) % SEQUENCE_MODULUS
         return (self.tail.history, self.tail.sequence) if self.tail else (NO_HISTORY, 0)
 
-    def _repair(self, record: Intent) -> None:
-        """Found in the log: replaces what the map says of its offsets; what comes after them stays valid."""
+    def _apply_repair(self, record: Intent) -> None:
+        """Apply a range found in the log: it replaces the map at its offsets; later claims stay valid."""
         if record.history in self.ended:
             return
-        down = record.downstream + record.count
+        end = record.downstream + record.count
         if record.previous_end != NO_ANCHOR:
             self._confirm(record.history, record.base_sequence, record.previous_end)
         if record.count and self.tail is not None:
-            known = known_to(record, self.tail)
-            if known >= record.count:
+            known_records = known_to(record, self.tail)
+            if known_records >= record.count:
                 return
-            if known > 0:
-                record = without_first(record, known, self.tail.copied_end)
+            if known_records > 0:
+                record = without_first(record, known_records, self.tail.copied_end)
         self._append(record)
         sequence = (record.base_sequence + record.count) % SEQUENCE_MODULUS
         self.tail = MapTail(
-            record.history, upstream_end(record), down, down, sequence, record.leader_epoch, live=True,
+            record.history, upstream_end(record), end, end, sequence, record.leader_epoch, live=True,
             target_epoch=record.target_epoch,
         )  # fmt: skip
         self.pending = after(self.pending, self.tail)
@@ -157,10 +157,10 @@ class PartitionMap:
             self.segments.append(up, down, previous_end=end)
             end = down + count
 
-    def _mark(self, mark: Mark) -> None:
+    def _apply_mark(self, mark: Mark) -> None:
         history = mark.history if mark.history != NO_HISTORY else self._writer_of(mark)
         if history in self.ended or (self.tail is not None and mark.downstream < self.tail.downstream):
-            return  # of a task that is behind: true, but less than what is known
+            return  # of a slower task: correct, but older than the current tail
         found = self._confirm(history, mark.sequence, mark.copied_end)
         live = mark.live
         if live is None:
@@ -184,7 +184,7 @@ class PartitionMap:
         own = [p for p in self.pending if p.nonce == mark.nonce]
         return own[-1].history if own else (self.history or NO_HISTORY)
 
-    def _turn(self, turn: Turn) -> None:
+    def _apply_turn(self, turn: Turn) -> None:
         if turn.history in self.ended:
             return
         if turn.ended_sequence != NO_ANCHOR:
@@ -199,7 +199,7 @@ class PartitionMap:
         self.turned = turn.reign
         self.pending = [p for p in self.pending if p.history == turn.history]
 
-    def _pack(self, part: Pack) -> None:
+    def _apply_pack(self, part: Pack) -> None:
         if part.part == 0:
             self.packing = Packing(part.nonce)
         if self.packing is None or not self.packing.follows(part):
@@ -210,17 +210,17 @@ class PartitionMap:
             return
         packed, self.packing = self.packing.segments, None
         if self.tail is not None and self.tail.downstream > part.until:
-            packed.extend(self.segments, part.until)  # another task has continued meanwhile (format 1)
+            packed.extend(self.segments, part.until)  # another task has appended meanwhile (format 1)
         else:
-            # The mark in the batch of its last part, or a newer one, says where the partition continues.
+            # The position follows in the mark of the same batch, or in a newer one.
             self.tail = None
         self.segments, self.broken = packed, ""
         self.pending = [p for p in self.pending if p.downstream + p.count > part.until]
 
     def _confirm(self, history: History, sequence: int, offset: int) -> bool:
-        """Take over what the claims say of records before an anchor; returns whether there was any."""
+        """Confirm claimed records before an anchor; return whether there were any."""
         claims = [p for p in self.pending if p.history == history]
-        floor = self._floor(history)
+        floor = self._settled_anchor(history)
         begin = (steps(floor.sequence, sequence), floor.upstream) if floor is not None else None
         said = HistoryClaims.of(claims, sequence, begin)
         floor_end = self.tail.copied_end if self.tail is not None else 0
@@ -229,18 +229,18 @@ class PartitionMap:
             self.broken = found.reason
             return False
         for stretch in found:
-            self._take(said, stretch)
+            self._append_stretch(said, stretch)
         return bool(found)
 
-    def _floor(self, history: History) -> Anchor | None:
-        """Up to where the map is settled, when that is in the same history."""
+    def _settled_anchor(self, history: History) -> Anchor | None:
+        """Return the tail as an anchor if it is in the same history, else None."""
         tail = self.tail
         if tail is None or tail.history != history or history == NO_HISTORY:
             return None
         return Anchor(tail.sequence, tail.upstream, tail.downstream)
 
-    def _take(self, said: HistoryClaims, stretch: Stretch) -> None:
-        pieces = said.pieces(stretch.low, stretch.high, stretch.downstream)
+    def _append_stretch(self, claims: HistoryClaims, stretch: Stretch) -> None:
+        pieces = claims.pieces(stretch.low, stretch.high, stretch.downstream)
         if pieces is None:
             self.broken = f"no claim says what is at target offset {stretch.downstream}"
             return

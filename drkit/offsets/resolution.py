@@ -1,4 +1,4 @@
-"""Where a partition is, and what the look at the target's log was that shows it."""
+"""The position of a partition, and the state of the target's log that proves it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from drkit.offsets.segments import SegmentMap
 
 
 class LogBatch(NamedTuple):
-    """What the header of one batch in the target's log says."""
+    """The header of one batch in the target's log."""
 
     base: int
     records: int

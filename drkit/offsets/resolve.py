@@ -1,8 +1,8 @@
-"""From what the map claims and what the target's log holds to exact segments and the next position.
+"""Resolves the map's claims against the target's log: exact segments and the next position.
 
-The claims say which source record a sequence number carries, the log says at which target offset it is. So
-the answer is exact whatever was appended between, and no source is needed for it. Where the two leave a
-doubt there is no answer, with the reason.
+The claims map sequence numbers to source records, the log maps them to target offsets. So the answer is exact
+whatever was appended in between, and needs no source. If the two leave a doubt, the result is the reason
+instead.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from drkit.offsets.segments import OPEN, SegmentMap, Unavailable
 
 _WIDER: Final = 8
 _FAR: Final = 100_000
-"""How a log is searched backwards for the last record that is left: target offsets."""
+"""Target offsets per step of a backwards search for the last remaining record."""
 _UNREACHED: Final = 1 << 29
-"""Sequence numbers ahead of any that a history reaches meanwhile."""
+"""Distance in sequence numbers that no history can reach meanwhile."""
 
 
 class LogLeft(NamedTuple):
@@ -32,7 +32,7 @@ class LogLeft(NamedTuple):
     """The next sequence number of the tail's history at that offset, or None if unknown."""
 
 
-def lost_tail(  # noqa: PLR0911  one answer for each kind of loss
+def lost_tail(  # noqa: PLR0911  one result per kind of loss
     state: PartitionMap, tail: MapTail, look: LogLook, log: Sequence[LogBatch] | None, log_from: int
 ) -> LogLeft | NeedLog | None:
     """Return the end of the recorded part that is left in the log, or None if no record is missing."""
@@ -42,18 +42,18 @@ def lost_tail(  # noqa: PLR0911  one answer for each kind of loss
     if not behind and look.end >= tail.downstream and not has_moved(tail, look):
         return None
     if tail.copied_end <= look.start:
-        return None  # retention has removed all that was copied: the map may be right
+        return None  # retention has deleted all copied records: the map may be right
     if look.end == 0:
         return LogLeft(0, None)
     if behind and tail.copied_end - behind == look.end and _is_unbroken(state, look.end, tail.copied_end):
-        return LogLeft(look.end, look.next_sequence)  # as many offsets as sequence numbers are missing
+        return LogLeft(look.end, look.next_sequence)  # equally many offsets and sequence numbers are missing
     high = min(look.end, tail.copied_end - behind)
     if high <= 0:
         return NeedLog(0) if log is None else _last_left(state, tail, look, log)
     if log is None:
         return NeedLog(high - 1)
     if log_from == high - 1 and log and log[0].base > log_from:
-        return None  # retention or the cleaner has removed that batch: the map may be right
+        return None  # retention or the log cleaner has deleted that batch: the map may be right
     cut = _last_left(state, tail, look, log)
     if cut.end == 0 and log_from > look.start:
         return NeedLog(max(look.start, high - _WIDER * (high - log_from) - _FAR))
@@ -62,13 +62,13 @@ def lost_tail(  # noqa: PLR0911  one answer for each kind of loss
 
 
 def _last_left(state: PartitionMap, tail: MapTail, look: LogLook, log: Sequence[LogBatch]) -> LogLeft:
-    known = [b for b in log if b.end <= tail.copied_end and _is_copy(state, b, tail, look)]
-    end = known[-1].end if known else 0
+    copies = [b for b in log if b.end <= tail.copied_end and _is_copy(state, b, tail, look)]
+    end = copies[-1].end if copies else 0
     own = [b for b in log if _in_history(b, tail.history)]
-    before = [b for b in own if b.end <= end]
-    if before:
-        return LogLeft(end, (before[-1].sequence + before[-1].records) % SEQUENCE_MODULUS)
-    # Batches after it in the tail's history are not in the map, so their numbers do not show the next one.
+    earlier = [b for b in own if b.end <= end]
+    if earlier:
+        return LogLeft(end, (earlier[-1].sequence + earlier[-1].records) % SEQUENCE_MODULUS)
+    # Later batches of the tail's history are not in the map, so their sequence numbers prove nothing.
     return LogLeft(end, None if own else look.next_sequence)
 
 
@@ -99,7 +99,7 @@ def _is_known(batch: LogBatch, tail: MapTail, look: LogLook) -> bool:
     before = steps(tail.sequence, sequence)
     if not tail.live:
         return batch.producer_id in look.own_ids and before >= 0
-    # Foreign records, markers and transactions between it and the tail take offsets, and no sequence numbers.
+    # Foreign records, markers and transactions in between take offsets, but no sequence numbers.
     return 0 <= before <= tail.copied_end - batch.end
 
 
@@ -113,21 +113,21 @@ def _is_copy(state: PartitionMap, batch: LogBatch, tail: MapTail, look: LogLook)
 
 
 def has_moved(tail: MapTail, look: LogLook) -> bool:
-    """Another leader leads than when the tail was seen: numbers alone prove nothing across that."""
+    """Return whether the leader has changed since the tail was seen: offsets alone then prove nothing."""
     return tail.target_epoch >= 0 and not look.same_leader
 
 
 def truncated(
     state: PartitionMap, tail: MapTail, left: LogLeft, look: LogLook, log: Sequence[LogBatch] | None
 ) -> Resolution:
-    """The partition without what the log has lost; cuts the map's segments there."""
+    """Cut the map's segments at the loss, and return the partition without the lost records."""
     state.segments.cut(left.end)
     upstream = state.segments.frontier(left.end)
-    # If the log does not show it, no later append in the history may count.
+    # If the sequence is unknown, no later append of the history may count.
     anchored = left.sequence is not None
     sequence = left.sequence if left.sequence is not None else (tail.sequence + _UNREACHED) % SEQUENCE_MODULUS
     end = state.segments.copied_end(left.end)
-    out = Resolution(
+    resolution = Resolution(
         segments=state.segments,
         history=state.history,
         upstream=upstream,
@@ -137,23 +137,23 @@ def truncated(
         leader_epoch=tail.leader_epoch,
         truncated_from=tail.downstream,
     )
-    out.repair_from, out.live, out.anchored = end, tail.live, anchored
+    resolution.repair_from, resolution.live, resolution.anchored = end, tail.live, anchored
     state.segments.close(end)
-    out.foreign = [
+    resolution.foreign = [
         Foreign(b.base, b.records, b.producer_id, b.transactional)
         for b in log or ()
         if b.base >= left.end and not b.control and not b.aborted
     ]
-    return out
+    return resolution
 
 
 Answer = Resolution | NeedLog | Unavailable
 
 
-def resolve(  # noqa: PLR0911  one answer for each way to settle it
+def resolve(  # noqa: PLR0911  one result per way to settle it
     state: PartitionMap, look: LogLook, log: Sequence[LogBatch] | None = None, log_from: int = 0
 ) -> Answer:
-    """Settle what the map claims against the target.
+    """Settle the map's claims against the target.
 
     :param log: headers of the target's log from the offset of a previous :class:`NeedLog` to the end
     :param log_from: that offset
@@ -179,7 +179,7 @@ def resolve(  # noqa: PLR0911  one answer for each way to settle it
 
 
 def _untouched(look: LogLook) -> Resolution:
-    found = Resolution(
+    resolution = Resolution(
         segments=SegmentMap(),
         history=None,
         upstream=None,
@@ -188,20 +188,20 @@ def _untouched(look: LogLook) -> Resolution:
         sequence=look.next_sequence or 0,
         leader_epoch=-1,
     )
-    found.first_foreign = look.end > 0
-    return found
+    resolution.first_foreign = look.end > 0
+    return resolution
 
 
 def _proven_by_numbers(state: PartitionMap, look: LogLook) -> bool:
-    """As many offsets as sequence numbers: between the two points of the log is nothing else."""
+    """Return whether offsets and sequence numbers advance equally: nothing else was appended in between."""
     tail = state.tail
     if look.next_sequence is None:
         return False
     if tail is None:
-        first = min(state.claims(), key=lambda c: c.downstream, default=None)
-        if first is None:
+        first_claim = min(state.claims(), key=lambda c: c.downstream, default=None)
+        if first_claim is None:
             return False
-        return steps(look.next_sequence, first.base_sequence) == look.end - first.downstream > 0
+        return steps(look.next_sequence, first_claim.base_sequence) == look.end - first_claim.downstream > 0
     ahead = steps(look.next_sequence, tail.sequence)
     if not tail.live and not any(c.base_sequence == tail.sequence for c in state.claims()):
         return False
@@ -210,22 +210,22 @@ def _proven_by_numbers(state: PartitionMap, look: LogLook) -> bool:
 
 def _by_numbers(state: PartitionMap, look: LogLook) -> Answer:
     assert look.next_sequence is not None  # noqa: S101  the numbers are known
-    tail, said = state.tail, _said(state)
-    low, down = 0, tail.downstream if tail else min(c.downstream for c in state.claims())
-    pieces = said.pieces(low, low + look.end - down, down)
+    tail, claims = state.tail, _history_claims(state)
+    low, first_offset = 0, tail.downstream if tail else min(c.downstream for c in state.claims())
+    pieces = claims.pieces(low, low + look.end - first_offset, first_offset)
     if pieces is None:
-        return Unavailable(f"no claim says what is at target offset {down}")
-    out = _resolution(state, pieces, look.end, look.next_sequence)
+        return Unavailable(f"no claim says what is at target offset {first_offset}")
+    resolution = _resolution(state, pieces, look.end, look.next_sequence)
     if tail is not None and tail.copied_end < tail.downstream:
-        # After foreign records only the mark says where the next record is, and it will be replaced.
-        claimed = any(
+        # After foreign records only the mark has the next position, and it will be replaced.
+        is_claimed = any(
             c.base_sequence == tail.sequence and c.downstream == tail.downstream for c in state.claims()
         )
-        out.repairs = [] if claimed else pieces
-    return out
+        resolution.repairs = [] if is_claimed else pieces
+    return resolution
 
 
-def _said(state: PartitionMap) -> HistoryClaims:
+def _history_claims(state: PartitionMap) -> HistoryClaims:
     tail, claims = state.tail, state.claims()
     if tail is not None:
         begin = (0, tail.upstream) if tail.live else None
@@ -235,109 +235,109 @@ def _said(state: PartitionMap) -> HistoryClaims:
 
 
 class _Holes:
-    """Target offsets that no batch of the log holds: retention or the cleaner removed what was there."""
+    """Target offsets without a batch in the log: deleted by retention or by the log cleaner."""
 
     def __init__(self, start: int) -> None:
         self._end, self._runs = start, list[tuple[int, int]]()
 
     def next(self, batch: LogBatch) -> None:
-        """Take the next batch of the log."""
+        """Add the next batch of the log."""
         if batch.base > self._end:
             self._runs.append((self._end, batch.base))
         self._end = max(self._end, batch.end)
 
     def close(self) -> None:
-        """Forget those before a batch of the flow."""
+        """Forget the holes before a batch of the flow."""
         self._runs = []
 
     def places(self, records: int) -> list[tuple[int, int]] | None:
-        """Offsets and counts where `records` records may have been, as late as possible; None: too many."""
-        out: list[tuple[int, int]] = []
+        """Return the latest (offset, count) ranges that can have held `records` records, or None."""
+        ranges: list[tuple[int, int]] = []
         for low, high in reversed(self._runs):
             count = min(records, high - low)
             if count:
-                out.append((high - count, count))
+                ranges.append((high - count, count))
             records -= count
-        return None if records else out[::-1]
+        return None if records else ranges[::-1]
 
 
-def _removed(said: HistoryClaims, low: int, high: int, holes: _Holes) -> list[Piece] | None:
-    """The records at positions that no batch holds any more; None: they were never there, or were lost.
+def _removed(claims: HistoryClaims, low: int, high: int, holes: _Holes) -> list[Piece] | None:
+    """Return the records of positions whose batches were deleted, or None if they were lost or never there.
 
-    Only the order of their offsets is exact, which is enough: a consumer reads what follows them.
+    Only the order of their offsets is exact, which suffices: consumers read the records after them.
     """
-    places = holes.places(high - low)
+    ranges = holes.places(high - low)
     out: list[Piece] = []
-    for down, count in places or ():
-        found = said.pieces(low, low + count, down)
-        if found is None:
+    for down, count in ranges or ():
+        batch_pieces = claims.pieces(low, low + count, down)
+        if batch_pieces is None:
             return None
-        out += found
+        out += batch_pieces
         low += count
-    return out if places is not None else None
+    return out if ranges is not None else None
 
 
 def _by_log(state: PartitionMap, look: LogLook, log: Sequence[LogBatch], log_from: int) -> Answer:
-    """What the log confirms, what this flow did not write, and the sequence after the flow's last batch."""
-    tail, said, history = state.tail, _said(state), state.history
+    """Return the confirmed and the foreign records of the log, and the sequence after the last batch."""
+    tail, claims, history = state.tail, _history_claims(state), state.history
     pieces, foreign = list[Piece](), list[Foreign]()
-    # Without a tail nothing before the first claim is of this copy, and the log was read from there.
+    # Without a tail the copy begins at the first claim, from which the log was read.
     start, expected, lost, skipped = _start(tail, look) if tail else log_from, 0, False, False
-    hole, holes = look.end > start and _begins_later(log, start), _Holes(max(start, log_from))
+    starts_later, holes = look.end > start and _begins_later(log, start), _Holes(max(start, log_from))
     for batch in log:
         if batch.end <= start:
             continue
         holes.next(batch)
         if batch.control or batch.aborted:
             continue
-        at = steps(batch.sequence, said.since)
-        found = None
-        if not batch.transactional and _of_history(batch, history, look) and at >= expected:
-            # Sequence numbers follow each other in a log, but where it has lost the last ones.
-            # Or retention has removed some before the first that is left.
-            begins = hole and not pieces
-            skipped = skipped or (at > expected and begins)
-            removed = [] if begins else _removed(said, expected, at, holes)
+        position = steps(batch.sequence, claims.since)
+        confirmed = None
+        if not batch.transactional and _of_history(batch, history, look) and position >= expected:
+            # Sequence numbers in a log are consecutive unless it has lost its tail, or retention has
+            # deleted batches before the first one.
+            begins = starts_later and not pieces
+            skipped = skipped or (position > expected and begins)
+            removed = [] if begins else _removed(claims, expected, position, holes)
             lost = lost or removed is None
-            found = said.pieces(at, at + batch.records, batch.base) if not lost else None
-        if found is None:
+            confirmed = claims.pieces(position, position + batch.records, batch.base) if not lost else None
+        if confirmed is None:
             foreign.append(Foreign(batch.base, batch.records, batch.producer_id, batch.transactional))
             continue
-        expected = at + batch.records
-        pieces += [*(removed or ()), *found]
+        expected = position + batch.records
+        pieces += [*(removed or ()), *confirmed]
         holes.close()
-    sequence = (said.since + expected) % SEQUENCE_MODULUS
-    out = _resolution(state, pieces, look.end, sequence)
-    out.foreign, out.repairs = foreign, pieces
+    sequence = (claims.since + expected) % SEQUENCE_MODULUS
+    resolution = _resolution(state, pieces, look.end, sequence)
+    resolution.foreign, resolution.repairs = foreign, pieces
     if skipped:
-        out.repair_from = NO_ANCHOR
+        resolution.repair_from = NO_ANCHOR
     if lost:
-        out.truncated_from = look.end
-    elif hole and not pieces:
-        _pass_removed(out, state, said, look)
-    return out
+        resolution.truncated_from = look.end
+    elif starts_later and not pieces:
+        _pass_removed(resolution, state, claims, look)
+    return resolution
 
 
 def _begins_later(log: Sequence[LogBatch], start: int) -> bool:
-    """Retention has removed the first batches; what was lost with a tail leaves no such hole."""
+    """Return whether retention has deleted the first batches; a lost tail leaves no such hole."""
     return not log or log[0].base > start
 
 
-def _pass_removed(out: Resolution, state: PartitionMap, said: HistoryClaims, look: LogLook) -> None:
-    """Retention has removed all that was appended since the tail: where it was does not matter any more."""
-    ahead = steps(look.next_sequence, said.since) if look.next_sequence is not None else 0
-    last = said.pieces(ahead - 1, ahead, 0) if ahead > 0 else None
-    if not last or look.next_sequence is None:
+def _pass_removed(resolution: Resolution, state: PartitionMap, claims: HistoryClaims, look: LogLook) -> None:
+    """Move past records that retention deleted after the tail: their offsets no longer matter."""
+    ahead = steps(look.next_sequence, claims.since) if look.next_sequence is not None else 0
+    last_pieces = claims.pieces(ahead - 1, ahead, 0) if ahead > 0 else None
+    if not last_pieces or look.next_sequence is None:
         return
-    out.upstream, out.sequence = last[-1].upstream + 1, look.next_sequence
-    epoch = said.leader_epoch(ahead - 1)
-    out.leader_epoch = out.leader_epoch if epoch is None else epoch
-    out.live, out.anchored, out.passed = True, False, True
-    out.unappended = _unappended(state, out.sequence)
+    resolution.upstream, resolution.sequence = last_pieces[-1].upstream + 1, look.next_sequence
+    epoch = claims.leader_epoch(ahead - 1)
+    resolution.leader_epoch = resolution.leader_epoch if epoch is None else epoch
+    resolution.live, resolution.anchored, resolution.passed = True, False, True
+    resolution.unappended = _unappended(state, resolution.sequence)
 
 
 def _start(tail: MapTail, look: LogLook) -> int:
-    # Only foreign records and markers lie between the two, and another leader may have lost them.
+    # Only foreign records and markers are in between, and a new leader may have lost them.
     return tail.copied_end if has_moved(tail, look) or look.end < tail.downstream else tail.downstream
 
 
@@ -349,18 +349,18 @@ def _of_history(batch: LogBatch, history: History | None, look: LogLook) -> bool
 
 def _resolution(state: PartitionMap, pieces: list[Piece], end: int, sequence: int) -> Resolution:
     tail = state.tail
-    before = tail.copied_end if tail else min((c.previous_end for c in state.claims()), default=0)
-    previous, said = before, _said(state)
+    tail_end = tail.copied_end if tail else min((c.previous_end for c in state.claims()), default=0)
+    previous, claims = tail_end, _history_claims(state)
     for piece in pieces:
         state.segments.append(piece.upstream, piece.downstream, previous_end=previous)
         previous = piece.downstream + piece.records
     if end > previous:
         state.segments.close(previous)
     upstream = pieces[-1].upstream + pieces[-1].records if pieces else tail.upstream if tail else None
-    epoch = said.leader_epoch(steps(sequence, said.since) - 1) if pieces else None
+    epoch = claims.leader_epoch(steps(sequence, claims.since) - 1) if pieces else None
     if epoch is None:
         epoch = tail.leader_epoch if tail else -1
-    out = Resolution(
+    resolution = Resolution(
         segments=state.segments,
         history=state.history,
         upstream=upstream,
@@ -368,11 +368,11 @@ def _resolution(state: PartitionMap, pieces: list[Piece], end: int, sequence: in
         copied_end=previous,
         sequence=sequence,
         leader_epoch=epoch,
-        repair_from=before,
+        repair_from=tail_end,
     )
-    out.live = bool(pieces) or (tail is not None and tail.live)
-    out.unappended = _unappended(state, sequence)
-    return out
+    resolution.live = bool(pieces) or (tail is not None and tail.live)
+    resolution.unappended = _unappended(state, sequence)
+    return resolution
 
 
 def _unappended(state: PartitionMap, sequence: int) -> bool:

@@ -1,8 +1,8 @@
-"""How the map of one direction begins: with the map of the opposite direction, inverted. Pure.
+"""The first map records of a direction: the inverted map of the opposite direction. Pure.
 
-After a turn one map per direction then knows the whole history of both logs: a group anywhere in it has an
-exact position, and no record is fetched that the target has. A position on the source and one on the target
-are the same if the records after them are the same.
+After a turn the map of each direction covers the whole history of both logs: a group at any offset has an
+exact position, and no record that the target has is fetched again. A source and a target position are equal
+if the records after them are equal.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from drkit.offsets.takeup import Author
 
 
 class CopyEnd(NamedTuple):
-    """Where the new direction begins to copy."""
+    """The position at which the new direction begins to copy."""
 
     upstream: int
-    """End of the new source: everything before it is on the target, or is given up by name."""
+    """End of the new source: everything before it is on the target, or explicitly given up."""
     downstream: int
     """End of the new target."""
 
 
 class Seed(NamedTuple):
-    """What the map of a direction says before its first record is copied."""
+    """The map of a direction before its first record is copied."""
 
     segments: SegmentMap
     upstream: int
@@ -37,12 +37,12 @@ class Seed(NamedTuple):
     """Target offset after the last record that the segments name."""
 
     def turn(self, to: History, ended: History | None, author: Author) -> Turn:
-        """The record that follows the pack of the segments: from here on only the new history counts.
+        """Return the turn record that follows the pack of segments: after it only the new history counts.
 
-        :param to: a live producer id that the flow has never used. An id that was fenced begins again at
-            sequence 0 in the fence's epoch, and the leader refuses the next number that the map would name
-        :param ended: the history of an earlier turn in this direction; its claims that were never appended
-            must not explain records of the new one
+        :param to: a live producer id that the flow has never used. A fenced id restarts at sequence 0 in the
+            fence's epoch, so the leader would refuse the next sequence number of the map
+        :param ended: the history of an earlier turn in this direction; its claims without an append must not
+            define records of the new one
         """
         return Turn(
             nonce=author.nonce,
@@ -61,29 +61,29 @@ class Seed(NamedTuple):
 
 
 def inverted(segments: SegmentMap, copied_end: int) -> list[tuple[int, int, int]]:
-    """The known segments seen from the other side, each with its length.
+    """Return the known segments with source and target swapped, each with its length.
 
-    :param copied_end: target offset after the last copied record. The last segment ends there: what
-        follows was written by clients, and the map must not vouch for it
+    :param copied_end: target offset after the last copied record. The last segment ends there: later
+        records are of clients, and not part of the map
     """
-    found: list[tuple[int, int, int]] = []
+    known: list[tuple[int, int, int]] = []
     for up, down, length in segments.triples():
         if length == UNKNOWN:
             continue
         records = max(0, copied_end - down) if length == OPEN else length
-        if records or not found:  # an empty first one says where known offsets begin
-            found.append((down, up, records))
-    return found
+        if records or not known:  # an empty first one says where known offsets begin
+            known.append((down, up, records))
+    return known
 
 
 def seed_after(
     opposite: SegmentMap,
     copied_end: int,
-    at: CopyEnd,
+    begin: CopyEnd,
     first_record: int | None,
     crossings: Sequence[Crossing] = (),
 ) -> Seed:
-    """The seed of a direction whose target holds all that its source has before `at`.
+    """Return the seed of a direction whose target has all records that its source has before `begin`.
 
     :param opposite: the map of the direction that ended
     :param copied_end: its target offset after the last copied record
@@ -95,22 +95,22 @@ def seed_after(
     end = known[-1][1] + known[-1][2] if known else 0
     if crossings and first_record is not None and first_record >= crossings[0].source_first:
         first_record = None
-    return _seed(known, at, first_record, end)
+    return _seed(known, begin, first_record, end)
 
 
-def seed_of_emptied(at: CopyEnd, first_record: int | None) -> Seed:
-    """The seed of a direction whose target partition was emptied up to its end.
+def seed_of_emptied(begin: CopyEnd, first_record: int | None) -> Seed:
+    """Return the seed of a direction whose target partition was emptied up to its end.
 
-    :param at: `upstream` is the source's log start where everything is copied again, and the cut where the
+    :param begin: `upstream` is the source's log start where everything is copied again, and the cut where the
         older records are given up
     :param first_record: as in :func:`seed_after`
     """
-    return _seed([], at, first_record, at.downstream)
+    return _seed([], begin, first_record, begin.downstream)
 
 
-def _seed(known: list[tuple[int, int, int]], at: CopyEnd, first_record: int | None, end: int) -> Seed:
-    if first_record is not None and first_record < (known[0][0] if known else at.upstream):
-        # It has no counterpart on the target. Without an end of its own the unknown part would reach to the
-        # next copied record: a group that is exactly at the cut would have no position until one follows.
-        known = [(0, 0, UNKNOWN), *(known or [(at.upstream, at.downstream, 0)])]
-    return Seed(SegmentMap.of(known), at.upstream, at.downstream, end)
+def _seed(known: list[tuple[int, int, int]], begin: CopyEnd, first_record: int | None, end: int) -> Seed:
+    if first_record is not None and first_record < (known[0][0] if known else begin.upstream):
+        # It has no counterpart on the target. Without its own end the unknown part would extend to the next
+        # copied record: a group exactly at the cut would have no position until then.
+        known = [(0, 0, UNKNOWN), *(known or [(begin.upstream, begin.downstream, 0)])]
+    return Seed(SegmentMap.of(known), begin.upstream, begin.downstream, end)

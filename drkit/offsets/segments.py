@@ -17,10 +17,10 @@ from drkit.model import SourceOffset, TargetOffset
 
 _LITTLE_ENDIAN: Final = array("q", [1]).tobytes()[0] == 1
 OPEN = -1
-"""As the length of the last segment: it is open-ended."""
+"""Length of an open-ended last segment."""
 UNKNOWN = -2
-"""As the length of the first segment: another replicator copied it, or a turn gave it up; the offsets inside
-are unknown."""
+"""Length of a first segment with unknown offsets: another replicator copied it, or a failback
+gave it up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +61,16 @@ class SegmentMap:
         return out
 
     def join(self, following: SegmentMap) -> None:
-        """Take over all segments of a map that begins where this one ends."""
+        """Append all segments of a map that begins where this one ends."""
         for column, more in zip(self._columns(), following._columns(), strict=True):
             column.extend(more)
 
     def copy(self) -> SegmentMap:
-        """Independent of this one."""
+        """Return an independent copy."""
         return self.part(0, len(self))
 
     def part(self, start: int, stop: int) -> SegmentMap:
-        """Some of its segments, by their index."""
+        """Return some of the segments, by their index."""
         out = SegmentMap()
         out._up, out._down, out._length = (column[start:stop] for column in self._columns())
         return out
@@ -131,15 +131,15 @@ class SegmentMap:
         length.append(OPEN)
 
     def _ends_unknown(self, upstream: int, downstream: int) -> bool:
-        """Whether the last segment only says where known offsets begin, on both sides, up to these."""
+        """Return whether the last segment only marks the start of known offsets, at or before these."""
         first = 1 if self._length[0] == UNKNOWN else 0
         is_empty = len(self) == first + 1 and self._length[first] == 0
         return is_empty and self._up[first] <= upstream and self._down[first] <= downstream
 
     def extend(self, newer: SegmentMap, until: int) -> None:
-        """Take over from another map what it says of target offsets from `until` on.
+        """Append another map's segments from target offset `until` on.
 
-        This map speaks of everything before `until`.
+        This map covers everything before `until`.
         """
         if self._up and self._length[-1] == OPEN:
             self.close(until)
@@ -262,11 +262,11 @@ class SegmentMap:
         return None
 
     def copy_of(self, upstream: int) -> int | None:
-        """The target offset of the copy of a source record; None: the map knows of no copy."""
+        """Return the target offset of the copy of a source record, or None if the map has no copy."""
         return _counterpart(self._up, self._down, self._length, upstream)
 
     def origin_of(self, downstream: int) -> int | None:
-        """The source offset of the record with a copy at a target offset; None: the map knows of none."""
+        """Return the source offset of the record with a copy at a target offset, or None if unknown."""
         return _counterpart(self._down, self._up, self._length, downstream)
 
     def removed(self, target_start: int) -> tuple[int, int]:
@@ -281,7 +281,7 @@ class SegmentMap:
     def trim(self, target_start: int) -> int:
         """Drop segments that ended before the target's log start; returns how many.
 
-        An empty one remains where known offsets begin: what the flow never copied was not removed.
+        An empty one remains at the start of known offsets: records the flow never copied were not removed.
         """
         dropped = max(0, bisect_left(self._down, target_start + 1) - 1)
         begins = 1 if dropped and self._length[0] == UNKNOWN else 0

@@ -5,10 +5,10 @@
 - ``sources/S/0``, where a Kafka source began: a zero byte, a line ``v1`` (not in Spark 2.1), the offset.
 - A Kafka source's offset: ``{"topic":{"partition":next offset to read}}``.
 
-At its start Spark looks at the newest batch N in ``offsets/`` and the one before it. Committed, N's end is
-where the query continues. Planned but not committed, batch N runs again: from the end of the one before, or
-else the first offsets, to the end it was planned with; sinks and state need the same records again. All
-older batches are history, which Spark itself removes later.
+At its start Spark reads the newest batch N in ``offsets/`` and the previous one. If N is committed, the query
+continues at its end. If it is only planned, batch N runs again: from the end of the previous one, or else the
+first offsets, to its planned end; sinks and state need the same records again. All older batches are history,
+which Spark deletes later.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class LoggedBatch:
 
 @dataclass(frozen=True, slots=True)
 class FirstOffsets:
-    """``sources/S/0`` of a Kafka source: where its first batch begins."""
+    """``sources/S/0`` of a Kafka source: the start offsets of its first batch."""
 
     header: bytes
     offsets: KafkaOffsets
@@ -139,7 +139,7 @@ class FirstOffsets:
         return None if offsets is None else cls(header, offsets)
 
     def encode(self, offsets: KafkaOffsets) -> bytes:
-        """The file's bytes with these offsets instead."""
+        """Return the file's bytes with these offsets."""
         return self.header + kafka_text(offsets).encode()
 
 
@@ -147,7 +147,7 @@ NO_OFFSET: Final = "a negative offset is no position; Spark writes none into a c
 
 
 class Use(StrEnum):
-    """What an offset in a checkpoint is for."""
+    """The purpose of an offset in a checkpoint."""
 
     NEXT = "reads on"
     START = "batch start"
@@ -171,11 +171,11 @@ class Position(NamedTuple):
     to_topic: str
     to_offset: int | None
     note: str
-    """What is special about it."""
+    """Remark about the translation."""
     refused: str = ""
     """Why it is not exact."""
     loss: bool = False
-    """Not exact because records are gone for good; `accept_loss` accepts that."""
+    """Not exact because records are permanently lost; `accept_loss` accepts that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,12 +198,12 @@ class QueryLog:
 
     @property
     def previous(self) -> int | None:
-        """The batch before it; with asynchronous progress numbers may be missing between them."""
+        """The batch before the newest; asynchronous progress may skip numbers."""
         return max((n for n in self.offsets if n != self.newest), default=None)
 
     @property
     def open(self) -> bool:
-        """The newest batch was planned and not committed: it runs again."""
+        """Return whether the newest batch was planned but not committed: it runs again."""
         return self.newest is not None and (self.committed is None or self.committed < self.newest)
 
     def kafka_sources(self) -> set[str]:
@@ -211,24 +211,24 @@ class QueryLog:
         return set(self.first).union(*(batch.kafka() for batch in self.offsets.values()))
 
     def partitions(self, without: Iterable[str] = ()) -> set[TopicPartition]:
-        """All partitions named anywhere, except those of some sources."""
-        found: set[TopicPartition] = set()
+        """Return all partitions in the logs, except those of some sources."""
+        named: set[TopicPartition] = set()
         for by_source in (self._first_offsets(), *(batch.kafka() for batch in self.offsets.values())):
             for source in by_source.keys() - set(without):
-                found |= by_source[source].keys()
-        return found
+                named |= by_source[source].keys()
+        return named
 
     def decisive(self) -> dict[Use, dict[str, KafkaOffsets]]:
-        """The offsets that decide what is read next, by use and source."""
+        """Return the offsets that determine the next records to read, by use and source."""
         if self.newest is None:
             return {Use.NEXT: self._first_offsets()}
         newest = self.offsets[self.newest].kafka()
-        before = {} if self.previous is None else self.offsets[self.previous].kafka()
-        begun = {s: before.get(s, first) for s, first in self._first_offsets().items()} | before
+        previous = {} if self.previous is None else self.offsets[self.previous].kafka()
+        starts = {s: previous.get(s, first) for s, first in self._first_offsets().items()} | previous
         if self.open:
-            return {Use.START: begun, Use.END: newest}
+            return {Use.START: starts, Use.END: newest}
         unread = {s: o for s, o in self._first_offsets().items() if s not in newest}
-        return {Use.NEXT: newest | unread, Use.PAST: before}
+        return {Use.NEXT: newest | unread, Use.PAST: previous}
 
     def _first_offsets(self) -> dict[str, KafkaOffsets]:
         return {source: first.offsets for source, first in self.first.items()}
@@ -254,7 +254,7 @@ class NewLog:
 def renew(log: QueryLog, translate: Translate, keep: Iterable[str] = ()) -> NewLog:
     """Translate a query's logs.
 
-    The positions include what cannot be translated; the files must not be used then.
+    The positions include untranslatable offsets; with any of these, the files must not be used.
 
     :param keep: sources that stay as they are
     """
@@ -263,22 +263,22 @@ def renew(log: QueryLog, translate: Translate, keep: Iterable[str] = ()) -> NewL
     decisive = log.decisive()
     for use, by_source in decisive.items():
         for source in sorted(by_source.keys() - kept):
-            begun = decisive.get(Use.START, {}).get(source, {})
-            for at, offset in sorted(by_source[source].items()):
-                empty = use is Use.END and begun.get(at) == offset
-                new.positions.append(judged(source, use, at, offset, translate, empty=empty))
+            starts = decisive.get(Use.START, {}).get(source, {})
+            for tp, offset in sorted(by_source[source].items()):
+                empty = use is Use.END and starts.get(tp) == offset
+                new.positions.append(judged(source, use, tp, offset, translate, empty=empty))
     for number in sorted(log.offsets, reverse=True):
         batch = log.offsets[number]
-        past = number not in {log.newest, log.previous}
-        told = {s: _told(o, translate) for s, o in batch.kafka().items() if s not in kept}
-        if past and (new.left_out or any(not complete for _, complete in told.values())):
+        is_history = number not in {log.newest, log.previous}
+        translated = {s: _translate_all(o, translate) for s, o in batch.kafka().items() if s not in kept}
+        if is_history and (new.left_out or any(not complete for _, complete in translated.values())):
             new.left_out.append(number)
         else:
-            new.offsets[number] = batch.with_kafka({s: o for s, (o, _) in told.items()}).encode()
+            new.offsets[number] = batch.with_kafka({s: o for s, (o, _) in translated.items()}).encode()
     for source, first in log.first.items():
         if source in kept:
             continue
-        offsets, complete = _told(first.offsets, translate)
+        offsets, complete = _translate_all(first.offsets, translate)
         if complete or _is_first(log, source):
             new.first[source] = first.encode(offsets)
         else:
@@ -287,24 +287,24 @@ def renew(log: QueryLog, translate: Translate, keep: Iterable[str] = ()) -> NewL
 
 
 def judged(
-    source: str, use: Use, at: TopicPartition, offset: int, translate: Translate, *, empty: bool = False
+    source: str, use: Use, tp: TopicPartition, offset: int, translate: Translate, *, empty: bool = False
 ) -> Position:
-    """One offset with its translation, or why that is not exact for this use.
+    """Return an offset with its translation, or the reason why it is not exact for this use.
 
     :param empty: the planned batch has no record of this partition
     """
-    to, answer = _moved(at, offset, translate)
+    to_tp, answer = _translate(tp, offset, translate)
     if isinstance(answer, Unavailable):
         return Position(
-            source, use, *at, offset, to_topic=to.topic, to_offset=None, note="", refused=answer.reason
+            source, use, *tp, offset, to_topic=to_tp.topic, to_offset=None, note="", refused=answer.reason
         )
     loss = "" if empty else _loss(use, answer)
     return Position(
         source,
         use,
-        *at,
+        *tp,
         offset,
-        to_topic=to.topic,
+        to_topic=to_tp.topic,
         to_offset=answer.offset,
         note=answer.note,
         refused=loss,
@@ -320,20 +320,20 @@ def _loss(use: Use, answer: Exact) -> str:
     return ""
 
 
-def _told(offsets: KafkaOffsets, translate: Translate) -> tuple[KafkaOffsets, bool]:
-    out: KafkaOffsets = {}
-    for at, offset in offsets.items():
-        to, answer = _moved(at, offset, translate)
-        if isinstance(answer, Exact):
-            out[to] = answer.offset
-    return out, len(out) == len(offsets)
+def _translate_all(offsets: KafkaOffsets, translate: Translate) -> tuple[KafkaOffsets, bool]:
+    translated: KafkaOffsets = {}
+    for tp, offset in offsets.items():
+        to_tp, translation = _translate(tp, offset, translate)
+        if isinstance(translation, Exact):
+            translated[to_tp] = translation.offset
+    return translated, len(translated) == len(offsets)
 
 
-def _moved(at: TopicPartition, offset: int, translate: Translate) -> tuple[TopicPartition, Translation]:
-    to, answer = translate(at, offset) if offset >= 0 else (at, Unavailable(NO_OFFSET))
-    if isinstance(answer, Unavailable) and answer.nearest is not None:  # history may lie there
-        answer = Exact(answer.nearest, answer.reason, skipped=1, reached=False)
-    return to, answer
+def _translate(tp: TopicPartition, offset: int, translate: Translate) -> tuple[TopicPartition, Translation]:
+    to_tp, translation = translate(tp, offset) if offset >= 0 else (tp, Unavailable(NO_OFFSET))
+    if isinstance(translation, Unavailable) and translation.nearest is not None:  # history may lie there
+        translation = Exact(translation.nearest, translation.reason, skipped=1, reached=False)
+    return to_tp, translation
 
 
 def _is_first(log: QueryLog, source: str) -> bool:

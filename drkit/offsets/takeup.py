@@ -1,4 +1,4 @@
-"""How a task continues a settled partition: in its history, or in a new one after a fence.
+"""Decides how a task continues a settled partition: in its history, or in a new one after a fence.
 
 All writers of a history must agree on the source record of each sequence number (decision 0021). A history
 is contested when an earlier writer may still append something else. The new writer ends such a history
@@ -21,12 +21,12 @@ FROZEN_EPOCH: Final = (1 << 15) - 1
 
 @dataclass(frozen=True, slots=True)
 class LeaderMemory:
-    """What the target partition's leader remembers of the flow's live producer id."""
+    """State of the flow's live producer id on the target partition's leader."""
 
     epoch: int | None
-    """None: it knows no such producer."""
+    """None if the leader does not know the producer id."""
     untouched: bool = False
-    """Nothing was appended in that epoch: it comes from a marker alone."""
+    """True if nothing was appended in that epoch, which only a marker has set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Go:
 
 @dataclass(frozen=True, slots=True)
 class TurnTo:
-    """Nothing more can be appended in the old history: write a turn, then append in the new one."""
+    """Write a turn, then append in the new history: the old one is closed for appends."""
 
     history: History
 
@@ -63,7 +63,7 @@ Move = Go | TurnTo | Fence | Frozen
 
 
 def next_move(  # noqa: PLR0911  one move for each case
-    found: Resolution,
+    resolution: Resolution,
     lease: History,
     leader: LeaderMemory,
     fresh: LeaderMemory,
@@ -71,21 +71,21 @@ def next_move(  # noqa: PLR0911  one move for each case
     contested: bool,
     deviation: str,
 ) -> Move:
-    """What a task may do with a settled partition.
+    """Return the next move of a task for a settled partition.
 
     :param lease: the flow's live producer id, with its first epoch
-    :param leader: what is remembered of the history's producer id; of the lease's where nothing was appended
-    :param fresh: what is remembered of the lease's
+    :param leader: leader's state of the history's producer id, or of the lease's if nothing was appended
+    :param fresh: leader's state of the lease's producer id
     :param contested: appends of this history may still be in flight, of another task or of this one
-    :param deviation: why this task may append other records than those would; empty when it will not
+    :param deviation: why this task may append other records than the in-flight ones, or empty
     """
-    current = found.history or lease
+    current = resolution.history or lease
     if fresh.epoch is not None and fresh.epoch >= FROZEN_EPOCH:
         return Frozen(fresh.epoch)
     if current.producer_id != lease.producer_id:
-        # After an aborted failover the flow has another id, and its old one is mostly fenced.
+        # After an aborted failover the flow has another producer id, and its old one is usually fenced.
         refused = leader.epoch is not None and leader.epoch > current.epoch
-        if (contested or found.unappended) and not refused:
+        if (contested or resolution.unappended) and not refused:
             return _fence(current, current.epoch, "the flow writes with another producer id")
         return TurnTo(lease)
     newest = max(current.epoch, -1 if leader.epoch is None else leader.epoch)
@@ -93,13 +93,13 @@ def next_move(  # noqa: PLR0911  one move for each case
         if leader.untouched:
             return TurnTo(History(current.producer_id, newest))
         return _fence(current, newest, "appends that are not the flow's were made in its name")
-    if found.history is None and leader.epoch is not None and not leader.untouched:
+    if resolution.history is None and leader.epoch is not None and not leader.untouched:
         return _fence(current, newest, "the target has records of an earlier topic of this name")
     if leader.epoch is not None and leader.epoch < current.epoch:
         return _fence(current, newest, "the target has lost the marker of the last fence")
-    if found.truncated_from is not None:
+    if resolution.truncated_from is not None:
         return _fence(current, newest, "the target has lost acknowledged records")
-    if deviation and (contested or found.unappended):
+    if deviation and (contested or resolution.unappended):
         return _fence(current, newest, deviation)
     return Go(current)
 
@@ -112,107 +112,107 @@ def _fence(current: History, newest: int, reason: str) -> Move:
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """Who writes to the map."""
+    """The writer of map records."""
 
     nonce: int
-    """New each time: a record never replaces one that says more."""
+    """Unique per record: no record replaces one with more content."""
     reign: int
     target_epoch: int = -1
     """Leader epoch of the target partition when it was settled."""
 
 
-def settled_records(found: Resolution, history: History, author: Author) -> list[MapRecord]:
-    """The records that only this look at the log confirmed; they must be durable before any append."""
-    if found.passed and found.upstream is not None:
-        return cut_records(found, history, found.upstream, author)
-    out: list[MapRecord] = list(repairs_of(found, history, author))
-    if found.foreign and found.upstream is not None:
-        # What follows this flow's last record was already read: the mark saves reading it again.
-        out.append(mark_of(found, history, author))
-    return out
+def settled_records(resolution: Resolution, history: History, author: Author) -> list[MapRecord]:
+    """Return the records that only this read of the log confirms; to be durable before any append."""
+    if resolution.passed and resolution.upstream is not None:
+        return cut_records(resolution, history, resolution.upstream, author)
+    records: list[MapRecord] = list(repairs_of(resolution, history, author))
+    if resolution.foreign and resolution.upstream is not None:
+        # Records after this flow's last one were read already: the mark saves reading them again.
+        records.append(mark_of(resolution, history, author))
+    return records
 
 
-def cut_records(found: Resolution, history: History, upstream: int, author: Author) -> list[MapRecord]:
-    """The repairs, and a cut at the last record that the target's log holds or held; no claim says more."""
-    previous_end = found.copied_end if found.anchored else NO_ANCHOR
+def cut_records(resolution: Resolution, history: History, upstream: int, author: Author) -> list[MapRecord]:
+    """Return the repairs, and a cut at the last record of the target's log: later claims are void."""
+    previous_end = resolution.copied_end if resolution.anchored else NO_ANCHOR
     cut = Intent(
         mode=Mode.REPAIR,
         nonce=author.nonce + 1,
         history=history,
-        base_sequence=found.sequence,
-        downstream=found.copied_end,
+        base_sequence=resolution.sequence,
+        downstream=resolution.copied_end,
         previous_end=previous_end,
-        leader_epoch=found.leader_epoch,
+        leader_epoch=resolution.leader_epoch,
         runs=((upstream, 0),),
         target_epoch=author.target_epoch,
     )
-    return [*repairs_of(found, history, author), cut]
+    return [*repairs_of(resolution, history, author), cut]
 
 
 def turn_records(
-    found: Resolution, to: TurnTo, upstream: int, leader_epoch: int, author: Author
+    resolution: Resolution, to: TurnTo, upstream: int, leader_epoch: int, author: Author
 ) -> list[MapRecord]:
-    """The end of the old history and the beginning of the new one.
+    """Return the records that end the old history and begin the new one.
 
     :param upstream: source offset where copying continues
     :param leader_epoch: of the source at the record before it, −1 if unknown
     """
-    ended = found.history or History(to.history.producer_id, to.history.epoch - 1)
+    ended = resolution.history or History(to.history.producer_id, to.history.epoch - 1)
     turn = Turn(
         nonce=author.nonce,
         reign=author.reign,
         ended=ended,
-        ended_sequence=found.sequence if found.anchored else NO_ANCHOR,
+        ended_sequence=resolution.sequence if resolution.anchored else NO_ANCHOR,
         history=to.history,
         upstream=upstream,
-        downstream=found.downstream,
-        copied_end=found.copied_end,
+        downstream=resolution.downstream,
+        copied_end=resolution.copied_end,
         leader_epoch=leader_epoch,
         target_epoch=author.target_epoch,
     )
-    return [*repairs_of(found, ended, author), turn]
+    return [*repairs_of(resolution, ended, author), turn]
 
 
-def mark_of(found: Resolution, history: History, author: Author) -> Mark:
-    """A mark of what was settled."""
+def mark_of(resolution: Resolution, history: History, author: Author) -> Mark:
+    """Return a mark of the settled position."""
     return Mark(
         nonce=author.nonce,
         history=history,
-        upstream=found.upstream or 0,
-        downstream=found.downstream,
-        copied_end=found.copied_end,
-        sequence=found.sequence,
-        leader_epoch=found.leader_epoch,
+        upstream=resolution.upstream or 0,
+        downstream=resolution.downstream,
+        copied_end=resolution.copied_end,
+        sequence=resolution.sequence,
+        leader_epoch=resolution.leader_epoch,
         target_epoch=author.target_epoch,
-        live=found.live,
+        live=resolution.live,
     )
 
 
-def repairs_of(found: Resolution, history: History, author: Author) -> list[Intent]:
-    """The pieces that the log confirmed, one record for those that follow each other on the target."""
-    total = sum(piece.records for piece in found.repairs)
-    sequence = (found.sequence - total) % SEQUENCE_MODULUS
-    previous, out = found.repair_from, []
-    for group in _adjoining(found.repairs):
-        down = group[0].downstream
+def repairs_of(resolution: Resolution, history: History, author: Author) -> list[Intent]:
+    """Return the confirmed pieces as records, one for pieces that are adjacent on the target."""
+    total = sum(piece.records for piece in resolution.repairs)
+    sequence = (resolution.sequence - total) % SEQUENCE_MODULUS
+    previous, repairs = resolution.repair_from, []
+    for group in _adjoining(resolution.repairs):
+        downstream = group[0].downstream
         runs = tuple((p.upstream, p.records) for p in group)
-        out.append(
+        repairs.append(
             Intent(
                 mode=Mode.REPAIR,
                 nonce=author.nonce,
                 history=history,
                 base_sequence=sequence,
-                downstream=down,
+                downstream=downstream,
                 previous_end=previous,
-                leader_epoch=found.leader_epoch,
+                leader_epoch=resolution.leader_epoch,
                 runs=runs,
                 target_epoch=author.target_epoch,
             )
         )
         count = sum(p.records for p in group)
         sequence = (sequence + count) % SEQUENCE_MODULUS
-        previous = down + count
-    return out
+        previous = downstream + count
+    return repairs
 
 
 def _adjoining(pieces: list[Piece]) -> list[list[Piece]]:

@@ -97,7 +97,7 @@ class PartitionPosition:
         return tuple(c.inverted(self.segments, self.copied_end) for c in self.crossings)
 
     def waits_for(self, upstream: int) -> bool:
-        """Whether the copy has not reached this source offset yet, and will reach it."""
+        """Return whether the copy has not reached this source offset yet, and will reach it."""
         if self.frozen or (self.source_end is not None and upstream > self.source_end):
             return False
         return self.frontier is not None and upstream > self.frontier

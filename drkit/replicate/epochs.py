@@ -56,12 +56,12 @@ class Epochs:
 
     @property
     def run_id(self) -> str:
-        """What the control record must name for the tasks to obey it."""
+        """The run id that a control record needs for the tasks to obey it."""
         return self._frame.run_id
 
     @property
     def leases(self) -> list[PartitionAssignment]:
-        """What is being copied."""
+        """The assignments of all partitions being copied."""
         return [p for lease in self._plan for p in lease.partitions]
 
     @property
@@ -81,7 +81,7 @@ class Epochs:
             return self._busy
 
     def update(self, placed: Iterable[PlacedPartition]) -> bool:
-        """Take the partitions to copy from now on; True when running tasks must end for it.
+        """Set the partitions to copy from now on; return whether running tasks must end first.
 
         A source partition that only has another leader is no reason: tasks follow leaders themselves.
         """
@@ -94,13 +94,13 @@ class Epochs:
             return bool(before)
 
     def leave(self, topics: Container[str]) -> bool:
-        """Copy these source topics no more; True when running tasks must end for it."""
+        """Stop copying these source topics; return whether running tasks must end first."""
         with self._changed:
             kept = [(p, leader) for p, leader in self._placed.items() if p.source_topic not in topics]
             return self.update(PlacedPartition(*each) for each in kept)
 
     def fit(self, slots: Slots) -> bool:
-        """Plan no more tasks than those slots take; True when running ones must end for it.
+        """Limit the number of tasks to these slots; return whether running tasks must end first.
 
         A task that waits for a slot copies nothing, for as long as the others run.
         """
@@ -112,9 +112,9 @@ class Epochs:
             return self._busy and self._version > before
 
     def anew(self) -> bool:
-        """Let all tasks end and begin together; True when they must end for it.
+        """Restart all tasks together; return whether running tasks must end first.
 
-        Not where partitions have ends: there a task ends when it has reached those of its own.
+        Does nothing if partitions have end offsets: then a task ends when it has reached its own.
         """
         with self._changed:
             bounded = any(p.end is not None for p in self._placed)
@@ -180,7 +180,7 @@ class Epochs:
 
 
 def _work(leases: Iterable[TaskAssignment]) -> list[Any]:
-    """What tasks do, whatever the plan's number."""
+    """Return the tasks' assignments without the plan's number."""
     return [(x.task, x.epoch_seconds, x.partitions, x.skip_producer_ids, x.bulk_producer_ids) for x in leases]
 
 

@@ -64,7 +64,7 @@ class InternalTopics:
     """Checks a flow's state topic and offset map for one run, the holder of its lease.
 
     Without one of them a flow would copy everything again after the records already copied. So it refuses to
-    continue if one is missing, recreated (KIP-516), or has an unreadable record in place of one of drkit's.
+    continue if one is missing, recreated (KIP-516), or has an unreadable record instead of one of drkit's.
 
     :param state: loaded
     :raises Refused: the copied offsets are unknown
@@ -252,7 +252,7 @@ class FlowMemory:
         self.progress: Progress | None = None
         self.leases: Callable[[], list[PartitionAssignment]] = list
         self.cut: EpochLoop | None = None
-        """Epochs of the attempt before, of which tasks may still be running."""
+        """Epochs of the previous attempt whose tasks may still be running."""
 
     def _stopped(self, at: TopicPartition, reason: str) -> None:
         if self.progress is not None:
@@ -317,7 +317,7 @@ class FlowRun:
         if self._takeover is not None:
             self._takeover.begin(pause)
         self._read_promoted()
-        self._look()
+        self._look_at_topics()
         if not (self._job.once and self._job.all_copied()):
             self._copy(stop)
         if self._job.once and not stop.is_set():
@@ -338,14 +338,14 @@ class FlowRun:
 
     def _syncs(self) -> tuple[TopicSync, AclSync]:
         """The syncs of the source's topics and ACLs, by the flow's current settings."""
-        other, world = self._opposite, (self._source, self._target, self._flow, self._state)
+        opposite, context = self._opposite, (self._source, self._target, self._flow, self._state)
         writer = self._job.clusters[1].with_client(self._flow.target_producer)
-        unexplained = partial(other.unexplained, both_ways=self._job.both_ways)
-        topics = TopicSync(*world, claims=other.claims, unexplained=unexplained, held=other.held)
-        made = partial(other.records, AclsRecord)
-        return topics, AclSync(*world, opposite=made, writer=writer, waiting=other.promoted)
+        unexplained = partial(opposite.unexplained, both_ways=self._job.both_ways)
+        topics = TopicSync(*context, claims=opposite.claims, unexplained=unexplained, held=opposite.held)
+        opposite_acls = partial(opposite.records, AclsRecord)
+        return topics, AclSync(*context, opposite=opposite_acls, writer=writer, waiting=opposite.promoted)
 
-    def _look(self) -> None:
+    def _look_at_topics(self) -> None:
         """Look at both clusters' topics and change the plan when it must change."""
         job = self._job
         refuse_promoted(job.flow, self._state.records)
@@ -366,9 +366,9 @@ class FlowRun:
                           topics=list(job.flow.topics), left_out=len(job.found.left_out))  # fmt: skip
         if self._epochs.update(placed):
             self._plan_unreported = True
-        self._tell_plan()
+        self._report_plan()
 
-    def _tell_plan(self) -> None:
+    def _report_plan(self) -> None:
         if self._plan_unreported:
             partitions, left_out = len(self._epochs.leases), len(self._job.found.left_out)
             observe.event("plan_changed", flow=self._job.flow.name, plan=self._epochs.version,
@@ -377,7 +377,7 @@ class FlowRun:
             self._plan_unreported = False
 
     def _bounded(self, placed: list[PlacedPartition]) -> list[PlacedPartition]:
-        """With `once`: up to the last stable offsets of the start."""
+        """Bound a copy with `once` by the last stable offsets at the start."""
         job = self._job
         if not placed and not job.found.left_out:
             raise nothing_to_copy(job.flow)
@@ -395,7 +395,7 @@ class FlowRun:
             self._finished.set()
 
     def _watch(self, loop: EpochLoop, stop: threading.Event) -> None:
-        last = opposite = monotonic()
+        refreshed_at = opposite_due = monotonic()
         flow = self._flow
         while not stop.is_set() and not self._finished.is_set():
             stop.wait(_WATCH_SECONDS)
@@ -406,8 +406,8 @@ class FlowRun:
                 self._lease.renew_soon()
             if self._epochs.fit(self._job.workshop.slots) or (loop.is_partly_over() and self._epochs.anew()):
                 self._plan_unreported = True
-                survives(self._tell_plan, flow.name)
-            due = monotonic() - last >= self._job.flow.refresh_topics_interval_seconds
+                survives(self._report_plan, flow.name)
+            due = monotonic() - refreshed_at >= self._job.flow.refresh_topics_interval_seconds
             if self._frozen.changed(self._state.records):
                 survives(self._leave_frozen, flow.name)
                 due = True
@@ -415,18 +415,18 @@ class FlowRun:
             if due or flow is not self._job.flow:
                 flow = self._job.flow
                 survives(self._refresh, flow.name)
-                last = monotonic()
-            if monotonic() >= opposite:
-                known = survives(self._follow_opposite, flow.name)
-                opposite = monotonic() + (_OPPOSITE_SECONDS if known else _RETRY_SECONDS)
+                refreshed_at = monotonic()
+            if monotonic() >= opposite_due:
+                is_followed = survives(self._follow_opposite, flow.name)
+                opposite_due = monotonic() + (_OPPOSITE_SECONDS if is_followed else _RETRY_SECONDS)
 
     def _leave_frozen(self) -> None:
-        """Drop topics that a failover holds from the plan: it waits, and the look that follows takes time."""
+        """Drop topics that a failover has frozen from the plan before the slow look: the failover waits."""
         if self._job.once:
             return  # such a copy ends when all of its plan is copied
         if self._epochs.leave(self._state.records.readable(RoleRecord)):
             self._plan_unreported = True
-        self._tell_plan()
+        self._report_plan()
 
     def _refresh(self) -> None:
         self._internal.check()
@@ -434,13 +434,13 @@ class FlowRun:
         self._opposite.find()
         self._read_promoted()
         if not self._job.once:
-            self._look()
+            self._look_at_topics()
 
     def _read_promoted(self) -> None:
         self._promoted = self._waiting = frozenset(self._opposite.promoted())
 
     def _follow_opposite(self) -> None:
-        """Leave out what the opposite flow writes, and declare that; ask it before new ids are used."""
+        """Skip the opposite flow's producers and declare that; ask it before new producer ids are used."""
         self._follow_events()
         self._opposite.follow()
         self._promoted = frozenset(self._opposite.promoted())
@@ -456,7 +456,7 @@ class FlowRun:
         self._opposite.declare(self._epochs.skips)
 
     def _follow_events(self) -> None:
-        """Read on; :class:`TaskEvents` reports what the tasks wrote.
+        """Read new records; :class:`TaskEvents` reports the tasks' events.
 
         An open transaction of another client stops no copy: a run that freezes the flow fences its writers.
         """

@@ -95,16 +95,16 @@ class FlowThread:
 
     @property
     def has_begun(self) -> bool:
-        """Whether its tasks may be running."""
+        """Return whether its tasks may be running."""
         return self.job.cut is not None and self.job.workshop.has_started
 
     def failure(self) -> DrkitError | None:
-        """What ended the flow for good."""
+        """Return the error that ended the flow permanently."""
         return self._error
 
     def _run(self) -> None:
         flow = self.job.flow
-        # Only who holds the lease says that it lives; a copy with an end needs no sign of life.
+        # Only the lease holder sends heartbeats; a copy with an end needs none.
         source = self.job.clusters[0].with_client(flow.source_admin)
         job = self.job
         beats = HeartbeatEmitter(source, flow, lambda: job.progress is not None, now=lambda: job.flow)

@@ -28,7 +28,7 @@ _AGAIN: Final = frozenset(
 )
 """After these another round is useful: it reads back what was written, and retries what failed."""
 _LEFT: Final = frozenset({GuardVerdict.NOT_STORED, GuardVerdict.NOT_TOLD})
-"""What should have been written and is not. All else is decided: the guard's table says why."""
+"""Verdicts of offsets that should have been written; all others are final by the guard's table."""
 
 
 def nothing_to_copy(flow: FlowSettings) -> ConfigError:
@@ -39,7 +39,7 @@ def nothing_to_copy(flow: FlowSettings) -> ConfigError:
 
 
 class Bound(NamedTuple):
-    """Where a copy with an end ends, as seen at its start."""
+    """End offsets of a copy with an end, read at its start."""
 
     ends: dict[TopicPartition, int]
     """The last stable offsets of the source's partitions."""
@@ -47,14 +47,14 @@ class Bound(NamedTuple):
     """What open transactions held back behind these."""
 
     def is_reached(self, totals: Totals) -> bool:
-        """Whether every partition is copied to its end, or left alone."""
+        """Return whether every partition is copied to its end, or left alone."""
         return all(
             str(at) in totals.stopped or totals.frontiers.get(at, -1) >= end for at, end in self.ends.items()
         )
 
 
 def bound_now(source: Cluster, placed: Sequence[PlacedPartition], skip: Collection[int]) -> Bound:
-    """Where the source's partitions end now.
+    """Return the source partitions' current end offsets.
 
     :param skip: producers whose records the flow leaves out, as the leases say
     :raises DrkitError: the source does not answer
@@ -93,12 +93,12 @@ def _source_of(placed: PlacedPartition) -> TopicPartition:
 
 
 def wants_another_round(summary: Mapping[str, Any]) -> bool:
-    """Whether the last checkpoint round may be followed by a better one."""
+    """Return whether the last checkpoint round may be followed by a better one."""
     return bool(summary["error"] or summary["unread"] or _any(_AGAIN, summary))
 
 
 def groups_left(summary: Mapping[str, Any]) -> bool:
-    """Whether positions of groups are missing on the target that no rule forbids."""
+    """Return whether positions of groups are missing on the target that no rule forbids."""
     return bool(summary) and bool(summary["error"] or summary["unread"] or _any(_LEFT, summary))
 
 

@@ -22,7 +22,7 @@ from drkit.topic_sync.rules import CopiedTopic, TopicSyncResult
 IDLE_BYTES_PER_SECOND: Final = 4096.0
 """Minimum weight of a partition: an idle one still takes part in every fetch."""
 RECORD_COST_BYTES: Final = 40.0
-"""A record weighs as much as these bytes, besides its own."""
+"""Bytes added per record to its size, as the weight of a record."""
 _MEMORY: Final = 0.5
 """Share of the newest measurement in the rate that is remembered."""
 
@@ -40,18 +40,18 @@ def placed_of(
     cuts: Mapping[str, CutRecord],
     written: Mapping[TopicPartition, WrittenRecord] = MappingProxyType({}),
 ) -> Iterator[PlacedPartition]:
-    """All partitions of the topics that can be copied.
+    """Yield all partitions of the topics that can be copied.
 
-    :param cuts: where topics began to be copied after a turn, by their names on the source
+    :param cuts: by source topic: the cuts at which copying began after a turn
     :param written: source partitions to whose copies another client wrote since then
     """
     for topic in found.copied.values():
         cut = cuts.get(topic.source.name)
         if cut is not None and not cut.is_of(topic.source.topic_id, UUID(topic.target_id)):
             cut = None
-        for partition, at in topic.source.leaders.items():
+        for partition, leader in topic.source.leaders.items():
             stranger = written.get(TopicPartition(topic.source.name, partition))
-            yield PlacedPartition(_lease(topic, partition, buckets, cut, stranger), at.node)
+            yield PlacedPartition(_lease(topic, partition, buckets, cut, stranger), leader.node)
 
 
 def _lease(
@@ -61,7 +61,7 @@ def _lease(
     cut: CutRecord | None,
     stranger: WrittenRecord | None,
 ) -> PartitionAssignment:
-    kept = cut.kept.get(partition) if cut is not None else None
+    kept_tail = cut.kept.get(partition) if cut is not None else None
     return PartitionAssignment(
         topic.source.name,
         str(topic.source.topic_id),
@@ -75,8 +75,8 @@ def _lease(
         rebuilt_from=cut.rebuilt.get(partition) if cut is not None else None,
         emptied_to=cut.emptied.get(partition, 0) if cut is not None else 0,
         tail_end=tail_end_of(cut.crossings_of(partition)) if cut is not None else 0,
-        kept_to=kept[0] if kept is not None else None,
-        kept_ids=kept[1] if kept is not None else (),
+        kept_to=kept_tail[0] if kept_tail is not None else None,
+        kept_ids=kept_tail[1] if kept_tail is not None else (),
         returning=cut is not None and bool(cut.skip_from),
         written_at=stranger.offset if stranger is not None else None,
     )
@@ -84,7 +84,7 @@ def _lease(
 
 @dataclass(slots=True)
 class Rates:
-    """What each partition moved per second in the epochs before, as a moving average."""
+    """Copy rate of each partition in earlier epochs, as a moving average."""
 
     weights: dict[TopicPartition, float] = field(default_factory=dict)
 

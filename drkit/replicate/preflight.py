@@ -184,14 +184,14 @@ def for_settings(flow: FlowSettings, seen: SourceNames, *, once: bool = False) -
             _needs(Resource.CLUSTER, [CLUSTER_NAME], ACLS_SOURCE),
             _needs(Resource.CLUSTER, [CLUSTER_NAME], ACLS_TARGET),
         )
-    if flow.heartbeats_replication and (beats := _beats(flow, seen, once=once)):
-        copies = [flow.naming_policy.downstream(t) for t in beats]
-        carried, written = _needs(Resource.TOPIC, beats, SOURCE), _needs(Resource.TOPIC, copies, TARGET)
+    if flow.heartbeats_replication and (heartbeats := _heartbeat_topics(flow, seen, once=once)):
+        copies = [flow.naming_policy.downstream(t) for t in heartbeats]
+        carried, written = _needs(Resource.TOPIC, heartbeats, SOURCE), _needs(Resource.TOPIC, copies, TARGET)
         needs[NO_CARRYING] = Sides(carried, written)
     if flow.emit_heartbeats and not once:
         needs[NO_BEATS] = Sides(source=_needs(Resource.TOPIC, [HEARTBEATS], BEATS))
     if flow.emit_offset_syncs:
-        needs[NO_SYNCS] = _syncs(flow)
+        needs[NO_SYNCS] = _sync_needs(flow)
     needs |= _positions(flow, seen.groups, once=once)
     if flow.on_source_deleted == "mirror":
         copies = [flow.naming_policy.downstream(t) for t in seen.topics]
@@ -215,7 +215,7 @@ def _positions(flow: FlowSettings, groups: Iterable[str], *, once: bool) -> dict
     return needs
 
 
-def _syncs(flow: FlowSettings) -> Sides:
+def _sync_needs(flow: FlowSettings) -> Sides:
     """Return the needs for the topic of offset syncs, named after the cluster that does not hold it."""
     on_source = flow.offset_syncs_topic_location == "source"
     topic = flow.mm2_topics.offset_syncs(flow.target if on_source else flow.source)
@@ -223,7 +223,7 @@ def _syncs(flow: FlowSettings) -> Sides:
     return Sides(source=needs) if on_source else Sides(target=needs)
 
 
-def _beats(flow: FlowSettings, seen: SourceNames, *, once: bool) -> list[str]:
+def _heartbeat_topics(flow: FlowSettings, seen: SourceNames, *, once: bool) -> list[str]:
     """Return topics of heartbeats that will be copied: the existing ones, and drkit's own."""
     own = {HEARTBEATS} if flow.emit_heartbeats and not once else set()
     return sorted({t for t in seen.topics if flow.is_heartbeats(t)} | own)

@@ -31,7 +31,7 @@ class ConfigFile:
         self._asked = False
 
     def ask(self) -> None:
-        """Read it again at the next look, whatever it says. May be called by a signal's handler."""
+        """Read the file again at the next look, even if unchanged. May be called by a signal handler."""
         self._asked = True
 
     def is_new(self) -> bool:

@@ -43,7 +43,7 @@ class Stop(Enum):
 
 
 class RunOptions(NamedTuple):
-    """What the user asked for."""
+    """The user's options."""
 
     once: bool = False
     standby: bool = False
@@ -54,7 +54,7 @@ class RunOptions(NamedTuple):
     config: ConfigFile | None = None
     """The file to follow for changes; None follows none."""
     listen: Listen | None = None
-    """Where to serve metrics, health and the page; None: nowhere."""
+    """Address for metrics, health and the page, or None."""
     drills: DrillSamples = tuple
     """Samples of drills for the metrics."""
     tell: Tell = lambda _glance: None
@@ -160,7 +160,7 @@ def _start(
     clusters_now = check(settings, flows)
     refuse_missing(settings, clusters_now, flows)
     tell_missing(clusters_now, flows, once=options.once)
-    copying = _ready(clusters_now, flows, options)
+    copying = _ready_flows(clusters_now, flows, options)
     if stop.is_set():
         return
     observe.identify(run=run_id)
@@ -168,19 +168,19 @@ def _start(
     enter(spark_session("drkit replicate", spark, stop=stop, meanwhile=partial(begin, copying)))
 
 
-def _ready(
+def _ready_flows(
     clusters: Mapping[str, Cluster], flows: Sequence[FlowSettings], options: RunOptions
 ) -> list[FlowSettings]:
     """Return the flows to run: of a pair that is copied once, only the one to the passive side.
 
     :raises DrkitError: no run can work with a target, or all flows are run by another process
     """
-    held: list[Refused] = []
+    refusals: list[Refused] = []
     promoted, copying = [], []
     for flow in flows:
         try:
             refusal = refuse_unready(clusters[flow.target], flow, once=options.once)
-            held += [refusal] if refusal is not None else []
+            refusals += [refusal] if refusal is not None else []
             copying.append(flow)
         except FlowPromoted as refused:
             promoted.append((flow, refused))
@@ -188,8 +188,8 @@ def _ready(
         if not (options.once and flow.has_opposite_in(copying)):
             raise error
         observe.event("flow_promoted", flow=flow.name, reason=error.what, evidence=error.evidence)
-    if held and len(held) == len(copying) and not options.standby:
-        raise held[0]
+    if refusals and len(refusals) == len(copying) and not options.standby:
+        raise refusals[0]
     return copying
 
 

@@ -118,7 +118,7 @@ class Standby:
         return True
 
     def _is_time_to_look(self) -> bool:
-        """Whether to look at the lease: often, and at once when the holder's process has ended."""
+        """Return whether to look at the lease: often, and at once when the holder's process has ended."""
         if boottime() - self._looked_at >= _LOOK_SECONDS:
             return True
         holder = self._lease.holder
@@ -187,7 +187,7 @@ class WorkerWarmup(Background):
         self._jobs = SparkJobs(workshop, f"drkit {flow.name} warm", _DIED, flow.name)
         self._task = _task(*clusters, flow)
         self.reason: str = _WARMING if workshop.has_started else _STARTING
-        """Why copying cannot begin now; empty: it can."""
+        """Return why copying cannot begin now, or an empty text."""
         self.was_ready = False
         """One job has succeeded: Spark works."""
 

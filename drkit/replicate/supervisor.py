@@ -49,7 +49,7 @@ class Backoff:
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether trying again may help: not with a wrong configuration, missing rights, or a living rival."""
+    """Return whether a retry may help: not for a wrong configuration, missing rights, or a live rival."""
     return isinstance(error, DrkitError) and not isinstance(error, _PERMANENT)
 
 
@@ -80,9 +80,9 @@ def supervise(
             if not stop.is_set() or not (is_transient(error) or isinstance(error, SparkGone)):
                 raise
 
-    def tell(state: RetryCallState) -> None:
-        error = state.outcome.exception() if state.outcome is not None else None
-        pause = state.next_action.sleep if state.next_action is not None else 0.0
+    def tell(retry: RetryCallState) -> None:
+        error = retry.outcome.exception() if retry.outcome is not None else None
+        pause = retry.next_action.sleep if retry.next_action is not None else 0.0
         if error is not None:
             observe.error(error, flow=name, restarts_in_seconds=round(pause, 1))
             free_clients(error)
@@ -111,7 +111,7 @@ def free_clients(error: BaseException | None) -> None:
 
 
 def survives(look: Callable[[], None], name: str) -> bool:
-    """Look for news; a cluster that does not answer is no reason to end tasks that wait for it."""
+    """Run a look; report a cluster that does not answer instead of ending its waiting tasks."""
     try:
         look()
     except DrkitError as error:

@@ -19,7 +19,7 @@ from drkit.private_file import is_private
 
 
 def archive_place(java: Path) -> Path:
-    """Where the archive for this Java and this Spark is, once it is made."""
+    """Return the path of the class archive for this Java and Spark; it may not exist yet."""
     name = archive_identity(java, sorted((spark_home() / "jars").glob("*.jar")))
     return default_cache() / "classes" / f"spark-jobs-{name}.jsa"
 

@@ -61,7 +61,7 @@ _ON_A_CLUSTER: Final = {
     "spark.executor.heartbeatInterval": "2s",
     "spark.storage.blockManagerHeartbeatTimeoutMs": "20s",
     "spark.network.timeoutInterval": "2s",
-    # The master says within a moment why a connection ended; it need not be waited for when it is gone, too.
+    # A running master reports at once why a connection ended; a dead one is not waited for.
     "spark.standalone.executorRemoveDelayOnDisconnection": "1s",
 }
 _IN_A_CONTAINER: Final = {
@@ -77,7 +77,7 @@ def given_conf(pairs: Iterable[str], file: Path | None) -> dict[str, str]:
 
     :raises ConfigError: no pair, no such file, a secret in a list of processes, or a setting of drkit's own
     """
-    found = _of_file(file) if file is not None else {}
+    conf = _of_file(file) if file is not None else {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key.startswith("spark."):
@@ -85,25 +85,25 @@ def given_conf(pairs: Iterable[str], file: Path | None) -> dict[str, str]:
             raise ConfigError("spark_setting_unknown", where="--conf", hint=hint, key=key)
         if is_secret_argument(key):
             raise ConfigError("secret_argument", where="--conf", key=key)
-        found[key.strip()] = value.strip()
-    for key in found:
+        conf[key.strip()] = value.strip()
+    for key in conf:
         if key in OWNED:
-            where = f"{key}={found[key]}"
+            where = f"{key}={conf[key]}"
             raise ConfigError("spark_setting_owned", where=where, key=key, owned=OWNED[key])
-    return found
+    return conf
 
 
 def secrets_of(settings: Settings, flows: Iterable[FlowSettings]) -> list[str]:
-    """Names of the secrets that tasks of these flows need."""
-    found: dict[str, None] = {}
+    """Return the names of the secrets that tasks of these flows need."""
+    names: dict[str, None] = {}
     for flow in flows:
         for cluster in (*settings.task_sides(flow), *settings.sides(flow)):
-            found |= dict.fromkeys(_secrets(cluster))
-    return list(found)
+            names |= dict.fromkeys(_secrets(cluster))
+    return list(names)
 
 
 def refuse_clear_text(master: Master, conf: Mapping[str, str], secrets: Iterable[str]) -> None:
-    """Let no secret travel to Spark's executors in clear text.
+    """Refuse to send secrets to Spark's executors in clear text.
 
     :raises Refused: there are secrets, and no encryption
     """
@@ -115,7 +115,7 @@ def refuse_clear_text(master: Master, conf: Mapping[str, str], secrets: Iterable
 
 
 def is_encrypted(master: Master, conf: Mapping[str, str]) -> bool:
-    """Whether what this process and the executors send each other is encrypted."""
+    """Return whether traffic between this process and the executors is encrypted."""
     if master.is_local or _on(conf, _TLS):
         return True
     # YARN and Kubernetes give every application a secret of its own.
@@ -127,33 +127,33 @@ def is_encrypted(master: Master, conf: Mapping[str, str]) -> bool:
 def spark_settings(
     master: Master, route: MasterRoute | None, tasks: int, given: Mapping[str, str], shipped: str = ""
 ) -> dict[str, str]:
-    """What Spark is started with, besides the files of this session.
+    """Return Spark's settings at its start, without the files of this session.
 
     :param tasks: tasks at once
     :param given: the user's settings, which win
     :param shipped: name of the file with drkit's code on the executors
     """
-    found = dict(_EVERYWHERE)
+    conf = dict(_EVERYWHERE)
     if master.is_local:
-        found["spark.driver.host"] = os.environ.get("SPARK_LOCAL_HOSTNAME", "localhost")
-        found |= _ENCRYPTED
-        return {**found, **given}
-    found |= _ON_A_CLUSTER
+        conf["spark.driver.host"] = os.environ.get("SPARK_LOCAL_HOSTNAME", "localhost")
+        conf |= _ENCRYPTED
+        return {**conf, **given}
+    conf |= _ON_A_CLUSTER
     if master.is_standalone:
         # One more than needed: a task whose worker is lost restarts at once.
-        found["spark.cores.max"] = str(tasks + 1)
+        conf["spark.cores.max"] = str(tasks + 1)
     else:
-        found |= _IN_A_CONTAINER | {"spark.executor.instances": str(tasks + 1)}
+        conf |= _IN_A_CONTAINER | {"spark.executor.instances": str(tasks + 1)}
     if is_encrypted(master, given) and not _on(given, _TLS):
-        found |= _ENCRYPTED
+        conf |= _ENCRYPTED
     if host := os.environ.get("SPARK_LOCAL_HOSTNAME", route.driver if route is not None else ""):
-        found["spark.driver.host"] = host
+        conf["spark.driver.host"] = host
     environment = {**IMPORTS_WITHOUT_THREADS, **NO_CURRENT_FOLDER}
-    found |= {f"spark.executorEnv.{name}": value for name, value in environment.items()}
-    found |= given
+    conf |= {f"spark.executorEnv.{name}": value for name, value in environment.items()}
+    conf |= given
     # A drkit that is installed on the workers may have another version: the shipped one comes first.
-    found[_PYTHON_PATH] = os.pathsep.join(path for path in (shipped, given.get(_PYTHON_PATH, "")) if path)
-    return found
+    conf[_PYTHON_PATH] = os.pathsep.join(path for path in (shipped, given.get(_PYTHON_PATH, "")) if path)
+    return conf
 
 
 def workers_python(master: Master, route: MasterRoute | None, given: Mapping[str, str]) -> str:

@@ -25,7 +25,7 @@ class WorkerUnfit(Exception):
 
 
 class Needs(NamedTuple):
-    """What a worker must have."""
+    """Requirements for a worker."""
 
     shipped: str
     """Name of the file with drkit's code."""

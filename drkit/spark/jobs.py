@@ -21,7 +21,7 @@ _PERMANENT: Final = ("ConfigError", "NotAuthorized", "NotAuthenticated", "Refuse
 _ERROR: Final = re.compile(r"^([A-Za-z_][\w.]*\.)?([A-Z]\w+): (.+)$", re.MULTILINE)
 """Of Python; the last one is what the task ended with, those before it were caught."""
 _OF_JAVA: Final = re.compile(r"^.*: (?:[a-z]\w*\.)+([A-Z]\w*): (.+)$", re.MULTILINE)
-"""What Spark itself says of a task or of a job: of a worker that was killed there is nothing else."""
+"""Spark's own text about a task or a job; for a killed worker there is no other."""
 _EVIDENCE_LENGTH: Final = 500
 _CANCEL_SECONDS: Final = 0.2
 
@@ -31,7 +31,7 @@ class SparkGone(Failed):
 
 
 class TaskCount(NamedTuple):
-    """How many tasks of a job."""
+    """Task counts of a job."""
 
     at_work: int
     ended: int
@@ -57,7 +57,7 @@ class SparkJobs:
         self._idle.set()
 
     def wait(self) -> bool:
-        """Whether Spark has started; waits for it until the jobs are cancelled."""
+        """Return whether Spark has started; waits for it until the jobs are cancelled."""
         return self._workshop.wait(self._cancelled) and not self._cancelled.is_set()
 
     def run(self, texts: Sequence[str], task: Callable[[str], str]) -> list[str]:
@@ -137,7 +137,7 @@ def spark_gone(where: str, error: BaseException | None = None) -> SparkGone:
 
 
 def cause_of(error: BaseException, code: str, where: str) -> DrkitError:
-    """Why a job died, in one sentence instead of the stack traces of Python and Java.
+    """Return why a job failed, in one sentence instead of the stack traces of Python and Java.
 
     :param code: of the error, unless the job ended with a permanent error of drkit's own
     """

@@ -1,4 +1,4 @@
-"""Where Spark runs: what a master URL says, whether the master answers, and by which address."""
+"""Spark's master: its URL, whether it answers, and the network addresses of both sides."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 
 class Master(NamedTuple):
-    """Where tasks run."""
+    """The master that runs tasks."""
 
     url: str
     slots: int | None
@@ -28,22 +28,22 @@ class Master(NamedTuple):
 
     @property
     def is_local(self) -> bool:
-        """Whether tasks run on this machine, below this process."""
+        """Return whether tasks run on this machine, below this process."""
         return self.slots is not None
 
     @property
     def is_standalone(self) -> bool:
-        """Whether it is Spark's own cluster manager."""
+        """Return whether it is Spark's own cluster manager."""
         return self.url.startswith("spark://")
 
     @property
     def is_kubernetes(self) -> bool:
-        """Whether executors are pods."""
+        """Return whether executors are pods."""
         return self.url.startswith("k8s://")
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
-        """Where the master listens, or one of several; empty where the URL does not say it."""
+        """Return the address of the master, or of one of several; empty if it is not in the URL."""
         if self.is_standalone:
             return [_address(part, self.url) for part in self.url.removeprefix("spark://").split(",")]
         if found := _KUBERNETES.fullmatch(self.url):
@@ -62,7 +62,7 @@ class MasterRoute(NamedTuple):
 
     @property
     def is_loopback(self) -> bool:
-        """Whether the master, and with it every worker, is on this machine."""
+        """Return whether the master, and with it every worker, is on this machine."""
         return self.driver.startswith("127.") or self.driver == "::1"
 
 

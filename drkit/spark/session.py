@@ -53,7 +53,7 @@ _STOP_POLL_SECONDS: Final = 0.1
 
 
 class SparkPlan(NamedTuple):
-    """Where Spark is to run, and how; nothing is started yet."""
+    """Master and settings for a Spark that is not started yet."""
 
     master: Master
     route: MasterRoute | None
@@ -116,7 +116,7 @@ def spark_session(
                 context = _start(name, plan, folder, options, jvm=jvm)
                 stack.callback(_stop, context)
             else:
-                with _ended_by(stop, plan.master.url):
+                with _end_jvm_on(stop, plan.master.url):
                     context = _start(name, plan, folder, options, archive.name)
                     stack.callback(_stop, context)
                     context.addPyFile(str(archive))
@@ -159,7 +159,7 @@ def _start(
         context = SparkContext(conf=_conf(settings), gateway=gateway)
         if not is_encrypted(plan.master, plan.conf):
             observe.event("spark_in_clear_text", level="warning", master=plan.master.url)
-        _say_nothing_of_broken_connections(context)
+        _silence_accumulator_server(context)
     # While it starts, Spark has its own handler of Ctrl-C, which raises this.
     except KeyboardInterrupt:
         if callable(interrupt):
@@ -182,12 +182,12 @@ def _conf(settings: Mapping[str, str]) -> SparkConf:
 
 
 @contextmanager
-def _ended_by(stop: threading.Event, url: str) -> Iterator[None]:
-    """End Spark's JVM when `stop` is set meanwhile: it waits a minute for a master that does not answer."""
-    over = threading.Event()
+def _end_jvm_on(stop: threading.Event, url: str) -> Iterator[None]:
+    """End Spark's JVM if `stop` is set meanwhile: it waits a minute for a master that does not answer."""
+    has_started = threading.Event()
 
     def watch() -> None:
-        while not over.wait(_STOP_POLL_SECONDS):
+        while not has_started.wait(_STOP_POLL_SECONDS):
             process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001  the only way to its process
             if stop.is_set() and process is not None:
                 observe.event("stopped_while_spark_starts", master=url)
@@ -199,7 +199,7 @@ def _ended_by(stop: threading.Event, url: str) -> Iterator[None]:
     try:
         yield
     finally:
-        over.set()
+        has_started.set()
         thread.join()
 
 
@@ -216,7 +216,7 @@ def _is_not_py4j(record: logging.LogRecord) -> bool:
     return "py4j" not in Path(record.pathname).parts
 
 
-def _say_nothing_of_broken_connections(context: SparkContext) -> None:
+def _silence_accumulator_server(context: SparkContext) -> None:
     """Spark's server for accumulators prints a traceback when the JVM ends first, as by a signal to both."""
     server = getattr(context, "_accumulatorServer", None)
     if server is not None:
@@ -235,12 +235,12 @@ def _gateway(conf: SparkConf, folder: Path, jvm: SparkJvm | None) -> JavaGateway
             # A session of its own: drkit handles a signal to its process group, and ends Spark itself.
             return launch_gateway(conf, {"stderr": file, "start_new_session": True})  # type: ignore[no-untyped-call]
     port, secret = jvm.address()
-    known = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
-    os.environ.update(known)
+    gateway_environment = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
+    os.environ.update(gateway_environment)
     try:
         gateway: JavaGateway = launch_gateway(conf)  # type: ignore[no-untyped-call]
     finally:
-        for name in known:
+        for name in gateway_environment:
             del os.environ[name]
     gateway.proc = jvm.process
     return gateway

@@ -1,4 +1,4 @@
-"""Ships drkit's code to Spark's workers, and says in one sentence what a worker lacks."""
+"""Ships drkit's code to Spark's workers, and reports what a worker lacks."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ cloudpickle.register_pickle_by_value(executor_check)  # type: ignore[no-untyped-
 
 
 def make_archive(folder: Path) -> Path:
-    """Write drkit's code into one file of that folder; its name says which code it is."""
+    """Write drkit's code into one file of that folder; its name identifies the code."""
     root = Path(drkit.__file__).resolve().parent
     files = sorted(f for f in root.rglob("*") if f.suffix in _CODE and f.is_file())
     digest = hashlib.sha256()
@@ -75,14 +75,14 @@ def make_archive(folder: Path) -> Path:
 
 
 def carrier(archive: Path) -> Callable[[Callable[[str], str]], Callable[[str], str]]:
-    """A function that wraps a task: it checks its worker first, and runs the code of that archive."""
+    """Return a wrapper for tasks that checks the worker first, and runs the code of that archive."""
     packages = {module: (name, _version(name)) for module, name in _PACKAGES.items()}
     needs = Needs(archive.name, packages)
     return lambda task: CheckedTask(needs, cloudpickle.dumps(task))  # type: ignore[no-untyped-call]
 
 
 def unfit_worker(text: str) -> ConfigError | None:
-    """The error for a worker on which drkit cannot run, from a job's error; None for any other error."""
+    """Return the error for an unfit worker from a job's error text, or None for any other error."""
     host = " executor ".join(_HOST.findall(text)[-1]) if _HOST.search(text) else SOME_WORKER
     if found := _UNFIT.findall(text):
         unfit = json.loads(found[-1])
@@ -103,7 +103,7 @@ def unfit_worker(text: str) -> ConfigError | None:
 
 
 def _version(name: str) -> str:
-    """Empty where any will do."""
+    """Return the installed version, or an empty text if any version suffices."""
     try:
         return "" if name in _ANY_VERSION else version(name)
     except PackageNotFoundError:

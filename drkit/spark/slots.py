@@ -17,7 +17,7 @@ class Slots(NamedTuple):
 
     @property
     def missing(self) -> int:
-        """How many more slots are needed; 0 when there are enough."""
+        """Return the number of missing slots; 0 if there are enough."""
         return max(0, self.needed - self.now)
 
     def share(self, tasks: int) -> int:
@@ -27,7 +27,7 @@ class Slots(NamedTuple):
         return min(tasks, max(1, tasks * self.now // self.needed))
 
     def text(self) -> str:
-        """What is missing, in words."""
+        """Return the missing slots in words."""
         return f"Spark has {self.now} of {self.needed} slots: fewer tasks copy at once"
 
 
@@ -47,7 +47,7 @@ class SteadySlots:
         self._since = 0.0
 
     def look(self, now: int, seconds: float) -> bool:
-        """Whether :attr:`slots` has changed.
+        """Return whether :attr:`slots` has changed.
 
         :param now: the slots that Spark has
         :param seconds: the time, by a monotonic clock

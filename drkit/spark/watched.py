@@ -1,4 +1,4 @@
-"""A job that is watched: how many of its tasks have ended is said every few seconds."""
+"""Runs a job and reports the number of its ended tasks every few seconds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def run_watched(
 ) -> list[str]:
     """Run the only job of these jobs, and cancel it when this is interrupted.
 
-    :param say: gets the number of tasks that have ended, when it has grown
+    :param say: called with the number of ended tasks when it has grown
     :raises DrkitError: see :meth:`SparkJobs.run`
     """
     with ThreadPoolExecutor(1) as pool:

@@ -37,7 +37,7 @@ class SharedSpark:
 
     @property
     def has_started(self) -> bool:
-        """Whether there is a :attr:`context`."""
+        """Return whether there is a :attr:`context`."""
         return self._is_there.is_set()
 
     @property
@@ -47,7 +47,7 @@ class SharedSpark:
         return self._context
 
     def wait(self, stop: threading.Event) -> bool:
-        """Whether Spark has started; waits for it until `stop` is set."""
+        """Return whether Spark has started; waits for it until `stop` is set."""
         while not self._is_there.wait(_START_POLL_SECONDS):
             if stop.is_set():
                 return False
@@ -59,12 +59,12 @@ class SharedSpark:
         self._is_there.set()
 
     def faults(self) -> tuple[Fault, ...]:
-        """What is wrong with Spark now."""
+        """Return Spark's current faults."""
         return (Fault("spark_slots_missing", self.slots.text()),) if self.slots.missing else ()
 
     @property
     def has_ended(self) -> bool:
-        """Whether Spark's JVM is gone, or has stopped Spark, as when it has no memory or no master."""
+        """Return whether Spark's JVM is gone, or has stopped Spark, as when it has no memory or no master."""
         try:
             return self.has_started and bool(self._inner.isStopped())
         except BROKEN:

@@ -26,25 +26,25 @@ _PREFERRED_MS: Final = 60_000
 
 
 def why_not_copied(state: FlowState, topic: str) -> str:
-    """Why a topic has no valid copy, from its newest event."""
+    """Return why a topic has no valid copy, from its newest event."""
     event = state.readable(EventRecord).get(EventRecord.name_of("topic_left_out", topic))
-    told = "" if event is None else str(event.fields.get("reason", ""))
-    return f"not copied: {told or 'the target has no copy of this topic'}"
+    reason = "" if event is None else str(event.fields.get("reason", ""))
+    return f"not copied: {reason or 'the target has no copy of this topic'}"
 
 
 def written_in(state: FlowState) -> tuple[str, ...]:
-    """Partitions of the passive side to which another client wrote since a turn, and where.
+    """Return passive partitions to which another client wrote since a turn, with the offset.
 
-    Not of topics that a failover has promoted since: there clients write.
+    Topics that a failover has promoted since are excluded: clients write there.
     """
     found = sorted(written_of(state).items())
     return tuple(f"{at} at offset {r.offset}" for at, r in found if at.topic not in promoted_of(state))
 
 
 def delayed_in(state: FlowState, flow: FlowSettings, now_ms: int) -> tuple[str, ...]:
-    """Return the changes of topic settings that wait, because the copies would keep fewer records.
+    """Return the changes of topic settings that are delayed: the copies would keep fewer records.
 
-    Those whose time is over are followed by the next comparison, or their topic is not copied any more.
+    Expired ones are excluded: the next comparison follows them, or their topic is no longer copied.
     """
     seconds, promoted = flow.sync_topic_configs_delay_seconds, promoted_of(state)
     return tuple(
@@ -74,36 +74,36 @@ def unread_state(host: ClusterSettings, error: DrkitError) -> Fault | None:
 
 def status_of(
     now_ms: int,
-    at: TopicPartition,
+    tp: TopicPartition,
     target: str,
-    place: CopyPosition,
+    position: CopyPosition,
     ends: Ends | None,
-    found: UncopiedRecords | None,
+    uncopied: UncopiedRecords | None,
 ) -> PartitionStatus:
-    """Status of one partition, from its position and its waiting records.
+    """Return the status of one partition, from its position and its uncopied records.
 
     :param ends: None where unknown
-    :param found: None: nothing waits
+    :param uncopied: None: nothing waits
     """
-    held = ends.held_from(place.frontier) if ends else NOTHING_HELD
-    reason, lag, dropped = place.reason, _NOT_KNOWN, place.dropped
-    if place.frontier is not None and ends is not None:
-        found = found or UncopiedRecords(0, 0, None, exact=True)
-        seconds = 0.0 if found.records == 0 else _age(now_ms, found.oldest_ms)
-        lag = found.records, found.bytes, seconds, found.exact and place.exact
-        dropped = max(dropped, ends.dropped(place.frontier))
+    held = ends.held_from(position.frontier) if ends else NOTHING_HELD
+    reason, lag, dropped = position.reason, _NOT_KNOWN, position.dropped
+    if position.frontier is not None and ends is not None:
+        uncopied = uncopied or UncopiedRecords(0, 0, None, exact=True)
+        seconds = 0.0 if uncopied.records == 0 else _age(now_ms, uncopied.oldest_ms)
+        lag = uncopied.records, uncopied.bytes, seconds, uncopied.exact and position.exact
+        dropped = max(dropped, ends.dropped(position.frontier))
     else:
         reason = reason or "the end of the source's partition is unknown"
     return PartitionStatus(
-        *(at.topic, target, at.partition, place.frontier, ends.end if ends else None, place.target_end, *lag),
-        segments=place.segments, reason=reason, high_watermark=ends.high_watermark if ends else None,
+        *(tp.topic, target, tp.partition, position.frontier), ends.end if ends else None, position.target_end,
+        *lag, segments=position.segments, reason=reason, high_watermark=ends.high_watermark if ends else None,
         held_back=held, held_back_seconds=_age(now_ms, held.oldest_ms) if held.acknowledged else 0.0,
-        missing=place.missing, dropped=dropped,
+        missing=position.missing, dropped=dropped,
     )  # fmt: skip
 
 
 def noted(ends: Ends, copied: int, status: PartitionStatus | None, now_ms: int) -> Ends:
-    """Return a partition's ends, and how far it is copied.
+    """Return a partition's ends with its copied position.
 
     :param copied: first offset that is not there, or 0 if unknown
     :param status: None: another partition of its topic has no answer
@@ -123,17 +123,17 @@ def seen_record(
     copied_ms: int | None = None,
     returns: Mapping[str, ReturnRecord] = MappingProxyType({}),
 ) -> SourceSeenRecord:
-    """The record of the source's ends for the flow's state.
+    """Return the record of the source's ends for the flow's state.
 
-    :param copied_ms: everything older was copied then; None: not known
-    :param returns: the turns that were known before the ends were read
+    :param copied_ms: time before which everything was copied, or None if unknown
+    :param returns: the turns on record before the ends were read
     """
     turns = Counter(begun.run_id for begun in returns.values())
     return SourceSeenRecord(now_ms, ends, copied_ms, turns)
 
 
 def noted_ends(state: FlowState) -> dict[TopicPartition, Ends]:
-    """Return the source's ends at its last answer, without topics that began another life since."""
+    """Return the source's ends at its last answer, without topics that were turned or promoted since."""
     seen = state.get(SourceSeenRecord)
     if seen is None:
         return {}
@@ -147,9 +147,9 @@ def _not_noted(state: FlowState) -> frozenset[str]:
 
 
 def is_whole_note(state: FlowState) -> bool:
-    """Whether the last note of the source's ends names every partition that it had of the copied topics.
+    """Return whether the last record of the source's ends has all partitions of the copied topics.
 
-    A topic that a return began to copy since has none in it that counts.
+    Ends of a topic that a return began to copy since do not count.
     """
     seen = state.get(SourceSeenRecord)
     return seen is not None and seen.copied_ms is not None and not _not_noted(state)

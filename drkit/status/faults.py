@@ -1,4 +1,4 @@
-"""The faults of a flow, from one look. Pure."""
+"""The faults of a flow, from the findings of one look. Pure."""
 
 from __future__ import annotations
 
@@ -33,108 +33,108 @@ WRITTEN: Final = "returning_side_written"
 """The code of both the fault and the event."""
 
 
-def _silent_clusters(found: Findings) -> Iterator[Fault]:
-    if found.unread is not None:
-        yield found.unread
-    elif found.target_error:
-        yield Fault("target_unreachable", f"the target does not answer: {found.target_error}")
-    if found.source_error:
-        yield Fault("source_unreachable", f"the source does not answer: {found.source_error}")
+def _silent_clusters(findings: Findings) -> Iterator[Fault]:
+    if findings.unread is not None:
+        yield findings.unread
+    elif findings.target_error:
+        yield Fault("target_unreachable", f"the target does not answer: {findings.target_error}")
+    if findings.source_error:
+        yield Fault("source_unreachable", f"the source does not answer: {findings.source_error}")
 
 
 def faults_of(
-    found: Findings,
+    findings: Findings,
     loss: Loss,
     *,
     rpo_seconds: float,
     interval_seconds: float,
     open_seconds: float = OPEN_SECONDS,
 ) -> list[Fault]:
-    """The faults of a flow, the worst first.
+    """Return the faults of a flow, the worst first.
 
     :param rpo_seconds: the loss that is acceptable
     :param interval_seconds: between two heartbeats
     :param open_seconds: how long a transaction may be open
     """
-    faults = list(_silent_clusters(found))
-    if found.target_error:
+    faults = list(_silent_clusters(findings))
+    if findings.target_error:
         return faults
-    faults += _fence_faults(found)
-    if found.runner is None:
+    faults += _fence_faults(findings)
+    if findings.runner is None:
         faults.append(Fault("not_running", "no run holds the flow's lease: nothing is copied"))
-    elif not found.runner.alive:
-        text = f"the lease of {found.runner.host} was renewed {found.runner.renewed_seconds:.0f} s ago"
+    elif not findings.runner.alive:
+        text = f"the lease of {findings.runner.host} was renewed {findings.runner.renewed_seconds:.0f} s ago"
         faults.append(Fault("not_running", f"{text}: nothing is copied"))
-    faults += _beat_faults(found, interval_seconds)
+    faults += _beat_faults(findings, interval_seconds)
     if loss.seconds is not None and loss.seconds > rpo_seconds:
         text = f"the oldest record not copied is {loss.seconds:.1f} s old, rpo_seconds = {rpo_seconds:g}"
         faults.append(Fault("rpo_exceeded", text))
-    if late := hanging(found.open_transactions, open_seconds):
+    if late := hanging(findings.open_transactions, open_seconds):
         faults.append(Fault(HANGING, fault_text(late, open_seconds)))
-    unknown = [p for p in found.partitions if p.records is None and p.topic not in found.promoted]
-    if unknown and not found.source_error:
+    unknown = [p for p in findings.partitions if p.records is None and p.topic not in findings.promoted]
+    if unknown and not findings.source_error:
         first = unknown[0]
         some = counted(len(unknown), "partition")
         text = f"the lag of {some} is unknown, such as {first.topic}-{first.partition}"
         faults.append(Fault("lag_unknown", f"{text}: {first.reason or 'no answer'}"))
-    if found.left_out:
-        text = f"topics of the source are not copied: {first_of(found.left_out, 3)}"
+    if findings.left_out:
+        text = f"topics of the source are not copied: {first_of(findings.left_out, 3)}"
         faults.append(Fault("topics_left_out", text))
-    if found.delayed:
-        some = counted(len(found.delayed), "change")
+    if findings.delayed:
+        some = counted(len(findings.delayed), "change")
         text = f"{some} of topic settings on the source would remove records of the copies, and wait:"
         hint = "set it back on the source, or to follow it now set it on the target"
-        faults.append(Fault("settings_delayed", f"{text} {first_of(found.delayed, 3)}; {hint}"))
-    faults += _removed_faults(found)
-    if found.written:
-        text = f"the copy to {counted(len(found.written), 'partition')} has stopped: after the return another"
-        faults.append(Fault(WRITTEN, f"{text} producer wrote there: {first_of(found.written, 3)}"))
-    return faults + [Fault(*f) for f in (group_faults(found.groups) if found.groups else ())]
+        faults.append(Fault("settings_delayed", f"{text} {first_of(findings.delayed, 3)}; {hint}"))
+    faults += _removed_faults(findings)
+    if findings.written:
+        text = f"the copy to {counted(len(findings.written), 'partition')} has stopped: after the return"
+        faults.append(Fault(WRITTEN, f"{text} another producer wrote there: {first_of(findings.written, 3)}"))
+    return faults + [Fault(*f) for f in (group_faults(findings.groups) if findings.groups else ())]
 
 
-def _removed_faults(found: Findings) -> Iterator[Fault]:
-    later = [p for p in found.partitions if p.missing and p.topic not in found.promoted]
-    if later:
-        number = counted(sum(p.missing for p in later), "record")
-        text = f"up to {number} that the source keeps, removed from {counted(len(later), 'partition')}"
-        first = first_of((p.missing_in_words for p in later), 3)
+def _removed_faults(findings: Findings) -> Iterator[Fault]:
+    shortened = [p for p in findings.partitions if p.missing and p.topic not in findings.promoted]
+    if shortened:
+        number = counted(sum(p.missing for p in shortened), "record")
+        text = f"up to {number} that the source keeps, removed from {counted(len(shortened), 'partition')}"
+        first = first_of((p.missing_in_words for p in shortened), 3)
         yield Fault("standby_begins_later", f"the target has lost the beginning of copies: {text}: {first}")
-    if found.compacted_alone:
-        text = f"copies are compacted, their source topics are not: {first_of(found.compacted_alone, 3)}"
+    if findings.compacted_alone:
+        text = f"copies are compacted, their source topics are not: {first_of(findings.compacted_alone, 3)}"
         yield Fault("standby_compacted", text)
 
 
-def _fence_faults(found: Findings) -> Iterator[Fault]:
-    when = "once it answers" if found.source_error else "it answers, so now"
-    then = f"{when}: {paid_with(found.flow)}"
-    if (pending := found.pending_fence) is not None:
-        yield Fault("fence_owed", f"the source was never fenced, pending {pending.owed_by}; {then}")
-    if found.lift is not None:
-        yield Fault("fence_lift_pending", f"the source refuses producers: {found.lift.in_words}; {then}")
+def _fence_faults(findings: Findings) -> Iterator[Fault]:
+    when = "once it answers" if findings.source_error else "it answers, so now"
+    action = f"{when}: {paid_with(findings.flow)}"
+    if (pending := findings.pending_fence) is not None:
+        yield Fault("fence_owed", f"the source was never fenced, pending {pending.owed_by}; {action}")
+    if findings.lift is not None:
+        yield Fault("fence_lift_pending", f"the source refuses producers: {findings.lift.in_words}; {action}")
 
 
-def _beat_faults(found: Findings, interval_seconds: float) -> list[Fault]:
-    if not found.beats_expected:
+def _beat_faults(findings: Findings, interval_seconds: float) -> list[Fault]:
+    if not findings.beats_expected:
         return []
-    if found.heartbeat_ahead_seconds:
+    if findings.heartbeat_ahead_seconds:
         text = (
-            f"the last heartbeat is {found.heartbeat_ahead_seconds:,.0f} s ahead of this machine's clock, and"
-            " does not count: set the clocks right, or find who wrote it"
+            f"the last heartbeat is {findings.heartbeat_ahead_seconds:,.0f} s ahead of this machine's clock,"
+            " and does not count: set the clocks right, or find who wrote it"
         )
         return [Fault("heartbeat_ahead", text)]
-    if found.heartbeat is None:
+    if findings.heartbeat is None:
         return [Fault("heartbeat_missing", "no heartbeat of this flow ever reached the target")]
     limit = max(BEATS_SECONDS, BEATS_INTERVALS * interval_seconds)
-    if found.heartbeat.age_seconds <= limit:
+    if findings.heartbeat.age_seconds <= limit:
         return []
-    text = f"the newest heartbeat is {found.heartbeat.age_seconds:.1f} s old, more than {limit:g} s"
+    text = f"the newest heartbeat is {findings.heartbeat.age_seconds:.1f} s old, more than {limit:g} s"
     return [Fault("heartbeat_stale", text)]
 
 
 _OF_A_STOPPED_FLOW: Final = frozenset({
     "not_running", "heartbeat_missing", "heartbeat_stale", "checkpoints_stale",
 })  # fmt: skip
-"""No faults of a promoted flow whose topics the opposite flow protects: it is not to copy."""
+"""No faults for a promoted flow whose topics the opposite flow protects: it must not copy."""
 _ALARM_TEXTS: Final = {
     PairAlarm.BOTH_OPEN: "clients may write on both sides",
     PairAlarm.BOTH_CLOSED: "clients can write on neither side",
@@ -143,43 +143,43 @@ _ALARM_TEXTS: Final = {
 }
 
 
-def without_passive(found: Findings, pair: PairStatus, target: str) -> Findings:
-    """What was found of a flow, without the topics that it is not to copy: of these it has no lag.
+def without_passive(findings: Findings, pair: PairStatus, target: str) -> Findings:
+    """Return the findings without the topics that the flow must not copy, which have no lag.
 
-    They are the promoted ones, and those that the flow in the other direction has made on the source and
-    keeps in step, such as the quarantine topic of a return. Without such topics it is the same object.
+    They are the promoted topics, and those that the opposite flow has created on the source and replicates,
+    such as the quarantine topic of a return. Without such topics the findings are returned unchanged.
 
     :param pair: with the names on the flow's source as `topic`
     """
     copied_back = {t.topic for t in pair.topics if t.active == target and t.state is PairState.PROTECTED}
-    passive = copied_back.union(found.promoted)
+    passive = copied_back.union(findings.promoted)
     if not passive:
-        return found
+        return findings
     return replace(
-        found,
-        partitions=[p for p in found.partitions if p.topic not in passive],
-        left_out=tuple(t for t in found.left_out if t not in passive),
+        findings,
+        partitions=[p for p in findings.partitions if p.topic not in passive],
+        left_out=tuple(t for t in findings.left_out if t not in passive),
     )
 
 
 def with_pair(status: FlowStatus, pair: PairStatus) -> FlowStatus:
-    """The status of a flow with that of its pair, and the faults of both: alarms first."""
+    """Return the status with that of its pair, and the faults of both, alarms first."""
     faults = status.faults
-    held = all(t.state is PairState.PROTECTED and t.active == status.target for t in pair.topics)
-    if status.role == "promoted" and pair.topics and held:
+    is_protected = all(t.state is PairState.PROTECTED and t.active == status.target for t in pair.topics)
+    if status.role == "promoted" and pair.topics and is_protected:
         faults = tuple(f for f in faults if f.code not in _OF_A_STOPPED_FLOW)
     more = (*_unread(status, pair), *_unprotected(pair))
-    return replace(status, pair=pair, faults=(*_alarms(pair), *_held(pair), *faults, *more))
+    return replace(status, pair=pair, faults=(*_alarms(pair), *_held_runs(pair), *faults, *more))
 
 
 def _unread(status: FlowStatus, pair: PairStatus) -> Iterator[Fault]:
-    """Yield a fault for what drkit cannot read of a pair that answers: an alarm may hide there."""
+    """Yield a fault if part of an answering pair cannot be read: that could hide an alarm."""
     if pair.unread and status.target_answers:
         yield Fault("pair_unknown", f"not all of the pair is known: {' | '.join(pair.unread)}")
 
 
-def _held(pair: PairStatus) -> Iterator[Fault]:
-    """One fault for the run that waits for a person: producers may be refused on both sides until then."""
+def _held_runs(pair: PairStatus) -> Iterator[Fault]:
+    """Yield a fault for a run that waits for an operator: producers may be refused on both sides."""
     topics = [t for t in pair.topics if t.is_held]
     if topics:
         yield Fault(RUN_HELD, f"{counted(len(topics), 'topic', 'waits')} for a person: {topics[0].why}")
@@ -193,12 +193,12 @@ def with_source_record(status: FlowStatus, log: FenceLog | None, seen: Direction
     """
     if log is None:
         return status
-    found = [Fault(*f) for f in (*_unowned(status, log, seen), *_source_faults(status, log, seen.run))]
-    return replace(status, faults=(*found, *status.faults))
+    found = (*_unknown_fences(status, log, seen), *_source_faults(status, log, seen.run))
+    return replace(status, faults=(*(Fault(*f) for f in found), *status.faults))
 
 
-def _unowned(status: FlowStatus, log: FenceLog, seen: DirectionFacts) -> Iterator[tuple[str, str]]:
-    """Yield the fences that the target has no record of: its topics were deleted, or a hand-over failed."""
+def _unknown_fences(status: FlowStatus, log: FenceLog, seen: DirectionFacts) -> Iterator[tuple[str, str]]:
+    """Yield fences without a record on the target: its topics were deleted, or a hand-over failed."""
     if seen.unread or seen.runs_unknown or not status.target_answers:
         return
     lift = ("drkit", "fence", "lift", "--flow", status.flow, "--accept-divergence", REASON)
@@ -210,27 +210,27 @@ def _unowned(status: FlowStatus, log: FenceLog, seen: DirectionFacts) -> Iterato
 
 def _source_faults(status: FlowStatus, log: FenceLog, run: RunUnderWay | None) -> Iterator[tuple[str, str]]:
     abort = typed("drkit", "failover", "--abort", "--flow", status.flow)
-    # An abort is refused once OPEN has begun: then a person says why the run continues.
+    # An abort is refused once OPEN has begun: to continue, the operator must give a reason.
     resume = f'drkit failover --resume --accept-data-loss "REASON" {typed("--flow", status.flow)}'
-    for kept in log.open:
-        some = counted(len(kept.topics), "topic")
+    for entry in log.open:
+        some = counted(len(entry.topics), "topic")
         if status.target_answers:
-            if run is not None and kept.run_id == run.run_id and kept.is_aborted:
-                text = f"run {kept.run_id} was aborted at the source, and"
+            if run is not None and entry.run_id == run.run_id and entry.is_aborted:
+                text = f"run {entry.run_id} was aborted at the source, and"
                 if run.has_opened:
                     text = f"{text} cannot be aborted here, where OPEN has begun; to continue it: {resume}"
                 else:
                     text = f"{text} waits to be ended here: {abort}"
                 yield ABORTED_AT_SOURCE, text
-        elif kept.is_aborted and kept.lifted:
-            text = f"run {kept.run_id} was aborted at the source; when the target is back: {abort}"
-            if kept.may_be_open:
+        elif entry.is_aborted and entry.lifted:
+            text = f"run {entry.run_id} was aborted at the source; when the target is back: {abort}"
+            if entry.may_be_open:
                 text = f"{text}; where OPEN had begun: {resume}"
             yield ABORTED_AT_SOURCE, text
         else:
-            closed, fenced = _ALARM_TEXTS[PairAlarm.BOTH_CLOSED], f"run {kept.run_id} has fenced {some} of"
+            closed, fenced = _ALARM_TEXTS[PairAlarm.BOTH_CLOSED], f"run {entry.run_id} has fenced {some} of"
             text = f"{closed}: {fenced} the source; without the target: {abort}"
-            if kept.mark is FenceMark.OPENING:
+            if entry.mark is FenceMark.OPENING:
                 lost = f'was about to open the target: if it is lost: {abort} --target-lost "HOW YOU KNOW"'
                 text = f"{closed}, or on the target: {fenced} the source, and {lost}"
             yield PairAlarm.BOTH_CLOSED.value, text
@@ -243,7 +243,7 @@ def _alarms(pair: PairStatus) -> Iterator[Fault]:
 
 
 def _unprotected(pair: PairStatus) -> Iterator[Fault]:
-    """Promoted topics that nothing copies; of others the flow's own faults say why."""
+    """Yield faults for promoted topics that nothing copies; the flow's own faults cover other topics."""
     for state in PairState:
         parts = [p for p in pair.parts if p.state is state and p.since_ms is not None]
         if parts and state in EXPOSED:

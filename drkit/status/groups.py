@@ -75,12 +75,12 @@ class GroupStatus:
 
     @property
     def ready(self) -> bool:
-        """Whether the group is ready in all wanted partitions."""
+        """Return whether the group is ready in all wanted partitions."""
         return self.ready_partitions == len(self.wanted)
 
     @property
     def faulty(self) -> bool:
-        """Whether the group has a problem that does not pass by itself."""
+        """Return whether the group has a problem that does not pass by itself."""
         return any(p.state in {Readiness.REFUSED, Readiness.UNKNOWN} for p in self.partitions)
 
     @property

@@ -182,11 +182,11 @@ class GroupLook:
         return seen
 
     async def _look(
-        self, state: FlowState, source_answers: bool, now: int, rounds: Rounds  # noqa: FBT001  EventLoop.run
+        self, state: FlowState, source_answers: bool, now_ms: int, rounds: Rounds  # noqa: FBT001  EventLoop.run
     ) -> GroupsSeen:  # fmt: skip
-        known = known_of(state)
-        if not known.topics:
-            return GroupsSeen(now, rounds)
+        copied = known_of(state)
+        if not copied.topics:
+            return GroupsSeen(now_ms, rounds)
         target, source = await self._connected(source_answers=source_answers)
         topics = await metadata(target, [self._flow.mm2_topics.checkpoints(self._flow.source)])
         (topic,) = topics.values()
@@ -194,20 +194,20 @@ class GroupLook:
         try:
             self._tail.read(None if missing else topic.topic_id)
         except DrkitError as error:
-            return GroupsSeen(now, rounds, error=error.evidence)
-        asked = await self._ask(target, source, known)
+            return GroupsSeen(now_ms, rounds, error=error.evidence)
+        answers = await self._ask(target, source, copied)
         facts = FlowFacts(
             source=self._flow.source, sync=self._flow.sync_group_offsets, source_answers=source is not None,
-            promoted=frozenset(promoted_topics(state)), now_ms=now, stale=rounds.stale,
+            promoted=frozenset(promoted_topics(state)), now_ms=now_ms, stale=rounds.stale,
             not_stored=not_stored_of(state),
         )  # fmt: skip
-        groups = tuple(self._groups_of(facts, known, asked))
+        groups = tuple(self._groups_of(facts, copied, answers))
         seen = [g for g in groups if g.partitions]
         others, count = from_state(state.get(CheckpointsRecord))
-        if asked.others is not None:
-            others, count = asked.others, len(asked.others)
+        if answers.others is not None:
+            others, count = answers.others, len(answers.others)
         return GroupsSeen(
-            at_ms=now, rounds=rounds, groups=tuple(seen), without_positions=len(groups) - len(seen),
+            at_ms=now_ms, rounds=rounds, groups=tuple(seen), without_positions=len(groups) - len(seen),
             unreadable=self._tail.unreadable, others=others, others_total=count,
         )  # fmt: skip
 
@@ -226,19 +226,19 @@ class GroupLook:
                 self._source = source
         return self._target, self._source if source_answers else None
 
-    async def _ask(self, target: RawCluster, source: RawCluster | None, known: CopiedTopics) -> _Asked:
+    async def _ask(self, target: RawCluster, source: RawCluster | None, copied: CopiedTopics) -> _Asked:
         accepted = self._flow.group_filter.accepts
         listed: dict[str, ListedGroup] = {}
         on_source: dict[str, Answered[Offsets]] = {}
         others: tuple[OtherGroup, ...] | None = None
         if source is not None:
             source_groups = self._asking(source)
-            found = await source_groups.listed()
-            listed = {g: x for g, x in found.items() if is_consumer(x) and accepted(g)}
-            left_out = left_out_by(accepted, found)
+            all_groups = await source_groups.listed()
+            listed = {g: x for g, x in all_groups.items() if is_consumer(x) and accepted(g)}
+            left_out = left_out_by(accepted, all_groups)
             on_source = await source_groups.committed([*sorted(listed), *left_out])
-            readers = left_out_readers(found, on_source, known.topics, accepted)
-            others = other_groups(found, accepted) + readers
+            readers = left_out_readers(all_groups, on_source, copied.topics, accepted)
+            others = other_groups(all_groups, accepted) + readers
         target_groups = self._asking(target)
         states = await target_groups.listed()
         # Without the source, groups with a recorded checkpoint or offset count.
@@ -248,9 +248,9 @@ class GroupLook:
         recorded = {*consumers, *self._tail.newest} - self._tail.gone
         names = sorted(listed if source is not None else filter(accepted, recorded))
         on_target = await target_groups.committed(names)
-        pairs = dict(self._pairs(known, names, on_source, on_target))
+        pairs = dict(self._pairs(copied, names, on_source, on_target))
         assert self._places is not None  # noqa: S101  made with the target
-        places = await self._places.look(pairs.values(), known.producers, source)
+        places = await self._places.look(pairs.values(), copied.producers, source)
         return _Asked(listed, on_source, on_target, states, places, others)
 
     def _asking(self, cluster: RawCluster) -> Groups:
@@ -259,60 +259,60 @@ class GroupLook:
 
     def _pairs(
         self,
-        known: CopiedTopics,
+        copied: CopiedTopics,
         names: list[str],
         on_source: Mapping[str, Answered[Offsets]],
         on_target: Mapping[str, Answered[Offsets]],
     ) -> Iterator[tuple[TopicPartition, CopiedPartition]]:
         for group in names:
-            for at in self._partitions(group, known, on_source.get(group), on_target.get(group)):
-                yield at, known.pair(*at)
+            for tp in self._partitions(group, copied, on_source.get(group), on_target.get(group)):
+                yield tp, copied.pair(*tp)
 
     def _partitions(
         self,
         group: str,
-        known: CopiedTopics,
+        copied: CopiedTopics,
         on_source: Answered[Offsets] | None,
         on_target: Answered[Offsets] | None,
     ) -> list[TopicPartition]:
         if on_source is not None and on_source.value is not None:
-            return sorted(positions_in(on_source.value, known.topics))
-        names = known.upstream
+            return sorted(positions_in(on_source.value, copied.topics))
+        names = copied.upstream
         stored = (on_target.value if on_target is not None else None) or {}
         marked = (at for at, c in stored.items() if StoredOffset(*c).mark)
-        seen = {*self._tail.newest.get(group, ()), *marked}
-        return sorted(TopicPartition(names[t], p) for t, p in seen if t in names)
+        partitions = {*self._tail.newest.get(group, ()), *marked}
+        return sorted(TopicPartition(names[t], p) for t, p in partitions if t in names)
 
-    def _groups_of(self, flow: FlowFacts, known: CopiedTopics, asked: _Asked) -> Iterator[GroupStatus]:
-        copies = {target for target, _, _ in known.topics.values()}
-        for group, on_target in asked.on_target.items():
-            on_source, listed = asked.on_source.get(group), asked.listed.get(group)
-            state = asked.states.get(group)
-            told = None if on_target.value is None else state.state if state is not None else ""
+    def _groups_of(self, flow: FlowFacts, copied: CopiedTopics, answers: _Asked) -> Iterator[GroupStatus]:
+        copies = {target for target, _, _ in copied.topics.values()}
+        for group, on_target in answers.on_target.items():
+            on_source, listed = answers.on_source.get(group), answers.listed.get(group)
+            state = answers.states.get(group)
+            target_state = None if on_target.value is None else state.state if state is not None else ""
             stored = in_copies(on_target.value, copies)
             committed = (on_source.value if on_source is not None else None) or {}
-            positions = positions_in(committed, known.topics)
+            positions = positions_in(committed, copied.topics)
             # Drkit made the group's offsets on the source from those on the target.
-            echoes = {known.pair(*tp).target for tp, each in positions.items() if each.mark is not None}
-            has_worked = worked(flow.source, (own for at, own in stored.items() if at not in echoes))
+            echoes = {copied.pair(*tp).target for tp, each in positions.items() if each.mark is not None}
+            has_worked = worked(flow.source, (offset for at, offset in stored.items() if at not in echoes))
             unread = f"the source does not return its offsets: Kafka error code {on_source.error}" if (
                 on_source is not None and on_source.value is None) else ""  # fmt: skip
-            found = []
-            for at in self._partitions(group, known, on_source, on_target):
-                target = known.pair(*at).target
-                kept = stored.get(target)
+            partitions = []
+            for at in self._partitions(group, copied, on_source, on_target):
+                target = copied.pair(*at).target
+                target_offset = stored.get(target)
                 facts = GroupFacts(
-                    group=group, at=at, target=target, place=asked.places[at],
+                    group=group, at=at, target=target, place=answers.places[at],
                     on_source=positions.get(at),
                     checkpoint=self._tail.newest.get(group, {}).get(target),
-                    on_target=kept, target_state=told, worked=has_worked, unread=unread,
-                    is_void=known.is_void(at, kept.offset if kept is not None else None),
+                    on_target=target_offset, target_state=target_state, worked=has_worked, unread=unread,
+                    is_void=copied.is_void(at, target_offset.offset if target_offset is not None else None),
                 )  # fmt: skip
-                found.append(judged(flow, facts))
-            outside = sorted({at.topic for at in committed} - set(known.topics))
+                partitions.append(judged(flow, facts))
+            outside = sorted({at.topic for at in committed} - set(copied.topics))
             yield GroupStatus(
-                group, listed.state if listed else "", listed.type if listed else "", told or "",
-                tuple(found), tuple(outside),
+                group, listed.state if listed else "", listed.type if listed else "", target_state or "",
+                tuple(partitions), tuple(outside),
             )  # fmt: skip
 
     def _let_go(self) -> None:

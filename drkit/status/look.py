@@ -159,10 +159,10 @@ class StatusCollector:
         return known
 
     def _lag(self, findings: Findings, state: FlowState, known: CopiedTopics) -> None:
-        places: dict[TopicPartition, CopyPosition] = {}
+        positions: dict[TopicPartition, CopyPosition] = {}
         if known.topics:
             own = known.producers.own
-            places = self._loop.run(self._places, known)
+            positions = self._loop.run(self._places, known)
             passive = [target for t, (target, _, _) in known.topics.items() if t not in findings.promoted]
             held = self._loop.run(self._held_on_target, [] if findings.taken_over else passive, own)
             settings = self._sides[self._flow.target]
@@ -172,18 +172,18 @@ class StatusCollector:
         findings.noted_copied_ms = source.copied_ms
         ends = {tp: e for tp, e in source.ends.items() if not self._flow.is_heartbeats(tp.topic)}
         with suppress(DrkitError):  # a cluster went away just now: the next look reports it
-            places = self._loop.run(self._compared, places, known.still_on(source.topics), source, ends)
+            positions = self._loop.run(self._compared, positions, known.still_on(source.topics), source, ends)
         due = self._side.removed.due if self._side is not None else {}
         # What retention removes from the source as well is no loss once it is silent.
         later = {tp: e._replace(start=max(e.start, due[tp][1])) for tp, e in source.ends.items() if tp in due}
-        findings.partitions = self._partitions(findings, known, places, source, state)
+        findings.partitions = self._partitions(findings, known, positions, source, state)
         if source.error:
             return
-        copied = {tp: place.frontier or 0 for tp, place in places.items() if place.exact}
-        whole = (p for p in findings.partitions if p.topic not in findings.unanswered)
-        found, now = {TopicPartition(p.topic, p.partition): p for p in whole}, findings.at_ms
+        copied = {tp: place.frontier or 0 for tp, place in positions.items() if place.exact}
+        complete = (p for p in findings.partitions if p.topic not in findings.unanswered)
+        statuses, now_ms = {TopicPartition(p.topic, p.partition): p for p in complete}, findings.at_ms
         spans = (source.ends | later).items()
-        self.source_ends = {tp: noted(e, copied.get(tp, 0), found.get(tp), now) for tp, e in spans}
+        self.source_ends = {tp: noted(e, copied.get(tp, 0), statuses.get(tp), now_ms) for tp, e in spans}
 
     async def _compared(
         self,
@@ -229,29 +229,29 @@ class StatusCollector:
         self,
         findings: Findings,
         copied: CopiedTopics,
-        places: dict[TopicPartition, CopyPosition],
+        positions: dict[TopicPartition, CopyPosition],
         source: SourceLook,
         state: FlowState,
     ) -> list[PartitionStatus]:
-        known = copied.still_on(source.topics).topics.keys()
-        now, downstream = findings.at_ms, self._flow.naming_policy.downstream
+        copied_topics = copied.still_on(source.topics).topics.keys()
+        now_ms, downstream = findings.at_ms, self._flow.naming_policy.downstream
         frontiers: dict[TopicPartition, CopyPosition] = {}
-        for at in partitions_of(places, self._flow, source):
-            nowhere = CopyPosition(0, None, reason=why_not_copied(state, at.topic))
-            place = places.get(TopicPartition(at.topic, -1)) or places.get(at) or CopyPosition(0, None)
-            frontiers[at] = place if at.topic in known else nowhere
-        missing = {a.topic for a in source.ends} - known - set(findings.promoted)
+        for tp in partitions_of(positions, self._flow, source):
+            not_copied = CopyPosition(0, None, reason=why_not_copied(state, tp.topic))
+            place = positions.get(TopicPartition(tp.topic, -1)) or positions.get(tp) or CopyPosition(0, None)
+            frontiers[tp] = place if tp.topic in copied_topics else not_copied
+        missing = {a.topic for a in source.ends} - copied_topics - set(findings.promoted)
         # Of a silent source nothing more will be copied: there is nothing to wait for.
         self._left_out(findings, missing, 0.0 if source.error else self._patience)
-        findings.unanswered = unanswered_in(known, self._flow, source)
+        findings.unanswered = unanswered_in(copied_topics, self._flow, source)
         gaps = gaps_of(frontiers, source.ends)
         records = {g.at: UncopiedRecords(g.end - g.start, None, None, exact=False) for g in gaps}
         if not source.error:
             waits = self._loop.run(self._waiting, source.topics, gaps, copied.left_out) if gaps else {}
-            records = self._earlier.dated(now, source.ends, gaps, waits)
+            records = self._earlier.dated(now_ms, source.ends, gaps, waits)
         return [
-            status_of(now, at, downstream(at.topic), place, source.ends.get(at), records.get(at))
-            for at, place in frontiers.items()
+            status_of(now_ms, tp, downstream(tp.topic), place, source.ends.get(tp), records.get(tp))
+            for tp, place in frontiers.items()
         ]
 
     async def _waiting(

@@ -74,7 +74,7 @@ class PairedCollector(StatusCollector):
         self._last = status = self._judged(findings)
         log = self._fence_log(self._flow) if status.source_answers else None
         first = self._first(status, log)
-        second = self._second(status, first)
+        second = self._reverse_facts(status, first)
         pair = judge(first, second, self._settings.failover.rpo_seconds)
         counted = without_passive(findings, pair, self._flow.target)
         own = status if counted is findings else self._judged(counted)
@@ -87,23 +87,23 @@ class PairedCollector(StatusCollector):
 
     @property
     def is_note_due(self) -> bool:
-        """Whether a failover would not trust the copy before what the last look saw is noted.
+        """Return whether a failover needs the ends of the last look recorded to trust the copy.
 
-        So it is after a turn, for a partition that the last note does not have, and where that note did not
-        know how old the oldest missing record was.
+        That is so after a turn, for a partition missing in the last record, and if that record did not have
+        the age of the oldest missing record.
         """
         if self._state is None or self._last is None or self.source_ends is None:
             return False
         if self._is_refused:
-            return False  # a note that the target refused, as one that is too large, is not sent at each look
+            return False  # a refused record, such as a too large one, is not retried at each look
         is_more = self._last.copied_ms is not None and not self._noted.knew_age
         return is_more or self._has_more or bool(not_noted_since(self._state.records))
 
     @property
     def is_note_whole(self) -> bool:
-        """Whether the last note served a failover, or no next one is expected to serve it better soon.
+        """Return whether the last record suffices for a failover, or no better one is expected soon.
 
-        The copy of a new partition begins within a look or two, and then its age is known.
+        The copy of a new partition begins within a look or two; then its age is known.
         """
         return self._noted.knew_age or monotonic() - self._new_at > _BEGINS_SECONDS
 
@@ -112,7 +112,7 @@ class PairedCollector(StatusCollector):
         return self.source_ends is not None and bool(self.source_ends.keys() - self._noted.ends.keys())
 
     def remember_source(self) -> None:
-        """Record the source's ends of the last look on the target, if they changed or a turn came since.
+        """Record the source's ends of the last look on the target, after a change or a turn.
 
         An incomplete look does not replace a recent note of all partitions. The next complete look does.
 
@@ -128,9 +128,9 @@ class PairedCollector(StatusCollector):
             return
         if self._has_more:
             self._new_at = monotonic()
-        known = self._state.records.readable(ReturnRecord)
+        returns = self._state.records.readable(ReturnRecord)
         self._is_refused = True
-        self._state.put(seen_record(ends, last.at_ms, last.copied_ms, known))
+        self._state.put(seen_record(ends, last.at_ms, last.copied_ms, returns))
         self._is_refused = False
         self._noted = _Noted(ends, knew_age=last.copied_ms is not None)
 
@@ -147,7 +147,7 @@ class PairedCollector(StatusCollector):
         aliases = (self._flow.source, self._flow.target)
         if not status.target_answers:
             refused = (f.text for f in status.faults if f.code in {OTHER_KEY, NOT_AUTHORIZED})
-            unread, recorded = next(refused, _silent(self._flow.target)), promotions_in(log)
+            unread, recorded = next(refused, _no_answer(self._flow.target)), promotions_in(log)
             return DirectionFacts(
                 *aliases, unread=unread, silent=not status.source_answers, recorded=recorded
             )
@@ -157,26 +157,26 @@ class PairedCollector(StatusCollector):
             lags=lags_of(status),
         )  # fmt: skip
 
-    def _second(self, status: FlowStatus, first: DirectionFacts) -> DirectionFacts:
+    def _reverse_facts(self, status: FlowStatus, first: DirectionFacts) -> DirectionFacts:
         source, target = self._flow.target, self._flow.source
-        silent = first.unread == _silent(source)  # a cluster that refuses drkit answers
+        silent = first.unread == _no_answer(source)  # a cluster that refuses drkit answers
         if not self._reverse_aliases:
             return DirectionFacts(source, target, configured=False, silent=silent)
         if not status.source_answers:
             is_asked = first.promoted or not first.copies
             opposite = FlowSettings(source=source, target=target)
             recorded = promotions_in(self._fence_log(opposite) if is_asked else None)
-            return DirectionFacts(source, target, unread=_silent(target), silent=silent, recorded=recorded)
+            return DirectionFacts(source, target, unread=_no_answer(target), silent=silent, recorded=recorded)
         try:
             alias, state = self._reverse_records()
         except DrkitError as error:
             self._forget_reverse()
-            why = error.in_short if status.target_answers else _silent(target)
-            return DirectionFacts(source, target, unread=why, silent=silent)
-        found = self._facts((source, target), state, status.at_ms, tail=alias, silent=silent, lags=None)
-        if found.running and first.promoted and self._reverse is not None and not silent:
-            return replace(found, lags=self._reverse_lags())
-        return found
+            reason = error.in_short if status.target_answers else _no_answer(target)
+            return DirectionFacts(source, target, unread=reason, silent=silent)
+        facts = self._facts((source, target), state, status.at_ms, tail=alias, silent=silent, lags=None)
+        if facts.running and first.promoted and self._reverse is not None and not silent:
+            return replace(facts, lags=self._reverse_lags())
+        return facts
 
     def _facts(
         self,
@@ -188,7 +188,7 @@ class PairedCollector(StatusCollector):
         silent: bool,
         lags: Mapping[str, TopicLag] | None,
     ) -> DirectionFacts:
-        """The facts of a direction whose state was read; what else cannot be read is unknown in them.
+        """Return the facts of a direction whose state was read; other unreadable facts are unknown.
 
         :param tail: source alias in the name of its journal
         """
@@ -201,7 +201,7 @@ class PairedCollector(StatusCollector):
             runs = JournalRuns.of(history, wall_ms())
         except DrkitError as error:
             runs = error.in_short
-        # Where the source does not tell, what is on record counts.
+        # If the source does not answer, recorded fences count.
         with suppress(DrkitError):
             gone = frozenset() if silent else fences_gone(self._sides[source], state, fenced_topics(state))
         flow = self._reverse if source == self._flow.target else self._flow
@@ -210,9 +210,9 @@ class PairedCollector(StatusCollector):
             promoted = [copies[t].target for t in promotions_of(state) if t in copies]
             refusing = refusing_topics(self._sides[target], promoted)
             younger = history.lost_state(state, state_id)
-            seen = observation_of(aliases, state, history.opened, younger=younger, refusing=refusing)
+            observation = observation_of(aliases, state, history.opened, younger=younger, refusing=refusing)
             return DirectionFacts.of(
-                replace(seen, silent=silent), state, now_ms, runs=runs, lags=lags, gone=gone,
+                replace(observation, silent=silent), state, now_ms, runs=runs, lags=lags, gone=gone,
                 passed_over=(flow or self._flow).is_heartbeats,
                 selects=flow.copies if flow is not None else lambda _: True,  # unknown: not configured
             )  # fmt: skip
@@ -302,5 +302,5 @@ class PairedCollector(StatusCollector):
         return await self._deltas[active].partitions(await self._connected(active), roles, sizes=sizes)
 
 
-def _silent(alias: str) -> str:
+def _no_answer(alias: str) -> str:
     return f"{alias} does not answer"

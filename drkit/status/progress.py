@@ -73,7 +73,7 @@ class Progress:
         self._name, self._flow = flow.name, (flow.source, flow.target)
         self._source = source
         self._target = target
-        self._places: dict[TopicPartition, tuple[int, int]] = {}
+        self._positions: dict[TopicPartition, tuple[int, int]] = {}
         self._began: dict[TopicPartition, int] = {}
         """End offset of each target partition at the first look."""
         self._last: tuple[float, int] | None = None
@@ -101,18 +101,18 @@ class Progress:
             for part in report["partitions"]:
                 self._partition(part)
             for producer, records in report["looped"].items():
-                number = int(producer)  # JSON made a text of it
+                number = int(producer)  # a JSON key is text
                 totals.looped[number] = totals.looped.get(number, 0) + records
                 observe.left_out(self._flow, number, records)
         if topics is not None:
-            self._keep(topics)
+            self._forget_others(topics)
 
-    def _keep(self, topics: Container[str]) -> None:
+    def _forget_others(self, topics: Container[str]) -> None:
         totals = self.totals
         by_partition: list[dict[TopicPartition, Any]] = [totals.moved, totals.frontiers]
-        for entries in [*by_partition, self._places, self._began]:
-            for at in [at for at in list(entries) if at.topic not in topics]:
-                del entries[at]
+        for entries in [*by_partition, self._positions, self._began]:
+            for tp in [tp for tp in list(entries) if tp.topic not in topics]:
+                del entries[tp]
         for name in [name for name in list(totals.stopped) if name.rpartition("-")[0] not in topics]:
             del totals.stopped[name]
         observe.keep(self._flow, topics)
@@ -129,14 +129,14 @@ class Progress:
             self.totals.epoch_gap_seconds = max(0.0, now - before - at_work)
 
     def _partition(self, part: Mapping[str, Any]) -> None:
-        at = TopicPartition(part["topic"], part["partition"])
-        self.totals.stopped.pop(str(at), None)
+        tp = TopicPartition(part["topic"], part["partition"])
+        self.totals.stopped.pop(str(tp), None)
         if part["state"] == "stopped":
-            self.totals.stopped[str(at)] = part["reason"]
+            self.totals.stopped[str(tp)] = part["reason"]
         else:
-            self.totals.frontiers[at] = part["frontier"]
-            self._places[at] = (part["frontier"], part["target_end"])
-        moved = self.totals.moved.setdefault(at, Moved())
+            self.totals.frontiers[tp] = part["frontier"]
+            self._positions[tp] = (part["frontier"], part["target_end"])
+        moved = self.totals.moved.setdefault(tp, Moved())
         moved.records += part["records"]
         moved.bytes += part["bytes"]
         if part["state"] != "stopped":
@@ -144,12 +144,12 @@ class Progress:
         if part["records"]:
             moved.age_ms, moved.latency_ms = MinMaxMean(**part["age_ms"]), MinMaxMean(**part["latency_ms"])
         observe.copied(
-            self._flow, *at, records=part["records"], size=part["bytes"], batches=part["batches"],
+            self._flow, *tp, records=part["records"], size=part["bytes"], batches=part["batches"],
             frontier=part["frontier"],
         )  # fmt: skip
 
     def sample(self, leases: Iterable[PartitionAssignment]) -> Sample:
-        """Records per second since the last sample, the current lag, and the copied records.
+        """Return records per second since the last sample, the current lag, and the copied records.
 
         :raises DrkitError: a cluster does not answer
         """
@@ -167,7 +167,7 @@ class Progress:
         ends: Mapping[TopicPartition, int],
         copied: Mapping[TopicPartition, int],
     ) -> Sample:
-        """The sample for given ends.
+        """Return the sample for given ends.
 
         :param pairs: source partition → target partition
         :param ends: of the source, committed
@@ -175,15 +175,15 @@ class Progress:
         """
         lag: int | None = 0
         records = self.totals.records
-        for at, target_at in pairs.items():
-            place, end = self._places.get(at), copied[target_at]
+        for tp, target_at in pairs.items():
+            position, end = self._positions.get(tp), copied[target_at]
             # Between reports the target's growth is what was copied; holes make that a lower bound.
-            grown = max(0, end - (place[1] if place is not None else self._began.setdefault(at, end)))
+            grown = max(0, end - (position[1] if position is not None else self._began.setdefault(tp, end)))
             records += grown
-            if place is None or lag is None:
+            if position is None or lag is None:
                 lag = None
                 continue
-            lag += max(0, ends[at] - place[0] - grown)
+            lag += max(0, ends[tp] - position[0] - grown)
         return Sample(self._rate(sum(copied.values())), lag, records)
 
     def _rate(self, total: int) -> float:

@@ -93,7 +93,7 @@ class AclSync:
         try:
             self.look(topics)
         except NoAuthorizer as error:
-            self._off(error)
+            self._report_off(error)
         except DrkitError as error:
             self._events.once("acl_sync_refused", "", f"{error.what} {error.evidence}", level="warning",
                               reason=error.what, where=error.where, evidence=error.evidence,
@@ -106,7 +106,7 @@ class AclSync:
         :raises DrkitError: a cluster does not answer, or refuses to list
         """
         plan = self.plan(topics)
-        self._tell(plan)
+        self._report(plan)
         self._apply(plan)
         self._events.forget(_FINDINGS, GRACE_MS)
         return plan
@@ -118,8 +118,8 @@ class AclSync:
         for unknown in source.unknown:
             self._events.once("acl_left_out", unknown, unknown, level="warning",
                               reason="a kind of ACL that this drkit does not know")  # fmt: skip
-        own, self._is_open = own_principals(self._target.settings, self._writer), is_open(self._target)
-        if not own and self._is_open is not False:
+        principals, self._is_open = own_principals(self._target.settings, self._writer), is_open(self._target)
+        if not principals and self._is_open is not False:
             raise Refused(
                 "acl_on_open_cluster",
                 where=self._target.alias,
@@ -127,12 +127,12 @@ class AclSync:
                 + ("not known" if self._is_open is None else "true"),
                 hint=f"{_OWN_HINT} or {_OPEN_HINT}".format(alias=self._target.alias),
             )
-        known = self._state.get(AclsRecord)
+        recorded = self._state.get(AclsRecord)
         return plan_acls(
             source.acls,
-            TargetAcls(target.acls, own, self._is_open),
+            TargetAcls(target.acls, principals, self._is_open),
             self._scope(topics),
-            known.plan if known is not None else AclRecord(),
+            recorded.plan if recorded is not None else AclRecord(),
             never_copy=self._never_copy(),
             promoted=self._settled(),
             guard=self._flow.guard_passive_topics,
@@ -166,10 +166,10 @@ class AclSync:
         for acl, error in refused.items():
             self._events.once("acl_refused", acl.at, f"{acl} {error.evidence}", level="error",
                               acl=str(acl), evidence=error.evidence, hint=error.hint)  # fmt: skip
-        done = [c for c in plan.changes if c.acl not in refused]
-        made = (plan.record.made - refused.keys()) | (refused.keys() & set(deletes))
-        self._record(replace(plan.record, made=frozenset(made)))
-        self._tell_done(done)
+        applied = [c for c in plan.changes if c.acl not in refused]
+        created = (plan.record.made - refused.keys()) | (refused.keys() & set(deletes))
+        self._record(replace(plan.record, made=frozenset(created)))
+        self._report_changes(applied)
 
     def _record(self, plan: AclRecord) -> None:
         known, record = self._state.get(AclsRecord) or AclsRecord(AclRecord()), AclsRecord(plan)
@@ -181,7 +181,7 @@ class AclSync:
             raise Refused("too_many_acls", where=self._state.name, evidence=evidence)
         self._state.put(record)
 
-    def _tell(self, plan: AclPlan) -> None:
+    def _report(self, plan: AclPlan) -> None:
         for acl in sorted(plan.record.left_out):
             self._events.once("acl_left_out", acl.at, str(acl), level="warning", acl=str(acl),
                               reason=LOCKS_OUT if acl.denies else WAITS,
@@ -199,7 +199,7 @@ class AclSync:
                               reason="whether the target is open without ACLs is unknown",
                               hint=_OPEN_HINT.format(alias=self._target.alias))  # fmt: skip
 
-    def _tell_done(self, done: Sequence[AclChange]) -> None:
+    def _report_changes(self, done: Sequence[AclChange]) -> None:
         if not done:
             return
         created = [str(c.acl) for c in done if c.step is AclStep.CREATE]
@@ -207,7 +207,7 @@ class AclSync:
         observe.event("acls_changed", flow=self._flow.name, created=len(created), deleted=len(deleted),
                       first_created=created[:_SHOWN], first_deleted=deleted[:_SHOWN])  # fmt: skip
 
-    def _off(self, error: NoAuthorizer) -> None:
+    def _report_off(self, error: NoAuthorizer) -> None:
         self._events.once("acl_sync_off", "", error.where, reason=error.what, evidence=error.evidence,
                           hint="nothing to do; sync_topic_acls = false turns this event off")  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""What the target's topics are to be, the plan that leads there, and what is kept of it."""
+"""Plans and applies the changes of target topics, and records the compared settings."""
 
 from __future__ import annotations
 
@@ -77,33 +77,33 @@ class TopicApply:
         """
         applied = Applied([], {})
         for step in TopicStep:
-            these = [c for c in changes if c.step is step and c.topic not in applied.failed]
-            refused = self._make(these) if these else {}
-            made = [c for c in these if c.topic not in refused]
+            step_changes = [c for c in changes if c.step is step and c.topic not in applied.failed]
+            refused = self._make(step_changes) if step_changes else {}
+            accepted = [c for c in step_changes if c.topic not in refused]
             if step in _CONFIG_STEPS:
-                # Records arrive unchanged without these: a target that refuses one is named and used.
-                made += self._alone([c for c in these if c.topic in refused], sources)
+                # Records are copied unchanged without these settings: report a refusal, and continue.
+                accepted += self._make_each([c for c in step_changes if c.topic in refused], sources)
             else:
                 applied.failed.update(refused)
-            for change in made:
+            for change in accepted:
                 applied.done.append(change)
-                self._tell(change, sources[change.topic])
+                self._report(change, sources[change.topic])
         return applied
 
-    def _alone(self, changes: Sequence[TopicChange], sources: Mapping[str, str]) -> list[TopicChange]:
+    def _make_each(self, changes: Sequence[TopicChange], sources: Mapping[str, str]) -> list[TopicChange]:
         """Make changes one by one, since a broker refuses all for one bad setting; returns those accepted."""
-        made = []
+        accepted = []
         for change in changes:
             error = self._make([change]).get(change.topic)
             if error is None:
-                made.append(change)
+                accepted.append(change)
             elif isinstance(change, SetConfig | DeleteConfig):
                 self._events.once(
                     "config_refused", sources[change.topic], f"{change.setting}: {error.evidence}",
                     level="error", target=change.topic, setting=change.setting, evidence=error.evidence,
                     hint=error.hint or "name the setting in config_properties_exclude to leave it alone",
                 )  # fmt: skip
-        return made
+        return accepted
 
     def _make(self, changes: Sequence[TopicChange]) -> dict[str, DrkitError]:
         plans = [
@@ -125,7 +125,7 @@ class TopicApply:
             **delete_topics(self._target, [c.topic for c in changes if isinstance(c, DeleteTopic)]),
         }
 
-    def _tell(self, change: TopicChange, source: str) -> None:
+    def _report(self, change: TopicChange, source: str) -> None:
         tell = self._events
         if isinstance(change, CreateTopic):
             tell.done("topic_created", change.topic, partitions=change.partitions, replicas=change.replicas,
@@ -148,17 +148,17 @@ _NONE: Final[Delayed] = {}
 
 
 def still_delayed(
-    found: Mapping[str, Removal], known: Delayed, now_ms: int, delay_seconds: float
+    changes: Mapping[str, Removal], known: Delayed, now_ms: int, delay_seconds: float
 ) -> dict[str, DelayedSetting]:
     """Return the changes that are still delayed. A change to another value begins its own delay.
 
-    :param found: changes that let the copy keep less
+    :param changes: changes that let the copy keep less
     :param known: those of the last comparison
     """
     delayed = {}
-    for name, removal in found.items():
-        before = known.get(name)
-        since_ms = before.since_ms if before is not None and before.after == removal.after else now_ms
+    for name, removal in changes.items():
+        previous = known.get(name)
+        since_ms = previous.since_ms if previous is not None and previous.after == removal.after else now_ms
         entry = DelayedSetting(since_ms, removal.before, removal.after)
         if now_ms < entry.until_ms(delay_seconds):
             delayed[name] = entry
@@ -188,21 +188,21 @@ class ConfigDelay:
         """Settings of a broker of the target, once one is needed."""
 
     def of(self, pair: Pair, configs: Configs, wants: Mapping[str, Want]) -> dict[str, DelayedSetting]:
-        """Return the wanted settings of an existing copy that wait.
+        """Return the wanted settings of an existing copy that are delayed.
 
         :param configs: of the copy
         :raises DrkitError: the target does not answer
         """
         seconds = self._flow.sync_topic_configs_delay_seconds
         changes = removals(configs, wants, self._default) if seconds else {}
-        return still_delayed(changes, self._known(pair), self._clock(), seconds)
+        return still_delayed(changes, self._delayed_before(pair), self._clock(), seconds)
 
     def report(self, pair: Pair, delayed: Delayed, applied: frozenset[str]) -> None:
-        """Report the changes that begin to wait, and those that were taken back.
+        """Report the changes whose delay begins, and those that were reverted.
 
         :param applied: settings of the copy that were changed now
         """
-        seconds, known = self._flow.sync_topic_configs_delay_seconds, self._known(pair)
+        seconds, known = self._flow.sync_topic_configs_delay_seconds, self._delayed_before(pair)
         name, target = pair.source.name, self._target.alias
         started = [d.in_words(s, seconds) for s, d in delayed.items() if not _continues(known.get(s), d)]
         if started:
@@ -216,7 +216,7 @@ class ConfigDelay:
                 "config_delay_ended", name, level="info", target=pair.target_name, settings=ended
             )
 
-    def _known(self, pair: Pair) -> Delayed:
+    def _delayed_before(self, pair: Pair) -> Delayed:
         record = self._state.records.readable(ConfigsRecord).get(pair.source.name)
         return (record.delayed if record is not None else None) or _NONE
 
@@ -233,7 +233,7 @@ def _continues(before: DelayedSetting | None, now: DelayedSetting) -> bool:
     return before is not None and before.since_ms == now.since_ms
 
 
-_NONE_GONE: Final[Mapping[str, DeleteTopic]] = {}
+_NO_DELETES: Final[Mapping[str, DeleteTopic]] = {}
 
 
 class TopicChanges:
@@ -253,93 +253,93 @@ class TopicChanges:
         """Target topic id → its largest batch in bytes; of topics whose settings were compared."""
 
     def make(
-        self, done: TopicSyncResult, pairs: Iterable[Pair], gone: Mapping[str, DeleteTopic] = _NONE_GONE
+        self, result: TopicSyncResult, pairs: Iterable[Pair], deletes: Mapping[str, DeleteTopic] = _NO_DELETES
     ) -> None:
-        """Plan what these topics need, do it, and enter it into the round.
+        """Plan the changes of these topics, make them, and add them to the result.
 
-        :param gone: source topic → the copy to delete
+        :param deletes: source topic → the copy to delete
         """
         pairs = list(pairs)
-        configs = self._compared(done, pairs)
+        configs = self._compared(result, pairs)
         delay = ConfigDelay(self._target, self._flow, self._state, self._events)
-        wanted, delayed = self._all_wanted(done, pairs, configs, delay)
-        fit = [p for p in pairs if p.source.name not in done.left_out]
+        wanted, delayed = self._all_wanted(result, pairs, configs, delay)
+        usable = [p for p in pairs if p.source.name not in result.left_out]
         actual = {
             p.target_name: ActualTopic(len(p.target.leaders), configs.get(p.target_name, {}))
-            for p in fit
+            for p in usable
             if p.target is not None
         }
-        changes: Sequence[TopicChange] = plan(wanted, actual, gone.values())
+        changes: Sequence[TopicChange] = plan(wanted, actual, deletes.values())
         if self._effects and changes:
-            names = {p.target_name: p.source.name for p in fit} | {d.topic: n for n, d in gone.items()}
+            names = {p.target_name: p.source.name for p in usable} | {d.topic: n for n, d in deletes.items()}
             applied = self._apply.apply(changes, names)
             for target_name, problem in applied.failed.items():
-                done.left_out[names[target_name]] = self._events.left_out(names[target_name], problem)
+                result.left_out[names[target_name]] = self._events.left_out(names[target_name], problem)
             changes = applied.done
-        done.changes += changes
+        result.changes += changes
         by_topic: dict[str, list[TopicChange]] = {}
         for change in changes:
             by_topic.setdefault(change.topic, []).append(change)
-        kept: list[tuple[str, ConfigsRecord]] = []
-        for pair in fit:
+        records: list[tuple[str, ConfigsRecord]] = []
+        for pair in usable:
             of_copy = by_topic.get(pair.target_name, [])
             if of_copy:
                 name = pair.source.name
-                done.actions[name] = "; ".join(filter(None, [done.actions.get(name), in_short(of_copy)]))
-            if pair.target_name in configs and pair.source.name not in done.left_out:
+                result.actions[name] = "; ".join(filter(None, [result.actions.get(name), in_short(of_copy)]))
+            if pair.target_name in configs and pair.source.name not in result.left_out:
                 waiting = delayed.get(pair.target_name, {})
-                done.delayed += self._rows(pair, waiting)
+                result.delayed += self._delayed_rows(pair, waiting)
                 if self._effects:
                     delay.report(pair, waiting, frozenset(_settings(of_copy)))
-                kept += self._compared_with(pair, configs[pair.target_name], of_copy, waiting)
-        self._state.put_all(kept)
-        for name, deletion in gone.items():
+                records += self._compared_record(pair, configs[pair.target_name], of_copy, waiting)
+        self._state.put_all(records)
+        for name, deletion in deletes.items():
             if deletion in changes:
-                self._deleted(done, name, deletion)
+                self._forget_deleted(result, name, deletion)
 
-    def _compared(self, done: TopicSyncResult, pairs: Sequence[Pair]) -> dict[str, Configs]:
-        """The settings of the copies that were not compared recently."""
+    def _compared(self, result: TopicSyncResult, pairs: Sequence[Pair]) -> dict[str, Configs]:
+        """Return the settings of the copies that were not compared recently."""
         due = {
             p.target_name: p.source.name for p in pairs if p.target and p.target.topic_id not in self.limits
         }
         configs, refused = one_by_one(topic_configs, self._target, due)
-        for target_name, found in configs.items():
-            if is_fence(MAX_MESSAGE_BYTES, found[MAX_MESSAGE_BYTES]):
+        for target_name, settings in configs.items():
+            if is_fence(MAX_MESSAGE_BYTES, settings[MAX_MESSAGE_BYTES]):
                 refused[target_name] = Refused(
                     "target_topic_fenced",
                     where=f"{self._target.alias}: {target_name}",
-                    evidence=f"{MAX_MESSAGE_BYTES} = {found[MAX_MESSAGE_BYTES].value}",
+                    evidence=f"{MAX_MESSAGE_BYTES} = {settings[MAX_MESSAGE_BYTES].value}",
                 )
         for target_name, error in refused.items():
-            done.left_out[due[target_name]] = self._events.left_out(due[target_name], error)
+            result.left_out[due[target_name]] = self._events.left_out(due[target_name], error)
         return configs
 
     def _all_wanted(
         self,
-        done: TopicSyncResult,
+        result: TopicSyncResult,
         pairs: Sequence[Pair],
         configs: Mapping[str, Configs],
         delay: ConfigDelay,
     ) -> tuple[list[WantedTopic], dict[str, Delayed]]:
-        """The topics as they are to be now, and by target topic the settings that wait."""
+        """Return the wanted topics, and by target topic the delayed settings."""
         all_wanted, delayed = [], dict[str, Delayed]()
         for pair in pairs:
             name, target_name = pair.source.name, pair.target_name
-            if name in done.left_out:
+            if name in result.left_out:
                 continue
             try:
                 wanted = self._wanted(pair, compare=target_name in configs)
             except Refused as error:
-                done.left_out[name] = self._events.left_out(name, error)
+                result.left_out[name] = self._events.left_out(name, error)
                 continue
             if target_name in configs:
                 waiting = delayed[target_name] = delay.of(pair, configs[target_name], wanted.configs)
-                now = {n: w for n, w in wanted.configs.items() if n not in waiting}
-                wanted = wanted._replace(configs=now)
+                applied = {n: w for n, w in wanted.configs.items() if n not in waiting}
+                wanted = wanted._replace(configs=applied)
             all_wanted.append(wanted)
         return all_wanted, delayed
 
-    def _rows(self, pair: Pair, delayed: Delayed) -> Iterator[ChangeRow]:
+    def _delayed_rows(self, pair: Pair, delayed: Delayed) -> Iterator[ChangeRow]:
         for name, each in sorted(delayed.items()):
             after = DEFAULT if each.after is None else each.after
             until = utc(each.until_ms(self._flow.sync_topic_configs_delay_seconds))
@@ -352,31 +352,31 @@ class TopicChanges:
             replicas = replication_factor(self._flow, source, len(self._target.brokers))
         else:
             replicas = target.replication_factor
-            self._name_larger(source.name, len(source.leaders), len(target.leaders))
+            self._report_larger(source.name, len(source.leaders), len(target.leaders))
         if target is not None and not compare:
             return WantedTopic(pair.target_name, len(source.leaders), replicas, {})
         known = None if replicas == BROKER_DEFAULT else replicas
         configs = self._rules.wanted(pair.configs, known, new=target is None)
         asked = self._rules.followed(pair.configs).get(MIN_INSYNC_REPLICAS)
-        given = configs.get(MIN_INSYNC_REPLICAS)
-        if asked is not None and given is not None and given.value != asked:
+        applied = configs.get(MIN_INSYNC_REPLICAS)
+        if asked is not None and applied is not None and applied.value != asked:
             self._events.once("min_insync_lowered", source.name, asked, level="warning", source=asked,
-                              target=given.value, replicas=replicas,
+                              target=applied.value, replicas=replicas,
                               hint="give the target more brokers and set replication_factor")  # fmt: skip
         return WantedTopic(pair.target_name, len(source.leaders), replicas, configs)
 
-    def _name_larger(self, name: str, on_source: int, on_target: int) -> None:
+    def _report_larger(self, name: str, on_source: int, on_target: int) -> None:
         if on_target > on_source:
             self._events.once("target_has_more_partitions", name, f"{on_target}>{on_source}", level="warning",
                               source_partitions=on_source, target_partitions=on_target)  # fmt: skip
 
-    def _compared_with(
+    def _compared_record(
         self, pair: Pair, configs: Configs, changes: Sequence[TopicChange], delayed: Delayed
     ) -> Iterator[tuple[str, ConfigsRecord]]:
-        """What is to be stored of a comparison; reports settings that others have changed."""
+        """Return the record of a comparison to store; report settings that others have changed."""
         name, followed = pair.source.name, self._rules.followed(pair.configs)
-        known = self._state.records.readable(ConfigsRecord).get(name)  # a damaged one is written again
-        recorded = known.settings if known is not None else None
+        stored = self._state.records.readable(ConfigsRecord).get(name)  # a damaged one is written again
+        recorded = stored.settings if stored is not None else None
         limit = max_message_bytes(configs)
         if not self._rules.leaves(MAX_MESSAGE_BYTES):
             limit = max(limit, max_message_bytes(pair.configs))
@@ -384,24 +384,24 @@ class TopicChanges:
             self.limits[pair.target.topic_id] = limit
         if not self._effects:
             return
-        waited = known.delayed or {} if known is not None else {}
-        if drift := [s for s in drifted(changes, followed, recorded) if s not in waited]:
+        were_delayed = stored.delayed or {} if stored is not None else {}
+        if drift := [s for s in drifted(changes, followed, recorded) if s not in were_delayed]:
             self._events.written("config_drift", name, level="warning", target=pair.target_name,
                                  settings=drift, repaired=True)  # fmt: skip
-        now = {n: v for n, v in followed.items() if v is not None}
+        settings = {n: v for n, v in followed.items() if v is not None}
         fenced = is_fence(MAX_MESSAGE_BYTES, pair.configs[MAX_MESSAGE_BYTES])
         if fenced and recorded and MAX_MESSAGE_BYTES in recorded:
-            # The fence hides the source's own value: it returns when the topic is opened.
-            now[MAX_MESSAGE_BYTES] = recorded[MAX_MESSAGE_BYTES]
-        alone = is_compacted(configs) and not is_compacted(pair.configs)
-        record = ConfigsRecord(now, delayed or None, Retention.of(pair.configs), alone or None)
-        if known != record:
+            # The fence hides the source's own value, which returns when the topic is opened.
+            settings[MAX_MESSAGE_BYTES] = recorded[MAX_MESSAGE_BYTES]
+        compacted_alone = is_compacted(configs) and not is_compacted(pair.configs)
+        record = ConfigsRecord(settings, delayed or None, Retention.of(pair.configs), compacted_alone or None)
+        if stored != record:
             yield name, record
 
-    def _deleted(self, done: TopicSyncResult, name: str, deletion: DeleteTopic) -> None:
-        done.actions[name] = in_short([deletion])
+    def _forget_deleted(self, result: TopicSyncResult, name: str, deletion: DeleteTopic) -> None:
+        result.actions[name] = in_short([deletion])
         if self._effects:
-            done.left_out[name] = "source_deleted: the copy was deleted too"
+            result.left_out[name] = "source_deleted: the copy was deleted too"
             self._state.delete(ConfigsRecord, name)
             self._state.delete(GenerationRecord, name)
 

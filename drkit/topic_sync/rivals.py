@@ -60,7 +60,7 @@ class Rivals:
         names = refused_names(self._flow.name, self._flow.source, naming, topics, on_target)
         refused: dict[str, DrkitError] = {**names}
         copies = {t: naming.downstream(t) for t in topics if t not in refused}
-        self._look(on_target, copies)
+        self._refresh_claims(on_target, copies)
         for topic, copy in copies.items():
             if (claim := self._claims.get(copy)) is not None:
                 where = f"topic {topic}, flow {self._flow.name}: {copy} on {self._target.alias}"
@@ -70,7 +70,7 @@ class Rivals:
         self._cleared = set(copies) - set(refused)
         return refused
 
-    def _look(self, on_target: list[str], copies: Mapping[str, str]) -> None:
+    def _refresh_claims(self, on_target: list[str], copies: Mapping[str, str]) -> None:
         now = self._clock()
         recent = self._looked_at is not None and now - self._looked_at < _LOOK_AGAIN_SECONDS
         if recent and set(copies) <= self._cleared:
@@ -80,25 +80,25 @@ class Rivals:
         self._claims = self._of_flows(on_target, copies) | self._of_mm2(on_target, wanted)
 
     def _of_flows(self, on_target: list[str], copies: Mapping[str, str]) -> dict[str, Claim]:
-        wanted = set(copies.values())
-        others = {n: a for n in on_target if (a := source_of_state_topic(n)) and a != self._flow.source}
-        states, hidden = one_by_one(newest_values, self._target, others)
+        copied_to = set(copies.values())
+        flows = {n: a for n in on_target if (a := source_of_state_topic(n)) and a != self._flow.source}
+        states, hidden = one_by_one(newest_values, self._target, flows)
         for name, error in hidden.items():
-            self._unknown("rival_unknown", name, "what this flow writes is unknown", error)
-        found = [
-            (entry, _claim(entry, others[name], name), others[name])
+            self._report_unknown("rival_unknown", name, "what this flow writes is unknown", error)
+        entries = [
+            (entry, _claim(entry, flows[name], name), flows[name])
             for name, records in states.items()
             for entry in _entries(records)
-            if entry.target in wanted
+            if entry.target in copied_to
         ]
         ids = {
             n: str(t.topic_id)
-            for n, t in describe_topics(self._target, {e.target for e, *_ in found}).items()
+            for n, t in describe_topics(self._target, {e.target for e, *_ in entries}).items()
         }
         own_copies = {c for t, c in copies.items() if self._is_own(t, ids.get(c))}
         return {
             entry.target: claim
-            for entry, claim, other in found
+            for entry, claim, other in entries
             # An entry of another id is of a topic that was deleted since. If two flows began at the same
             # moment, each finds the other's: the first by name continues.
             if ids.get(entry.target) == entry.target_id
@@ -117,10 +117,10 @@ class Rivals:
                 claims |= self._of_one_mm2(alias)
             except NotAuthorized as error:
                 what = "whether this MirrorMaker 2 runs and writes to this flow's topics is unknown"
-                self._unknown("mm2_unknown", f"mm2-configs.{alias}.internal", what, error)
+                self._report_unknown("mm2_unknown", f"mm2-configs.{alias}.internal", what, error)
         return {name: claim for name, claim in claims.items() if name in wanted}
 
-    def _unknown(self, kind: str, topic: str, what: str, error: DrkitError) -> None:
+    def _report_unknown(self, kind: str, topic: str, what: str, error: DrkitError) -> None:
         self._events.once(kind, topic, error.where, level="warning", reason=what,
                           evidence=f"{error.where}: {error.evidence}", hint=error.hint)  # fmt: skip
 

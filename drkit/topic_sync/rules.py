@@ -62,7 +62,7 @@ class Pair(NamedTuple):
 
 
 class CopiedTopic(NamedTuple):
-    """A topic with everything a lease says about it."""
+    """A copied topic with its properties for a lease."""
 
     source: TopicMetadata
     target_name: str
@@ -77,26 +77,26 @@ FROZEN: Final = "frozen: a failover is about to open the copy"
 
 @dataclass(slots=True)
 class TopicSyncResult:
-    """What one look at both clusters found."""
+    """The result of one comparison of both clusters."""
 
     copied: dict[str, CopiedTopic] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     """Source topic → why it is not copied."""
     actions: dict[str, str] = field(default_factory=dict)
-    """Source topic → what was done (or, in a dry run, would be done) besides copying, in one line."""
+    """Source topic → the actions (in a dry run: planned actions) other than copying, in one line."""
     changes: list[TopicChange] = field(default_factory=list)
     """The changes that were made on the target (or, in a dry run, would be), in their order."""
     delayed: list[ChangeRow] = field(default_factory=list)
     """Changes that are not followed yet, because the copy would keep fewer records."""
 
     def promoted(self) -> TopicSyncResult:
-        """The same after a failover took all of the flow over: what it held is opened, nothing is copied."""
+        """Return the result after a failover of the whole flow: copies are opened, nothing is copied."""
         opened = {*self.copied, *(name for name, why in self.left_out.items() if why == FROZEN)}
         return TopicSyncResult(left_out=self.left_out | dict.fromkeys(sorted(opened), PROMOTED))
 
 
 def without_held(configs: Configs, held: Mapping[str, str]) -> Configs:
-    """The settings of a source topic that are its own: those of a hold stay as they are on the target.
+    """Return a source topic's settings without those of a hold, which are not followed.
 
     :param held: values that a hold has set
     """
@@ -131,21 +131,21 @@ def _by_policy(policy: str, go_on: Action, kind: str, generation: int, old_id: s
 
 
 def replication_factor(flow: FlowSettings, source: TopicMetadata, target_brokers: int) -> int:
-    """Replicas of a topic to create. Raises Refused if more than the target has brokers."""
-    wanted = source.replication_factor if flow.replication_factor is None else flow.replication_factor
-    if wanted != BROKER_DEFAULT and wanted > target_brokers:
+    """Return the replication factor of a new topic. Raises Refused if the target has fewer brokers."""
+    replicas = source.replication_factor if flow.replication_factor is None else flow.replication_factor
+    if replicas != BROKER_DEFAULT and replicas > target_brokers:
         raise Refused(
             "replicas_impossible",
             where=f"topic {source.name}, flow {flow.name}",
             evidence=f"brokers on {flow.target}: {target_brokers}",
-            wanted=wanted,
+            wanted=replicas,
             target_brokers=target_brokers,
         )
-    return wanted
+    return replicas
 
 
 class FlowPromoted(Refused):
-    """A failover took all of a flow over: it does not run until a return has made its target passive."""
+    """A failover promoted the whole flow: it does not run until a failback makes its target passive."""
 
 
 def refuse_promoted(flow: FlowSettings, state: FlowState) -> None:
@@ -153,25 +153,25 @@ def refuse_promoted(flow: FlowSettings, state: FlowState) -> None:
 
     :raises Refused: a failover took all of this flow over
     """
-    found = state.get(PromotionRecord)
-    if found is None:
+    promotion = state.get(PromotionRecord)
+    if promotion is None:
         return
     if flow_promotion_of(state) is None:
-        later = max(state.all(OppositePromotionRecord).values(), key=lambda each: each.term)
+        newest = max(state.all(OppositePromotionRecord).values(), key=lambda each: each.term)
         raise FlowPromoted(
             "promoted_by_failover",
             where=flow.name,
-            evidence=f"clients write to {flow.source} again, since term {later.term}",
-            run_id=later.run_id,
+            evidence=f"clients write to {flow.source} again, since term {newest.term}",
+            run_id=newest.run_id,
             to_reprotect=to_reprotect(flow.target, flow.source),
             target=flow.target,
         )
     roles = state.readable(RoleRecord).values()
-    is_planned = any(role.planned and role.run_id == found.run_id for role in roles)
+    is_planned = any(role.planned and role.run_id == promotion.run_id for role in roles)
     raise FlowPromoted(
         "target_promoted",
         where=flow.name,
-        evidence=f"failover run {found.run_id}, term {found.term}",
+        evidence=f"failover run {promotion.run_id}, term {promotion.term}",
         hint=_way_back(flow, is_planned=is_planned),
         target=flow.target,
         flow=flow.name,
@@ -188,7 +188,7 @@ def _way_back(flow: FlowSettings, *, is_planned: bool) -> str:
 def drifted(
     changes: Iterable[TopicChange], followed: Mapping[str, str | None], recorded: Mapping[str, str] | None
 ) -> list[str]:
-    """The settings among these changes that were changed on the target and not on the source.
+    """Return the settings of these changes that changed on the target and not on the source.
 
     :param followed: the source's settings now
     :param recorded: those of the last comparison; None when there was none
@@ -200,22 +200,22 @@ def drifted(
 
 
 def in_short(changes: Iterable[TopicChange]) -> str:
-    """The changes of one topic in one line."""
-    found, written, deleted = [], [], []
+    """Return the changes of one topic in one line."""
+    actions, set_names, reset_names = [], [], []
     for change in changes:
         match change:
             case CreateTopic(partitions=partitions, replicas=replicas):
-                found.append(
+                actions.append(
                     f"create with {counted(partitions, 'partition')}, {counted(replicas, 'replica')}"
                 )
             case AddPartitions(before=before, after=after):
-                found.append(f"grow from {before} to {after} partitions")
+                actions.append(f"grow from {before} to {after} partitions")
             case SetConfig(setting=name):
-                written.append(name)
+                set_names.append(name)
             case DeleteConfig(setting=name):
-                deleted.append(name)
+                reset_names.append(name)
             case DeleteTopic(topic=topic):
-                found.append(f"delete {topic}")
-    found += ["set " + ", ".join(sorted(written))] if written else []
-    found += ["set to default " + ", ".join(sorted(deleted))] if deleted else []
-    return "; ".join(found)
+                actions.append(f"delete {topic}")
+    actions += ["set " + ", ".join(sorted(set_names))] if set_names else []
+    actions += ["set to default " + ", ".join(sorted(reset_names))] if reset_names else []
+    return "; ".join(actions)

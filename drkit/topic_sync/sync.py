@@ -1,6 +1,6 @@
-"""Finds what is to be copied and prepares the target for it, round after round.
+"""Finds the topics to copy and prepares the target for them, in rounds.
 
-A topic that fails is left out and named; the others continue.
+A topic that fails is left out and reported; the others continue.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _TAKEOVER: Final = "takeover_from_mm2 = true continues where MirrorMaker 2 stopp
 _APPEND: Final = 'on_target_not_empty = "append" copies everything after these records'
 
 Unexplained = Callable[[Collection[str]], Mapping[str, str]]
-"""Of topics of the target that are new to a flow: those with records of unknown origin, and what to do."""
+"""Returns, of target topics new to a flow, those with records of unknown origin, and the remedy."""
 Ranges = dict[TopicPartition, tuple[int, int]]
 """Partition of the target → first offset and end offset."""
 
@@ -65,8 +65,8 @@ class EarlierRecords:
     Most often another tool copied them, such as MirrorMaker 2. A copy from the start would add every record a
     second time, so the topic is left out until an operator decides.
 
-    :param state: of the flow; a topic that it knows was looked at when it was new
-    :param unexplained: those whose records no flow in the other direction accounts for, and what to do
+    :param state: of the flow; a topic in it was checked when it was new
+    :param unexplained: returns topics whose records no flow in the other direction explains, and the remedy
     """
 
     def __init__(
@@ -84,16 +84,16 @@ class EarlierRecords:
         flow = self._flow
         if flow.on_target_not_empty == "append" or flow.takeover_from_mm2:
             return {}
-        new = [p for p in pairs if self._is_new(p)]
-        hints = self._unexplained([p.target_name for p in new])
-        new = [p for p in new if p.target_name in hints]
-        held = self._held([tp for pair in new for tp in _partitions(pair)])
+        new_pairs = [p for p in pairs if self._is_new(p)]
+        hints = self._unexplained([p.target_name for p in new_pairs])
+        new_pairs = [p for p in new_pairs if p.target_name in hints]
+        held = self._held([tp for pair in new_pairs for tp in _partitions(pair)])
         refusals: dict[str, tuple[Ranges, Refused]] = {}
-        for pair in new:
+        for pair in new_pairs:
             ranges = {tp: held[tp] for tp in _partitions(pair) if tp in held}
-            known = self._refused.get(pair.source.name)
-            if known is not None and known[0] == ranges:
-                refusals[pair.source.name] = known
+            previous = self._refused.get(pair.source.name)
+            if previous is not None and previous[0] == ranges:
+                refusals[pair.source.name] = previous
             elif ranges and (times := self._first_times(ranges)):
                 hint = hints[pair.target_name]
                 refusals[pair.source.name] = ranges, self._refusal(pair, ranges, times, hint)
@@ -192,7 +192,7 @@ class SourceGone:
                               reason="deleted, or no permission to see it")  # fmt: skip
         if self._flow.on_source_deleted != "mirror":
             return {}
-        deleted = self._surely_deleted(missing)
+        deleted = self._proven_deleted(missing)
         self._rounds = {n: self._rounds.get(n, 0) + 1 for n in deleted}
         return self._own_copies({n: missing[n] for n in deleted if self._rounds[n] >= rounds})
 
@@ -214,18 +214,18 @@ class SourceGone:
 
     def _gone(self, listed: Collection[str], now: int) -> list[str]:
         records = self._state.records
-        roles, known = records.readable(RoleRecord), records.readable(GenerationRecord)
-        old = {
+        roles, generations = records.readable(RoleRecord), records.readable(GenerationRecord)
+        expired = {
             event.topic
             for event in records.readable(EventRecord).values()
             if event.kind in _LAST_EVENTS and now - event.at_ms > GRACE_MS and event.topic not in listed
         }
-        old = {n for n in old if n not in roles and not records.is_damaged(GenerationRecord, n)}
-        copied = {n: known[n] for n in old if n in known and self._flow.copies(n)}
-        deleted = {n: copied[n] for n in self._surely_deleted(copied)}
+        expired = {n for n in expired if n not in roles and not records.is_damaged(GenerationRecord, n)}
+        copied = {n: generations[n] for n in expired if n in generations and self._flow.copies(n)}
+        deleted = {n: copied[n] for n in self._proven_deleted(copied)}
         existing, unseen = one_by_one(describe_topics, self._target, {e.target for e in deleted.values()})
         return sorted(
-            {n for n in old if n not in known}
+            {n for n in expired if n not in generations}
             | {
                 n
                 for n, e in deleted.items()
@@ -243,14 +243,14 @@ class SourceGone:
         for kind in (ConfigsRecord, OppositePromotionRecord, GenerationRecord):
             self._state.delete_all(kind, [name] if name in records.readable(kind) else [])
 
-    def _missing(self, done: TopicSyncResult, listed: Collection[str]) -> dict[str, GenerationRecord]:
+    def _missing(self, result: TopicSyncResult, listed: Collection[str]) -> dict[str, GenerationRecord]:
         return {
             name: entry
             for name, entry in self._state.records.readable(GenerationRecord).items()
-            if name not in listed and name not in done.left_out and self._flow.copies(name)
+            if name not in listed and name not in result.left_out and self._flow.copies(name)
         }
 
-    def _surely_deleted(self, missing: Mapping[str, GenerationRecord]) -> list[str]:
+    def _proven_deleted(self, missing: Mapping[str, GenerationRecord]) -> list[str]:
         """Return the topics that the source itself reports as unknown.
 
         For a named topic, brokers answer UNKNOWN_TOPIC_OR_PARTITION only to clients that may see it; others
@@ -288,10 +288,10 @@ _HINTS: Final = {
 class TopicSync:
     """Keeps the target's topics ready for one flow.
 
-    :param effects: False only reports what would be done
-    :param claims: topics of the source, by name and id, that are not to be copied, and why
-    :param unexplained: topics of the target whose records no flow in the other direction accounts for
-    :param held: by topic of the source, values of settings that are not its own: they are not followed
+    :param effects: False for a dry run
+    :param claims: returns the source topics, by name and id, that must not be copied, and why
+    :param unexplained: returns target topics whose records no flow in the other direction explains
+    :param held: returns, by source topic, values of settings set by a hold: they are not followed
     """
 
     def __init__(
@@ -327,31 +327,31 @@ class TopicSync:
 
         :raises DrkitError: a cluster does not answer
         """
-        done = TopicSyncResult()
+        result = TopicSyncResult()
         self._forget_when_due()
-        pairs, listed = self._pairs(done)
-        gone = self._gone.look(done, listed, rounds=GONE_ROUNDS if self._effects else 1)
-        ready = self._decided(done, pairs)
+        pairs, listed = self._pairs(result)
+        gone = self._gone.look(result, listed, rounds=GONE_ROUNDS if self._effects else 1)
+        ready = self._decide_all(result, pairs)
         for name, error in self._earlier.refused(pairs[n] for n in ready).items():
-            done.left_out[name] = self._events.left_out(name, error)
+            result.left_out[name] = self._events.left_out(name, error)
             del ready[name]
-        self._changes.make(done, [pairs[n] for n in ready], gone)
+        self._changes.make(result, [pairs[n] for n in ready], gone)
         if self._effects:
             self._gone.forget(listed)
-        created = [n for n in ready if pairs[n].target is None and n not in done.left_out]
+        created = [n for n in ready if pairs[n].target is None and n not in result.left_out]
         if created and self._effects:
-            found = self._settled({pairs[n].target_name for n in created})
+            settled = self._wait_for_metadata({pairs[n].target_name for n in created})
             for name in created:
-                pairs[name] = pairs[name]._replace(target=found.get(pairs[name].target_name))
-            # Values known only from the target are compared now: brokers' defaults, the number of replicas.
-            self._changes.make(done, [pairs[n] for n in created if pairs[n].target is not None])
+                pairs[name] = pairs[name]._replace(target=settled.get(pairs[name].target_name))
+            # Values that only the target has are compared now: broker defaults, the number of replicas.
+            self._changes.make(result, [pairs[n] for n in created if pairs[n].target is not None])
         entries = {
             name: entry
             for name, decision in ready.items()
-            if name not in done.left_out and (entry := self._take(done, decision, pairs[name])) is not None
+            if name not in result.left_out and (entry := self._enter(result, decision, pairs[name]))
         }
         self._state.put_all((n, e) for n, e in entries.items() if self._state.get(GenerationRecord, n) != e)
-        return done
+        return result
 
     def _forget_when_due(self) -> None:
         now = self._clock()
@@ -361,48 +361,48 @@ class TopicSync:
             self._configs.clear()
             self._changes.limits.clear()
 
-    def _pairs(self, done: TopicSyncResult) -> tuple[dict[str, Pair], set[str]]:
-        """The topics of the source with their copies, and all that the source shows."""
+    def _pairs(self, result: TopicSyncResult) -> tuple[dict[str, Pair], set[str]]:
+        """Return the source topics with their copies, and the names of all visible source topics."""
         names = [n for n in topic_names(self._source) if self._flow.copies(n)]
         sources, refused = one_by_one(describe_topics, self._source, names)
         unknown = [n for n, t in sources.items() if t.topic_id not in self._configs]
         configs, unread = one_by_one(topic_configs, self._source, unknown)
-        # A hold is on record before it shows, so it is asked for after the settings.
+        # A hold is recorded before it takes effect, so it is read after the settings.
         held = self._held() if configs else {}
         self._configs |= {sources[n].topic_id: without_held(c, held.get(n, {})) for n, c in configs.items()}
         naming = self._flow.naming_policy
         refused |= self._rivals.refused(sources)
         claimed = self._claims({n: t.topic_id for n, t in sources.items()})
-        # Each flow has a copy of heartbeats, which no other one needs: their names would grow forever.
-        beats = {n for n in claimed if self._flow.is_heartbeats(n)}
-        refused |= {n: error for n, error in claimed.items() if n not in beats}
+        # Each flow copies its own heartbeats: with those of other flows their names would grow forever.
+        heartbeats = {n for n in claimed if self._flow.is_heartbeats(n)}
+        refused |= {n: error for n, error in claimed.items() if n not in heartbeats}
         target_names = {n: naming.downstream(n) for n in sources if n not in refused}
         targets, unseen = one_by_one(describe_topics, self._target, target_names.values())
         refused |= unread | {n: unseen[t] for n, t in target_names.items() if t in unseen}
         for name, error in refused.items():
-            done.left_out[name] = self._events.left_out(name, error)
+            result.left_out[name] = self._events.left_out(name, error)
         return {
             n: Pair(t, self._configs[t.topic_id], target_names[n], targets.get(target_names[n]))
             for n, t in sources.items()
             # A topic without settings was deleted meanwhile; the next round finds that.
-            if n not in refused and n not in beats and t.topic_id in self._configs
+            if n not in refused and n not in heartbeats and t.topic_id in self._configs
         }, {*sources, *refused}
 
-    def _decided(self, done: TopicSyncResult, pairs: dict[str, Pair]) -> dict[str, Decision]:
+    def _decide_all(self, result: TopicSyncResult, pairs: dict[str, Pair]) -> dict[str, Decision]:
         ready = {}
         for name, pair in pairs.items():
             try:
-                role, known = self._state.get(RoleRecord, name), self._state.get(GenerationRecord, name)
-            except Damaged as error:  # one that was never known to this run
-                done.left_out[name] = self._events.left_out(name, error)
+                role, generation = self._state.get(RoleRecord, name), self._state.get(GenerationRecord, name)
+            except Damaged as error:  # never readable in this run
+                result.left_out[name] = self._events.left_out(name, error)
                 continue
             if role is not None and role.is_promoted:
-                done.left_out[name] = PROMOTED
+                result.left_out[name] = PROMOTED
                 continue
             if role is not None and role.is_frozen:
-                done.left_out[name] = FROZEN
+                result.left_out[name] = FROZEN
                 continue
-            decision = decide(self._flow, pair.source, pair.target, known)
+            decision = decide(self._flow, pair.source, pair.target, generation)
             if decision.kind:
                 self._events.once(
                     decision.kind, name, decision.identity, level="warning", old_id=decision.old_id,
@@ -410,12 +410,12 @@ class TopicSync:
                     hint=_HINTS[decision.kind],
                 )  # fmt: skip
             if decision.action is Action.LEAVE:
-                done.left_out[name] = f"{decision.kind}: set {_HINTS[decision.kind]}"
+                result.left_out[name] = f"{decision.kind}: set {_HINTS[decision.kind]}"
             else:
                 ready[name] = decision
         return ready
 
-    def _settled(self, names: set[str]) -> dict[str, TopicMetadata]:
+    def _wait_for_metadata(self, names: set[str]) -> dict[str, TopicMetadata]:
         """Wait a moment until metadata of new topics have reached every broker."""
         topics: dict[str, TopicMetadata] = {}
         for _ in range(50):
@@ -425,18 +425,18 @@ class TopicSync:
             time.sleep(_SETTLE_PAUSE_SECONDS)
         return topics
 
-    def _take(self, done: TopicSyncResult, decision: Decision, pair: Pair) -> GenerationRecord | None:
-        """Enter a topic into the round; returns what is to be remembered of it."""
+    def _enter(self, result: TopicSyncResult, decision: Decision, pair: Pair) -> GenerationRecord | None:
+        """Add a copied topic to the result; return its record to store."""
         name, target = pair.source.name, pair.target
         if not self._effects:
-            done.actions.setdefault(name, "copy")
+            result.actions.setdefault(name, "copy")
             return None
         if target is None or target.topic_id not in self._changes.limits:
             where = f"{self._target.alias}: {pair.target_name}"
             missing = Failed("target_topic_missing", where=where)
-            done.left_out[name] = self._events.left_out(name, missing)
+            result.left_out[name] = self._events.left_out(name, missing)
             return None
-        done.copied[name] = CopiedTopic(
+        result.copied[name] = CopiedTopic(
             pair.source, pair.target_name, str(target.topic_id), is_compacted(pair.configs),
             self._changes.limits[target.topic_id],
         )  # fmt: skip

@@ -37,7 +37,7 @@ _PASSIVE: Final[Mapping[ResourceKind, frozenset[AclOperation]]] = {
     # A principal that may write with a transactional id can fence its current producer.
     ResourceKind.TRANSACTIONAL_ID: frozenset({AclOperation.DESCRIBE}),
 }
-"""What others may do while the topics are passive."""
+"""Operations allowed to others while the topics are passive."""
 _OF_ALL: Final[Mapping[ResourceKind, tuple[AclOperation, ...]]] = {
     ResourceKind.TOPIC: (AclOperation.READ, AclOperation.DESCRIBE_CONFIGS),
     ResourceKind.GROUP: (AclOperation.READ,),
@@ -55,7 +55,7 @@ _OWN: Final[Mapping[ResourceKind, tuple[AclOperation, ...]]] = {
     ResourceKind.GROUP: (AclOperation.READ,),
     ResourceKind.TRANSACTIONAL_ID: (AclOperation.WRITE,),
 }
-"""What drkit itself has to be allowed where an ACL closes an open target; DESCRIBE comes along."""
+"""Operations that drkit needs if an ACL closes an open target; they imply DESCRIBE."""
 _NEEDED: Final[Mapping[ResourceKind, frozenset[AclOperation]]] = {
     ResourceKind.TOPIC: frozenset({
         *_OWN[ResourceKind.TOPIC], AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS, AclOperation.DELETE
@@ -163,12 +163,12 @@ def bounded_promotion(
 
     :param topics: see :func:`drkit.topology.acls.promotion`
     """
-    held, left_held = _parted(record.held, bounds.may_grant)
-    guard, left_guard = _parted(record.guard, bounds.may_be_guard)
+    held, left_held = _split(record.held, bounds.may_grant)
+    guard, left_guard = _split(record.guard, bounds.may_be_guard)
     return promotion(AclRecord(held=held, guard=guard), topics), left_held | left_guard
 
 
-def _parted(acls: Iterable[Acl], believed: Callable[[Acl], bool]) -> tuple[frozenset[Acl], frozenset[Acl]]:
+def _split(acls: Iterable[Acl], believed: Callable[[Acl], bool]) -> tuple[frozenset[Acl], frozenset[Acl]]:
     every = frozenset(acls)
     fine = frozenset(a for a in every if believed(a))
     return fine, every - fine
@@ -258,7 +258,7 @@ def plan_acls(
     promoted: Collection[str] = (),
     guard: bool = False,
 ) -> AclPlan:
-    """The changes that give the target what the source has, as far as passive topics may have it.
+    """Return the changes that give the target the source's ACLs, as far as passive topics may have them.
 
     :param record: of the last plan
     :param never_copy: ACLs of the source that are not its own: fences, and what an opposite flow made
@@ -269,7 +269,7 @@ def plan_acls(
     bounds = AclBounds(scope, target.own)
     believed = frozenset(a for a in record.made & target.acls if bounds.may_have_made(a))
     foreign = target.acls - believed
-    own = _own(wanted.every, target, foreign)
+    own = _own_acls(wanted.every, target, foreign)
     guards = _guards(wanted.every | foreign, target, scope) if guard else frozenset()
     whys = dict.fromkeys(guards, _FOR_GUARD) | dict.fromkeys(own, _FOR_OWN)
     whys |= dict.fromkeys(wanted.given, _AS_SOURCE)
@@ -282,7 +282,7 @@ def plan_acls(
     made = (record.made & target.acls) - delete | create
     changes = [AclChange(AclStep.CREATE, a, whys[a]) for a in create]
     changes += [AclChange(_when_deleted(a, target, record), a, _GONE) for a in delete]
-    told = AclRecord(
+    new_record = AclRecord(
         made,
         _kept(wanted.held, record.held, is_settled),
         frozenset(wanted.left_out),
@@ -291,9 +291,9 @@ def plan_acls(
     outside = (record.made & target.acls) - believed - whys.keys()
     passive = {scope.naming.downstream(t) for t in scope.topics} - set(promoted)
     # A promotion of some topics gives a wider pattern as one ACL for each of them.
-    held = {a for a in told.held - target.acls if not is_settled(a) or any(map(a.covers, passive))}
+    held = {a for a in new_record.held - target.acls if not is_settled(a) or any(map(a.covers, passive))}
     ordered, leaks = tuple(sorted(changes, key=_order)), _leaks(foreign, target, passive)
-    return AclPlan(ordered, told, frozenset(held), tuple(sorted(outside)), leaks)
+    return AclPlan(ordered, new_record, frozenset(held), tuple(sorted(outside)), leaks)
 
 
 def _kept(new: Iterable[Acl], old: Iterable[Acl], is_settled: Callable[[Acl], bool]) -> frozenset[Acl]:
@@ -301,7 +301,7 @@ def _kept(new: Iterable[Acl], old: Iterable[Acl], is_settled: Callable[[Acl], bo
 
 
 def _order(change: AclChange) -> tuple[Any, ...]:
-    # If one request cannot hold all: drkit's own ACLs come first, and each DENY before the ALLOW it limits.
+    # For changes that need several requests: drkit's own ACLs first, then each DENY before its ALLOW.
     rank = 0 if change.why == _FOR_OWN else 1 if change.acl.denies else 2
     return change.step, rank, change.acl
 
@@ -312,8 +312,8 @@ def _when_deleted(acl: Acl, target: TargetAcls, record: AclRecord) -> AclStep:
     return AclStep.LIFT if acl.denies else AclStep.REVOKE
 
 
-def _own(acls: Iterable[Acl], target: TargetAcls, foreign: Iterable[Acl]) -> frozenset[Acl]:
-    """The ACLs that drkit needs beside these, unless the target is known to be closed anyway."""
+def _own_acls(acls: Iterable[Acl], target: TargetAcls, foreign: Iterable[Acl]) -> frozenset[Acl]:
+    """Return the ACLs that drkit needs in addition, unless the target is known to be closed."""
     if not target.own or target.is_open is False:
         return frozenset()
     has = [a for a in foreign if not a.denies and a.principal in {*target.own, EVERYBODY}]
@@ -322,16 +322,16 @@ def _own(acls: Iterable[Acl], target: TargetAcls, foreign: Iterable[Acl]) -> fro
 
 
 def _guards(acls: Iterable[Acl], target: TargetAcls, scope: AclScope) -> frozenset[Acl]:
-    """ACLs for copies without any ACL, on a target where this lets all clients write."""
+    """Return ACLs for copies without any ACL, on a target where all clients may then write."""
     if not target.own or not target.is_open:
         return frozenset()
     on_topics = [a for a in acls if a.resource is ResourceKind.TOPIC]
-    found: set[Acl] = set()
+    guards: set[Acl] = set()
     for name in map(scope.naming.downstream, scope.topics):
         if not any(a.covers(name) for a in on_topics):
             read = topic_acl(name, EVERYBODY, AclOperation.READ, Permission.ALLOW)
-            found |= {read, read._replace(operation=AclOperation.DESCRIBE), *for_own(read, target.own)}
-    return frozenset(found)
+            guards |= {read, read._replace(operation=AclOperation.DESCRIBE), *for_own(read, target.own)}
+    return frozenset(guards)
 
 
 def _leaks(foreign: Iterable[Acl], target: TargetAcls, passive: Iterable[str]) -> tuple[Acl, ...]:

@@ -32,7 +32,7 @@ class AclScope:
 
     :param copies: whether the flow copies a topic of this name, there or not
     :param topics: names on the source of what it copies or once copied
-    :param include: the expressions by which topics are chosen
+    :param include: the expressions that select topics
     """
 
     naming: Naming

@@ -88,16 +88,16 @@ class Acl(NamedTuple):
 
     @property
     def denies(self) -> bool:
-        """Whether it is a DENY."""
+        """Return whether it is a DENY."""
         return self.permission is Permission.DENY
 
     @property
     def is_wildcard(self) -> bool:
-        """Whether the ACL is on every resource of its type."""
+        """Return whether the ACL is on every resource of its type."""
         return self.pattern is PatternKind.LITERAL and self.name == ANY_NAME
 
     def covers(self, name: str) -> bool:
-        """Whether its pattern matches a resource of its type."""
+        """Return whether its pattern matches a resource of its type."""
         if self.pattern is PatternKind.PREFIXED:
             return name.startswith(self.name)
         return self.name in {name, ANY_NAME}
@@ -117,7 +117,7 @@ def topic_acl(topic: str, principal: str, operation: AclOperation, permission: P
 
 
 def meet(one: Acl, other: Acl) -> bool:
-    """Whether the patterns of both can match one resource."""
+    """Return whether the patterns of both can match one resource."""
     if one.resource is not other.resource:
         return False
     if one.is_wildcard or other.is_wildcard:
@@ -128,7 +128,7 @@ def meet(one: Acl, other: Acl) -> bool:
 
 
 def overrides(deny: Acl, allow: Acl) -> bool:
-    """Whether a DENY takes away some of what an ALLOW gives."""
+    """Return whether a DENY takes away some of what an ALLOW gives."""
     if not meet(deny, allow):
         return False
     same_user = deny.principal == allow.principal or EVERYBODY in {deny.principal, allow.principal}
@@ -173,7 +173,7 @@ def to_json(acls: Iterable[Acl]) -> list[dict[str, Any]]:
 
 
 def from_json(entries: Iterable[Mapping[str, Any]]) -> frozenset[Acl]:
-    """What :func:`to_json` wrote. Raises ValueError or KeyError for anything else."""
+    """Read the JSON of :func:`to_json`. Raises ValueError or KeyError for other data."""
     found = set()
     for entry in entries:
         resource, pattern, _, principal, host, operation, permission = entry["acl"]

@@ -16,7 +16,7 @@ _SMALLEST_RING: Final = 3
 
 
 class Route(NamedTuple):
-    """What a flow copies, from where to where, under which names."""
+    """Source, target, topics and naming of a flow."""
 
     source: str
     target: str
@@ -24,11 +24,11 @@ class Route(NamedTuple):
     naming: Naming
 
     def copies(self, topic: str) -> bool:
-        """Whether this flow would copy that topic of its source."""
+        """Return whether this flow would copy that topic of its source."""
         return self.topics.accepts(topic) and not self.naming.comes_from(topic, self.target)
 
     def writes(self, target_topic: str) -> bool:
-        """Whether this flow would write that topic of its target, if the source has it."""
+        """Return whether this flow would write that topic of its target, if the source has it."""
         upstream = self.naming.upstream(target_topic)
         return upstream is not None and self.topics.accepts(upstream)
 

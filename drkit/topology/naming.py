@@ -15,7 +15,7 @@ _HEARTBEATS: Final = "heartbeats"
 
 
 def is_heartbeats(topic: str, separator: str) -> bool:
-    """Whether a topic holds heartbeats: a cluster's own, or replicated ones (``a.heartbeats``)."""
+    """Return whether a topic holds heartbeats: a cluster's own, or replicated ones (``a.heartbeats``)."""
     return topic == _HEARTBEATS or topic.endswith(separator + _HEARTBEATS)
 
 
@@ -29,7 +29,7 @@ class Naming(Protocol):
         """The source's name of a target topic; None when this flow cannot have written it."""
 
     def comes_from(self, topic: str, alias: str) -> bool:
-        """Whether the name of a source topic says that it was replicated from cluster ``alias``.
+        """Return whether the name of a source topic says that it was replicated from cluster ``alias``.
 
         Copying such a topic to ``alias`` would let it circle and its name grow without end.
         """
@@ -52,7 +52,7 @@ class PrefixNaming:
         return topic[len(prefix) :] if topic.startswith(prefix) and topic != prefix else None
 
     def comes_from(self, topic: str, alias: str) -> bool:
-        """Whether ``alias`` is a hop in the name, as in ``alias.x.orders`` or ``x.alias.orders``."""
+        """Return whether ``alias`` is a hop in the name, as in ``alias.x.orders`` or ``x.alias.orders``."""
         return alias in topic.split(self.separator)[:-1]
 
 
@@ -69,11 +69,11 @@ class IdentityNaming:
     separator: str = "."
 
     def downstream(self, topic: str) -> str:
-        """The same name; heartbeats are prefixed with the source's alias."""
+        """Return the same name; heartbeats are prefixed with the source's alias."""
         return self._prefix.downstream(topic) if self._beats(topic) else topic
 
     def upstream(self, topic: str) -> str | None:
-        """The same name; of heartbeats topics, only one with this flow's prefix has a source name."""
+        """Return the same name; a heartbeats topic has a source name only with this flow's prefix."""
         return self._prefix.upstream(topic) if self._beats(topic) else topic
 
     def comes_from(self, topic: str, alias: str) -> bool:
@@ -89,7 +89,7 @@ class IdentityNaming:
 
 
 def broken_promise(naming: Any, source: str, separator: str) -> str:
-    """What is wrong with a policy, tried with typical names; empty if nothing was found.
+    """Return what is wrong with a policy, tried with typical names, or an empty text.
 
     Progress, offsets and failover find a source topic by its copy's name, so every name must map back.
 

@@ -50,7 +50,7 @@ def flow_claim(entry: FlowEntry, source: str, topics: tuple[str, str]) -> Claim:
 
 
 class Mm2Source(NamedTuple):
-    """What a MirrorMaker 2 currently copies from one source."""
+    """Topics that a MirrorMaker 2 currently copies from one source."""
 
     topics: tuple[str, ...]
     """Of its source."""

@@ -1,4 +1,4 @@
-"""Which settings the copy of a topic is to have: MirrorMaker 2's rules, and what records need.
+"""Settings of a topic's copy, by MirrorMaker 2's rules and the needs of its records.
 
 Pure: settings of the source in, wants out; :mod:`drkit.topology.topic_plan` compares them with what is there.
 """
@@ -68,7 +68,7 @@ class Setting(Protocol):
 
     @property
     def is_set_on_topic(self) -> bool:
-        """Whether the value is set on the topic itself."""
+        """Return whether the value is set on the topic itself."""
 
 
 class Want(NamedTuple):
@@ -92,7 +92,7 @@ _NOTHING: Final = Want(None, "")
 
 @dataclass(frozen=True)
 class ConfigRules:
-    """How settings travel in one flow.
+    """Rules for copying the settings of topics in one flow.
 
     :param exclude: whole-name regular expressions of settings that stay as they are
     :param defaults_from: what the source inherits is left to the target's brokers, or copied
@@ -108,7 +108,7 @@ class ConfigRules:
         return NameFilter(self.exclude)
 
     def leaves(self, name: str) -> bool:
-        """Whether this setting is excluded."""
+        """Return whether this setting is excluded."""
         return self._excluded.accepts(name)
 
     def followed(self, source: Mapping[str, Setting]) -> dict[str, str | None]:
@@ -135,7 +135,7 @@ class ConfigRules:
     def wanted(
         self, source: Mapping[str, Setting], replicas: int | None, *, new: bool = False
     ) -> dict[str, Want]:
-        """What the settings of the passive copy are to be; settings not named stay as they are.
+        """Return the wanted settings of the passive copy; other settings stay as they are.
 
         :param replicas: of the copy, where known: never are more demanded in sync than exist
         :param new: the topic is to be created
@@ -196,7 +196,7 @@ class Retention(NamedTuple):
 
 
 def own_value(configs: Mapping[str, Setting], name: str) -> str | None:
-    """The value that is set on the topic itself; None: it inherits one."""
+    """Return the value set on the topic itself, or None if it is inherited."""
     found = configs.get(name)
     return found.value if found is not None and found.is_set_on_topic else None
 
@@ -213,12 +213,12 @@ def max_message_bytes(configs: Mapping[str, Setting]) -> int:
 
 
 def is_compacted(configs: Mapping[str, Setting]) -> bool:
-    """Whether the topic is compacted (perhaps besides being trimmed)."""
+    """Return whether the topic is compacted (retention may apply, too)."""
     setting = configs.get("cleanup.policy")
     return setting is not None and "compact" in (setting.value or "")
 
 
 def is_expiring(configs: Mapping[str, Setting]) -> bool:
-    """Whether retention trims the topic (perhaps besides its being compacted)."""
+    """Return whether retention trims the topic (it may be compacted, too)."""
     setting = configs.get("cleanup.policy")
     return setting is None or "delete" in (setting.value or "delete")

@@ -308,7 +308,7 @@ def _config_changes(topic: WantedTopic, existing: Mapping[str, Setting]) -> Iter
 
 
 def is_met(want: Want, setting: Setting) -> bool:
-    """Whether nothing needs to change."""
+    """Return whether nothing needs to change."""
     if want.value is None:
         return not setting.is_set_on_topic
     if want.at_least and setting.value is not None and int(setting.value) > int(want.value):

@@ -1,4 +1,4 @@
-"""Which transactional batches a read-committed consumer skips (Kafka's ``CompletedFetch``)."""
+"""Finds the transactional batches that a read-committed consumer skips (Kafka's ``CompletedFetch``)."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class AbortedTransactions:
             self._open.add(heappop(self._coming)[1])
 
     def hides(self, header: BatchHeader) -> bool:
-        """Whether the batch belongs to an aborted transaction."""
+        """Return whether the batch belongs to an aborted transaction."""
         return header.is_transactional and header.producer_id in self._open
 
     def end(self, header: BatchHeader, batch: memoryview) -> None:
         """Note a control batch: an abort marker ends the producer's aborted transaction.
 
-        Compaction can leave a control batch without its record; it then says nothing, as in Kafka's consumer.
+        Compaction can leave a control batch without its record; it is then ignored, as in Kafka's consumer.
         """
         if header.producer_id not in self._open:
             return

@@ -29,7 +29,7 @@ class Whole(NamedTuple):
 
 
 class How(Enum):
-    """What had to be done to a source batch."""
+    """Processing of a source batch."""
 
     FORWARDED = "forwarded"
     """Only header fields changed."""
@@ -44,7 +44,7 @@ class How(Enum):
 
 
 class DropReason(Enum):
-    """Why source offsets have no counterpart on the target."""
+    """Reasons for source offsets without a counterpart on the target."""
 
     CONTROL = "control"
     """A transaction marker."""

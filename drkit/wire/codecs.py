@@ -119,7 +119,7 @@ def _unpack(codec: int, data: bytes, limit: int) -> bytes:
     raise CodecError(f"codec {codec} does not exist")
 
 
-def _ended(plain: bytes, *, eof: bool, limit: int) -> bytes:
+def _refuse_truncated(plain: bytes, *, eof: bool, limit: int) -> bytes:
     if not eof and len(plain) <= limit:
         raise CodecError("compressed data ends too early")
     return plain
@@ -127,15 +127,15 @@ def _ended(plain: bytes, *, eof: bool, limit: int) -> bytes:
 
 def _gunzip(data: bytes, limit: int) -> bytes:
     member = zlib.decompressobj(wbits=31)
-    plain = _ended(member.decompress(data, limit + 1), eof=member.eof, limit=limit)
+    plain = _refuse_truncated(member.decompress(data, limit + 1), eof=member.eof, limit=limit)
     at = len(data) - len(member.unused_data)
     if not _another_member(data, at):
         return plain
-    parts, left = [plain], limit - len(plain)
-    while left >= 0 and _another_member(data, at):
-        plain, at = _gunzip_member(data, at, left)
+    parts, remaining = [plain], limit - len(plain)
+    while remaining >= 0 and _another_member(data, at):
+        plain, at = _gunzip_member(data, at, remaining)
         parts.append(plain)
-        left -= len(plain)
+        remaining -= len(plain)
     return b"".join(parts)
 
 
@@ -145,20 +145,20 @@ def _another_member(data: bytes, at: int) -> bool:
 
 def _gunzip_member(data: bytes, at: int, limit: int) -> tuple[bytes, int]:
     """The member at a position, and the position after it."""
-    member, parts, left = zlib.decompressobj(wbits=31), [], limit + 1
-    while not member.eof and at < len(data) and left:
+    member, parts, remaining = zlib.decompressobj(wbits=31), [], limit + 1
+    while not member.eof and at < len(data) and remaining:
         window = data[at : at + _GZIP_WINDOW]
-        parts.append(member.decompress(window, left))
-        left -= len(parts[-1])
+        parts.append(member.decompress(window, remaining))
+        remaining -= len(parts[-1])
         at += len(window) - len(member.unconsumed_tail) - len(member.unused_data)
-    return _ended(b"".join(parts), eof=member.eof, limit=limit), at
+    return _refuse_truncated(b"".join(parts), eof=member.eof, limit=limit), at
 
 
 def _unlz4(data: bytes, limit: int) -> bytes:
     if len(data) * _LZ4_RATIO <= limit:
         return bytes(lz4.frame.decompress(data))
     unpacker = lz4.frame.LZ4FrameDecompressor()
-    return _ended(unpacker.decompress(data, max_length=limit + 1), eof=unpacker.eof, limit=limit)
+    return _refuse_truncated(unpacker.decompress(data, max_length=limit + 1), eof=unpacker.eof, limit=limit)
 
 
 def _unzstd(data: bytes, limit: int) -> bytes:
@@ -166,13 +166,13 @@ def _unzstd(data: bytes, limit: int) -> bytes:
         try:
             return _zstd.unpacker.decompress(data, allow_extra_data=False)
         except zstandard.ZstdError:
-            pass  # several frames, or damage: the long way below says which
+            pass  # several frames, or damage: the code below distinguishes them
     parts: list[bytes] = []
-    left = limit
+    remaining = limit
     for frame in _zstd_frames(data):
-        parts.append(_unzstd_frame(data[frame.start : frame.end], frame.most, left))
-        left -= len(parts[-1])
-        if left < 0:
+        parts.append(_unzstd_frame(data[frame.start : frame.end], frame.most, remaining))
+        remaining -= len(parts[-1])
+        if remaining < 0:
             break
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
@@ -193,7 +193,7 @@ def _unzstd_frame(frame: bytes, most: int, limit: int) -> bytes:
         raise CodecError(f"zstd frame says {size} bytes, its blocks hold {most} at most")
     if size >= 0:
         return _zstd.unpacker.decompress(frame)
-    # The Java client streams: its frames do not say how large they are.
+    # The Java client streams: its frames do not contain their size.
     if most <= limit:
         return _zstd.unpacker.decompress(frame, max_output_size=max(1, most))
     with _zstd.unpacker.stream_reader(frame) as reader:
@@ -213,7 +213,7 @@ def _unsnap(data: bytes, limit: int) -> bytes:
     if not data.startswith(_XERIAL_MAGIC):
         return _unsnap_block(data, limit)
     parts: list[bytes] = []
-    at, left = len(_XERIAL_HEADER), limit
+    at, remaining = len(_XERIAL_HEADER), limit
     while at < len(data):
         if data.startswith(_XERIAL_MAGIC, at):
             at = _another_stream(data, at)
@@ -224,8 +224,8 @@ def _unsnap(data: bytes, limit: int) -> bytes:
         at += _BLOCK_LENGTH.size
         if not 0 <= size <= len(data) - at:
             raise CodecError(f"snappy block of {size} bytes in {len(data) - at}")
-        parts.append(_unsnap_block(data[at : at + size], left))
-        left -= len(parts[-1])
+        parts.append(_unsnap_block(data[at : at + size], remaining))
+        remaining -= len(parts[-1])
         at += size
     return b"".join(parts)
 

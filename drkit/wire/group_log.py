@@ -1,8 +1,8 @@
-"""Which groups one partition of the log of group offsets, ``__consumer_offsets``, names. Pure.
+"""Finds the groups in the records of one partition of ``__consumer_offsets``. Pure.
 
-The key of each of its records begins with a version (INT16) and the group (STRING), whatever the rest is: a
-committed offset (versions 0 and 1), a group (2), or what KIP-848 and its successors keep of one. No value is
-looked at, so a new kind of record says no more than that something of its group has changed.
+The key of each record begins with a version (INT16) and the group (STRING), for any kind of record: a
+committed offset (versions 0 and 1), a group (2), or the kinds of KIP-848 and its successors. Values are not
+read, so a new kind of record only shows that its group has changed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _START: Final = struct.Struct(">hh")
 
 @dataclass(slots=True)
 class GroupLog:
-    """Reads one partition on, uncommitted records included."""
+    """Reads one partition incrementally, including uncommitted records."""
 
     next_offset: int
     """Records before this offset are ignored; no transaction that began earlier may be open here."""
@@ -29,24 +29,24 @@ class GroupLog:
     """Producer → groups with offsets in its open transaction: they count when it commits (KIP-98)."""
 
     def take(self, data: bytes) -> set[str]:
-        """The groups that a fetch answer names.
+        """Return the groups in a fetch response.
 
         :raises CorruptBatch: these are no record batches
         :raises ValueError: a key names no group
         """
-        found: set[str] = set()
+        changed: set[str] = set()
         for header, batch in split(data):
             if header.next_offset <= self.next_offset:
                 continue
             if header.is_control:
-                found |= self._open.pop(header.producer_id, set())
+                changed |= self._open.pop(header.producer_id, set())
             else:
                 groups = {_group_of(body) for _, _, body in pieces(header, batch)}
                 if header.is_transactional:
                     self._open.setdefault(header.producer_id, set()).update(groups)
-                found |= groups
+                changed |= groups
             self.next_offset = header.next_offset
-        return found
+        return changed
 
 
 def _group_of(body: bytes) -> str:

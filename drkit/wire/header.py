@@ -86,12 +86,12 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_transactional(self) -> bool:
-        """Whether the batch is part of a transaction (KIP-98)."""
+        """Return whether the batch is part of a transaction (KIP-98)."""
         return bool(self.attributes & TRANSACTIONAL_BIT)
 
     @property
     def is_control(self) -> bool:
-        """Whether the batch holds a transaction marker instead of records (KIP-98)."""
+        """Return whether the batch holds a transaction marker instead of records (KIP-98)."""
         return bool(self.attributes & CONTROL_BIT)
 
     @property

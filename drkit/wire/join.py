@@ -30,7 +30,7 @@ _LIMIT: Final = 1 << 21
 _POOL: Final = pa.system_memory_pool()
 """Arrow's own pool returns pages at once and requests them again; malloc is set to keep them."""
 _MOST_ALIKE: Final = 128
-"""Records of one length that are looked for at once: a run ends where a batch or a wider number begins."""
+"""Maximum records of one length per search: a run ends where a batch or a longer varint begins."""
 _FEW_ALIKE: Final = 8
 _PATIENCE: Final = 64
 """After a shorter run, how many records are read one by one before the next is looked for; then twice as
@@ -42,7 +42,7 @@ _WIDEST_HEAD: Final = 10
 
 
 class _Heads(NamedTuple):
-    """Where each record of the joined bytes begins, where its head ends, and what that says."""
+    """Positions of the records in the joined bytes, the ends of their heads, and their times."""
 
     starts: Array
     bodies: Array
@@ -51,14 +51,14 @@ class _Heads(NamedTuple):
 
 
 def join(batches: Sequence[Whole], recipe: Recipe) -> Chunk | None:
-    """One batch of all records of ``batches`` (at least one, in order).
+    """Return one batch of all records of ``batches`` (at least one, in order), or None.
 
-    None when something about them is unusual, which includes everything that is wrong: a number longer than
-    three bytes, other offsets than the header promises, a batch larger than the target takes.
-    :func:`drkit.wire.records.scan` and :func:`drkit.wire.rebuild.rebuild` then do it, or say what is wrong.
+    None for unusual or invalid batches: a number of more than three bytes, offsets that differ from the
+    header, a batch larger than the target accepts. :func:`drkit.wire.records.scan` and
+    :func:`drkit.wire.rebuild.rebuild` then do the work, or report the error.
     """
     counts = np.array([batch.count for batch in batches])
-    # The room after the records is for their new heads: Arrow needs old and new in one buffer.
+    # Space after the records for their new heads: Arrow needs old and new ones in one buffer.
     room = bytes(_PAD + _WIDEST_HEAD * int(counts.sum()))
     data = bytearray().join((*(batch.data for batch in batches), room))
     heads = _read(data, counts, batches)
@@ -68,9 +68,9 @@ def join(batches: Sequence[Whole], recipe: Recipe) -> Chunk | None:
     if not -_LIMIT < 2 * int(deltas.min()) <= 2 * int(deltas.max()) < _LIMIT:
         return None
     count = len(deltas)
-    out = np.frombuffer(data, np.uint8)[len(data) - len(room) + _PAD :]
-    stops = _write(out, deltas.astype(np.int32), heads.ends - heads.bodies)
-    records = _gather(data, heads, len(data) - len(out), stops)
+    heads_buffer = np.frombuffer(data, np.uint8)[len(data) - len(room) + _PAD :]
+    stops = _write(heads_buffer, deltas.astype(np.int32), heads.ends - heads.bodies)
+    records = _gather_records(data, heads, len(data) - len(heads_buffer), stops)
     latest = int(heads.times.max())
     batch = close(records, recipe.codec, count, int(heads.times[0]), latest)
     if len(batch) > recipe.max_batch_bytes:
@@ -117,17 +117,17 @@ def _read(data: bytearray, counts: npt.NDArray[np.int64], batches: Sequence[Whol
 
 
 def _ends(data: bytearray, count: int) -> list[int] | None:
-    """Where each of ``count`` records ends; None when one is longer than a megabyte, or there are fewer."""
+    """Return the ends of ``count`` records, or None if one exceeds a megabyte or there are fewer."""
     ends: list[int] = []
     at, patience = 0, _PATIENCE
     try:
-        while (left := count - len(ends)) > 0:
-            step, run = _alike(data, at, min(left, _MOST_ALIKE))
+        while (remaining := count - len(ends)) > 0:
+            step, run = _equal_lengths(data, at, min(remaining, _MOST_ALIKE))
             if run > _FEW_ALIKE:
                 ends += range(at + step, at + step * run + 1, step)
                 patience = _PATIENCE
             else:
-                _one_by_one(data, at, min(left, patience), ends.append)
+                _read_ends(data, at, min(remaining, patience), ends.append)
                 patience *= 2
             at = ends[-1]
     except IndexError:
@@ -135,24 +135,24 @@ def _ends(data: bytearray, count: int) -> list[int] | None:
     return ends
 
 
-def _alike(data: bytearray, at: int, most: int) -> tuple[int, int]:
-    """How many bytes the record at ``at`` takes, and how many records from it on, of ``most``, take as many.
+def _equal_lengths(data: bytearray, at: int, most: int) -> tuple[int, int]:
+    """Return the size of the record at ``at``, and how many of the next ``most`` records have this size.
 
-    Where that one ends the next begins: if it says the same length, the same holds for it, and so on.
+    The next record begins at its end: if that has the same length field, it has the same size, and so on.
     """
     ends: list[int] = []
-    _one_by_one(data, at, 1, ends.append)
+    _read_ends(data, at, 1, ends.append)
     step = ends[0] - at
     for i in range(at, at + 3):
-        said = data[i : i + step * most : step]
-        most = len(said) - len(said.lstrip(said[:1]))
-        if said[0] < _MORE:
+        lengths = data[i : i + step * most : step]
+        most = len(lengths) - len(lengths.lstrip(lengths[:1]))
+        if lengths[0] < _MORE:
             break
     return step, most
 
 
-def _one_by_one(data: bytearray, at: int, count: int, append: Callable[[int], None]) -> None:
-    """Say where each of ``count`` records ends. Raises IndexError."""
+def _read_ends(data: bytearray, at: int, count: int, append: Callable[[int], None]) -> None:
+    """Append the end of each of ``count`` records. Raises IndexError."""
     for _ in range(count):
         low = data[at]
         if low < _MORE:
@@ -167,9 +167,9 @@ def _one_by_one(data: bytearray, at: int, count: int, append: Callable[[int], No
 
 
 def _varints(raw: Bytes, at: Array) -> tuple[Array, Array]:
-    """The numbers at some positions, still in zigzag, and the positions after them.
+    """Return the varints at some positions, zigzag-encoded, and the positions after them.
 
-    One of more than three bytes comes out as ``_LIMIT`` or more.
+    A varint of more than three bytes becomes ``_LIMIT`` or more.
     """
     byte = raw[at]
     value, behind = (byte & _SEVEN).astype(np.int32), at + 1
@@ -186,7 +186,7 @@ def _varints(raw: Bytes, at: Array) -> tuple[Array, Array]:
 
 
 def _write(out: Bytes, deltas: Array, bodies: Array) -> Array:
-    """Write the new heads, one after the other; returns where each ends.
+    """Write the new heads one after another; return their ends.
 
     :param out: zeros, enough of them
     :param deltas: milliseconds from the first record's time
@@ -199,10 +199,10 @@ def _write(out: Bytes, deltas: Array, bodies: Array) -> Array:
     length_width = _widths(lengths)
     stops = np.cumsum(length_width + 1 + time_width + number_width, dtype=np.int32)
     at = stops - number_width
-    _put(out, at, numbers, number_width)
+    _write_varints(out, at, numbers, number_width)
     at = at - time_width
-    _put(out, at, times, time_width)
-    _put(out, at - 1 - length_width, lengths, length_width)
+    _write_varints(out, at, times, time_width)
+    _write_varints(out, at - 1 - length_width, lengths, length_width)
     return stops
 
 
@@ -210,7 +210,7 @@ def _widths(zigzag: Array) -> Array:
     return 1 + (zigzag >= 1 << 7).astype(np.int32) + (zigzag >= 1 << 14)
 
 
-def _put(out: Bytes, at: Array, zigzag: Array, widths: Array) -> None:
+def _write_varints(out: Bytes, at: Array, zigzag: Array, widths: Array) -> None:
     out[at] = zigzag & _SEVEN
     for width in (1, 2):
         wide = np.flatnonzero(widths > width)
@@ -220,8 +220,8 @@ def _put(out: Bytes, at: Array, zigzag: Array, widths: Array) -> None:
         out[at[wide] + width] = zigzag[wide] >> 7 * width & _SEVEN
 
 
-def _gather(data: bytearray, old: _Heads, new_at: int, stops: Array) -> memoryview:
-    """The records with their new heads, which begin at ``new_at`` in ``data``.
+def _gather_records(data: bytearray, old: _Heads, new_at: int, stops: Array) -> memoryview:
+    """Return the records with their new heads, which begin at ``new_at`` in ``data``.
 
     Arrow's ``take`` does the copying: the old heads and bodies, followed by the new heads, are the cells
     of one binary column, from which it takes the wanted ones in the wanted order.
@@ -231,15 +231,15 @@ def _gather(data: bytearray, old: _Heads, new_at: int, stops: Array) -> memoryvi
     cells[0 : 2 * count : 2], cells[1 : 2 * count : 2] = old.starts, old.bodies
     cells[2 * count], cells[2 * count + 1] = old.ends[-1], new_at
     cells[2 * count + 2 :] = new_at + stops
-    wanted = np.empty(2 * count, np.int32)
-    wanted[0::2] = np.arange(2 * count + 1, 3 * count + 1)
-    wanted[1::2] = np.arange(1, 2 * count, 2)
+    order = np.empty(2 * count, np.int32)
+    order[0::2] = np.arange(2 * count + 1, 3 * count + 1)
+    order[1::2] = np.arange(1, 2 * count, 2)
     column = pa.BinaryArray.from_buffers(
         pa.binary(), 3 * count + 1, [None, pa.py_buffer(cells), pa.py_buffer(data)]
     )
-    taken: Any = compute.take(column, pa.array(wanted), memory_pool=_POOL).buffers()[2]
+    gathered: Any = compute.take(column, pa.array(order), memory_pool=_POOL).buffers()[2]
     size = int(stops[-1]) + int((old.ends - old.bodies).sum())
-    return memoryview(taken)[:size]
+    return memoryview(gathered)[:size]
 
 
 def _runs(batches: Sequence[Whole]) -> tuple[OffsetRun, ...]:

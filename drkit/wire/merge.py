@@ -1,8 +1,8 @@
 """Joining small batches: a request per one-record batch would be slower than copying records.
 
-Batches wait in a group until it is full, another codec comes, or a batch arrives that goes alone. Producers
-without linger send one record a batch, so whatever is usual goes through one loop that makes no object for a
-header or a record, and splices the bytes of an uncompressed one-record batch without reading a single varint.
+Batches wait in a group until it is full, the codec changes, or a batch is forwarded alone. Producers without
+linger send one record a batch, so usual batches go through one loop that creates no object for a header or a
+record, and splices the bytes of an uncompressed one-record batch without decoding any varint.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _RAW_FACTOR: Final = 4
 
 
 def _first_bytes(size: int) -> bytes:
-    """How a record of ``size`` bytes begins if all is usual: its length, attributes, and both deltas 0."""
+    """Return the usual first bytes of a record of ``size`` bytes: length, attributes, and both deltas 0."""
     for width in (1, 2, 3):
         if 0 <= size - width < len(VARINTS) and len(VARINTS[size - width]) == width:
             return VARINTS[size - width] + b"\x00\x00\x00"
@@ -50,7 +50,7 @@ _TABLE_END: Final = _EMPTY_LENGTH + len(_FIRST_BYTES)
 
 
 class Usual(NamedTuple):
-    """Which batches may be joined without a closer look: without holes, inside the range, and small."""
+    """Limits for batches that are joined without further checks: no holes, inside the range, small."""
 
     attributes: frozenset[int]
     skip_producer_ids: frozenset[int]
@@ -79,14 +79,14 @@ class Group:
     def _start_over(self, codec: int) -> None:
         self._records: list[Piece] = []
         self._whole: list[Whole] = []
-        """Batches to be joined as they are; as soon as a record comes alone they are taken apart, too."""
+        """Batches to join unchanged; they are decoded as soon as a single record is added."""
         self._codec = codec
         self._batches = 0
         self._room = self._space
         self._how = How.FORWARDED
 
     def add(self, at: int, header: BatchHeader, records: list[Piece], how: How) -> None:
-        """Take in the ``records`` of the unusual batch at ``at``; ``how`` says what was done to it."""
+        """Add the ``records`` of the unusual batch at ``at``; ``how`` is its processing."""
         self._make_room(header, sum(len(body) for _, _, body in records) // _RAW_FACTOR)
         if self._batches == 1:
             self._how = how
@@ -95,7 +95,7 @@ class Group:
         self.last = at
 
     def add_whole(self, at: int, header: BatchHeader, data: bytes) -> None:
-        """Take in the batch at ``at``, which has no holes, with its unpacked records. Raises CorruptBatch."""
+        """Add the batch at ``at``, which has no holes, with its unpacked records. Raises CorruptBatch."""
         self._make_room(header, len(data) // _RAW_FACTOR)
         self._whole.append(Whole(header.base_offset, header.base_timestamp, header.count, data))
         if self._records:
@@ -118,10 +118,10 @@ class Group:
         self._whole.clear()
 
     def splice(self, at: int, low: int, usual: Usual) -> int:
-        """Take in the usual batches from ``at`` on; returns the position after the last.
+        """Add the usual batches from ``at`` on; return the position after the last.
 
-        Whatever is not usual, also a bad checksum, a cut-off batch or one that unpacks to a lot, is left to
-        the ordinary way, as what follows a full group. ``low`` is the least offset that may come next. Raises
+        Unusual batches (also a bad checksum, a truncated batch or one that unpacks to many bytes) are left to
+        the general code, as are batches after a full group. ``low`` is the smallest valid next offset. Raises
         CorruptBatch.
         """
         start = at
@@ -135,7 +135,7 @@ class Group:
                 return at
 
     def _splice_until_full(self, at: int, low: int, usual: Usual) -> tuple[int, int, int]:
-        """Also returns the next offset and the codec to begin the next group with, -1 to stop."""
+        """Return the position, the next offset, and the codec of the next group, or -1 to stop."""
         buffer, fields, first_bytes, checksum = self._buffer, _FIELDS.unpack_from, _FIRST_BYTES, crc32c
         attributes, skip, longest, end = usual
         records, room, codec, batches, whole = self._records, self._room, self._codec, 0, self._whole
@@ -183,12 +183,12 @@ class Group:
         return at, low, next_codec
 
     def flush(self) -> None:
-        """Finish the group: nothing waits afterwards."""
+        """Finish the group; no batch waits afterwards."""
         if not self._batches:
             return
         last = read_header(self._buffer, self.last)
         if self._batches == 1 and self._how is How.FORWARDED:
-            self._take_apart()  # it travels as it is, but nothing small leaves unread
+            self._take_apart()  # it is forwarded unchanged, but small batches are always checked
             covered = self._buffer[self.last + CRC_START : self.last + last.size]
             self._done.chunks.append(forward(last, covered))
         else:

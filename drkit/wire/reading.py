@@ -34,13 +34,13 @@ def visible(
     :param without: producers whose records are left out
     :raises CorruptBatch: a batch cannot be read
     """
-    (found,) = transform(
+    (result,) = transform(
         buffer, position=position, end=end, aborted=aborted, skip_producer_ids=without,
         merge_below=_APART, merge_up_to=_APART, max_batch_bytes=_ANY_SIZE,
     )  # fmt: skip
-    if end is not None and found.next_source < end and any(h.base_offset >= end for h, _ in split(buffer)):
-        found.next_source = end  # compaction has removed what was between the last batch and this one
-    return found
+    if end is not None and result.next_source < end and any(h.base_offset >= end for h, _ in split(buffer)):
+        result.next_source = end  # compaction has removed what was between the last batch and this one
+    return result
 
 
 def is_whole(buffer: bytes | bytearray | memoryview, position: int) -> bool:

@@ -54,8 +54,8 @@ def pieces(
 
     :param limit: maximum size in bytes of the unpacked records
 
-    Raises CorruptBatch when the header lies (another number of records, offsets that do not rise or lie
-    outside the batch) or the bytes are no records.
+    Raises CorruptBatch if the header is wrong (another number of records, offsets that do not rise or are
+    outside the batch) or the bytes are not records.
     """
     return next(pieces_in_parts(header, batch, header.count + 1, limit))
 
@@ -105,7 +105,7 @@ def _not_packed(base_offset: int, error: CodecError) -> CorruptBatch:
 
 
 def scan(data: bytes, base_offset: int, base_time: int, last: int, count: int) -> list[Piece]:
-    """The records in ``data``; takes the fields of a header, because a merge makes no object of it.
+    """Return the records in ``data``; takes header fields, because a merge creates no header object.
 
     With a delete horizon (KIP-534) the base timestamp *is* the horizon and the deltas are relative to it
     (Kafka's MemoryRecordsBuilder), so base plus delta is still the record's own time.
@@ -152,7 +152,7 @@ def _some(
 def _scan(
     data: bytes, base_offset: int, base_time: int, last: int, begin: _Position, most: int
 ) -> tuple[list[Piece], _Position]:
-    """The one loop over records: varints of one or two bytes are read in line, longer ones by a call."""
+    """Decode records in a loop: varints of one or two bytes inline, longer ones by a call."""
     found: list[Piece] = []
     (at, previous), append, zigzag, end = begin, found.append, _ZIGZAG, len(data)
     for _ in range(most):
@@ -184,7 +184,7 @@ def _scan(
 
 
 def _deltas(data: bytes, at: int, stop: int) -> tuple[int, int, int]:
-    """Timestamp and offset delta of a record and the position after them, when one is longer than a byte."""
+    """Return timestamp and offset delta of a record and the position after them; for varints over a byte."""
     delta, following = data[at], data[at + 1]
     if delta < _MORE:
         delta, at = _ZIGZAG[delta], at + 1
@@ -211,7 +211,7 @@ def decode(
     limit: int = MAX_DECOMPRESSED,
     headers: int = MAX_DECOMPRESSED,
 ) -> list[Record]:
-    """The records of a batch as a consumer sees them.
+    """Return the records of a batch as a consumer sees them.
 
     :param limit: maximum size in bytes of the unpacked records
     :param headers: maximum number of headers of a record; one of two bytes takes forty times that in memory

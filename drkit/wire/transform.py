@@ -1,7 +1,7 @@
-"""The heart of the data plane: a fetch answer of the source becomes batches for the target.
+"""Converts a fetch response of the source to batches for the target.
 
-A batch that can travel as it is costs a copy and a checksum, nothing per record. What cannot (holes,
-LogAppendTime, a cut) is taken apart and rebuilt, and small batches are joined.
+Forwarding a batch unchanged costs a copy and a checksum, nothing per record. Other batches (holes,
+LogAppendTime, a cut) are decoded and rebuilt, and small batches are joined.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _RECORDS_AT: Final = HEADER_SIZE - CRC_START
 _PLAIN: Final = frozenset(
     bits | codec for bits in (0, DELETE_HORIZON_BIT) for codec in range(len(CODEC_NAMES))
 )
-"""Attributes of batches that need no closer look."""
+"""Attributes of batches that need no further checks."""
 _PLAIN_TRANSACTIONAL: Final = _PLAIN | {bits | TRANSACTIONAL_BIT for bits in _PLAIN}
 """The same when nothing was aborted."""
 
@@ -76,7 +76,7 @@ class _Pass:
         self.done = Transformed(next_source=position)
         self.group = Group(buffer, self.done, up_to, largest)
         plain = _PLAIN if aborted else _PLAIN_TRANSACTIONAL
-        if copy_again and position < skip_before:  # from the cut on each batch is looked at
+        if copy_again and position < skip_before:  # from the cut on each batch is checked
             skip, end = frozenset(), min(end, skip_before)
         self._usual = Usual(plain, skip | self._kept, min(below - 1, largest) - LENGTH_END, end)
         self._most = most_records
@@ -85,7 +85,7 @@ class _Pass:
         self._low = -1
 
     def run(self) -> Iterator[Transformed]:
-        """All whole batches up to the end."""
+        """Yield the results for all complete batches up to the end."""
         buffer, unpack, longest = self._buffer, HEADER.unpack_from, self._usual.longest
         at, size = 0, len(self._buffer)
         while at + HEADER_SIZE <= size:
@@ -119,17 +119,17 @@ class _Pass:
         low = max(self._low, self._position)
         after = self.group.splice(at, low, self._usual)
         if after > at:
-            self._seen(read_header(self._buffer, self.group.last))
+            self._advance(read_header(self._buffer, self.group.last))
             self._taken_apart += self._low - low
         return after
 
-    def _seen(self, header: BatchHeader) -> None:
+    def _advance(self, header: BatchHeader) -> None:
         self._low = header.next_offset
         self.done.leader_epoch = header.leader_epoch
         self.done.next_source = max(self.done.next_source, min(header.next_offset, self._end))
 
     def _take(self, at: int, stop: int, header: BatchHeader) -> Generator[Transformed, None, bool]:
-        """Handle the batch between two positions; False when neither it nor what follows is to be taken."""
+        """Process the batch between two positions; return False to stop before it."""
         if header.base_offset >= self._end:
             return False
         covered = self._buffer[at + CRC_START : stop]
@@ -148,7 +148,7 @@ class _Pass:
             if reason is DropReason.LOOP:
                 looped = self.done.looped
                 looped[header.producer_id] = looped.get(header.producer_id, 0) + header.count
-        self._seen(header)
+        self._advance(header)
         return True
 
     def _check(self, header: BatchHeader, covered: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Where the frames of zstd data begin and end, read from their block headers without unpacking (RFC 8878)."""
+"""Finds the frames of zstd data by their block headers, without unpacking (RFC 8878)."""
 
 from __future__ import annotations
 

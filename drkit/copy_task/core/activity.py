@@ -1,4 +1,4 @@
-"""What a partition of a copy task does at a moment: it makes progress, or a reason why not exists. Pure.
+"""The activity of a copied partition: it makes progress, or there is a reason why not. Pure.
 
 Every reason has an event that reports it, so that no partition waits in silence.
 """
@@ -14,7 +14,7 @@ NO_LEADER = "the source partition has no leader"
 
 
 class ReportedBy(Enum):
-    """Which event says why a partition makes no progress."""
+    """The event that reports why a partition makes no progress."""
 
     NOTHING = "progress needs no event"
     STOP = "the event with which the partition was stopped"
@@ -30,12 +30,12 @@ class Activity(NamedTuple):
 
     @property
     def progress(self) -> bool:
-        """Whether something is being done for the partition."""
+        """Return whether the partition makes progress."""
         return self.reported_by is ReportedBy.NOTHING
 
 
 class ActivityView(NamedTuple):
-    """All that decides what a partition does."""
+    """The state that determines a partition's activity."""
 
     state: CopyState
     reason: str
@@ -61,15 +61,15 @@ def activity(view: ActivityView) -> Activity:
         return Activity(ReportedBy.STOP, view.reason or "stopped")
     if view.state is CopyState.RESOLVING:
         return _resolving(view)
-    if not view.exhausted and (missing := _missing(view)):
+    if not view.exhausted and (missing := _missing_for_fetch(view)):
         return Activity(ReportedBy.SOURCE, missing)
     if view.in_flight or view.waiting:
         return Activity(ReportedBy.NOTHING, "fetched batches are being appended")
     return Activity(ReportedBy.NOTHING, "copied up to its end" if view.exhausted else "a fetch is open")
 
 
-def _missing(view: ActivityView) -> str:
-    """What a fetch lacks; empty when one is under way."""
+def _missing_for_fetch(view: ActivityView) -> str:
+    """Return why no fetch is open; empty when one is."""
     if not view.leader_known:
         return NO_LEADER
     if view.source_error:
@@ -88,7 +88,7 @@ def _resolving(view: ActivityView) -> Activity:
 
 
 def view_of(p: PartitionCopy, *, fetcher: bool, source_error: str) -> ActivityView:
-    """What decides what a partition does now."""
+    """Return the state that determines a partition's activity now."""
     return ActivityView(
         state=p.state,
         reason=p.reason,

@@ -1,4 +1,4 @@
-"""What the driver hands to a copy task: plain data that travels as JSON through Spark."""
+"""The assignment from the driver to a copy task: plain data, sent as JSON through Spark."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class PartitionAssignment:
 
 @dataclass(frozen=True, slots=True)
 class TaskAssignment(TaskData):
-    """All that one copy task needs for one epoch. No secret is in here: clients come by closure."""
+    """The assignment of one copy task for one epoch, without secrets: Spark ships clients by closure."""
 
     flow: str
     """``source->target``"""
@@ -101,19 +101,19 @@ class TaskAssignment(TaskData):
     map_id: str = ""
     """Id of the map topic; another topic of the same name is not the map. Empty: any."""
     lease_seconds: float | None = None
-    """The lease time of the flow; None: the task writes until its deadline, whatever it sees of the lease."""
+    """The lease time of the flow; None: no lease limits the task, only its deadline."""
     held_until: float = 0.0
-    """Until when the driver's lease lets tasks write if no renewal follows, by the clock of its boot."""
+    """End of the driver's lease without a renewal, by the driver's boot clock."""
     held_seconds: float = 0.0
-    """The same from the moment at which the epoch was planned: for tasks on other machines."""
+    """Seconds of the lease left when the epoch was planned, for tasks on other machines."""
     boot_id: str = ""
     """Of the driver's machine."""
 
     def seconds(self, now_ms: int, boot: str = "", now: float = 0.0) -> float:
-        """How long a task that starts now copies: all of one epoch end together, whenever each could start.
+        """Return how long a task that starts now copies: all tasks of an epoch end together.
 
-        A partition whose task had ended earlier would wait for the others. Clocks of other machines that are
-        off by more than half an epoch are not believed; the clock of the driver's boot is.
+        A partition whose task ended earlier would wait for the others. A clock of another machine is ignored
+        if it is off by more than half an epoch; the driver's boot clock is trusted.
 
         :param now_ms: by the wall clock
         :param boot: id of this machine's boot
@@ -126,7 +126,7 @@ class TaskAssignment(TaskData):
         return self.epoch_seconds - late if 0 < late < self.epoch_seconds / 2 else self.epoch_seconds
 
     def right(self, boot: str, now: float) -> LeaseRight | None:
-        """Until when a task that starts now may write, unless it sees renewals; None: no lease binds it.
+        """Return the lease of a task that starts now, extended by renewals; None: no lease limits it.
 
         :param boot: id of this machine's boot
         :param now: by the clock of that boot

@@ -1,4 +1,4 @@
-"""What the parts of one copy task share: partitions, time limits, counters, and writing to drkit's topics."""
+"""State shared by the parts of one copy task: partitions, time limits, counters, writes to drkit's topics."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from drkit.offsets import MapKey, MapRecord
 from drkit.wire import Record, encode, stamp
 
 _BURST_SECONDS: Final = 1.0
-"""An idle task saves up tokens for this time."""
+"""Tokens of this many seconds accumulate while a task is idle."""
 
 
 class Throttle:
@@ -48,7 +48,7 @@ class Throttle:
         self._at = clock()
 
     def take(self, size: int) -> None:
-        """Account for bytes that came."""
+        """Account for bytes that were fetched."""
         if self._rate is not None:
             self._fill(self._rate)
             self._tokens -= size
@@ -78,7 +78,7 @@ class Signal:
         self._waiters: list[Future] = []
 
     def set(self) -> None:
-        """Wake those who wait."""
+        """Wake all waiting coroutines."""
         waiters, self._waiters = self._waiters, []
         for future in waiters:
             if not future.is_done:
@@ -106,13 +106,13 @@ QUEUE_LIMIT_BYTES = 24 << 20
 
 @dataclass(slots=True)
 class Counters:
-    """What a task did."""
+    """Counters of one task."""
 
     batches: int = 0
     requests: int = 0
     resyncs: int = 0
     looped: dict[int, int] = field(default_factory=dict)
-    """Producer of an opposite flow → records left out, also when they were fetched twice."""
+    """Producer id of the opposite flow → records skipped; a record fetched twice counts twice."""
 
 
 @dataclass(slots=True, eq=False)
@@ -141,18 +141,18 @@ class TaskContext:
     changed: Signal = field(init=False)
     """Set when data arrived or was acknowledged, or a state changed."""
     waits_for_room: int = 0
-    """Fetchers that may ask for nothing until something is acknowledged."""
+    """Fetchers that pause until appends are acknowledged."""
     offer: Callable[[PartitionCopy], None] = field(init=False)
     """Called whenever a partition may have something to append."""
     signatures: Signatures = field(init=False)
     right: LeaseRight | None = field(init=False)
-    """Until when the flow's lease lets this task write, as far as it has seen renewals."""
+    """End of the flow's lease, extended by each renewal that this task has read."""
     throttle: Throttle = field(init=False)
-    """This task's share of what the flow may fetch."""
+    """This task's share of the flow's fetch rate."""
     events: list[Future] = field(default_factory=list)
     """Events being written to the state topic; the task ends after them."""
     failure: BaseException | None = None
-    """What broke inside a callback; the task ends with it."""
+    """The exception of a callback; the task fails with it."""
 
     def __post_init__(self) -> None:
         self.in_bucket = {bucket: [] for bucket in self.buckets}
@@ -173,17 +173,17 @@ class TaskContext:
 
     @property
     def expired(self) -> bool:
-        """The time in which this task may write is over (also when the machine slept, or its lease ended)."""
+        """Return whether the deadline for writes has passed (suspended time counts)."""
         return boottime() > self.deadline
 
     @property
     def deadline(self) -> float:
-        """Until when this task may write, as of :func:`drkit.clock.boottime`."""
-        own = self.started + self.lease.epoch_seconds + self.lease.grace_seconds
-        return own if self.right is None else min(own, self.right.until)
+        """Time of :func:`drkit.clock.boottime` after which this task must not write."""
+        epoch_deadline = self.started + self.lease.epoch_seconds + self.lease.grace_seconds
+        return epoch_deadline if self.right is None else min(epoch_deadline, self.right.until)
 
     def renewed(self, since: float) -> None:
-        """A renewal of the flow's lease was seen, which was not there before this time."""
+        """Extend the deadline: the flow's lease was renewed after `since`."""
         if self.right is not None:
             self.right.extend(since)
             self.links.close_gates_at(self.deadline)
@@ -194,7 +194,7 @@ class TaskContext:
         return self.ends - boottime()
 
     def superseded(self) -> None:
-        """Send nothing more: another run leads this flow now."""
+        """Send nothing more: another run holds the flow's lease now."""
         if self.right is not None:
             self.right.end(boottime())
             self.links.close_gates_at(self.deadline)
@@ -206,9 +206,9 @@ class TaskContext:
         return wall_ms() - (age // 2 if state is CopyState.BULK else age)
 
     def awaits_acknowledgement(self, acknowledged: Iterable[PartitionCopy]) -> bool:
-        """Whether a coroutine waits for these acknowledgements: for room, an end, or an empty pipeline.
+        """Return whether a coroutine waits for these acknowledgements (queue space, end, empty pipeline).
 
-        Most of the time none does, and waking all costs as much as the acknowledgement itself.
+        Usually none does, and waking all costs as much as the acknowledgement itself.
         """
         return bool(self.waits_for_room or self.ending) or any(
             p.waiting or p.lease.end is not None or p.state is not CopyState.LIVE for p in acknowledged
@@ -222,7 +222,7 @@ class TaskContext:
         self.changed.set()
 
     def guarded(self, function: Callable[..., None], *args: object) -> Callable[[Any], None]:
-        """A callback whose exception ends the task; the event loop itself would only log it."""
+        """Return a callback whose exception ends the task; the event loop would only log it."""
 
         def call(result: Any) -> None:
             try:
@@ -234,7 +234,7 @@ class TaskContext:
         return call
 
     def trouble(self, p: PartitionCopy, pause: float = 0.0) -> None:
-        """Void what a partition holds; it is resolved as soon as nothing of it is in flight."""
+        """Discard a partition's fetched and staged data; it is resolved once nothing is in flight."""
         if p.state is CopyState.STOPPED:
             return
         p.void()
@@ -246,7 +246,7 @@ class TaskContext:
         self.changed.set()
 
     def deviate(self, p: PartitionCopy, reason: str) -> None:
-        """End the partition's history before this task appends something else than others still may."""
+        """End the history first: in-flight appends of others may differ from this task's next records."""
         self.trouble(p)
         p.deviation = reason
 
@@ -257,7 +257,7 @@ class TaskContext:
         self.changed.set()
 
     def stop_unfenced(self, p: PartitionCopy, reason: str) -> None:
-        """Stop a partition of which drkit may not write the transaction markers."""
+        """Stop a partition for which drkit lacks permission to write transaction markers."""
         evidence = error_name(CLUSTER_AUTHORIZATION_FAILED)
         self.stop(p, "fence_refused", reason, evidence=evidence, hint=MARKERS_HINT)
 
@@ -297,13 +297,13 @@ class TaskContext:
         code, began = NONE, boottime()
         while not code or boottime() < began + append_seconds(code):
             try:
-                found = await self.internal(topic, refresh=bool(code))
-                node = found.leaders[0].node
+                topic_metadata = await self.internal(topic, refresh=bool(code))
+                node = topic_metadata.leaders[0].node
                 data = encode([Record(0, wall_ms(), key, value, self.signatures.headers(key, value))], 0)
                 stamp(data, -1, -1, -1, transactional=False)
-                request = produce_request([Append(topic, found.topic_id, 0, data)])
-                answer = await self.links.target.send(request, node, timeout_ms=10_000)
-                code = answer.responses[0].partition_responses[0].error_code
+                request = produce_request([Append(topic, topic_metadata.topic_id, 0, data)])
+                response = await self.links.target.send(request, node, timeout_ms=10_000)
+                code = response.responses[0].partition_responses[0].error_code
                 if not code:
                     return
             except (RawError, KeyError):
@@ -330,20 +330,20 @@ class TaskContext:
     async def internal(self, topic: str, *, refresh: bool) -> TopicMetadata:
         """Id and leaders of the map topic or the state topic."""
         is_map = topic == self.lease.map_topic
-        known = self.map_topic if is_map else self.state_topic
-        if known is None or refresh:
-            known = (await metadata(self.links.target, [topic]))[topic]
+        current = self.map_topic if is_map else self.state_topic
+        if current is None or refresh:
+            current = (await metadata(self.links.target, [topic]))[topic]
             if is_map:
-                if not known.error and str(known.topic_id) != (self.lease.map_id or str(known.topic_id)):
+                if not current.error and self.lease.map_id not in {"", str(current.topic_id)}:
                     # A recreated map is empty: with it everything would be copied again. The task ends.
-                    self.failure = made_anew(topic, self.lease.map_id, known.topic_id)
+                    self.failure = made_anew(topic, self.lease.map_id, current.topic_id)
                     raise self.failure
-                self.map_topic = known
+                self.map_topic = current
             else:
-                self.state_topic, at = known, self.signatures.place.at
-                if not known.error:
-                    self.signatures.place = LogPlace(at, self.links.target.cluster_id or "", known.topic_id)
-        return known
+                self.state_topic, at = current, self.signatures.place.at
+                if not current.error:
+                    self.signatures.place = LogPlace(at, self.links.target.cluster_id or "", current.topic_id)
+        return current
 
     def send_deadline(self) -> float:
         """Monotonic time after which a queued request is given up."""

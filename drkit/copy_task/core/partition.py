@@ -24,7 +24,7 @@ from drkit.wire import Chunk, Returned, stamp
 
 
 class CopyState(Enum):
-    """What is being done with a partition."""
+    """The copy mode of a partition."""
 
     RESOLVING = "resolving"
     """The target is asked for the partition's position."""
@@ -77,7 +77,7 @@ class PartitionCopy:
     returned: Returned | None = None
     """A batch that stops the partition once all before it is copied."""
     kept: tuple[int, frozenset[int]] = field(init=False)
-    """As of the lease: a source offset, and whose batches before it the target has already."""
+    """A source offset of the lease, and the producer ids whose earlier batches are on the target already."""
     acked_upstream: int = 0
     acked_copied_end: int = 0
     acked_downstream: int = 0
@@ -100,9 +100,9 @@ class PartitionCopy:
     lost: bool = False
     """An append of this task in this history was not answered: it may still arrive, however late."""
     named_loss: int | None = None
-    """Target offset that it once reached and has lost, where an event of this task says so."""
+    """Target offset from which records were lost, once this task has reported it."""
     deviation: str = ""
-    """Why this task is about to append other records than those would: the history must end first."""
+    """Why this task's next records may differ from in-flight ones: the history must end first."""
     target_epoch: int = -1
     """Leader epoch of the target partition when it was settled."""
     alone: bool = False
@@ -111,7 +111,7 @@ class PartitionCopy:
     live: bool = False
     """The last acknowledged record was appended in live mode, in `history`."""
     marked: tuple[int, int] = (-1, -1)
-    """Source and target offset of the newest mark that is durable."""
+    """Source and target offset of the newest durable mark."""
     claims: int = 0
     """Claims of this task so far."""
     records: int = 0
@@ -132,7 +132,7 @@ class PartitionCopy:
 
     @property
     def exhausted(self) -> bool:
-        """With an end: everything before it has been fetched."""
+        """Return whether everything before the end offset, if any, has been fetched."""
         return self.lease.end is not None and self.fetch_position >= self.lease.end
 
     @property
@@ -149,20 +149,20 @@ class PartitionCopy:
 
     @property
     def wants_more(self) -> bool:
-        """There may be more to fetch, whatever is queued already."""
-        # By identity: to hash a state costs more than all else of a fetch over many partitions.
+        """Return whether more may be fetched, ignoring queue limits."""
+        # By identity: hashing an enum member dominates a fetch over many partitions.
         copies = self.state is CopyState.LIVE or self.state is CopyState.BULK
         return copies and not self.exhausted and self.returned is None
 
     def take(self, chunks: list[Chunk], next_source: int, leader_epoch: int) -> None:
-        """Queue what a fetch brought."""
+        """Queue fetched chunks."""
         for chunk in chunks:
             self.waiting.append(chunk)
             self.queued_bytes += len(chunk.data)
         self.fetch_position = next_source
         self.fetched_epoch = max(self.fetched_epoch, leader_epoch)  # lower only by a rewind
         if self.settled:  # only dropped batches: the frontier moves without an append
-            self._pass(next_source)
+            self._advance_frontier(next_source)
 
     def pass_gap(self, to: int) -> bool:
         """Continue after the records that the source has removed; False: the history must end first.
@@ -172,27 +172,27 @@ class PartitionCopy:
         if self.contested:
             self.skip_to = to
             return False
-        # With the epoch of the records before the gap the source would say that its history ended there.
+        # With the leader epoch before the gap the source would answer with a diverging epoch.
         self.fetch_position, self.fetched_epoch = to, -1
         if self.settled:
-            self._pass(to)
+            self._advance_frontier(to)
         return True
 
     def may_send(self, pipeline: int) -> bool:
-        """Whether another append may be sent beside those in flight.
+        """Return whether another append may be sent in addition to those in flight.
 
         :param pipeline: maximum number of in-flight batches of one partition
         """
         return self.in_flight < (1 if self.alone else pipeline)
 
     def let_go(self) -> None:
-        """Drop what was fetched and not staged: the frontier must not pass it."""
+        """Drop fetched chunks that are not staged: the frontier must not pass them."""
         if self.waiting:
             self.fetch_position = self.waiting[0].runs[0].source
             self.waiting.clear()
 
     def void(self) -> None:
-        """Forget everything fetched and staged; the target must be asked."""
+        """Discard everything fetched and staged; the position must be read from the target again."""
         self.generation += 1
         self.waiting.clear()
         self.ready.clear()
@@ -272,19 +272,19 @@ class PartitionCopy:
         intent that comes back must be durable before the staged batches that carry `barrier` are sent.
         """
         runs: list[tuple[int, int]] = []
-        first: tuple[int, int, int] | None = None
+        first_position: tuple[int, int, int] | None = None
         while self.waiting and self.waiting[0].max_timestamp >= floor_ms:
             if self._deviates(self.waiting[0]):
                 self.deviation = "the source has another leader, and may have lost what its last one wrote"
                 break
             chunk = self.waiting.popleft()
             stamp(chunk.data, *self.history, self.sequence, transactional=False)
-            if first is None and self._needs_intent(chunk):
-                first = (self.sequence, self.downstream, self.own_end)
-            if first is not None:
+            if first_position is None and self._needs_intent(chunk):
+                first_position = (self.sequence, self.downstream, self.own_end)
+            if first_position is not None:
                 extend_runs(runs, chunk)
-            self._stage_chunk(chunk, barrier if first is not None else None)
-        if first is None:
+            self._stage_chunk(chunk, barrier if first_position is not None else None)
+        if first_position is None:
             return None
         # A key of its own: the log cleaner must not replace an earlier claim, which may still come true.
         self.claims += 1
@@ -294,7 +294,7 @@ class PartitionCopy:
             Mode.LIVE,
             own,
             self.history,
-            *first,
+            *first_position,
             leader_epoch=self.staged_epoch,
             runs=tuple(runs),
             target_epoch=self.target_epoch,
@@ -306,11 +306,11 @@ class PartitionCopy:
         return self.inherited or self.lost
 
     def _deviates(self, chunk: Chunk) -> bool:
-        """Whether an earlier writer may append other records instead of this chunk."""
+        """Return whether an earlier writer may append other records instead of this chunk."""
         return self.contested and chunk.leader_epoch != self.staged_epoch
 
     def _needs_intent(self, chunk: Chunk) -> bool:
-        """Whether the next chunk is more than the continuation of what the map says."""
+        """Return whether the next chunk does not simply continue the map's last segment."""
         continues = len(chunk.runs) == 1 and chunk.runs[0].source - self.downstream == self.delta
         return not continues or chunk.leader_epoch != self.staged_epoch
 
@@ -360,22 +360,22 @@ class PartitionCopy:
         self.queued_bytes -= size
         self.attempts = 0
         if self.settled:
-            self._pass(self.fetch_position)
+            self._advance_frontier(self.fetch_position)
 
-    def _pass(self, upstream: int) -> None:
-        """Nothing up to here is in flight: pass markers and aborted records after the last copied record."""
+    def _advance_frontier(self, upstream: int) -> None:
+        """Move the frontier past markers and aborted records: nothing before `upstream` is in flight."""
         if upstream > self.acked_upstream:
             self.acked_upstream, self.acked_epoch = upstream, self.fetched_epoch
 
     def mark(self, nonce: int) -> Mark | None:
         """The mark to write, or None when nothing changed since the last one."""
-        place = (self.acked_upstream, self.acked_downstream)
-        if self.state is not CopyState.LIVE or place == self.marked:
+        position = (self.acked_upstream, self.acked_downstream)
+        if self.state is not CopyState.LIVE or position == self.marked:
             return None
         return Mark(
             nonce,
             self.history,
-            *place,
+            *position,
             copied_end=self.acked_own_end,
             sequence=self.acked_sequence,
             leader_epoch=self.acked_epoch,
@@ -384,7 +384,7 @@ class PartitionCopy:
         )
 
     def confirmed(self, mark: Mark, generation: int) -> None:
-        """A mark is durable. It counts unless the target was asked again since it was made.
+        """Note a durable mark, unless the partition was resolved again since it was made.
 
         :param generation: of the partition when the mark was made
         """

@@ -21,13 +21,13 @@ from drkit.wire import CorruptBatch, Returned, Transformed, transform
 SPACED_SECONDS: Final = 0.008
 """Minimum time between two fetches of a busy source."""
 _BUSY: Final = 250.0
-"""Answers a second from which on they are spaced out."""
+"""Responses a second above which requests are spaced out."""
 _CALM: Final = 90.0
-"""Answers a second below which they are no longer spaced out; spaced out, the maximum is 125."""
+"""Responses a second below which spacing stops; while spaced out, the maximum is 125."""
 _LARGE: Final = 64 * 1024
-"""Bytes: an answer of this size is worth its request."""
+"""Bytes; a response of this size stops the spacing."""
 _MEMORY_SECONDS: Final = 0.5
-"""Over which the rate is smoothed."""
+"""Half-life of the smoothed rate."""
 
 
 class FetchPace:
@@ -73,15 +73,15 @@ _PAUSE_SECONDS = 0.1
 _HELD_BACK_MS = 5
 _PATIENCE_MS = 15_000
 _MOST_RECORDS = 20_000
-"""Records that are taken apart at once: about 10 MB of memory and 0.04 s."""
+"""Records decoded at once: about 10 MB of memory and 0.04 s."""
 _TURN_SECONDS = 0.05
 """After this time the other coroutines of the task run."""
 _OTHERS_SECONDS = 0.002
-"""The least time for which they run."""
+"""Minimum time for which they run."""
 
 
 class RequestedPosition(NamedTuple):
-    """What a fetch request said of a partition."""
+    """The position that a fetch request named for a partition."""
 
     generation: int
     offset: int
@@ -91,8 +91,8 @@ class RequestedPosition(NamedTuple):
 class Fetcher:
     """Keeps a fetch open at one source broker for the partitions it leads.
 
-    An answer counts only while the leader, the offset and the generation it was asked for are the current
-    ones: a former leader's late answer would take the cursor and its leader epoch back.
+    A response counts only while its leader, offset and generation are current: a former leader's late
+    response would move the cursor and its leader epoch back.
     """
 
     def __init__(self, task: TaskContext, node: int, source: LeaderWatch) -> None:
@@ -105,35 +105,35 @@ class Fetcher:
         self._session_epoch = 0
         self._in_session: dict[PartitionCopy, RequestedPosition] = {}
         self._pace = FetchPace()
-        self._places = {(p.source_id, p.source.partition): p for p in task.partitions}
+        self._partitions_by_id = {(p.source_id, p.source.partition): p for p in task.partitions}
         self._held_back = False
-        """A partition was left out of the last request because enough of it is queued."""
+        """A partition was left out of the last request because its queue is full."""
 
     async def run(self) -> None:
         """Fetch until the epoch ends."""
         task = self._task
         while not task.ending:
-            wanted = self._wanted(boottime())
+            requested = self._requested_positions(boottime())
             pause = task.throttle.pause()
-            if pause or not wanted:
+            if pause or not requested:
                 task.waits_for_room += 1
                 await task.changed.wait(min(pause, _IDLE_SECONDS) or _IDLE_SECONDS)
                 task.waits_for_room -= 1
                 continue
-            answer = await self._ask(wanted)
+            answer = await self._ask(requested)
             if answer is not None and not task.ending:
-                await self._take(answer, wanted)
-            if left := self._pace.pause(boottime()):
-                await task.loop.sleep(left)
+                await self._handle(answer, requested)
+            if wait_seconds := self._pace.pause(boottime()):
+                await task.loop.sleep(wait_seconds)
 
-    def _wanted(self, now: float) -> dict[PartitionCopy, RequestedPosition]:
-        """What to ask for now; what was asked for before and has not moved is the same object.
+    def _requested_positions(self, now: float) -> dict[PartitionCopy, RequestedPosition]:
+        """Return the positions to fetch; an unchanged position is the same object as in the last request.
 
-        Each fetch goes over all partitions of the task, thousands of them in a large flow.
+        Each fetch iterates over all partitions of the task, thousands of them in a large flow.
         """
         limit = 2 * self._task.flow.fetch_partition_max_bytes
-        node, before, quiet = self._node, self._in_session, self._health.is_quiet
-        wanted: dict[PartitionCopy, RequestedPosition] = {}
+        node, session, quiet = self._node, self._in_session, self._health.is_quiet
+        requested: dict[PartitionCopy, RequestedPosition] = {}
         queued, self._held_back = 0, False
         for p in self._task.partitions:
             queued += p.queued_bytes
@@ -144,69 +144,69 @@ class Fetcher:
             if p.queued_bytes >= limit:
                 self._held_back = True
                 continue
-            asked = before.get(p)
+            position = session.get(p)
             if (
-                asked is None
-                or asked.offset != p.fetch_position
-                or asked.generation != p.generation
-                or asked.leader_epoch != p.leader_epoch
+                position is None
+                or position.offset != p.fetch_position
+                or position.generation != p.generation
+                or position.leader_epoch != p.leader_epoch
             ):
-                asked = RequestedPosition(p.generation, p.fetch_position, p.leader_epoch)
-            wanted[p] = asked
-        return wanted if queued <= QUEUE_LIMIT_BYTES else {}
+                position = RequestedPosition(p.generation, p.fetch_position, p.leader_epoch)
+            requested[p] = position
+        return requested if queued <= QUEUE_LIMIT_BYTES else {}
 
-    async def _ask(self, wanted: dict[PartitionCopy, RequestedPosition]) -> Any:
-        """The answer to a fetch of some partitions; None when the broker gave none."""
+    async def _ask(self, requested: dict[PartitionCopy, RequestedPosition]) -> Any:
+        """Send a fetch and return the response, or None if the broker did not answer."""
         links, flow = self._task.links, self._task.flow
         # The source may wait for records before it answers at all.
         patience = (links.fetch.request_timeout_ms or _PATIENCE_MS) + flow.fetch_max_wait_ms
         self._pace.asked(boottime())
         self._health.fetch_begins(self._node, boottime())
         try:
-            return await links.fetch.send(self._request(wanted), self._node, timeout_ms=patience)
+            return await links.fetch.send(self._request(requested), self._node, timeout_ms=patience)
         except RawError as error:
-            self._reset()
-            self._failed(wanted, f"broker {self._node}: {error}")
+            self._reset_session()
+            self._failed(requested, f"broker {self._node}: {error}")
             return None
         finally:
             self._health.fetch_ends(self._node)
 
-    def _counts(self, p: PartitionCopy, asked: RequestedPosition) -> bool:
+    def _is_current(self, p: PartitionCopy, position: RequestedPosition) -> bool:
         current = (p.leader, p.generation, p.fetch_position)
         return p.state is not CopyState.STOPPED and current == (
             self._node,
-            asked.generation,
-            asked.offset,
+            position.generation,
+            position.offset,
         )
 
-    def _failed(self, wanted: dict[PartitionCopy, RequestedPosition], reason: str) -> None:
-        """Nothing was fetched of any of these."""
-        now = boottime()
-        fresh = [self._health.failed(p, reason, now) for p, asked in wanted.items() if self._counts(p, asked)]
+    def _failed(self, requested: dict[PartitionCopy, RequestedPosition], reason: str) -> None:
+        """Note that the fetch of these partitions failed."""
+        current = [p for p, position in requested.items() if self._is_current(p, position)]
+        fresh = [self._health.failed(p, reason, boottime()) for p in current]
         if any(fresh):
             self._source.look_soon()
 
-    def _reset(self) -> None:
+    def _reset_session(self) -> None:
         self._session_id = self._session_epoch = 0
         self._in_session = {}
 
-    def _request(self, wanted: dict[PartitionCopy, RequestedPosition]) -> FetchRequest:
+    def _request(self, requested: dict[PartitionCopy, RequestedPosition]) -> FetchRequest:
         flow = self._task.flow
         by_topic: dict[tuple[str, Any], list[Any]] = {}
-        for p, asked in wanted.items():
-            if self._in_session.get(p) is not asked:
+        for p, position in requested.items():
+            if self._in_session.get(p) is not position:
                 by_topic.setdefault((p.source.topic, p.source_id), []).append(
                     _PARTITION(
                         partition=p.source.partition,
-                        current_leader_epoch=asked.leader_epoch,
-                        fetch_offset=asked.offset,
+                        current_leader_epoch=position.leader_epoch,
+                        fetch_offset=position.offset,
                         last_fetched_epoch=p.fetched_epoch,
                         log_start_offset=-1,
                         partition_max_bytes=self._task.throttle.most(flow.fetch_partition_max_bytes),
                     )
                 )
         forgotten: dict[tuple[str, Any], list[int]] = {}
-        for p in self._in_session.keys() - wanted.keys():
+        for p in self._in_session.keys() - requested.keys():
             forgotten.setdefault((p.source.topic, p.source_id), []).append(p.source.partition)
         wait_ms = max(1, min(self._patience_ms, int(self._task.seconds_left * 1000)))
         request = FetchRequest(
@@ -222,78 +222,78 @@ class Fetcher:
             ],
             rack_id="",
         )
-        self._in_session = wanted
+        self._in_session = requested
         return request
 
     @property
     def _patience_ms(self) -> int:
         """How long the source may wait for records.
 
-        A partition that is left out because enough of it is queued returns to the request within moments:
-        it must not wait for a long poll of others that have no records.
+        A partition left out because its queue is full joins the next request within milliseconds: it must
+        not wait for a long poll of partitions without records.
         """
         return _HELD_BACK_MS if self._held_back else self._task.flow.fetch_max_wait_ms
 
-    async def _take(self, answer: Any, wanted: dict[PartitionCopy, RequestedPosition]) -> None:
-        if answer.error_code:
-            self._reset()
-            if answer.error_code not in FETCH_SESSION_LOST:
-                self._failed(wanted, error_name(answer.error_code))
+    async def _handle(self, response: Any, requested: dict[PartitionCopy, RequestedPosition]) -> None:
+        if response.error_code:
+            self._reset_session()
+            if response.error_code not in FETCH_SESSION_LOST:
+                self._failed(requested, error_name(response.error_code))
                 await self._task.loop.sleep(_PAUSE_SECONDS)
             return
-        self._session_id = answer.session_id
-        self._session_epoch = self._session_epoch + 1 if answer.session_id else 0
-        if not answer.session_id:
+        self._session_id = response.session_id
+        self._session_epoch = self._session_epoch + 1 if response.session_id else 0
+        if not response.session_id:
             self._in_session = {}
-        quiet = self._health.is_quiet  # then no fetch is the end of a trouble
-        fetched = set() if quiet else {p for p, asked in wanted.items() if self._counts(p, asked)}
+        quiet = self._health.is_quiet  # then no fetch ends a failure
+        fetched = set() if quiet else {p for p, at in requested.items() if self._is_current(p, at)}
         size = 0
-        for topic in answer.responses:
-            for data in topic.partitions:
-                p = self._places.get((topic.topic_id, data.partition_index))
-                asked = None if p is None else wanted.get(p)
-                if p is None or asked is None or not self._counts(p, asked):
+        for topic in response.responses:
+            for partition_data in topic.partitions:
+                p = self._partitions_by_id.get((topic.topic_id, partition_data.partition_index))
+                position = None if p is None else requested.get(p)
+                if p is None or position is None or not self._is_current(p, position):
                     continue
-                if data.error_code or data.diverging_epoch is not None:
+                if partition_data.error_code or partition_data.diverging_epoch is not None:
                     fetched.discard(p)
-                    self._trouble(p, asked, data)
-                elif data.records:
-                    size += len(data.records)
-                    self._task.throttle.take(len(data.records))
-                    await self._records(p, data)
+                    self._trouble(p, position, partition_data)
+                elif partition_data.records:
+                    size += len(partition_data.records)
+                    self._task.throttle.take(len(partition_data.records))
+                    await self._queue_in_parts(p, partition_data)
                     if self._task.ending:
                         return
         self._pace.answered(boottime(), size)
         self._source.works(fetched)
 
-    def _trouble(self, p: PartitionCopy, asked: RequestedPosition, data: Any) -> None:
+    def _trouble(self, p: PartitionCopy, position: RequestedPosition, data: Any) -> None:
         """Find out what an error means while other partitions are fetched."""
         reason = error_name(data.error_code) if data.error_code else "the source's history has changed"
         if self._health.failed(p, reason, boottime(), hold=True):
             self._source.look_soon()
-        self._source.spawn(self._settle, p, asked, data)
+        self._source.spawn(self._settle, p, position, data)
 
-    async def _settle(self, p: PartitionCopy, asked: RequestedPosition, data: Any) -> None:
+    async def _settle(self, p: PartitionCopy, position: RequestedPosition, data: Any) -> None:
         reason = ""
         try:
-            if self._counts(p, asked) and not self._task.ending:
+            if self._is_current(p, position) and not self._task.ending:
                 reason = await source_errors.source_trouble(self._task, p, data)
         except RawError as error:
             reason = str(error)
         self._health.settled(p, reason)
 
-    async def _records(self, p: PartitionCopy, data: Any) -> None:
-        """Queue what was fetched of a partition, part by part.
+    async def _queue_in_parts(self, p: PartitionCopy, partition_data: Any) -> None:
+        """Queue the fetched records of a partition in parts.
 
-        A megabyte may hold a million records, which take seconds. Between two parts the others run: they
-        append what is queued, and see that the lease was renewed.
+        A megabyte may hold a million records, which take seconds. Between two parts other coroutines run:
+        they append queued chunks, and read lease renewals.
         """
         flow, generation = self._task.flow, p.generation
         parts = transform(
-            data.records,
+            partition_data.records,
             position=p.fetch_position,
             end=p.lease.end,
-            aborted=aborted_in(data),
+            aborted=aborted_in(partition_data),
             skip_producer_ids=frozenset(self._task.lease.skip_producer_ids),
             skip_before=p.lease.skip_from,
             copy_again=p.lease.rebuilt_from is not None,
@@ -305,32 +305,32 @@ class Fetcher:
         )
         began = boottime()
         try:
-            for out in parts:
-                self._queue(p, out)
+            for transformed in parts:
+                self._queue(p, transformed)
                 if boottime() - began < _TURN_SECONDS:
                     continue
                 await self._task.loop.sleep(_OTHERS_SECONDS)
-                asked = RequestedPosition(generation, out.next_source, p.leader_epoch)
-                if self._task.ending or self._task.expired or not self._counts(p, asked):
+                position = RequestedPosition(generation, transformed.next_source, p.leader_epoch)
+                if self._task.ending or self._task.expired or not self._is_current(p, position):
                     return
                 began = boottime()
         except CorruptBatch as error:
             self._task.stop(p, "partition_stopped", "the source holds a corrupt batch", evidence=str(error))
 
-    def _queue(self, p: PartitionCopy, out: Transformed) -> None:
+    def _queue(self, p: PartitionCopy, transformed: Transformed) -> None:
         looped = self._task.counters.looped
-        for producer, records in out.looped.items():
+        for producer, records in transformed.looped.items():
             looped[producer] = looped.get(producer, 0) + records
         now = wall_ms()
-        for chunk in out.chunks:
+        for chunk in transformed.chunks:
             p.age_ms.add(now - chunk.max_timestamp)
-        p.take(out.chunks, out.next_source, out.leader_epoch)
-        p.returned = out.returned
+        p.take(transformed.chunks, transformed.next_source, transformed.leader_epoch)
+        p.returned = transformed.returned
         self._task.offer(p)
 
-    def _stop_returned(self, p: PartitionCopy, found: Returned) -> None:
+    def _stop_returned(self, p: PartitionCopy, returned: Returned) -> None:
         """Stop a partition before a batch that only a flow in the other direction can have written."""
         self._task.stop(
             p, "opposite_wrote", "the flow in the other direction has written to the source since the turn",
-            offset=found.offset, producer_id=found.producer_id, began_at=p.lease.skip_from,
+            offset=returned.offset, producer_id=returned.producer_id, began_at=p.lease.skip_from,
         )  # fmt: skip

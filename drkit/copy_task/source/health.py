@@ -1,4 +1,4 @@
-"""Which partitions of a task cannot be fetched, and when to report that. Pure: the caller passes the time.
+"""The partitions of a task that cannot be fetched, and when to report that. Pure: the caller passes the time.
 
 A partition is in trouble from a failed fetch, a missing leader or an overdue answer until its next fetch
 succeeds. While it is, the source is asked for leaders in rounds; a round is one try.
@@ -62,24 +62,24 @@ class SourceHealth:
         self._open: dict[int, float] = {}
 
     def fetcher_begins(self, node: int) -> None:
-        """From now on a fetcher asks this broker."""
+        """Note that a fetcher polls this broker."""
         self._fetchers.add(node)
 
     def fetch_begins(self, node: int, now: float) -> None:
-        """A fetch is sent to a broker."""
+        """Note that a fetch was sent to a broker."""
         self._open[node] = now
 
     def fetch_ends(self, node: int) -> None:
-        """It was answered, or it failed."""
+        """Note that the fetch was answered or failed."""
         self._open.pop(node, None)
 
     @property
     def is_quiet(self) -> bool:
-        """Whether no partition is in trouble, or reported as such."""
+        """Return whether no partition is failing or reported as unavailable."""
         return not self._troubles and not self._reported
 
     def may_fetch(self, p: PartitionCopy, now: float) -> bool:
-        """Whether a partition may be fetched: not while the back-off after a failure lasts."""
+        """Return whether a partition may be fetched: not while the back-off after a failure lasts."""
         trouble = self._troubles.get(p)
         return trouble is None or (not trouble.held and now >= trouble.retry_at)
 
@@ -107,7 +107,7 @@ class SourceHealth:
             trouble.failures, trouble.retry_at = 0, 0.0
 
     def retry(self, p: PartitionCopy) -> None:
-        """Another broker leads a partition: what the former one answered delays nothing."""
+        """Retry at once: another broker leads the partition, so the former one's errors no longer count."""
         if (trouble := self._troubles.get(p)) is not None:
             trouble.retry_at, trouble.held = 0.0, False
 
@@ -115,13 +115,13 @@ class SourceHealth:
         """Fetches of some partitions succeeded. Returns those that were reported as unavailable."""
         if self.is_quiet:
             return []
-        over = []
+        available = []
         for p in fetched:
             self._troubles.pop(p, None)
             if p.source in self._reported:
                 self._reported.discard(p.source)
-                over.append(p)
-        return over
+                available.append(p)
+        return available
 
     def activity(self, p: PartitionCopy, now: float) -> Activity:
         """The activity for a partition, or the reason why it makes no progress."""
@@ -135,15 +135,15 @@ class SourceHealth:
         return "" if at_work.progress else at_work.text
 
     def overdue(self, node: int, now: float) -> str:
-        """Why a broker is not waited for; empty when its fetch is not overdue."""
+        """Return why a broker counts as not answering; empty when its fetch is not overdue."""
         since = self._open.get(node)
         if since is None or now - since < self._overdue_after:
             return ""
         return f"broker {node} has not answered a fetch for {now - since:.0f} s"
 
     def round(self, partitions: Iterable[PartitionCopy], now: float) -> list[UnavailablePartition]:
-        """Look at all partitions once. Returns those to be reported now: not every try is."""
-        found = []
+        """Look at all partitions once. Return those to report now: not every try is reported."""
+        unavailable = []
         for p in partitions:
             at_work = self.activity(p, now)
             if at_work.reported_by is ReportedBy.SOURCE:
@@ -154,15 +154,15 @@ class SourceHealth:
                 trouble.due = now + min(ROUND_SECONDS, _pause(trouble.tries))
                 if trouble.tries in SAY_AT:
                     self._reported.add(p.source)
-                    found.append(UnavailablePartition(p, at_work.text, trouble.tries))
+                    unavailable.append(UnavailablePartition(p, at_work.text, trouble.tries))
             elif p.state is CopyState.STOPPED:
                 self._troubles.pop(p, None)
-            elif (idle := self._troubles.get(p)) is not None:
-                idle.tries, idle.due = 0, 0.0
-        return found
+            elif (trouble_before := self._troubles.get(p)) is not None:
+                trouble_before.tries, trouble_before.due = 0, 0.0
+        return unavailable
 
     def needs_leaders(self) -> bool:
-        """Whether the leaders of some partitions have to be asked for."""
+        """Return whether the leaders of some partitions must be looked up."""
         return any(t.tries or t.failures for t in self._troubles.values())
 
     def pause(self, now: float) -> float:

@@ -21,72 +21,72 @@ from drkit.kafka.requests import EARLIEST, LATEST, TopicMetadata, list_offsets, 
 _UNKNOWN_EPOCH = -1
 
 
-async def source_trouble(task: TaskContext, p: PartitionCopy, data: Any) -> str:
+async def source_trouble(task: TaskContext, p: PartitionCopy, partition_data: Any) -> str:
     """Handle a source partition that answered with an error or with a shorter history than the copied one.
 
     Returns why it still cannot be fetched; empty when it can be, or when it was stopped.
 
     :raises RawError: the source stopped answering meanwhile
     """
-    code = data.error_code
-    if data.diverging_epoch is not None:
-        diverged = data.diverging_epoch.end_offset
+    code = partition_data.error_code
+    if partition_data.diverging_epoch is not None:
+        diverged = partition_data.diverging_epoch.end_offset
         task.emit(
             "source_diverged",
             p,
             copied_up_to=p.fetch_position,
             source_history_ends=diverged,
-            leader_epoch=data.diverging_epoch.epoch,
+            leader_epoch=partition_data.diverging_epoch.epoch,
         )
-        rewind(task, p, diverged, data.diverging_epoch.epoch)
+        rewind(task, p, diverged, partition_data.diverging_epoch.epoch)
         return ""
     if code == codes.OFFSET_OUT_OF_RANGE:
         return await _out_of_range(task, p)
     if code == codes.TOPIC_AUTHORIZATION_FAILED:
-        why = "no permission to read the source topic"
-        task.stop(p, "partition_stopped", why, evidence=error_name(code))
+        reason = "no permission to read the source topic"
+        task.stop(p, "partition_stopped", reason, evidence=error_name(code))
         return ""
     if code in codes.NO_SUCH_TOPIC:
-        found = (await metadata(task.links.source, [p.source.topic]))[p.source.topic]
-        if stop_if_gone(task, p, found):
+        topic = (await metadata(task.links.source, [p.source.topic]))[p.source.topic]
+        if stop_if_gone(task, p, topic):
             return ""
     return error_name(code)
 
 
 async def _out_of_range(task: TaskContext, p: PartitionCopy) -> str:
-    """Retention deleted what comes next, the source lost its tail, or the broker is wrong for the moment."""
+    """Handle an offset out of range: deleted by retention, lost with the source's tail, or a stale broker."""
     requested = leader, _, position = p.leader, p.generation, p.fetch_position
-    first = (await list_offsets(task.links.source, leader, {p.source: EARLIEST}, committed=False))[p.source]
-    last = (await list_offsets(task.links.source, leader, {p.source: LATEST}, committed=False))[p.source]
+    start = (await list_offsets(task.links.source, leader, {p.source: EARLIEST}, committed=False))[p.source]
+    end = (await list_offsets(task.links.source, leader, {p.source: LATEST}, committed=False))[p.source]
     if task.ending or requested != (p.leader, p.generation, p.fetch_position):
         return ""  # the answer is about a state that has passed
-    if first.error or last.error:
-        return error_name(first.error or last.error)
-    if position < first.offset:
-        fields = {"from_offset": position, "to_offset": first.offset, "lost_offsets": first.offset - position}
+    if start.error or end.error:
+        return error_name(start.error or end.error)
+    if position < start.offset:
+        fields = {"from_offset": position, "to_offset": start.offset, "lost_offsets": start.offset - position}
         if task.flow.on_source_gap == "stop":
             task.stop(p, "source_gap", "the source deleted records before they were copied", **fields)
         else:
             task.emit("source_gap", p, stopped=False, **fields)
-            gap(task, p, first.offset)
+            gap(task, p, start.offset)
         return ""
-    if position > last.offset:
-        task.emit("source_diverged", p, copied_up_to=position, source_history_ends=last.offset)
-        rewind(task, p, last.offset, _UNKNOWN_EPOCH)
+    if position > end.offset:
+        task.emit("source_diverged", p, copied_up_to=position, source_history_ends=end.offset)
+        rewind(task, p, end.offset, _UNKNOWN_EPOCH)
         return ""
     name = error_name(codes.OFFSET_OUT_OF_RANGE)
-    return f"{name}, though offset {position} lies between {first.offset} and {last.offset}"
+    return f"{name}, though offset {position} lies between {start.offset} and {end.offset}"
 
 
 def gap(task: TaskContext, p: PartitionCopy, to_offset: int) -> None:
-    """The source holds nothing before `to_offset` any more: copying and the frontier continue there."""
+    """Continue at `to_offset`: the source has deleted all records before it."""
     if not p.pass_gap(to_offset):
         task.trouble(p)
     task.changed.set()
 
 
 def rewind(task: TaskContext, p: PartitionCopy, upstream: int, epoch: int) -> None:
-    """The source's history is shorter than what was copied: copying continues where it ends now."""
+    """Continue at `upstream`, where the source's history ends now: it is shorter than the copied one."""
     task.trouble(p)
     p.rewind(upstream, epoch)
 
@@ -120,21 +120,21 @@ class LeaderWatch:
         self._wake = Signal(task.loop)
         self._asking: set[int | None] = set()
         self._next = self._answers = 0
-        self._found: Mapping[str, TopicMetadata] = {}
+        self._topics: Mapping[str, TopicMetadata] = {}
         """The source's last answer; empty when it did not answer."""
         task.links.unavailable.intersection_update(p.source for p in task.partitions)
         self.health = SourceHealth(task.flow.fetch_max_wait_ms / 1000, task.links.unavailable)
 
     async def run(self) -> None:
-        """Look after the leaders until the epoch ends."""
+        """Track the leaders until the epoch ends."""
         task = self._task
         while True:
             await self._wake.wait(self.health.pause(boottime()))
             if task.ending:
                 return
             now = boottime()
-            for found in self.health.round(task.partitions, now):
-                self._report(found)
+            for unavailable in self.health.round(task.partitions, now):
+                self._report(unavailable)
             self.works([p for p in task.partitions if p.done and p.state is not CopyState.STOPPED])
             if self.health.needs_leaders():
                 self._ask_one(now)
@@ -144,7 +144,7 @@ class LeaderWatch:
         self._task.loop.spawn(coroutine, *args).add_errback(self._task.guarded(_failed))
 
     def look_soon(self) -> None:
-        """A partition got into trouble: look at once."""
+        """Look at once: a fetch of a partition failed."""
         self._wake.set()
 
     async def ask(self, node: int | None = None) -> None:
@@ -159,15 +159,15 @@ class LeaderWatch:
         answers = self._answers
         self._asking.add(node)
         try:
-            self._found = await metadata(task.links.source, names, node)
+            self._topics = await metadata(task.links.source, names, node)
         except RawError:
             if self._answers == answers:  # no other broker has answered meanwhile
-                self._found = {}
+                self._topics = {}
             return
         finally:
             self._asking.discard(node)
         self._answers += 1
-        self._take()
+        self._apply_leaders()
 
     def _ask_one(self, now: float) -> None:
         """Ask the next broker; one that has not answered a fetch is the last choice."""
@@ -178,9 +178,9 @@ class LeaderWatch:
             self._next += 1
             self.spawn(self.ask, free[self._next % len(free)])
 
-    def _take(self) -> None:
+    def _apply_leaders(self) -> None:
         for p in self._task.partitions:
-            topic = self._found.get(p.source.topic)
+            topic = self._topics.get(p.source.topic)
             if topic is None or topic.topic_id != p.source_id:
                 continue
             leader = topic.leaders.get(p.source.partition)
@@ -191,9 +191,9 @@ class LeaderWatch:
                 self.health.retry(p)
         self._task.changed.set()
 
-    def _report(self, found: UnavailablePartition) -> None:
-        p, topic = found.partition, self._found.get(found.partition.source.topic)
-        reason = found.reason
+    def _report(self, unavailable: UnavailablePartition) -> None:
+        p, topic = unavailable.partition, self._topics.get(unavailable.partition.source.topic)
+        reason = unavailable.reason
         if p.leader < 0:
             if topic is not None and stop_if_gone(self._task, p, topic):
                 return
@@ -201,7 +201,7 @@ class LeaderWatch:
                 reason = "the source does not say which broker leads the partition"
             elif topic.error:
                 reason = error_name(topic.error)
-        self._task.emit("source_unavailable", p, reason=reason, tries=found.tries)
+        self._task.emit("source_unavailable", p, reason=reason, tries=unavailable.tries)
 
     def works(self, fetched: Iterable[PartitionCopy]) -> None:
         """Fetches of some partitions succeeded."""

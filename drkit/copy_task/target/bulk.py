@@ -48,21 +48,21 @@ Placed = tuple[Sent, int]
 
 
 def intents_of(placed: Sequence[Placed], nonce: int) -> list[tuple[MapKey, Intent]]:
-    """One intent per stretch of the target's log that holds only records of this flow."""
-    out: list[tuple[MapKey, Intent]] = []
+    """Return one intent per contiguous range of target offsets that holds only records of this flow."""
+    intents: list[tuple[MapKey, Intent]] = []
     by_partition: dict[MapKey, list[Placed]] = {}
     for item in placed:
         by_partition.setdefault(item[0].partition.key, []).append(item)
     for key, items in by_partition.items():
         end = items[0][0].partition.acked_own_end
         for stretch in _stretches(items):
-            out.append((key, _intent(stretch, end, nonce)))
+            intents.append((key, _intent(stretch, end, nonce)))
             end = stretch[-1][1] + stretch[-1][0].chunk.count
-    return out
+    return intents
 
 
 def acknowledge(placed: Iterable[Placed]) -> None:
-    """The transaction is committed."""
+    """Acknowledge the chunks of a committed transaction."""
     for sent, base in placed:
         if sent.current:
             sent.partition.committed(sent.chunk, base)
@@ -77,9 +77,9 @@ class ForeignOffsets(NamedTuple):
 
 
 async def moved(task: TaskContext, partitions: Collection[PartitionCopy]) -> bool:
-    """Return whether a partition of a transaction has another leader than when it was settled.
+    """Return whether the leader of a partition has changed since it was settled.
 
-    Appends of transactions are not compared with the log: after an unclean election they would take the
+    Transactional appends are not compared with the log: after an unclean election they would take the
     offsets of lost records.
     """
     topics = await metadata(task.links.target, sorted({p.target.topic for p in partitions}))
@@ -146,13 +146,13 @@ _LINGER_SECONDS = 0.02
 
 
 class BulkRefused(Exception):
-    """A batch inside a transaction was not accepted: the transaction is aborted, no consumer sees it."""
+    """A batch inside a transaction was refused: the transaction is aborted, no consumer sees it."""
 
 
 class BucketFenced(Exception):
-    """Another task holds the bucket now, or the coordinator gave up on a transaction of this task.
+    """Another task holds the bucket now, or the coordinator aborted a transaction of this task.
 
-    Taking the bucket back is for the next epoch, not for a zombie.
+    Only the next epoch may take the bucket again, never a zombie.
     """
 
 
@@ -178,18 +178,18 @@ class BulkAppender:
         """Copy in transactions until the epoch ends."""
         task = self._task
         while not task.ending:
-            if not self._broken and not await self._known():
+            if not self._broken and not await self._may_use_producer_id():
                 await task.changed.wait(_IDLE_SECONDS)
                 continue
-            self._admit()
+            self._move_old_to_bulk()
             if not self._broken and not any(self._ready(p) for p in self._partitions):
-                self._leave()
+                self._return_to_live()
                 await task.changed.wait(_IDLE_SECONDS)
                 continue
             self.busy = True
             try:
                 if self._broken:
-                    # At once: nothing of the bucket can be resolved while the lost transaction is open.
+                    # At once: no partition of the bucket can be resolved while the lost transaction is open.
                     await self._transactions.begin_epoch()
                     self._sequences, self._broken = {}, False
                 else:
@@ -199,18 +199,18 @@ class BulkAppender:
             except TransactionFailed as error:
                 if error.kafka_code in codes.FENCED:
                     task.finish("fenced")
-                self._abandon(error)
+                self._abort(error)
             except (BulkRefused, Failed) as error:
-                self._abandon(error)
+                self._abort(error)
             finally:
                 self.busy = False
                 task.changed.set()
 
-    async def _known(self) -> bool:
-        """Whether this task may write with the bucket's current producer id.
+    async def _may_use_producer_id(self) -> bool:
+        """Return whether this task may write with the bucket's current producer id.
 
-        After a bucket was taken some 32,000 times, or a week without that, its transactional id gets another
-        producer id. A flow in the other direction must know the new id first: the driver ensures that.
+        After some 32,000 InitProducerIds, or a week without one, its transactional id gets another producer
+        id. A flow in the other direction must know the new id first: the driver ensures that.
         """
         identity, allowed = self._transactions.identity, self._task.lease.bulk_producer_ids
         if allowed is None or identity.id in allowed:
@@ -224,7 +224,7 @@ class BulkAppender:
             self._recorded.add(identity.id)
         return False
 
-    def _admit(self) -> None:
+    def _move_old_to_bulk(self) -> None:
         """Move partitions whose next chunk is old, once their live pipeline is empty."""
         for p in self._partitions:
             if (
@@ -234,16 +234,16 @@ class BulkAppender:
                 and (p.oldest_is_older_than(self._task.live_floor_ms(CopyState.LIVE)))
             ):
                 if p.contested:
-                    # A late append in live mode does not collide with a transaction.
+                    # The sequence check does not protect a transaction from a late live append.
                     self._task.deviate(p, "old records are copied in transactions")
                     continue
                 p.state = CopyState.BULK
                 self._ends.pop(p.target, None)
-                if p.lease.returning:  # what is in between is looked at before the first commit
+                if p.lease.returning:  # records in between are checked before the first commit
                     self._ends[p.target] = p.acked_downstream
 
-    def _leave(self) -> None:
-        """Partitions whose next chunk is young go back to live mode through a look at the target."""
+    def _return_to_live(self) -> None:
+        """Resolve partitions whose next chunk is recent again, which returns them to live mode."""
         for p in self._partitions:
             if p.state is CopyState.BULK and p.waiting and not self._ready(p):
                 p.void()
@@ -259,9 +259,9 @@ class BulkAppender:
         while not task.ending and size < flow.bulk_commit_bytes:
             if boottime() - started > flow.bulk_commit_seconds:
                 break
-            moved = await self._round()
-            size += moved
-            if not moved:
+            sent_bytes = await self._send_batches()
+            size += sent_bytes
+            if not sent_bytes:
                 if not self._requests or all(r.is_done for r in self._requests):
                     await task.changed.wait(_LINGER_SECONDS)
                     if not any(self._ready(p) for p in self._partitions):
@@ -270,20 +270,20 @@ class BulkAppender:
                     await self._requests[-1]
         await self._commit()
 
-    async def _round(self) -> int:
+    async def _send_batches(self) -> int:
         """Send one batch of each partition that has one; returns bytes."""
         task = self._task
         ready = [p for p in self._partitions if self._ready(p)]
         if not ready:
             return 0
         pending = [r for r in self._requests if not r.is_done]
-        # Any number may be: none is ever repeated, one that fails ends the transaction.
+        # No request is retried, so any number may be in flight: a failure ends the transaction.
         if len(pending) >= task.flow.produce_in_flight:
             await pending[0]
         if task.expired:
             task.finish("expired")
             raise BulkRefused
-        await self._add([p.target for p in ready])
+        await self._add_partitions([p.target for p in ready])
         by_node: dict[int, list[Sent]] = {}
         for p in ready:
             if self._ready(p) and p.target.partition >= 0:
@@ -291,13 +291,13 @@ class BulkAppender:
                 by_node.setdefault(p.target_leader, []).append(sent)
                 p.uncommitted += 1
         size = 0
-        for node, taken in by_node.items():
-            # While another broker's answer was awaited, a partition may have started over.
-            current = [s for s in taken if s.current]
+        for node, batches in by_node.items():
+            # While another broker's response was awaited, a partition may have been voided.
+            current = [s for s in batches if s.current]
             size += await self._send(node, current) if current else 0
         return size
 
-    async def _add(self, partitions: list[TopicPartition]) -> None:
+    async def _add_partitions(self, partitions: list[TopicPartition]) -> None:
         new = [p for p in partitions if p not in self._added]
         if not self._added:
             new.append(TopicPartition(self._task.lease.map_topic, self._bucket))
@@ -305,43 +305,43 @@ class BulkAppender:
             await self._transactions.add(new)
             self._added.update(new)
 
-    def _stamp(self, where: TopicPartition, data: bytearray, count: int) -> None:
-        sequence = self._sequences.get(where, 0)
+    def _stamp(self, topic_partition: TopicPartition, data: bytearray, count: int) -> None:
+        sequence = self._sequences.get(topic_partition, 0)
         identity = self._transactions.identity
         stamp(data, identity.id, identity.epoch, sequence, transactional=True)
-        self._sequences[where] = (sequence + count) % SEQUENCE_MODULUS
+        self._sequences[topic_partition] = (sequence + count) % SEQUENCE_MODULUS
 
-    async def _send(self, node: int, taken: list[Sent]) -> int:
+    async def _send(self, node: int, chunks: list[Sent]) -> int:
         task = self._task
         appends, size = [], 0
-        for p, _, chunk, _ in taken:
+        for p, _, chunk, _ in chunks:
             self._stamp(p.target, chunk.data, chunk.count)
             appends.append(Append(p.target.topic, p.target_id, p.target.partition, chunk.data))
             size += len(chunk.data)
-        answers = {(s.partition.target_id, s.partition.target.partition): s.answer for s in taken}
-        self._sent += taken
+        answers = {(s.partition.target_id, s.partition.target.partition): s.answer for s in chunks}
+        self._sent += chunks
         request = produce_request(appends, transactional_id=self._transactions.transactional_id)
         future = await task.links.produce.queue(request, node, task.send_deadline())
-        done = Future()
-        future.add_callback(task.guarded(self._answered, answers, done))
-        future.add_errback(task.guarded(self._failed, answers, done))
-        self._requests.append(done)
+        completed = Future()
+        future.add_callback(task.guarded(self._answered, answers, completed))
+        future.add_errback(task.guarded(self._failed, answers, completed))
+        self._requests.append(completed)
         task.counters.requests += 1
-        task.counters.batches += len(taken)
+        task.counters.batches += len(chunks)
         return size
 
     @staticmethod
-    def _answered(answers: dict[tuple[Any, int], Future], done: Future, answer: Any) -> None:
-        for topic in answer.responses:
+    def _answered(answers: dict[tuple[Any, int], Future], completed: Future, response: Any) -> None:
+        for topic in response.responses:
             for r in topic.partition_responses:
                 answers[topic.topic_id, r.index].success(r)
-        done.success(None)
+        completed.success(None)
 
     @staticmethod
-    def _failed(answers: dict[tuple[Any, int], Future], done: Future, error: BaseException) -> None:
+    def _failed(answers: dict[tuple[Any, int], Future], completed: Future, error: BaseException) -> None:
         for future in answers.values():
             future.failure(error)
-        done.success(None)
+        completed.success(None)
 
     async def _commit(self) -> None:
         if not self._sent:
@@ -363,7 +363,7 @@ class BulkAppender:
             raise BulkRefused
         gaps, ends = gaps_of(placed, self._ends)
         if any(gap.partition.lease.returning for gap in gaps):
-            raise BulkRefused(GAP)  # nothing may be committed behind what the log must show first
+            raise BulkRefused(GAP)  # foreign records must be reported before anything after them is committed
         await self._write_progress(placed)
         if self._task.expired or not all(s.current for s, _ in placed):
             raise BulkRefused
@@ -380,24 +380,24 @@ class BulkAppender:
             self._task.emit("foreign_writer", gap.partition, offset=gap.offset, records=gap.offsets)
 
     async def _write_progress(self, placed: list[Placed]) -> None:
-        """The map records of the transaction, inside it."""
+        """Append the map records of the transaction within it."""
         task, target = self._task, self._task.links.target
-        where = TopicPartition(task.lease.map_topic, self._bucket)
+        map_partition = TopicPartition(task.lease.map_topic, self._bucket)
         signatures = task.buckets[self._bucket].signatures
         data, count = batch_of(pairs(intents_of(placed, task.nonce)), wall_ms(), signatures)
-        self._stamp(where, data, count)
-        topic = await task.internal(where.topic, refresh=False)
-        append = Append(where.topic, topic.topic_id, self._bucket, data)
+        self._stamp(map_partition, data, count)
+        topic = await task.internal(map_partition.topic, refresh=False)
+        append = Append(map_partition.topic, topic.topic_id, self._bucket, data)
         request = produce_request([append], transactional_id=self._transactions.transactional_id)
-        answer = await target.send(request, topic.leaders[where.partition].node)
-        if (code := answer.responses[0].partition_responses[0].error_code) in codes.FENCED:
+        response = await target.send(request, topic.leaders[map_partition.partition].node)
+        if (code := response.responses[0].partition_responses[0].error_code) in codes.FENCED:
             raise BucketFenced
         if code:
             task.map_topic = None
             raise BulkRefused
 
-    def _abandon(self, error: BaseException) -> None:
-        """The transaction is lost: the next InitProducerId aborts it, its partitions start over."""
+    def _abort(self, error: BaseException) -> None:
+        """Give the transaction up: the next InitProducerId aborts it, its partitions are resolved again."""
         self._broken = True
         self._ends.clear()
         copied = {p for p in self._partitions if p.state is CopyState.BULK}

@@ -1,8 +1,8 @@
-"""Records on the target that this flow did not write: named, or, since a turn, the end of a partition's copy.
+"""Target records of other producers: they are reported, or, after a turn, stop their partition.
 
-On a side that was a primary before, such a record is of a client that was not cut off. The map never
-leads around it: its partition stops in front of it (decision 32). A transaction that is still open may be
-aborted, and then no consumer ever sees its records; so the partition waits for its end.
+On a former primary such a record comes from a client that was not cut off. The map never skips it: its
+partition stops before it (decision 32). A transaction that is still open may be aborted, and then no
+consumer ever sees its records; so the partition waits for its end.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _UNKNOWN: Final = -1
 
 
 class Fate(Enum):
-    """Whether a consumer sees a foreign record."""
+    """The visibility of a foreign record to consumers."""
 
     VISIBLE = auto()
     UNDECIDED = auto()
@@ -36,25 +36,25 @@ class Fate(Enum):
 
 
 class Stranger(NamedTuple):
-    """The first foreign record of a partition, and what becomes of it."""
+    """The first foreign record of a partition, and its visibility."""
 
     record: Foreign
     fate: Fate
 
 
-def stranger_in(found: Resolution, own: frozenset[int], stable: int) -> Stranger | None:
-    """The foreign record that stops a partition, or for whose end it waits; None: no such record.
+def stranger_in(resolution: Resolution, own: frozenset[int], stable: int) -> Stranger | None:
+    """Return the foreign record that stops a partition or makes it wait, or None.
 
     A visible one counts before one that is undecided.
 
     :param own: every producer id of this flow
     :param stable: the last stable offset, asked before the log was read; negative: unknown
     """
-    theirs = [f for f in found.foreign if f.producer_id not in own]
-    visible = [f for f in theirs if not f.transactional or f.base < stable]
+    foreign = [f for f in resolution.foreign if f.producer_id not in own]
+    visible = [f for f in foreign if not f.transactional or f.base < stable]
     if visible:
         return Stranger(visible[0], Fate.VISIBLE)
-    return Stranger(theirs[0], Fate.UNDECIDED) if theirs else None
+    return Stranger(foreign[0], Fate.UNDECIDED) if foreign else None
 
 
 def stop_written(task: TaskContext) -> None:
@@ -65,7 +65,7 @@ def stop_written(task: TaskContext) -> None:
 
 
 async def stable_ends(task: TaskContext, partitions: Iterable[PartitionCopy]) -> dict[TopicPartition, int]:
-    """The last stable offsets of those that began with a turn; one that is not told is left out.
+    """Return the last stable offsets of partitions that began with a turn, as far as brokers answer.
 
     :raises RawError: a broker does not answer
     """
@@ -73,11 +73,11 @@ async def stable_ends(task: TaskContext, partitions: Iterable[PartitionCopy]) ->
     for p in partitions:
         if p.lease.returning:
             by_node.setdefault(p.target_leader, []).append(p.target)
-    out: dict[TopicPartition, int] = {}
-    for node, some in by_node.items():
-        answers = await list_offsets(task.links.target, node, dict.fromkeys(some, LATEST), committed=True)
-        out |= {at: a.offset for at, a in answers.items() if not a.error}
-    return out
+    offsets: dict[TopicPartition, int] = {}
+    for node, targets in by_node.items():
+        answers = await list_offsets(task.links.target, node, dict.fromkeys(targets, LATEST), committed=True)
+        offsets |= {tp: a.offset for tp, a in answers.items() if not a.error}
+    return offsets
 
 
 async def without_written(
@@ -86,21 +86,21 @@ async def without_written(
     settled: Mapping[TopicPartition, Settled],
     stable: Mapping[TopicPartition, int],
 ) -> list[PartitionCopy]:
-    """The partitions that continue; one with a foreign record stops, and one with an undecided waits.
+    """Return the partitions that continue; foreign records stop a partition, undecided ones delay it.
 
-    The stop is durable before anything else is written: retention may remove the record some day.
+    The stop is durable before anything else is written: retention may delete the record later.
 
     :param stable: of :func:`stable_ends`, asked before they were settled
     :raises Failed: the flow's state does not take the stop
     """
-    out = []
+    continuing = []
     for p in partitions:
-        found, look = settled[p.target].resolution, settled[p.target].look
+        resolution, look = settled[p.target].resolution, settled[p.target].look
         stranger = None
-        if p.lease.returning and found is not None and not _is_frozen(task, look.producers):
-            stranger = stranger_in(found, _own(task, p), stable.get(p.target, _UNKNOWN))
+        if p.lease.returning and resolution is not None and not _is_frozen(task, look.producers):
+            stranger = stranger_in(resolution, _own(task, p), stable.get(p.target, _UNKNOWN))
         if stranger is None:
-            out.append(p)
+            continuing.append(p)
         elif stranger.fate is Fate.UNDECIDED:
             p.reason = f"a transaction of producer id {stranger.record.producer_id} is open on the target"
             task.trouble(p, pause=_PAUSE_SECONDS)
@@ -109,17 +109,17 @@ async def without_written(
         else:
             p.reason = "the target does not say whether it was promoted"
             task.trouble(p, pause=_PAUSE_SECONDS)
-    return out
+    return continuing
 
 
 def _is_frozen(task: TaskContext, producers: Mapping[int, ProducerState]) -> bool:
-    """Whether a failover has fenced the flow on a partition: from then on clients may write there."""
-    known = producers.get(task.lease.producer_id)
-    return known is not None and known.epoch >= FROZEN_EPOCH
+    """Return whether a failover has fenced the flow on a partition: clients may write there since then."""
+    producer = producers.get(task.lease.producer_id)
+    return producer is not None and producer.epoch >= FROZEN_EPOCH
 
 
 async def _was_passive(task: TaskContext, p: PartitionCopy) -> bool:
-    """Whether the partition was passive when its log was read: a task may be paused between two requests.
+    """Return whether the partition was passive when its log was read: a task may pause between requests.
 
     :raises RawError: a broker does not answer
     """
@@ -143,14 +143,14 @@ def _own(task: TaskContext, p: PartitionCopy) -> frozenset[int]:
     return frozenset({bulk, *task.lease.own_producer_ids, *(task.lease.bulk_producer_ids or ())})
 
 
-def report(task: TaskContext, p: PartitionCopy, found: Resolution) -> None:
-    """Report what the flow did not write, and what the map leads around."""
-    if found.first_foreign:
+def report(task: TaskContext, p: PartitionCopy, resolution: Resolution) -> None:
+    """Report records of other producers, which the map skips."""
+    if resolution.first_foreign:
         reason = "the target partition held records before the first copy"
-        task.emit("foreign_writer", p, target_end=found.downstream, reason=reason)
-    elif found.foreign:
-        first = found.foreign[0]
-        records = sum(f.records for f in found.foreign)
+        task.emit("foreign_writer", p, target_end=resolution.downstream, reason=reason)
+    elif resolution.foreign:
+        first = resolution.foreign[0]
+        records = sum(f.records for f in resolution.foreign)
         task.emit(
             "foreign_writer", p, offset=first.base, producer_id=first.producer_id, records=records
         )  # fmt: skip

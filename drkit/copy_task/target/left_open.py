@@ -34,7 +34,7 @@ _REFUSED: Final = ERRORS["transaction_left_open"]
 
 
 class LeftOpen(NamedTuple):
-    """An open transaction of a bucket that no coordinator ends any more."""
+    """A hanging transaction of a bucket: no coordinator will end it."""
 
     at: TopicPartition
     node: int
@@ -48,7 +48,7 @@ class LeftOpen(NamedTuple):
 
 
 async def end_on_map(task: TaskContext, bucket: int) -> None:
-    """End what an earlier task left open on a bucket of the map; to be done before the bucket is read.
+    """End hanging transactions on a bucket of the map, before the bucket is read.
 
     :raises RawError: a broker does not answer
     :raises Failed: drkit may not write the marker
@@ -57,112 +57,112 @@ async def end_on_map(task: TaskContext, bucket: int) -> None:
     leader = topic.leaders.get(bucket)
     if leader is None or leader.node < 0:
         return
-    at = TopicPartition(task.lease.map_topic, bucket)
-    for left in await _left_open(task, bucket, {at: leader.node}):
-        if left.state.epoch < left.epoch:
-            code = await _end(task, left, commits=await _has_committed_data(task, bucket, topic, left))
+    map_partition = TopicPartition(task.lease.map_topic, bucket)
+    for txn in await _left_open(task, bucket, {map_partition: leader.node}):
+        if txn.state.epoch < txn.epoch:
+            code = await _end(task, txn, commits=await _has_committed_data(task, bucket, topic, txn))
             if code == CLUSTER_AUTHORIZATION_FAILED:
                 raise Failed(
                     "transaction_left_open",
-                    where=f"{at.topic}-{at.partition} on {task.links.target.alias}",
+                    where=f"{map_partition.topic}-{map_partition.partition} on {task.links.target.alias}",
                     evidence=error_name(code),
                     hint=MARKERS_HINT,
                 )
 
 
 async def end_on_targets(task: TaskContext, partitions: Iterable[PartitionCopy]) -> None:
-    """End what was left open on partitions that are being settled; their map has been read.
+    """End hanging transactions on partitions that are being settled; their map has been read.
 
     :raises RawError: a broker does not answer
     """
     by_bucket: dict[int, dict[TopicPartition, PartitionCopy]] = {}
     for p in partitions:
         by_bucket.setdefault(p.lease.bucket, {})[p.target] = p
-    for bucket, some in by_bucket.items():
-        for left in await _left_open(task, bucket, {at: p.target_leader for at, p in some.items()}):
-            p, committed = some[left.at], left.committed
+    for bucket, by_target in by_bucket.items():
+        for txn in await _left_open(task, bucket, {tp: p.target_leader for tp, p in by_target.items()}):
+            p, committed = by_target[txn.at], txn.committed
             if committed is None:
                 state = task.buckets[bucket].of(p.source_id, p.target_id, p.target.partition)
-                committed = is_in_map(state, left.state.open_since)
-            if await _end(task, left, commits=committed) == CLUSTER_AUTHORIZATION_FAILED:
+                committed = is_in_map(state, txn.state.open_since)
+            if await _end(task, txn, commits=committed) == CLUSTER_AUTHORIZATION_FAILED:
                 task.stop_unfenced(p, _REFUSED.sentence)
 
 
 def is_in_map(state: PartitionMap, open_since: int) -> bool:
-    """Whether a transaction that is open on a target partition was committed: so says the map's record in it.
+    """Return whether the map shows that a transaction still open on a target partition was committed.
 
     A later transaction may have copied the same records to other offsets, which the target has lost since.
     """
-    found = state.segments.record_before(open_since + 1)
-    known = state.tail is not None and state.tail.copied_end > open_since
-    return known and found is not None and found[1] == open_since
+    record = state.segments.record_before(open_since + 1)
+    is_copied = state.tail is not None and state.tail.copied_end > open_since
+    return is_copied and record is not None and record[1] == open_since
 
 
 async def _left_open(task: TaskContext, bucket: int, leaders: Mapping[TopicPartition, int]) -> list[LeftOpen]:
-    """Open transactions of a bucket's producer that nothing else will end."""
+    """Return the hanging transactions of a bucket's producer."""
     identity = task.transactions[bucket].identity
     if task.expired or identity.id < 0:
         return []
-    found = await _open(task, identity.id, leaders)
-    current = {at: s for at, s in found.items() if s.epoch == identity.epoch}
+    open_states = await _open_states(task, identity.id, leaders)
+    current = {tp: s for tp, s in open_states.items() if s.epoch == identity.epoch}
     decided = None
     if current:
-        # Of this task's own epoch: it may be active, unless its coordinator says that it is not.
+        # A transaction of the current epoch is active unless its coordinator has completed it.
         owner = (await owners(task.links.target, [identity.id])).get(identity.id)
         decided = _DECIDED.get(owner.state) if owner is not None else None
-        again = await _open(task, identity.id, leaders) if decided is not None else {}
-        current = {at: s for at, s in current.items() if at in again and again[at].open_since == s.open_since}
+        later = await _open_states(task, identity.id, leaders) if decided is not None else {}
+        current = {tp: s for tp, s in current.items() if tp in later and later[tp].open_since == s.open_since}
     return [
-        LeftOpen(at, leaders[at], identity.id, identity.epoch, state, decided if at in current else None)
-        for at, state in found.items()
-        if state.epoch < identity.epoch or (decided is not None and at in current)
+        LeftOpen(tp, leaders[tp], identity.id, identity.epoch, state, decided if tp in current else None)
+        for tp, state in open_states.items()
+        if state.epoch < identity.epoch or (decided is not None and tp in current)
     ]
 
 
-async def _open(
+async def _open_states(
     task: TaskContext, producer_id: int, leaders: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, ProducerState]:
-    found = await open_in(task.links.target, leaders)
-    return {at: o.state for at, some in found.items() for o in some if o.producer_id == producer_id}
+    opened = await open_in(task.links.target, leaders)
+    return {tp: o.state for tp, states in opened.items() for o in states if o.producer_id == producer_id}
 
 
-async def _end(task: TaskContext, left: LeftOpen, *, commits: bool) -> int:
+async def _end(task: TaskContext, txn: LeftOpen, *, commits: bool) -> int:
     """Write the marker; returns Kafka's error code."""
-    marker = Marker(left.producer_id, left.epoch, max(0, left.state.coordinator_epoch), (left.at,), commits)
-    codes = await write_markers(task.links.target, left.node, [marker])
-    code = codes.get((left.producer_id, left.at), -1)
+    marker = Marker(txn.producer_id, txn.epoch, max(0, txn.state.coordinator_epoch), (txn.at,), commits)
+    codes = await write_markers(task.links.target, txn.node, [marker])
+    code = codes.get((txn.producer_id, txn.at), -1)
     if not code:
         task.emit_at(
-            "transaction_ended", left.at, offset=left.state.open_since, producer_id=left.producer_id,
+            "transaction_ended", txn.at, offset=txn.state.open_since, producer_id=txn.producer_id,
             committed=commits, reason="its coordinator took a transaction of drkit's own for ended",
         )  # fmt: skip
     return code
 
 
-async def _has_committed_data(task: TaskContext, bucket: int, topic: TopicMetadata, left: LeftOpen) -> bool:
-    """Whether records of the transaction are committed on a target partition: then its map is, too."""
-    mine = {p.key: p for p in task.in_bucket[bucket]}
-    topics = await metadata(task.links.target, sorted({p.target.topic for p in mine.values()}))
-    for key, intent in await _bulk_records(task, topic, left):
-        p = mine.get(key)
+async def _has_committed_data(task: TaskContext, bucket: int, topic: TopicMetadata, txn: LeftOpen) -> bool:
+    """Return whether the transaction is committed on a target partition; then its map record is, too."""
+    copies_by_key = {p.key: p for p in task.in_bucket[bucket]}
+    topics = await metadata(task.links.target, sorted({p.target.topic for p in copies_by_key.values()}))
+    for key, intent in await _bulk_records(task, topic, txn):
+        p = copies_by_key.get(key)
         leader = topics[p.target.topic].leaders.get(p.target.partition) if p is not None else None
-        if p is not None and leader is not None and await _is_committed(task, p, leader.node, left, intent):
+        if p is not None and leader is not None and await _is_committed(task, p, leader.node, txn, intent):
             return True
     return False
 
 
 async def _bulk_records(
-    task: TaskContext, topic: TopicMetadata, left: LeftOpen
+    task: TaskContext, topic: TopicMetadata, txn: LeftOpen
 ) -> list[tuple[MapKey, Intent]]:
     """Return the map's records of the open transaction."""
     target, intents = task.links.target, []
-    signatures = Signatures(target.control, left.at)
-    tail = LogTail(target, left.at, lambda _record: None, signatures=signatures, topic=topic)
-    tail.next_offset = left.state.open_since
+    signatures = Signatures(target.control, txn.at)
+    tail = LogTail(target, txn.at, lambda _record: None, signatures=signatures, topic=topic)
+    tail.next_offset = txn.state.open_since
     try:
         await tail.to_end(target)
     except NoAnswerYet as error:
-        raise RawError(f"{left.at}: {error}") from error
+        raise RawError(f"{txn.at}: {error}") from error
     for record in tail.undecided:
         with suppress(ValueError):
             decoded = decode_record(record.key, record.value)
@@ -172,12 +172,12 @@ async def _bulk_records(
 
 
 async def _is_committed(
-    task: TaskContext, p: PartitionCopy, node: int, left: LeftOpen, intent: Intent
+    task: TaskContext, p: PartitionCopy, node: int, txn: LeftOpen, intent: Intent
 ) -> bool:
     if node < 0:
         raise RawError(f"{p.target} has no leader")
-    if p.target in await _open(task, left.producer_id, {p.target: node}):
+    if p.target in await _open_states(task, txn.producer_id, {p.target: node}):
         return False
     start = intent.downstream
     batches = await scan(task.links.target, node, p.target, p.target_id, start, start + 1)
-    return any(b.base == start and b.producer_id == left.producer_id and not b.aborted for b in batches)
+    return any(b.base == start and b.producer_id == txn.producer_id and not b.aborted for b in batches)

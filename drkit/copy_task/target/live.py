@@ -30,7 +30,7 @@ FATAL = {
     codes.INVALID_RECORD: "the target refused a batch as invalid",
     codes.UNKNOWN_SERVER_ERROR: "the target failed on a batch",
 }
-"""Codes after which asking again cannot help; each stops its partition alone."""
+"""Error codes for which a retry cannot help; each stops only its own partition."""
 OVERSIZED = frozenset({codes.MESSAGE_TOO_LARGE, codes.RECORD_LIST_TOO_LARGE})
 
 
@@ -40,29 +40,29 @@ class LiveAppender:
     def __init__(self, task: TaskContext, node: int) -> None:
         self._task = task
         self._node = node
-        self._ring: deque[PartitionCopy] = deque()
+        self._queue: deque[PartitionCopy] = deque()
         self._requests = 0
         self._wake = Future()
 
     def offer(self, p: PartitionCopy) -> None:
-        """The partition may have staged batches."""
+        """Queue a partition that may have staged batches."""
         if not p.listed and p.ready:
             p.listed = True
-            self._ring.append(p)
-            self._nudge()
+            self._queue.append(p)
+            self._wake_up()
 
-    def _nudge(self) -> None:
+    def _wake_up(self) -> None:
         if not self._wake.is_done:
             self._wake.success(None)
 
     async def run(self) -> None:
         """Send until the epoch ends."""
         task = self._task
-        while not task.ending or self._ring:
-            round_ = self._take() if self._requests < task.flow.produce_in_flight else []
+        while not task.ending or self._queue:
+            round_ = self._next_batches() if self._requests < task.flow.produce_in_flight else []
             if not round_:
                 self._wake = Future()
-                timer = task.loop.net.call_later(_IDLE_SECONDS, self._nudge)
+                timer = task.loop.net.call_later(_IDLE_SECONDS, self._wake_up)
                 await self._wake
                 task.loop.net.cancel(timer)
                 continue
@@ -74,12 +74,12 @@ class LiveAppender:
                 return
             await self._send(round_)
 
-    def _take(self) -> list[tuple[PartitionCopy, Staged]]:
-        """One batch of each partition that may send, up to the size of a request."""
-        out: list[tuple[PartitionCopy, Staged]] = []
+    def _next_batches(self) -> list[tuple[PartitionCopy, Staged]]:
+        """Return one batch of each partition that may send, up to the size of a request."""
+        batches: list[tuple[PartitionCopy, Staged]] = []
         size = 0
-        for _ in range(len(self._ring)):
-            p = self._ring.popleft()
+        for _ in range(len(self._queue)):
+            p = self._queue.popleft()
             p.listed = False
             if not p.ready or p.state is not CopyState.LIVE:
                 continue
@@ -89,18 +89,18 @@ class LiveAppender:
             if not p.may_send(_PIPELINE):
                 continue  # offered again by an acknowledgement
             size += len(staged.data)
-            if out and size > self._task.flow.produce_request_bytes:
+            if batches and size > self._task.flow.produce_request_bytes:
                 p.listed = True
-                self._ring.appendleft(p)
+                self._queue.appendleft(p)
                 break
             p.ready.popleft()
             p.in_flight += 1
-            out.append((p, staged))
-        for p, _ in out:
+            batches.append((p, staged))
+        for p, _ in batches:
             if p.ready and not p.listed:
                 p.listed = True
-                self._ring.append(p)
-        return out
+                self._queue.append(p)
+        return batches
 
     async def _send(self, round_: list[tuple[PartitionCopy, Staged]]) -> None:
         task = self._task
@@ -113,16 +113,16 @@ class LiveAppender:
                 produce_request(appends), self._node, task.send_deadline()
             )
         except RawError as error:
-            self._lost(round_, error)
+            self._request_failed(round_, error)
             return
-        future.add_callback(task.guarded(self._answer, round_))
-        future.add_errback(task.guarded(self._lost, round_))
+        future.add_callback(task.guarded(self._handle_response, round_))
+        future.add_errback(task.guarded(self._request_failed, round_))
 
     def _finished(self) -> None:
         self._requests -= 1
-        self._nudge()
+        self._wake_up()
 
-    def _lost(self, round_: list[tuple[PartitionCopy, Staged]], error: BaseException) -> None:
+    def _request_failed(self, round_: list[tuple[PartitionCopy, Staged]], error: BaseException) -> None:
         for p, _ in round_:
             p.in_flight -= 1
             p.reason = str(error)
@@ -130,14 +130,14 @@ class LiveAppender:
             self._task.trouble(p)
         self._finished()
 
-    def _answer(self, round_: list[tuple[PartitionCopy, Staged]], answer: Any) -> None:
-        by_place = {(p.target_id, p.target.partition): (p, s) for p, s in round_}
-        for topic in answer.responses:
+    def _handle_response(self, round_: list[tuple[PartitionCopy, Staged]], response: Any) -> None:
+        by_partition = {(p.target_id, p.target.partition): (p, s) for p, s in round_}
+        for topic in response.responses:
             for r in topic.partition_responses:
-                p, staged = by_place.pop((topic.topic_id, r.index))
+                p, staged = by_partition.pop((topic.topic_id, r.index))
                 p.in_flight -= 1
-                self._one(p, staged, r)
-        for p, _ in by_place.values():  # no answer for it: ask
+                self._handle_append(p, staged, r)
+        for p, _ in by_partition.values():  # not in the response: resolve it
             p.in_flight -= 1
             p.unanswered()
             self._task.trouble(p)
@@ -145,13 +145,13 @@ class LiveAppender:
         if self._task.awaits_acknowledgement(p for p, _ in round_):
             self._task.changed.set()
 
-    def _one(self, p: PartitionCopy, staged: Staged, r: Any) -> None:
+    def _handle_append(self, p: PartitionCopy, staged: Staged, r: Any) -> None:
         if p.state is not CopyState.LIVE:
-            return  # voided meanwhile; resolving will see what this append did
+            return  # voided meanwhile; resolving reads the effect of this append
         if r.error_code:
             refused(self._task, p, r.error_code, len(staged.data), r.error_message)
         elif r.base_offset != staged.base or r.log_append_time_ms != _NO_TIMESTAMP:
-            # Another offset: another writer appended. A timestamp: the broker took it for a repeat.
+            # Another offset: another writer appended. A timestamp: the broker treated it as a duplicate.
             p.reason = f"expected offset {staged.base}, got {r.base_offset}"
             self._task.trouble(p)
         else:

@@ -1,4 +1,4 @@
-"""Brings partitions from RESOLVING to work: asks the target where they are, repairs the map, fences."""
+"""Resolve partitions: read their position from the target, repair the map, fence earlier writers."""
 
 from __future__ import annotations
 
@@ -39,56 +39,56 @@ _TOMBSTONES = 4096
 
 
 async def pack(task: TaskContext, settled: Iterable[tuple[PartitionCopy, Resolution, Author]]) -> None:
-    """Pack the maps of partitions with many records, without the part before the target's log start.
+    """Compact the maps of partitions with many records, and drop what precedes the target's log start.
 
     A plain topic needs one segment forever, a transactional source one per marker.
 
     :raises Failed: the map topic does not accept the records
     """
     for p, result, author in settled:
-        old = task.buckets[p.lease.bucket].keys.get(p.key, {})
-        if result.upstream is None or result.history is None or result.foreign or len(old) < PACK_AT:
+        stored_keys = task.buckets[p.lease.bucket].keys.get(p.key, {})
+        if result.upstream is None or result.history is None or result.foreign or len(stored_keys) < PACK_AT:
             continue
-        first = await list_offsets(task.links.target, p.target_leader, {p.target: EARLIEST}, committed=False)
-        if first[p.target].error:
+        starts = await list_offsets(task.links.target, p.target_leader, {p.target: EARLIEST}, committed=False)
+        if starts[p.target].error:
             continue
-        result.segments.trim(first[p.target].offset)
+        result.segments.trim(starts[p.target].offset)
         state = task.buckets[p.lease.bucket].of(p.source_id, p.target_id, p.target.partition)
-        batches, gone = pack_of(p.key, state, result, author, list(old))
+        batches, tombstones = pack_of(p.key, state, result, author, list(stored_keys))
         for batch in batches:
             await task.write_map_pairs(p.lease.bucket, batch)
-        for i in range(0, len(gone), _TOMBSTONES):
-            await task.write_map_pairs(p.lease.bucket, gone[i : i + _TOMBSTONES])
+        for i in range(0, len(tombstones), _TOMBSTONES):
+            await task.write_map_pairs(p.lease.bucket, tombstones[i : i + _TOMBSTONES])
 
 
 def pack_of(
-    key: MapKey, state: PartitionMap, found: Resolution, author: Author, old: Iterable[bytes]
+    key: MapKey, state: PartitionMap, resolution: Resolution, author: Author, stored_keys: Iterable[bytes]
 ) -> tuple[list[list[Pair]], list[Pair]]:
     """Return the batches of a pack, and the tombstones of the records that it replaces.
 
     Claims that reach further stay, and so does the last turn, which names the ended histories.
 
-    :param old: keys of the partition's intents, turns and packs
+    :param stored_keys: keys of the partition's intents, turns and packs
     """
-    history = found.history or History(-1, -1)
-    mark = mark_of(found, history, author)
+    history = resolution.history or History(-1, -1)
+    mark = mark_of(resolution, history, author)
     batches: list[list[Pair]] = []
-    for part in parts(found.segments, found.downstream):
-        # The last part takes effect together with the mark in its batch: both, or neither.
+    for part in parts(resolution.segments, resolution.downstream):
+        # The last part and the mark share a batch, so they take effect together.
         last = part.part + 1 == part.parts
         records: list[MapRecord] = [part, mark] if last else [part]
         batches.append(pairs((key, r) for r in records))
     retained = {
         encode_intent(key, c)[0]
         for c in state.pending
-        if c.history == history and steps(c.base_sequence, found.sequence) + c.count > 0
+        if c.history == history and steps(c.base_sequence, resolution.sequence) + c.count > 0
     }
-    gone: list[Pair] = [
+    tombstones: list[Pair] = [
         (k, None)
-        for k in old
-        if k not in retained and place(k) < found.downstream and turned_to(k) != history
+        for k in stored_keys
+        if k not in retained and place(k) < resolution.downstream and turned_to(k) != history
     ]
-    return batches, gone
+    return batches, tombstones
 
 
 _IDLE_SECONDS = 0.25
@@ -112,21 +112,21 @@ class PartitionResolver:
             try:
                 await self.resolve(to_resolve)
             except Failed as error:
-                self._again(to_resolve, error)
+                self._retry_later(to_resolve, error)
 
     async def begin(self) -> None:
-        """Settle all partitions for the first time; a broker that goes away meanwhile is asked again later.
+        """Settle all partitions for the first time; those of a broker that fails are retried later.
 
         :raises Failed: the offset map cannot be read
         """
         foreign.stop_written(self._task)
-        rest = [p for p in self._task.partitions if p.state is not CopyState.STOPPED]
+        partitions = [p for p in self._task.partitions if p.state is not CopyState.STOPPED]
         try:
-            await self.resolve(rest)
+            await self.resolve(partitions)
         except RawError as error:
-            self._again(rest, error)
+            self._retry_later(partitions, error)
 
-    def _again(self, to_resolve: Sequence[PartitionCopy], error: BaseException) -> None:
+    def _retry_later(self, to_resolve: Sequence[PartitionCopy], error: BaseException) -> None:
         for p in to_resolve:
             p.reason = str(error)
             self._task.trouble(p, pause=_PAUSE_SECONDS)
@@ -142,43 +142,43 @@ class PartitionResolver:
 
         async def read_map() -> None:
             topic = await task.internal(task.lease.map_topic, refresh=True)
-            some = [task.buckets[bucket] for bucket in buckets]
-            await task.loop.together(partial(read_on, task.links.target, topic), some)
+            unread = [task.buckets[bucket] for bucket in buckets]
+            await task.loop.together(partial(read_on, task.links.target, topic), unread)
 
-        wanted = [self._wanted(p) for p in to_resolve]
+        requests = [self._settle_request(p) for p in to_resolve]
         stable = await foreign.stable_ends(task, to_resolve)
-        settled = await settle(task.links.target, task.targets, wanted, read_map)
+        settled = await settle(task.links.target, task.targets, requests, read_map)
         if not all(task.maps[bucket].holds for bucket in buckets):
             task.finish("fenced")
             return
-        stuck = [p for p in to_resolve if settled[p.target].error == REQUEST_TIMED_OUT]
-        if stuck:
-            await end_on_targets(task, stuck)
-        to_resolve = [p for p in to_resolve if self._is_sure(p, settled[p.target])]
+        timed_out = [p for p in to_resolve if settled[p.target].error == REQUEST_TIMED_OUT]
+        if timed_out:
+            await end_on_targets(task, timed_out)
+        to_resolve = [p for p in to_resolve if self._has_exact_answer(p, settled[p.target])]
         to_resolve = await foreign.without_written(task, to_resolve, settled, stable)
         starts = await self._source_starts([p for p in to_resolve if _needs_start(p, settled[p.target])])
-        found = [t for p in to_resolve if (t := self._take_up(p, settled[p.target], starts)) is not None]
-        for taken in found:
+        take_ups = [t for p in to_resolve if (t := self._take_up(p, settled[p.target], starts)) is not None]
+        for taken in take_ups:
             if isinstance(taken.move, TurnTo):  # the answer to an earlier fence was lost
                 await self._name_loss(taken)
-        await self._write(found)
-        await pack(task, [(t.p, t.found, self._author(t)) for t in found if isinstance(t.move, Go)])
-        await self._fence([(t, t.move) for t in found if isinstance(t.move, Fence)])
-        for taken in found:
+        await self._write(take_ups)
+        await pack(task, [(t.p, t.found, self._author(t)) for t in take_ups if isinstance(t.move, Go)])
+        await self._fence([(t, t.move) for t in take_ups if isinstance(t.move, Fence)])
+        for taken in take_ups:
             self._begin(taken)
         task.changed.set()
 
-    def _wanted(self, p: PartitionCopy) -> Wanted:
+    def _settle_request(self, p: PartitionCopy) -> Wanted:
         bulk_id = self._task.transactions[p.lease.bucket].identity.id
         known = frozenset({bulk_id, *(self._task.lease.bulk_producer_ids or ())})
         own = frozenset(self._task.lease.own_producer_ids)
         return Wanted(
-            p.target, self._state(p), own, bulk_id, p.target_epoch, known,
+            p.target, self._map_state(p), own, bulk_id, p.target_epoch, known,
             began_at=p.lease.began_at, emptied=p.lease.emptied_to, tail_end=p.lease.tail_end,
         )  # fmt: skip
 
-    def _is_sure(self, p: PartitionCopy, settled: Settled) -> bool:
-        """Stop a partition whose map is damaged; one whose log gives no exact answer yet is asked again."""
+    def _has_exact_answer(self, p: PartitionCopy, settled: Settled) -> bool:
+        """Stop a partition whose map is damaged; retry one whose log gives no exact answer yet."""
         doubt = self._task.buckets[p.lease.bucket].doubt(p.key)
         if doubt is not None:
             copy = p.target.topic
@@ -190,7 +190,7 @@ class PartitionResolver:
             self._task.stop(p, "map_unreadable", doubt.reason, hint=hint)
             return False
         if isinstance(settled.answer, Unavailable):
-            # A former leader may seem to have lost records: a later look may find its successor.
+            # A former leader may seem to have lost records: a later read may reach its successor.
             p.reason = settled.answer.reason
             self._task.trouble(p, pause=_PAUSE_SECONDS)
             return False
@@ -199,11 +199,11 @@ class PartitionResolver:
     async def _known_targets(self, to_resolve: Sequence[PartitionCopy]) -> list[PartitionCopy]:
         """Refresh the targets' leaders; stop partitions whose topic is no longer the assigned one."""
         task = self._task
-        found = await metadata(task.links.target, sorted({p.target.topic for p in to_resolve}))
-        task.targets.update(found)
-        out = []
+        topics = await metadata(task.links.target, sorted({p.target.topic for p in to_resolve}))
+        task.targets.update(topics)
+        current = []
         for p in to_resolve:
-            topic = found[p.target.topic]
+            topic = topics[p.target.topic]
             leader = topic.leaders.get(p.target.partition)
             if topic.error in NO_SUCH_TOPIC:
                 task.stop(
@@ -226,33 +226,33 @@ class PartitionResolver:
                 task.trouble(p, pause=_PAUSE_SECONDS)
             else:
                 p.target_leader = leader.node
-                out.append(p)
-        return out
+                current.append(p)
+        return current
 
     async def _source_starts(self, fresh: list[PartitionCopy]) -> dict[TopicPartition, int]:
         by_node: dict[int, dict[TopicPartition, int]] = {}
         for p in fresh:
             by_node.setdefault(p.leader, {})[p.source] = EARLIEST
-        out: dict[TopicPartition, int] = {}
-        for node, wanted in by_node.items():
+        starts: dict[TopicPartition, int] = {}
+        for node, requests in by_node.items():
             if node >= 0:
-                answers = await list_offsets(self._task.links.source, node, wanted, committed=False)
-                out.update({tp: a.offset for tp, a in answers.items() if not a.error})
-        return out
+                answers = await list_offsets(self._task.links.source, node, requests, committed=False)
+                starts.update({tp: a.offset for tp, a in answers.items() if not a.error})
+        return starts
 
     def _take_up(
         self, p: PartitionCopy, settled: Settled, starts: Mapping[TopicPartition, int]
     ) -> TakeUp | None:
-        """The next move for a settled partition; None: it is asked again, or it is stopped."""
-        task, found = self._task, settled.resolution
+        """Return the next move for a settled partition, or None if it is retried or stopped."""
+        task, resolution = self._task, settled.resolution
         if p.state is not CopyState.RESOLVING:
             return None
-        if found is None:
+        if resolution is None:
             p.reason = error_name(settled.error)
             task.trouble(p, pause=_PAUSE_SECONDS)
             return None
         taken = take_up(
-            p, self._state(p), found, settled.look, reign=task.maps[p.lease.bucket].reign,
+            p, self._map_state(p), resolution, settled.look, reign=task.maps[p.lease.bucket].reign,
             lease=History(task.lease.producer_id, task.lease.producer_epoch), start=starts.get(p.source),
         )  # fmt: skip
         if isinstance(taken.move, Frozen):
@@ -265,35 +265,35 @@ class PartitionResolver:
             return None
         return taken
 
-    def _state(self, p: PartitionCopy) -> PartitionMap:
+    def _map_state(self, p: PartitionCopy) -> PartitionMap:
         return self._task.buckets[p.lease.bucket].of(p.source_id, p.target_id, p.target.partition)
 
     def _author(self, taken: TakeUp) -> Author:
         reign = self._task.maps[taken.p.lease.bucket].reign
         return Author(new_nonce() >> 1, reign.number, taken.look.leader_epoch)
 
-    async def _write(self, found: Iterable[TakeUp]) -> None:
-        """Write what only this look at the log has confirmed, before anything is appended."""
+    async def _write(self, take_ups: Iterable[TakeUp]) -> None:
+        """Write the positions that only this read of the log confirms, before anything is appended."""
         by_bucket: dict[int, list[tuple[MapKey, MapRecord]]] = {}
-        for taken in found:
+        for taken in take_ups:
             records = [(taken.p.key, r) for r in taken.records(self._author(taken))]
             by_bucket.setdefault(taken.p.lease.bucket, []).extend(records)
         for bucket, batch in by_bucket.items():
             if batch:
                 await self._task.write_map(bucket, batch)
 
-    async def _fence(self, found: Iterable[tuple[TakeUp, Fence]]) -> None:
+    async def _fence(self, take_ups: Iterable[tuple[TakeUp, Fence]]) -> None:
         """Make leaders refuse appends that may still be in flight; then the partitions are settled again.
 
         :raises RawError: a broker does not answer
         """
         task = self._task
         by_node: dict[int, list[tuple[TakeUp, Fence]]] = {}
-        for taken, fence in found:
+        for taken, fence in take_ups:
             by_node.setdefault(taken.p.target_leader, []).append((taken, fence))
-        for node, some in by_node.items():
-            codes = await write_markers(task.links.target, node, [_marker(*f) for f in some])
-            for taken, fence in some:
+        for node, fences in by_node.items():
+            codes = await write_markers(task.links.target, node, [_marker(*f) for f in fences])
+            for taken, fence in fences:
                 p, code = taken.p, codes.get((fence.producer_id, taken.p.target), -1)
                 if code == CLUSTER_AUTHORIZATION_FAILED:
                     reason = f"{fence.reason}, and drkit may not fence its earlier appends"
@@ -315,18 +315,18 @@ class PartitionResolver:
         self._task.offer(taken.p)
 
     async def _name_loss(self, taken: TakeUp) -> None:
-        """Name what the target has lost, durably: after the map's next record no look finds it again."""
-        p, found = taken.p, taken.found
-        if found.truncated_from is None or found.truncated_from == p.named_loss:
+        """Report lost target records durably: after the map's next record they cannot be detected again."""
+        p, resolution = taken.p, taken.found
+        if resolution.truncated_from is None or resolution.truncated_from == p.named_loss:
             return
         await self._task.emit(
             "target_truncated",
             p,
-            copied_up_to=found.truncated_from,
-            target_end=found.downstream,
-            resumed_at=found.upstream,
+            copied_up_to=resolution.truncated_from,
+            target_end=resolution.downstream,
+            resumed_at=resolution.upstream,
         )
-        p.named_loss = found.truncated_from
+        p.named_loss = resolution.truncated_from
 
 
 def _must_be_resolved(p: PartitionCopy) -> bool:
@@ -338,6 +338,6 @@ def _needs_start(p: PartitionCopy, settled: Settled) -> bool:
 
 
 def _marker(taken: TakeUp, fence: Fence) -> Marker:
-    known = taken.look.producers.get(fence.producer_id)
-    coordinator = max(0, known.coordinator_epoch) if known is not None else 0
+    producer = taken.look.producers.get(fence.producer_id)
+    coordinator = max(0, producer.coordinator_epoch) if producer is not None else 0
     return Marker(fence.producer_id, fence.epoch, coordinator, (taken.p.target,))

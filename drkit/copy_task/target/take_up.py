@@ -26,7 +26,7 @@ _GAP: Final = "the source has removed records before they were copied"
 
 
 class TakeUp(NamedTuple):
-    """A settled partition, and what may be done with it."""
+    """A settled partition and its next move."""
 
     p: PartitionCopy
     found: Resolution
@@ -38,7 +38,7 @@ class TakeUp(NamedTuple):
     """Of the source at the record before it, −1 if unknown."""
 
     def records(self, author: Author) -> list[MapRecord]:
-        """What must be durable before the partition may begin."""
+        """Return the map records that must be durable before the partition may begin."""
         match self.move:
             case TurnTo() if self.upstream is not None:
                 return turn_records(self.found, self.move, self.upstream, self.leader_epoch, author)
@@ -47,7 +47,7 @@ class TakeUp(NamedTuple):
         return []
 
     def records_behind_fence(self, author: Author) -> list[MapRecord]:
-        """What must be durable once the fence is replicated.
+        """Return the map records that must be durable once the fence is replicated.
 
         A former leader seems to have lost records, but it cannot replicate a marker.
         """
@@ -57,29 +57,29 @@ class TakeUp(NamedTuple):
 
     @property
     def may_begin(self) -> bool:
-        """Neither a fence nor the source's first offset is missing."""
+        """Return whether the partition can begin: it needs no fence, and the source offset is known."""
         return isinstance(self.move, Go | TurnTo) and self.upstream is not None
 
     def begin(self) -> None:
         """Let the partition continue; its records are durable."""
-        p, found, move = self.p, self.found, self.move
+        p, resolution, move = self.p, self.found, self.move
         if not isinstance(move, Go | TurnTo) or self.upstream is None:
             return
         turned = isinstance(move, TurnTo)
         if turned:
             p.lost = False
-        at_end = found.copied_end == found.downstream and not turned
+        at_end = resolution.copied_end == resolution.downstream and not turned
         p.begin(
             upstream=self.upstream,
-            downstream=found.downstream,
-            copied_end=found.copied_end,
-            sequence=0 if turned else found.sequence,
-            delta=found.segments.delta() if at_end else None,
+            downstream=resolution.downstream,
+            copied_end=resolution.copied_end,
+            sequence=0 if turned else resolution.sequence,
+            delta=resolution.segments.delta() if at_end else None,
             leader_epoch=self.leader_epoch,
             history=move.history,
             inherited=p.inherited and not turned,
             target_epoch=self.look.leader_epoch,
-            live=found.live or turned,
+            live=resolution.live or turned,
             alone=self.look.producer_epoch(move.history.producer_id) != move.history.epoch,
         )
 
@@ -94,7 +94,7 @@ def take_up(
     lease: History,
     start: int | None,
 ) -> TakeUp:
-    """What a task may do with a partition that it has settled.
+    """Return the next move for a settled partition.
 
     :param state: what the map says of it
     :param reign: the task's own
@@ -102,7 +102,7 @@ def take_up(
     :param start: first source offset, asked where nothing was copied yet
     """
     p.target_epoch = look.leader_epoch
-    # Claims that were not appended bind this task as well: it must append the same records for them.
+    # Claims without appended records bind this task too: it must append the same records.
     p.inherited = found.unappended or _is_inherited(state, found, reign)
     current = (found.history or lease).producer_id
     leader = LeaderMemory(look.producer_epoch(current), look.untouched(current))
@@ -110,19 +110,19 @@ def take_up(
     move = next_move(found, lease, leader, fresh, contested=p.contested, deviation=_deviation(p))
     upstream, epoch = found.upstream if found.upstream is not None else start, found.leader_epoch
     if p.rewind_to is not None:
-        # Asking with the epoch of the lost tail would be answered with the same divergence every time.
-        end, ends_epoch, asked = p.rewind_to
-        if found.leader_epoch <= asked or asked < 0:  # else records of a newer history are there already
-            upstream, epoch = end if upstream is None else min(upstream, end), ends_epoch
+        # Fetching with the epoch of the lost tail would return the same diverging epoch every time.
+        history_end, end_epoch, asked_epoch = p.rewind_to
+        if asked_epoch < 0 or found.leader_epoch <= asked_epoch:  # else the target has a newer history
+            upstream, epoch = history_end if upstream is None else min(upstream, history_end), end_epoch
     if upstream is not None and upstream < p.skip_to:
         upstream, epoch = p.skip_to, -1
     return TakeUp(p, found, look, move, upstream, epoch)
 
 
-def _is_inherited(state: PartitionMap, found: Resolution, reign: Reign) -> bool:
-    """Whether an earlier task may still append here: it did not end cleanly since the last turn."""
-    # Where nothing is live and nothing is claimed, the first append needs a claim that would be here.
-    works = bool(state.pending) or (state.tail is not None and state.tail.live) or bool(found.repairs)
+def _is_inherited(state: PartitionMap, resolution: Resolution, reign: Reign) -> bool:
+    """Return whether an earlier task may still append: it did not end cleanly since the last turn."""
+    # Without live records or claims no append can be in flight: the first one needs a claim.
+    works = bool(state.pending) or (state.tail is not None and state.tail.live) or bool(resolution.repairs)
     return works and reign.unclean > 0 and reign.unclean >= state.turned
 
 

@@ -112,7 +112,7 @@ def own_principals(*settings: ClusterSettings) -> frozenset[str]:
 
 
 def is_open(cluster: Cluster) -> bool | None:
-    """Whether all principals may do everything where no ACL exists; None: unknown.
+    """Return whether all principals may do everything where no ACL exists; None: unknown.
 
     Brokers show that the setting exists, but hide its value, as with every name they do not know.
     """
@@ -138,9 +138,9 @@ def _ask(settings: ClusterSettings, question: Callable[..., Awaitable[Any]], *ar
 
 
 async def _list(cluster: RawCluster, alias: str) -> ListedAcls:
-    found, unknown = set(), []
+    acls, unknown = set(), []
     for number, resource in _RESOURCES.items():
-        answer = await cluster.send(
+        response = await cluster.send(
             DescribeAclsRequest(
                 resource_type_filter=number,
                 resource_name_filter=None,
@@ -151,23 +151,23 @@ async def _list(cluster: RawCluster, alias: str) -> ListedAcls:
                 permission_type=_ANY,
             )
         )
-        if answer.error_code:
-            raise _error(alias, "list ACLs", answer.error_code, answer.error_message, "DESCRIBE")
-        for at in answer.resources:
-            for acl in at.acls:
+        if response.error_code:
+            raise _error(alias, "list ACLs", response.error_code, response.error_message, "DESCRIBE")
+        for listed in response.resources:
+            for acl in listed.acls:
                 try:
                     kinds = (
-                        _PATTERNS[at.pattern_type],
+                        _PATTERNS[listed.pattern_type],
                         OPERATIONS[acl.operation],
                         _PERMISSIONS[acl.permission_type],
                     )
                 except KeyError:
                     unknown.append(
-                        f"operation {acl.operation} on {resource} {at.resource_name} for {acl.principal}"
+                        f"operation {acl.operation} on {resource} {listed.resource_name} for {acl.principal}"
                     )
                     continue
-                found.add(Acl(resource, kinds[0], at.resource_name, acl.principal, acl.host, *kinds[1:]))
-    return ListedAcls(frozenset(found), tuple(sorted(unknown)))
+                acls.add(Acl(resource, kinds[0], listed.resource_name, acl.principal, acl.host, *kinds[1:]))
+    return ListedAcls(frozenset(acls), tuple(sorted(unknown)))
 
 
 Changed = dict[Acl, DrkitError]

@@ -29,7 +29,7 @@ from drkit.kafka.raw import RawCluster, ask_once
 from drkit.topology.acls import IMPLIED_BY, AclOperation
 
 _BY_NAME: Final = 12
-"""The last version of Produce that names topics; later ones have ids, which a missing topic has not."""
+"""The last version of Produce that names topics; later ones have ids, which a missing topic lacks."""
 _TOPIC_RESOURCE: Final = 2
 _BROKER_RESOURCE: Final = 4
 """Numbers of ``ConfigResource``."""
@@ -81,24 +81,24 @@ async def _missing(cluster: RawCluster, needs: list[Need]) -> list[Need]:
     topics = list(dict.fromkeys(n.name for n in needs if n.resource is Resource.TOPIC))
     allowed = await _topic_operations(cluster, topics, {n.operation for n in needs})
     in_groups = await _group_operations(cluster, [n for n in needs if n.resource is Resource.GROUP])
-    wanted = {n.operation for n in needs if n.resource is Resource.CLUSTER}
-    on_cluster = await _cluster_operations(cluster, wanted) if wanted else set()
+    on_cluster_wanted = {n.operation for n in needs if n.resource is Resource.CLUSTER}
+    on_cluster = await _cluster_operations(cluster, on_cluster_wanted) if on_cluster_wanted else set()
     ids = {n.name for n in needs if n.resource is Resource.TRANSACTIONAL_ID}
-    asked = {name: cluster.loop.spawn(_may_write_as, cluster, name) for name in ids}
-    may_write_as = {name: await future for name, future in asked.items()}
-    found = []
+    pending = {name: cluster.loop.spawn(_may_write_as, cluster, name) for name in ids}
+    may_write_as = {name: await future for name, future in pending.items()}
+    not_allowed = []
     for need in needs:
         if need.resource is Resource.TOPIC:
-            fine = need.operation in allowed[need.name]
+            is_allowed = need.operation in allowed[need.name]
         elif need.resource is Resource.GROUP:
-            fine = (need.name, need.operation) in in_groups
+            is_allowed = (need.name, need.operation) in in_groups
         elif need.resource is Resource.CLUSTER:
-            fine = need.operation in on_cluster
+            is_allowed = need.operation in on_cluster
         else:
-            fine = may_write_as[need.name]
-        if not fine:
-            found.append(need)
-    return found
+            is_allowed = may_write_as[need.name]
+        if not is_allowed:
+            not_allowed.append(need)
+    return not_allowed
 
 
 async def _group_operations(cluster: RawCluster, needs: Iterable[Need]) -> set[tuple[str, AclOperation]]:
@@ -139,7 +139,7 @@ async def _topic_operations(
     topic_of = MetadataRequest.MetadataRequestTopic
     if not names:
         return {}
-    answer = await cluster.send(
+    response = await cluster.send(
         MetadataRequest(
             topics=[topic_of(name=n) for n in names],
             allow_auto_topic_creation=False,
@@ -149,7 +149,7 @@ async def _topic_operations(
     # A test of DELETE would delete: it counts only for topics that exist, which the brokers report.
     allowed: dict[str, set[AclOperation]] = {n: {AclOperation.DELETE} for n in names}
     unknown = []
-    for topic in answer.topics:
+    for topic in response.topics:
         if topic.error_code == UNKNOWN_TOPIC_OR_PARTITION or topic.error_code in NOT_AUTHORIZED:
             unknown.append(topic.name)
         else:
@@ -158,7 +158,7 @@ async def _topic_operations(
         for operation, question in _QUESTIONS.items():
             if operation in needed:
                 request, codes = question(unknown)
-                replied = codes(await cluster.send(request, answer.controller_id))
+                replied = codes(await cluster.send(request, response.controller_id))
                 for name, code in replied:
                     if code not in NOT_AUTHORIZED:
                         allowed[name].add(operation)

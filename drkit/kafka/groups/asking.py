@@ -47,7 +47,7 @@ AskNode = Callable[[int, list[str]], Awaitable[Mapping[str, Answered[T]]]]
 
 
 class Coordinators:
-    """Knows which broker coordinates which group; asks again when a broker denies it."""
+    """Caches the coordinators of groups; looks them up again after NOT_COORDINATOR."""
 
     def __init__(self, cluster: RawCluster) -> None:
         self._cluster = cluster
@@ -62,29 +62,29 @@ class Coordinators:
     ) -> dict[str, Answered[T]]:
         """Ask about every group at its coordinator.
 
-        One group's error, or one broker's silence, leaves the others their answers.
+        An error of one group, or of one broker, does not affect the answers of others.
 
         :param per_request: how many groups go into one request
         """
-        open_ = dict.fromkeys(groups)
-        out: dict[str, Answered[T]] = {}
+        pending = dict.fromkeys(groups)
+        answered: dict[str, Answered[T]] = {}
         deadline, pause = monotonic() + _PATIENCE_SECONDS, _PAUSE_SECONDS
-        while open_:
-            found = await self._find(open_)
-            out |= {g: Answered(e) for g, e in found.items()}
-            asked = [g for g in open_ if not found.get(g)]
-            by_node = self._batches(asked, per_request)
+        while pending:
+            errors = await self._find(pending)
+            answered |= {g: Answered(e) for g, e in errors.items()}
+            known_groups = [g for g in pending if not errors.get(g)]
+            by_node = self._batches(known_groups, per_request)
             for answers in await self._cluster.loop.together(partial(self._ask_node, ask), by_node):
-                out |= answers
-            open_ = {g: None for g in open_ if out[g].error in PASSES}
-            for group in open_:
+                answered |= answers
+            pending = {g: None for g in pending if answered[g].error in PASSES}
+            for group in pending:
                 self._of.pop(group, None)
-            if open_:
+            if pending:
                 if monotonic() > deadline:
                     break
                 await self._cluster.loop.sleep(pause)
                 pause = min(2 * pause, _PAUSE_LIMIT_SECONDS)
-        return out
+        return answered
 
     def keep(self, most: int) -> None:
         """Forget the coordinators that were found first, beyond a number: that of the groups that exist."""
@@ -157,7 +157,7 @@ async def _coordinators(cluster: RawCluster) -> dict[int, int]:
 
 
 async def _brokers(cluster: RawCluster) -> list[int]:
-    """The brokers as the cluster tells now: what the connections know of them may be minutes old.
+    """Return the brokers by current metadata: the connections' own metadata may be minutes old.
 
     One that came back since, or was added, has groups, too; those of one that is gone have moved.
     """

@@ -1,4 +1,4 @@
-"""Which groups of a cluster have changed, read from its log of group offsets instead of asking for each.
+"""Finds the groups that have changed by reading ``__consumer_offsets``, instead of asking for each group.
 
 ``__consumer_offsets`` is a topic like any other for a principal that may READ it. One request to each broker
 reads all commits since the last time, of any client and protocol.
@@ -25,13 +25,13 @@ from drkit.wire.group_log import GroupLog
 _PARTITION_BYTES: Final = 1 << 20
 _ANSWER_BYTES: Final = 8 << 20
 _CALL_MS: Final = 3000
-"""A wait for a dead broker delays the groups of all others."""
+"""Short, as a dead broker delays the groups of all other brokers."""
 _MOST_ANSWERS: Final = 16
-"""From one broker at a time; a reader that is further behind asks for all offsets, which is less work."""
+"""Maximum fetches from one broker per call; for a larger backlog, reading all offsets is cheaper."""
 
 
 class GroupTail:
-    """Reads the log of group offsets on from where it was read before; use it on one loop.
+    """Reads the log of group offsets incrementally; use it on one loop.
 
     :param cluster: connected
     """
@@ -42,14 +42,14 @@ class GroupTail:
         self._logs: dict[int, GroupLog] = {}
         self._refused = False
         self.missing = False
-        """The cluster has no such topic: no group has committed yet, or the cluster hides it."""
+        """True if the topic is missing: no group has committed yet, or the cluster hides it."""
 
     async def changed(self) -> frozenset[str] | None:
-        """Groups of which something was written since the last call.
+        """Return the groups with new records since the last call.
 
-        A group counts as soon as a transaction holds its offset, and again when the transaction ends.
+        A group counts as soon as an open transaction has its offset, and again when the transaction ends.
 
-        :returns: None when some may be missing, as at the first call
+        :returns: None if some may be missing, as at the first call
         :raises NotAuthorized: drkit's principal may not read the log
         :raises RawError: no broker answers
         """
@@ -65,63 +65,63 @@ class GroupTail:
         for number, leader in topic.leaders.items():
             by_node.setdefault(leader.node, []).append(number)
         read = partial(self._read, topic.topic_id)
-        whole, found = bool(topic.leaders) and not new, set[str]()
+        is_complete, changed_groups = bool(topic.leaders) and not new, set[str]()
         for groups in await self._cluster.loop.together(read, by_node.items()):
-            whole = whole and groups is not None
-            found |= groups or set()
+            is_complete = is_complete and groups is not None
+            changed_groups |= groups or set()
         if self._refused:
-            self._logs = {}  # what was read up to now is lost with this answer
+            self._logs = {}  # the groups read in this call are lost
             raise NotAuthorized(
                 "not_authorized_for_commits",
                 where=f"{OFFSETS_TOPIC} on {self._cluster.alias}",
                 evidence=f"Kafka error code {codes.TOPIC_AUTHORIZATION_FAILED}",
             )
-        return frozenset(found) if whole else None
+        return frozenset(changed_groups) if is_complete else None
 
     async def _begin(self, topic: TopicMetadata, numbers: Iterable[int]) -> None:
         """Begin at the last stable offset: every open transaction begins at or after it."""
-        wanted = [TopicPartition(OFFSETS_TOPIC, n) for n in numbers]
-        stable = await listed(self._cluster, {OFFSETS_TOPIC: topic}, wanted, LATEST)
-        self._logs |= {at.partition: GroupLog(offset) for at, offset in stable.items()}
+        partitions = [TopicPartition(OFFSETS_TOPIC, n) for n in numbers]
+        stable = await listed(self._cluster, {OFFSETS_TOPIC: topic}, partitions, LATEST)
+        self._logs |= {tp.partition: GroupLog(offset) for tp, offset in stable.items()}
 
-    async def _read(self, topic_id: UUID, asked: tuple[int, list[int]]) -> set[str] | None:
-        """What one broker has of its partitions, up to where they end now; None when not all was read."""
-        node, numbers = asked
-        found: set[str] = set()
+    async def _read(self, topic_id: UUID, node_partitions: tuple[int, list[int]]) -> set[str] | None:
+        """Return the changed groups of one broker's partitions, or None if they were not read completely."""
+        node, numbers = node_partitions
+        changed: set[str] = set()
         ends: dict[int, int] = {}
-        open_ = [n for n in numbers if n in self._logs]
-        whole = len(open_) == len(numbers) and node >= 0
+        unread = [n for n in numbers if n in self._logs]
+        is_complete = len(unread) == len(numbers) and node >= 0
         for _ in range(_MOST_ANSWERS):
-            if not open_ or node < 0:
-                return found if whole else None
+            if not unread or node < 0:
+                return changed if is_complete else None
             try:
-                answer = await self._cluster.send(self._request(topic_id, open_), node, timeout_ms=_CALL_MS)
+                answer = await self._cluster.send(self._request(topic_id, unread), node, timeout_ms=_CALL_MS)
             except RawError:
                 return None
-            told = [p for t in answer.responses for p in t.partitions]
-            if len(told) < len(open_):
+            partitions = [p for t in answer.responses for p in t.partitions]
+            if len(partitions) < len(unread):
                 return None
-            for partition in told:
+            for partition in partitions:
                 number = partition.partition_index
-                if not self._take(partition, found):
-                    whole = False
+                if not self._take_partition(partition, changed):
+                    is_complete = False
                     ends[number] = -1
                 ends.setdefault(number, partition.high_watermark)
-            open_ = [n for n in open_ if n in self._logs and self._logs[n].next_offset < ends[n]]
-        for number in open_:
+            unread = [n for n in unread if n in self._logs and self._logs[n].next_offset < ends[n]]
+        for number in unread:
             del self._logs[number]
         return None
 
-    def _take(self, partition: Any, found: set[str]) -> bool:
+    def _take_partition(self, partition: Any, changed: set[str]) -> bool:
         if partition.error_code:
             self._refused |= partition.error_code == codes.TOPIC_AUTHORIZATION_FAILED
             if partition.error_code == codes.OFFSET_OUT_OF_RANGE:
                 del self._logs[partition.partition_index]
             return False
         try:
-            found |= self._logs[partition.partition_index].take(bytes(partition.records or b""))
+            changed |= self._logs[partition.partition_index].take(bytes(partition.records or b""))
         except (CorruptBatch, ValueError):
-            del self._logs[partition.partition_index]  # begins again after it, with a look at every group
+            del self._logs[partition.partition_index]  # reading restarts at the end, and all groups are read
             return False
         return True
 

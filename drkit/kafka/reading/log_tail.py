@@ -88,14 +88,14 @@ class NoAnswerYet(Exception):
 
 
 class LogTail:
-    """Reads the records of one partition in their order, over a connection of its own; for one thread.
+    """Reads the records of one partition in order, over its own connection; for one thread.
 
     :param on: the cluster: its settings, for connections of its own, or existing connections
     :param take: called with each record, in order; never with one of an open or aborted transaction
-    :param pass_over: called with the offset of a batch that was not read, and why
+    :param pass_over: called with the offset of a skipped batch, and the reason
     :param signatures: gets the ids of cluster and topic; without, all records of open transactions
         are kept, with it those that may count
-    :param unpacked_bytes: a batch that unpacks to more is passed over
+    :param unpacked_bytes: a batch that unpacks to more bytes is skipped
     :param in_order: read no further than the first open transaction, and not past records that were removed
     :param topic: its id and leaders, where they are known
     """
@@ -112,7 +112,7 @@ class LogTail:
         in_order: bool = False,
         topic: TopicMetadata | None = None,
     ) -> None:
-        self._on, self._at, self._in_order = on, at, in_order
+        self._on, self._tp, self._in_order = on, at, in_order
         self._most_bytes, self._call_ms = _WIDE_FETCH if in_order else _FETCH
         self._own: RawCluster | None = None
         """The connections of this reader, if it was given settings; made with the first question."""
@@ -125,12 +125,12 @@ class LogTail:
         """End of the log in the newest answer, or None before the first."""
         self._replicas: tuple[int, ...] = ()
         self._few_since: float | None = None
-        """Since when most replicas do not answer."""
+        """Time since which most replicas do not answer."""
         self._take, self._pass_over, self._limit = take, pass_over, unpacked_bytes
         self.next_offset = 0
         """The first offset that is not read, or belongs to an open transaction."""
         self._ahead = 0
-        """The first offset not read yet, beyond open transactions."""
+        """The first unread offset, after open transactions."""
         self._open: dict[int, list[Record]] = {}
         """Producer → records of its open transaction before the log's end."""
         self._open_bytes = 0
@@ -163,7 +163,7 @@ class LogTail:
         return self._answered
 
     def close(self) -> None:
-        """Let go of the connections; a later question makes new ones."""
+        """Close the connections; a later request opens new ones."""
         self._answered = self.cluster_id
         if self._own is not None:
             self._own.close()
@@ -177,7 +177,7 @@ class LogTail:
     def read(self, seconds: float) -> LogEnds:
         """Take the next records up to the end at the time of the call.
 
-        Whatever was acknowledged before the call is taken, or is in :attr:`undecided`.
+        Every record acknowledged before the call is taken, or is in :attr:`undecided`.
 
         :raises LogRestarted: the log was emptied or created again
         :raises DrkitError: it cannot be read to its end in time
@@ -192,7 +192,9 @@ class LogTail:
         if ends.replicated < self.next_offset:
             raise self._restarted(f"it ends at {ends.replicated}, but was read up to {self.next_offset}")
         if not self.next_offset:
-            await self._look(cluster, leader.node, 0)  # also of an empty log: it shows the right to read
+            await self._look(
+                cluster, leader.node, 0
+            )  # of an empty log, too: this checks the permission to read
         while self.next_offset < ends.decided or self._ahead < ends.replicated:
             before = self.next_offset, self._ahead
             await self._look(cluster, leader.node, 0)
@@ -201,9 +203,9 @@ class LogTail:
         return ends
 
     def poll(self, seconds: float, wait_ms: int) -> bool:
-        """Take what has come, or comes within some milliseconds; returns whether the log's end was met.
+        """Take the records that arrive within some milliseconds; return whether the log's end was reached.
 
-        :param seconds: how long an answer is waited for
+        :param seconds: timeout for a response
         :raises LogRestarted: the log was emptied or created again
         :raises DrkitError: there was no answer
         """
@@ -211,11 +213,11 @@ class LogTail:
         return ended
 
     async def look(self, cluster: RawCluster, wait_ms: int = 0) -> bool:
-        """Take the records that there are, as :meth:`poll` does; for :meth:`patiently`."""
+        """Take the available records, as :meth:`poll` does; for :meth:`patiently`."""
         return await self.on_leader(cluster, lambda node: self._look(cluster, node, wait_ms))
 
     async def on_leader(self, cluster: RawCluster, ask: Callable[[int], Awaitable[T]]) -> T:
-        """Ask the leader that was found last; after a failure it is looked for again.
+        """Ask the last known leader; look it up again after a failure.
 
         :param ask: called with its node
         """
@@ -228,7 +230,7 @@ class LogTail:
             raise
 
     async def _look(self, cluster: RawCluster, node: int, wait_ms: int) -> bool:
-        """Take one answer of committed records, and what follows open transactions; True: up to the end."""
+        """Take one response of committed records, and records after open transactions; True at the end."""
         answer = await self._fetch(cluster, node, self.next_offset, committed=True, wait_ms=wait_ms)
         if answer is None:
             return False
@@ -252,8 +254,8 @@ class LogTail:
         answer = await fetch_one(
             cluster,
             node,
-            (self._at.topic, self.topic_id),
-            self._at.partition,
+            (self._tp.topic, self.topic_id),
+            self._tp.partition,
             offset,
             committed=committed,
             max_bytes=self._most_bytes,
@@ -273,7 +275,7 @@ class LogTail:
         """Continue at the start of the log, after retention or DeleteRecords."""
         bounds = []
         for which in (EARLIEST, LATEST):
-            listed = (await list_offsets(cluster, node, {self._at: which}, committed=False))[self._at]
+            listed = (await list_offsets(cluster, node, {self._tp: which}, committed=False))[self._tp]
             if listed.error:
                 raise NoAnswerYet(codes.error_name(listed.error))
             bounds.append(listed.offset)
@@ -290,35 +292,35 @@ class LogTail:
             if header.is_control:
                 aborted.end(header, batch)
             elif header.last_offset >= self.next_offset and not aborted.hides(header):
-                # Records outside of transactions were taken before, if they were read beyond an open one.
+                # Records outside of transactions were taken already if they were read ahead of an open one.
                 start = self.next_offset if header.is_transactional else max(self.next_offset, self._ahead)
                 records = self._unpacked(header, batch)
                 self._take_all(r for r in records if r.offset >= start and r.offset not in self._early)
             self.next_offset = max(self.next_offset, header.next_offset)
         self._early = {offset for offset in self._early if offset >= self.next_offset}
-        left = {p: [r for r in some if r.offset >= self.next_offset] for p, some in self._open.items()}
-        self._open = {producer: records for producer, records in left.items() if records}
+        remaining = {p: [r for r in kept if r.offset >= self.next_offset] for p, kept in self._open.items()}
+        self._open = {producer: records for producer, records in remaining.items() if records}
 
     def _take_others(self, answer: Any) -> None:
-        """Take records outside of transactions, and of those that are committed; others are undecided."""
+        """Take records outside of transactions and of committed ones; others stay undecided."""
         for header, batch in _batches(answer):
             if header.last_offset < self._ahead:
                 continue
             if header.is_control:
-                ended = self._open.pop(header.producer_id, [])
+                transaction = self._open.pop(header.producer_id, [])
                 if is_commit(header, batch):
-                    self._early.update(r.offset for r in ended)
-                    self._take_all(ended)
+                    self._early.update(r.offset for r in transaction)
+                    self._take_all(transaction)
             else:
                 records = [r for r in self._unpacked(header, batch) if r.offset >= self._ahead]
                 if header.is_transactional:
-                    self._keep(header, list(filter(self._may_count, records)))
+                    self._keep_undecided(header, list(filter(self._may_count, records)))
                 else:
                     self._take_all(records)
             self._ahead = max(self._ahead, header.next_offset)
 
-    def _keep(self, header: BatchHeader, records: list[Record]) -> None:
-        """Keep records until their transaction ends. Those beyond the limit are read when it has ended."""
+    def _keep_undecided(self, header: BatchHeader, records: list[Record]) -> None:
+        """Keep records until their transaction ends. Records above the limit are read after its end."""
         self._open_bytes = self._open_bytes if self._open else 0
         self._open_bytes += sum(len(r.key or b"") + len(r.value or b"") for r in records)
         if self._open_bytes > _OPEN_BYTES:
@@ -347,7 +349,7 @@ class LogTail:
 
     async def is_there(self, cluster: RawCluster) -> bool:
         """Return whether the topic exists; for :meth:`patiently`."""
-        topic = (await metadata(cluster, [self._at.topic]))[self._at.topic]
+        topic = (await metadata(cluster, [self._tp.topic]))[self._tp.topic]
         return topic.error not in codes.NO_SUCH_TOPIC
 
     def _run(self, ask: Callable[[RawCluster], Awaitable[Any]], seconds: float) -> Any:
@@ -382,15 +384,15 @@ class LogTail:
         ends = []
         for committed in (False, True):
             answer = await list_offsets(
-                cluster, leader.node, {self._at: LATEST}, committed=committed,
-                epochs={self._at: leader.epoch}, timeout_ms=_LEADER_MS,
+                cluster, leader.node, {self._tp: LATEST}, committed=committed,
+                epochs={self._tp: leader.epoch}, timeout_ms=_LEADER_MS,
             )  # fmt: skip
-            code = answer[self._at].error
+            code = answer[self._tp].error
             if code in codes.NOT_AUTHORIZED:
                 raise self._refused(code)
-            if code:  # also if it does not know yet that it leads
+            if code:  # also if the broker does not know yet that it leads
                 raise NoAnswerYet(codes.error_name(code))
-            ends.append(answer[self._at].offset)
+            ends.append(answer[self._tp].offset)
         return LogEnds(*ends)
 
     async def _leader(self, cluster: RawCluster) -> PartitionLeader:
@@ -440,10 +442,10 @@ class LogTail:
         return list(views)
 
     async def _view(self, cluster: RawCluster, node: int | None) -> PartitionLeader:
-        topic = (await metadata(cluster, [self._at.topic], node, timeout_ms=_ONE_MS))[self._at.topic]
+        topic = (await metadata(cluster, [self._tp.topic], node, timeout_ms=_ONE_MS))[self._tp.topic]
         if topic.error in codes.NOT_AUTHORIZED:
             raise self._refused(topic.error)
-        leader = topic.leaders.get(self._at.partition)
+        leader = topic.leaders.get(self._tp.partition)
         if leader is None:
             raise NoAnswerYet(codes.error_name(topic.error))
         if self.topic_id.int and self.topic_id != topic.topic_id:
@@ -455,21 +457,21 @@ class LogTail:
         """Remember the topic's id; records count only with MACs of this topic."""
         self.topic_id = topic_id
         if self._signatures is not None:
-            self._signatures.place = LogPlace(self._at, self.cluster_id, topic_id)
+            self._signatures.place = LogPlace(self._tp, self.cluster_id, topic_id)
 
     def _restarted(self, evidence: str) -> LogRestarted:
-        return LogRestarted("log_restarted", where=f"{self._at} on {self._on.alias}", evidence=evidence)
+        return LogRestarted("log_restarted", where=f"{self._tp} on {self._on.alias}", evidence=evidence)
 
     def _refused(self, code: int) -> NotAuthorized:
         return NotAuthorized(
             "not_authorized_for_log_end",
-            where=f"{self._at} on {self._on.alias}",
+            where=f"{self._tp} on {self._on.alias}",
             evidence=codes.error_name(code),
         )
 
     def _unknown(self, error: Exception) -> Failed:
         evidence = error.evidence if isinstance(error, ClusterUnreachable) else str(error) or repr(error)
-        return Failed("log_end_unknown", where=f"{self._at} on {self._on.alias}", evidence=evidence)
+        return Failed("log_end_unknown", where=f"{self._tp} on {self._on.alias}", evidence=evidence)
 
 
 def _batches(answer: Any) -> list[tuple[BatchHeader, memoryview]]:

@@ -36,7 +36,7 @@ class RangeReader:
 
     It belongs to no group: partitions are assigned, nothing is committed.
 
-    :param committed: leave out what transactions aborted or have not decided
+    :param committed: leave out records of aborted and open transactions
     """
 
     def __init__(self, settings: ClusterSettings, *, committed: bool = True) -> None:

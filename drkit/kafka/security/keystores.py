@@ -42,13 +42,13 @@ class Store(NamedTuple):
 
     @property
     def authorities(self) -> str:
-        """What Java trusts in a store: also a key's own certificate, but not its issuers."""
+        """Certificates that Java trusts in a store: also a key's own certificate, but not its issuers."""
         own, mark, _ = self.chain.partition(_PEM_END)
         return self.trusted + own + mark
 
 
 def is_pem(path: str) -> bool:
-    """Whether a file holds PEM text."""
+    """Return whether a file holds PEM text."""
     try:
         return _PEM_MARK in Path(path).read_bytes()
     except OSError:

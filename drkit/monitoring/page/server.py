@@ -146,7 +146,7 @@ class _Handler(BaseHTTPRequestHandler):
         return False
 
     def _is_for_us(self, host: str | None) -> bool:
-        """Whether the host name is this one; else another site's page could read data on loopback."""
+        """Return whether the host name is this one; else another site's page could read data on loopback."""
         address = str(self.connection.getsockname()[0])
         if host is None or not ip_address(address).is_loopback:
             return True

@@ -1,4 +1,4 @@
-"""Open transactions that hold records back above the last stable offset, and when one is a fault."""
+"""Open transactions that hold records back above the last stable offset, and their faults."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class HeldInPartition(NamedTuple):
 
     back: HeldBack
     holders: tuple[Holder, ...]
-    """The open transactions, the first one first: it decides the last stable offset."""
+    """The open transactions by first offset: the first one determines the last stable offset."""
 
 
 async def held_back(
@@ -45,22 +45,22 @@ async def held_back(
     """Return each partition whose last stable offset is below its high watermark. Without one, send nothing.
 
     :param skip: producers whose records the flow leaves out
-    :raises RawError: no answer; a note of half a look would be wrong for as long as the source is gone
+    :raises RawError: no answer; an incomplete record would stay wrong while the source is lost
     """
     above = {at: e for at, e in ends.items() if e.held_offsets}
     leaders = {at: topics[at.topic].leaders[at.partition].node for at in above}
     holders = await _holders(cluster, leaders)
     largest = sorted(above, key=lambda at: -above[at].held_offsets)
-    out = {at: HeldInPartition(_unseen(e), holders.get(at, ())) for at, e in above.items()}
+    held_in = {at: HeldInPartition(_upper_bound(e), holders.get(at, ())) for at, e in above.items()}
     sample = sample_bytes(len(above))
 
     async def look(tp: TopicPartition) -> None:
-        topic, producers = topics[tp.topic], (skip, _undecided(out[tp].holders))
-        held = await _sample(cluster, (tp, leaders[tp], topic), above[tp], producers, sample)
-        out[tp] = out[tp]._replace(back=held)
+        topic, producers = topics[tp.topic], (skip, _undecided(held_in[tp].holders))
+        held = await _read_sample(cluster, (tp, leaders[tp], topic), above[tp], producers, sample)
+        held_in[tp] = held_in[tp]._replace(back=held)
 
     await cluster.loop.some_at_once(look, largest[:MOST_SAMPLES], _AT_ONCE)
-    return out
+    return held_in
 
 
 async def held_by_others(
@@ -74,14 +74,14 @@ async def held_by_others(
     requested = sorted(names)
     topics = await metadata(cluster, requested) if requested else {}
     ends = await ends_of(cluster, topics, [n for n, t in topics.items() if not t.error])
-    above = {at: e for at, e in ends.items() if e.held_offsets}
-    leaders = {at: topics[at.topic].leaders[at.partition].node for at in above}
-    found: dict[TopicPartition, HeldInPartition] = {}
-    for at, holders in (await _holders(cluster, leaders)).items():
+    above = {tp: e for tp, e in ends.items() if e.held_offsets}
+    leaders = {tp: topics[tp.topic].leaders[tp.partition].node for tp in above}
+    held: dict[TopicPartition, HeldInPartition] = {}
+    for tp, holders in (await _holders(cluster, leaders)).items():
         others = tuple(h for h in holders if h.opened.producer_id not in own)
         if others:
-            found[at] = HeldInPartition(_unseen(above[at]), others)
-    return found
+            held[tp] = HeldInPartition(_upper_bound(above[tp]), others)
+    return held
 
 
 def with_held(
@@ -98,15 +98,15 @@ async def _holders(
     if not leaders:
         return {}
     try:
-        found = await open_in(cluster, leaders)
+        opened = await open_in(cluster, leaders)
     except RequestUnsupported:
         return {}
-    known = await ongoing(cluster, {o.producer_id for some in found.values() for o in some})
+    known = await ongoing(cluster, {o.producer_id for each in opened.values() for o in each})
     return {
-        at: tuple(
-            _holder(at, o, known.get(o.producer_id)) for o in sorted(some, key=lambda o: o.state.open_since)
+        tp: tuple(
+            _holder(tp, o, known.get(o.producer_id)) for o in sorted(each, key=lambda o: o.state.open_since)
         )
-        for at, some in found.items()
+        for tp, each in opened.items()
     }
 
 
@@ -122,21 +122,21 @@ def _undecided(holders: tuple[Holder, ...]) -> dict[int, int]:
     }
 
 
-async def _sample(
+async def _read_sample(
     cluster: RawCluster,
     where: tuple[TopicPartition, int, TopicMetadata],
     ends: Ends,
     producers: tuple[LeftOut, Mapping[int, int]],
     most_bytes: int,
 ) -> HeldBack:
-    at, node, topic = where
-    answer = await fetch_one(
-        cluster, node, (at.topic, topic.topic_id), at.partition, ends.end,
+    tp, node, topic = where
+    response = await fetch_one(
+        cluster, node, (tp.topic, topic.topic_id), tp.partition, ends.end,
         committed=False, max_bytes=most_bytes, max_wait_ms=0,
     )  # fmt: skip
     skip, undecided = producers
-    left_out = skip.ids_before_cut(at)
-    return counted_held(ends, bytes(answer.records or b""), left_out, undecided, skip.cuts.get(at))
+    left_out = skip.ids_before_cut(tp)
+    return counted_held(ends, bytes(response.records or b""), left_out, undecided, skip.cuts.get(tp))
 
 
 def counted_held(
@@ -152,12 +152,12 @@ def counted_held(
     """
     end = ends.end + ends.held_offsets
     records = acknowledged = size = 0
-    seen, first_ms, oldest = ends.end, None, None
+    read_up_to, first_ms, oldest = ends.end, None, None
     try:
         for header, _ in split(data):
             if header.base_offset >= end:
                 break
-            seen = max(seen, min(header.next_offset, end))
+            read_up_to = max(read_up_to, min(header.next_offset, end))
             left_out = header.producer_id in skip and (cut is None or header.base_offset < cut)
             if header.is_control or left_out:
                 continue
@@ -168,14 +168,14 @@ def counted_held(
                 acknowledged += header.count
                 oldest = header.base_timestamp if oldest is None else min(oldest, header.base_timestamp)
     except CorruptBatch:
-        return _unseen(ends)
-    rest = end - seen
-    if rest:  # younger than what was seen, so no older than its first record
+        return _upper_bound(ends)
+    beyond = end - read_up_to
+    if beyond:  # later records are no older than the first record read
         oldest = first_ms if oldest is None else oldest
-    return HeldBack(records + rest, acknowledged + rest, oldest, None if rest else size)
+    return HeldBack(records + beyond, acknowledged + beyond, oldest, None if beyond else size)
 
 
-def _unseen(ends: Ends) -> HeldBack:
+def _upper_bound(ends: Ends) -> HeldBack:
     return HeldBack(ends.held_offsets, ends.held_offsets, None, None)
 
 
@@ -222,14 +222,14 @@ class OpenTransaction:
 
 def open_transaction(
     cluster: tuple[str, str],
-    at: TopicPartition,
+    tp: TopicPartition,
     held: HeldInPartition,
     holder: Holder,
     now_ms: int,
     *,
     source: bool,
 ) -> OpenTransaction:
-    """The description of one transaction.
+    """Return the description of one transaction.
 
     :param cluster: alias and bootstrap servers
     """
@@ -238,7 +238,7 @@ def open_transaction(
     began = current.started_ms if current is not None and current.started_ms >= 0 else state.last_timestamp
     return OpenTransaction(
         cluster[0],
-        *at,
+        *tp,
         producer_id=opened.producer_id,
         producer_epoch=state.epoch,
         coordinator_epoch=state.coordinator_epoch,
@@ -248,16 +248,16 @@ def open_transaction(
         timeout_seconds=current.timeout_ms / 1000 if current is not None else None,
         age_seconds=max(0, now_ms - began) / 1000 if began >= 0 else None,
         held_back=held.back.records,
-        command=_command(cluster[1], at, holder),
+        command=_command(cluster[1], tp, holder),
         source=source,
     )
 
 
 def _command(servers: str, at: TopicPartition, holder: Holder) -> str:
-    """The command of Kafka's own tool that ends the transaction.
+    """Return the command of Kafka's own tool that ends the transaction.
 
-    A marker written past a coordinator that still has the transaction would cut it in two: its producer could
-    continue and commit the rest. The coordinator ends such a transaction.
+    A marker that bypasses an active coordinator would split the transaction: its producer could continue and
+    commit the rest. So the coordinator must end such a transaction.
     """
     tool = f"kafka-transactions.sh --bootstrap-server {shlex.quote(servers)}"
     if holder.is_current and holder.known is not None:
@@ -270,13 +270,13 @@ def _command(servers: str, at: TopicPartition, holder: Holder) -> str:
 
 
 def hanging(transactions: Iterable[OpenTransaction], limit_seconds: float) -> list[OpenTransaction]:
-    """Transactions that are open for longer than a limit, the oldest first."""
+    """Return transactions that are open for longer than a limit, the oldest first."""
     late = [t for t in transactions if t.is_older_than(limit_seconds)]
     return sorted(late, key=lambda t: -(t.age_seconds or 0.0))
 
 
 def fault_text(late: Sequence[OpenTransaction], limit_seconds: float) -> str:
-    """The fault in words: the oldest transaction with the command that ends it, then the number of others."""
+    """Return the fault text: the oldest transaction with the command to end it, then further ones."""
     first = late[0]
     if first.source:
         effect = (
@@ -300,13 +300,13 @@ def fault_text(late: Sequence[OpenTransaction], limit_seconds: float) -> str:
 
 
 def held_by(transactions: Iterable[OpenTransaction]) -> str:
-    """The holders of the source's held records, for the statement of a loss; empty when unknown."""
-    known = sorted((t for t in transactions if t.source), key=lambda t: -(t.age_seconds or 0.0))
-    if not known:
+    """Return the holders of the source's held records as text, for the statement of a loss."""
+    on_source = sorted((t for t in transactions if t.source), key=lambda t: -(t.age_seconds or 0.0))
+    if not on_source:
         return "an open transaction"
-    first = known[0]
-    since = "" if first.age_seconds is None else f", open for {first.age_seconds:,.0f} s"
-    number = len({t.producer_id for t in known})
+    oldest = on_source[0]
+    since = "" if oldest.age_seconds is None else f", open for {oldest.age_seconds:,.0f} s"
+    number = len({t.producer_id for t in on_source})
     if number == 1:
-        return f"an open transaction of {first.named()}{since}"
-    return f"open transactions of {number} producers, the oldest of {first.named()}{since}"
+        return f"an open transaction of {oldest.named()}{since}"
+    return f"open transactions of {number} producers, the oldest of {oldest.named()}{since}"

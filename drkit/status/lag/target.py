@@ -1,4 +1,4 @@
-"""The copied position of each partition, from the target alone: its map, and its leaders' answers."""
+"""The copied position of each partition, from the target alone: its map and its leaders' state."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class CopyPosition(NamedTuple):
     segments: int = 0
     reason: str = ""
     foreign: tuple[Foreign, ...] = ()
-    """Records in the log that the flow did not write, after all that the map leads around."""
+    """Records of other producers in the log, after those that the map covers."""
     removed: Removed | None = None
     """Copied records that the target has removed, or None without such a topic."""
     missing: int = 0
@@ -37,7 +37,7 @@ class CopyPosition(NamedTuple):
 
 @dataclass(slots=True)
 class CopyLocator:
-    """Reads the map of a flow; keeps what it has read.
+    """Reads the map of a flow incrementally.
 
     :param scan_up_to: maximum number of target offsets to read from a log where numbers do not settle the map
     """
@@ -51,7 +51,7 @@ class CopyLocator:
     async def places(
         self, known: CopiedTopics, names: Iterable[str], own_ids: frozenset[int]
     ) -> dict[TopicPartition, CopyPosition]:
-        """Every partition of these topics, by its name on the source.
+        """Return the position of every partition of these topics, by its name on the source.
 
         :raises RawError: the target does not answer
         :raises Failed: the map cannot be read
@@ -59,19 +59,19 @@ class CopyLocator:
         copied = {name: known.topics[name] for name in names}
         locator = self._locator = self._locator or PartitionLocator(self.cluster, self.map_topic)
         topics = await metadata(self.cluster, sorted({target for target, _, _ in copied.values()}))
-        out: dict[TopicPartition, CopyPosition] = {}
-        wanted: list[CopiedPartition] = []
+        positions: dict[TopicPartition, CopyPosition] = {}
+        copies: list[CopiedPartition] = []
         for name, (target, _, target_id) in copied.items():
             topic = topics[target]
             if topic.error or topic.topic_id != target_id:
-                out[TopicPartition(name, -1)] = CopyPosition(
-                    None, None, reason="the target topic was deleted"
-                )
+                reason = "the target topic was deleted"
+                positions[TopicPartition(name, -1)] = CopyPosition(None, None, reason=reason)
                 continue
-            wanted += [known.pair(name, number)._replace(until=None) for number in topic.leaders]
-        located = await locator.locate(wanted, own_ids, scan_up_to=self.scan_up_to, is_copying=False)
-        starts = await listed(self.cluster, topics, [w.target for w in wanted], EARLIEST)
-        return out | {w.source: _with_removed(located[w.source], w, starts.get(w.target, 0)) for w in wanted}
+            copies += [known.pair(name, number)._replace(until=None) for number in topic.leaders]
+        located = await locator.locate(copies, own_ids, scan_up_to=self.scan_up_to, is_copying=False)
+        starts = await listed(self.cluster, topics, [w.target for w in copies], EARLIEST)
+        positions |= {w.source: _with_removed(located[w.source], w, starts.get(w.target, 0)) for w in copies}
+        return positions
 
     async def compared(
         self,
@@ -83,7 +83,7 @@ class CopyLocator:
         """Return the positions with the number of records that are missing at the beginning of each copy.
 
         :param source: None while it does not answer
-        :param ends: of the source, by this look; of a silent one as they were noted last
+        :param ends: of the source; if it does not answer, as last recorded
         :raises RawError: a cluster stopped answering
         """
         removed = {
@@ -110,25 +110,25 @@ def _with_removed(located: Located, w: CopiedPartition, start: int) -> CopyPosit
     return position._replace(removed=Removed.of(located, start, w.emptied, position.frontier))
 
 
-def _position(found: Located) -> CopyPosition:
-    state, end = found.state, found.end
+def _position(located: Located) -> CopyPosition:
+    state, end = located.state, located.end
     tail, size = state.tail, len(state.segments)
-    foreign = tuple(found.answer.foreign) if isinstance(found.answer, Resolution) else ()
+    foreign = tuple(located.answer.foreign) if isinstance(located.answer, Resolution) else ()
     if tail is None and not state.pending and end is not None:
         reason = "the offset map knows nothing of it" if end else ""
         return CopyPosition(None if end else 0, end, reason=reason, foreign=foreign)
-    if isinstance(found.answer, Resolution):
-        size = len(found.answer.segments)
-        frontier = found.answer.upstream or 0
-        return CopyPosition(frontier, end, segments=size, foreign=foreign, dropped=found.dropped)
-    committed = found.sound and tail is not None and not tail.live and not state.pending
+    if isinstance(located.answer, Resolution):
+        size = len(located.answer.segments)
+        frontier = located.answer.upstream or 0
+        return CopyPosition(frontier, end, segments=size, foreign=foreign, dropped=located.dropped)
+    committed = located.sound and tail is not None and not tail.live and not state.pending
     if committed and tail is not None and end is not None and tail.downstream <= end:
         return CopyPosition(tail.upstream, end, segments=size)  # committed together with its records
-    known = tail.upstream if tail is not None and found.sound else None
+    known = tail.upstream if tail is not None and located.sound else None
     return CopyPosition(
         known,
         end,
         exact=False,
         segments=size,
-        reason="" if end is not None and known else found.answer.reason,
+        reason="" if end is not None and known else located.answer.reason,
     )

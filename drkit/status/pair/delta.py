@@ -1,8 +1,8 @@
-"""Until when the active side keeps every record that clients wrote since a promotion. Pure.
+"""Time until which the active side keeps every record written by clients since a promotion. Pure.
 
-The bounds are the earliest possible ones. A record goes by time when its segment's newest timestamp is older
-than ``retention.ms``, so never before its own timestamp is. A tombstone goes ``delete.retention.ms`` after it
-was cleaned, so never earlier than that after the promotion; while the cleaner is held, none goes.
+The bounds are the earliest possible ones. Retention deletes a record when its segment's newest timestamp is
+older than ``retention.ms``, so never before its own timestamp is. A tombstone is deleted
+``delete.retention.ms`` after it was cleaned, so no earlier than that after the promotion, and not in a hold.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _UNLIMITED: Final = -1
 
 
 class PartitionDelta(NamedTuple):
-    """What a partition of the active side holds since a promotion."""
+    """The records of a partition of the active side since a promotion."""
 
     cut: int
-    """First offset that clients wrote."""
+    """First offset written by clients."""
     start: int
     """Log start."""
     end: int
@@ -35,7 +35,7 @@ class PartitionDelta(NamedTuple):
 
     @property
     def bytes(self) -> int | None:
-        """About how many bytes clients wrote since: by their part of the offsets; None: unknown."""
+        """Approximate bytes written by clients, by their share of the offsets, or None if unknown."""
         if self.size is None:
             return None
         return self.size * max(0, self.end - max(self.cut, self.start)) // max(1, self.end - self.start)
@@ -48,34 +48,34 @@ def bound_of(
     now_ms: int,
     held: HeldSettingsRecord | None = None,
 ) -> DeltaBound:
-    """The bound of a topic.
+    """Return the bound of a topic.
 
     :param settings: of the topic on the active side
     :param since_ms: when it was promoted
-    :param held: what a person has the active side keep
+    :param held: the hold that an operator has set on the active side
     """
-    found = list(partitions)
-    removed = [p for p in found if p.start > p.cut]
+    all_partitions = list(partitions)
+    removed = [p for p in all_partitions if p.start > p.cut]
     held_ms = held.at_ms if held is not None and held.holds(settings) else None
     if removed:
         return DeltaBound(now_ms, "records since the promotion were removed", 1.0, held_ms=held_ms)
-    written = [p for p in found if p.end > p.cut]
+    written = [p for p in all_partitions if p.end > p.cut]
     policy = (settings.get(CLEANUP_POLICY) or "delete").replace(" ", "").split(",")
     limits: list[tuple[int, str]] = []
     unknown, size = "", None
     if "delete" in policy:
-        keep = _number(settings, RETENTION_MS)
+        retention_ms = _number(settings, RETENTION_MS)
         oldest = [p.oldest_ms for p in written if p.oldest_ms is not None]
-        if keep != _UNLIMITED and oldest:
-            limits.append((min(oldest) + keep, RETENTION_MS))
-        if keep != _UNLIMITED and len(oldest) < len(written):
+        if retention_ms != _UNLIMITED and oldest:
+            limits.append((min(oldest) + retention_ms, RETENTION_MS))
+        if retention_ms != _UNLIMITED and len(oldest) < len(written):
             unknown = "the time of the first records is unknown"
-        size = _filled(_number(settings, RETENTION_BYTES), written)
+        size = _used_bytes_share(_number(settings, RETENTION_BYTES), written)
     tombstones = tombstones_whole_until(settings, since_ms, held) if written else None
     if tombstones is not None:
         limits.append((tombstones, DELETE_RETENTION_MS))
     until, by = min(limits, default=(None, ""))
-    used = 0.0 if until is None else _share(since_ms, until, now_ms)
+    used = 0.0 if until is None else _elapsed_share(since_ms, until, now_ms)
     if size is not None and size > used:
         used, by = size, RETENTION_BYTES if until is None else by
     return DeltaBound(until, by, used, size, unknown, held_ms)
@@ -84,7 +84,7 @@ def bound_of(
 def tombstones_whole_until(
     settings: Mapping[str, str | None], since_ms: int, held: HeldSettingsRecord | None = None
 ) -> int | None:
-    """The earliest time at which a tombstone that was written since can be removed; None: none can.
+    """Return the earliest time at which a tombstone written since can be deleted, or None if never.
 
     The parameters are those of :func:`bound_of`.
     """
@@ -98,9 +98,9 @@ def tombstones_whole_until(
 def may_lack_tombstones(
     settings: Mapping[str, str | None], since_ms: int, now_ms: int, held: HeldSettingsRecord | None = None
 ) -> bool:
-    """Whether a tombstone that was written since may be gone by now.
+    """Return whether a tombstone written since may be deleted by now.
 
-    A clock that is behind the promotion, which another host has recorded, proves nothing: it may.
+    Also true if this host's clock is behind the promotion, which another host has recorded.
     The parameters are those of :func:`bound_of`.
     """
     until = tombstones_whole_until(settings, since_ms, held)
@@ -112,15 +112,15 @@ def _number(settings: Mapping[str, str | None], name: str) -> int:
     return _UNLIMITED if value is None else int(value)
 
 
-def _share(since_ms: int, until_ms: int, now_ms: int) -> float:
-    """Elapsed share of a time; 1 where it ended before it began, as with old timestamps."""
+def _elapsed_share(since_ms: int, until_ms: int, now_ms: int) -> float:
+    """Return the elapsed share of a period; 1 if it ended before its start, as with old timestamps."""
     if until_ms <= since_ms or now_ms >= until_ms:
         return 1.0
     return max(0.0, (now_ms - since_ms) / (until_ms - since_ms))
 
 
-def _filled(limit: int, partitions: list[PartitionDelta]) -> float | None:
-    """The largest share of ``retention.bytes`` that a partition's delta has, by its part of the offsets."""
+def _used_bytes_share(limit: int, partitions: list[PartitionDelta]) -> float | None:
+    """Return the largest share of ``retention.bytes`` that any partition's delta uses, or None."""
     if limit <= 0:
         return None
     return max((p.bytes / limit for p in partitions if p.bytes is not None), default=None)

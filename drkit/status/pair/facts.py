@@ -1,4 +1,4 @@
-"""What one look found of each direction of a pair. Pure."""
+"""The facts of each direction of a pair, from one look. Pure."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from drkit.topology.acls import Acl
 
 _LEFT_OUT: Final = "topic_left_out"
 FENCED_HERE: Final = frozenset({"acl", "max.message.bytes", "stopped", "debt"})
-"""Fences of a failover that drkit, or its hook, put up; any other is kept up by others."""
+"""Fence methods of drkit or its hook; other fences are maintained by others."""
 
 
 class TopicLag(NamedTuple):
-    """How far a flow is with a topic."""
+    """The lag of a flow for a topic."""
 
     records: int | None
     seconds: float | None
     reason: str = ""
-    """Why the lag is unknown."""
+    """Reason for an unknown lag."""
     bytes: int | None = None
     ages: tuple[float | None, ...] = ()
-    """Of each partition: the age of its oldest record that is not copied, in seconds; None: unknown."""
+    """By partition: the age in seconds of its oldest uncopied record, or None if unknown."""
     copy: str = ""
     """The name of the copy, whether or not it exists yet."""
     missing: int = 0
-    """Offsets at the beginning whose records the source may keep, and the target has removed."""
+    """Number of offsets at the beginning that the target has deleted and the source may keep."""
 
     def in_step(self, rpo_seconds: float) -> int:
         """Number of partitions whose oldest missing record is not older than that."""
@@ -60,7 +60,7 @@ class LeftOutTopic(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DirectionFacts(Observation):
-    """One direction of a pair, with what its protection is judged by."""
+    """One direction of a pair, with the facts that determine its protection."""
 
     running: bool = False
     """Its lease is held, and was renewed in time."""
@@ -71,19 +71,19 @@ class DirectionFacts(Observation):
     """None: not asked."""
     run: RunUnderWay | None = None
     runs_unknown: str = ""
-    """Why its journal could not be read; empty: it was read, or does not exist."""
+    """Reason for an unreadable journal; empty if it was read or does not exist."""
     written: Mapping[str, str] = field(default_factory=dict)
-    """Source topic → a partition to whose copy another client wrote since a turn, and where."""
+    """Source topic → a partition to whose copy another client wrote since a turn, with the offset."""
     fenced_by: Mapping[str, str] = field(default_factory=dict)
-    """Run → how its step FENCE ended."""
+    """Run → result of its step FENCE."""
     incomplete: Mapping[str, IncompleteRecord] = field(default_factory=dict)
     """Source topic → the return that has emptied it and was rolled back."""
     held: Mapping[str, HeldSettingsRecord] = field(default_factory=dict)
-    """Source topic → how a person has its copy keep everything."""
+    """Source topic → settings by which an operator keeps all records of its copy."""
     selects: Callable[[str], bool] = lambda _topic: True
-    """Whether the flow is to copy a source topic, by its configuration."""
+    """Returns whether the flow is configured to copy a source topic."""
     compacted_alone: tuple[str, ...] = ()
-    """Source topics whose copy is compacted, and that are not."""
+    """Source topics without compaction whose copy is compacted."""
     not_noted: frozenset[str] = frozenset()
     """Source topics whose ends were not noted on the target since a turn."""
     never_noted: frozenset[str] = frozenset()
@@ -91,7 +91,7 @@ class DirectionFacts(Observation):
     source_noted_ms: tuple[int, ...] = ()
     """The times at which the source's ends were noted on the target, or none of them if that is unknown."""
     unreplayed: Mapping[str, tuple[Unreplayed, ...]] = field(default_factory=dict)
-    """Source topic → what a return was to append to its copy, and has not."""
+    """Source topic → decided replays of a return that were not carried out."""
 
     def not_begun(self) -> Iterator[tuple[str, str]]:
         """Yield the source topics that a running flow is to copy and has no copy of, with the copy's name."""
@@ -117,14 +117,14 @@ class DirectionFacts(Observation):
         passed_over: Callable[[str], bool] = lambda _topic: False,
         selects: Callable[[str], bool] = lambda _topic: True,
     ) -> Self:
-        """The facts in a flow's state.
+        """Return the facts in a flow's state.
 
         :param own: its observation by :func:`drkit.pair.view.observation_of`
         :param runs: of its journal; or why it could not be read
         :param gone: source topics whose recorded fence the source does not have
-        :param passed_over: whether a source topic is not one that clients write
-        :param selects: whether the flow is to copy a source topic; what it copied before counts where one
-            of both sides was promoted
+        :param passed_over: returns whether a source topic is not written by clients
+        :param selects: returns whether the flow is configured to copy a source topic; earlier copies count
+            if one of both sides was promoted
         """
         journal, lease = runs if isinstance(runs, JournalRuns) else JournalRuns(), state.get(LeaseRecord)
         moved, noted = state.all(RoleRecord).keys() | own.returns, state.readable(SourceSeenRecord)
@@ -134,7 +134,7 @@ class DirectionFacts(Observation):
             **{each.name: getattr(own, each.name) for each in fields(own)},
             running=bool(lease and lease.is_fresh(now_ms)),
             selects=selects,
-            left_out=_left_out(state),
+            left_out=_left_out_topics(state),
             by_size=frozenset(sizes_of(state)),
             written={at.topic: f"{at} at offset {r.offset}" for at, r in written_of(state).items()},
             lags=lags,
@@ -157,7 +157,7 @@ def _fences(state: FlowState, gone: frozenset[str]) -> dict[str, FenceSeen]:
     return fences | dict.fromkeys(pending.topics if pending is not None else (), FenceSeen.PENDING)
 
 
-def _left_out(state: FlowState) -> dict[str, LeftOutTopic]:
+def _left_out_topics(state: FlowState) -> dict[str, LeftOutTopic]:
     events = (e for e in state.readable(EventRecord).values() if e.kind == _LEFT_OUT)
     return {e.topic: LeftOutTopic(e.at_ms, str(e.fields.get("reason", ""))) for e in events}
 
@@ -176,17 +176,17 @@ def compacted_alone(state: FlowState) -> tuple[str, ...]:
 
 
 def fenced_topics(state: FlowState) -> frozenset[str]:
-    """Source topics that a fence on record keeps producers off."""
+    """Return the source topics with a recorded fence."""
     return frozenset(sizes_of(state)) | {acl.name for acl in acls_of(state)}
 
 
 def sizes_of(state: FlowState) -> Mapping[str, str | None]:
-    """Source topics that are fenced by size, by a flow's state."""
+    """Return the source topics that are fenced by size, by a flow's state."""
     sizes = state.get(FenceSizesRecord)
     return {} if sizes is None else sizes.topics
 
 
 def acls_of(state: FlowState) -> frozenset[Acl]:
-    """The ACLs that fence source topics, by a flow's state."""
+    """Return the ACLs that fence source topics, by a flow's state."""
     record = state.get(FenceAclsRecord)
     return frozenset() if record is None else record.acls

@@ -54,7 +54,7 @@ class RunUnderWay(NamedTuple):
         )
 
     def covers(self, *names: str) -> bool:
-        """Whether a topic with one of these names may be in its scope."""
+        """Return whether a topic with one of these names may be in its scope."""
         return not self.topics or not self.topics.isdisjoint(names)
 
     @property

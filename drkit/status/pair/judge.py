@@ -84,18 +84,18 @@ def _still_open(sides: TopicSides, promoted: Way) -> str:
     # A return of the opposite flow answers an earlier promotion.
     runs = (run for side, run in runs_of(sides) if side is promoted and run.table == RETURN.name)
     run = next(runs, None)
-    then = "" if run is None else _after(promoted, run)
+    consequence = "" if run is None else _how_to_continue(promoted, run)
     if promoted.fence is FenceSeen.PENDING and not flow.silent:
-        return f"{flow.source} answers, and is not fenced since the failover{then}"
+        return f"{flow.source} answers, and is not fenced since the failover{consequence}"
     if other.answers(role) or (run is not None and not _lost_fence(promoted, run)):
         return ""  # it is the passive side of a copy again, or its return fences it, or lifts its fence
     if promoted.fence is FenceSeen.GONE:
-        return f"{flow.source} does not have the fence that is on record{then}"
-    how = flow.fenced_by.get(role.run_id, "")
+        return f"{flow.source} does not have the fence that is on record{consequence}"
+    method = flow.fenced_by.get(role.run_id, "")
     is_known = not (flow.silent or flow.unread or other.flow.unread)  # the return may have lifted it
-    if promoted.fence is FenceSeen.NONE and is_known and how in FENCED_HERE:
-        which = "the fence that its failover left pending" if how == _PENDING else f"its fence ({how})"
-        return f"{flow.source} answers, and {which} is not on record any more{then}"
+    if promoted.fence is FenceSeen.NONE and is_known and method in FENCED_HERE:
+        fence = "the fence that its failover left pending" if method == _PENDING else f"its fence ({method})"
+        return f"{flow.source} answers, and {fence} is not on record any more{consequence}"
     return ""
 
 
@@ -106,7 +106,7 @@ def _lost_fence(promoted: Way, run: RunUnderWay) -> bool:
     return bool(run.held) and run.step not in _LIFTS_FENCE
 
 
-def _after(promoted: Way, run: RunUnderWay) -> str:
+def _how_to_continue(promoted: Way, run: RunUnderWay) -> str:
     if not run.held:
         return ""
     command = typed("drkit", "reprotect", "--flow", promoted.flow.name)

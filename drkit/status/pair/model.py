@@ -76,7 +76,7 @@ class DeltaBound(NamedTuple):
 
     @property
     def is_due(self) -> bool:
-        """Whether half of it is used up."""
+        """Return whether half of it is used up."""
         return self.used >= HALF
 
 

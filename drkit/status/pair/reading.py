@@ -1,4 +1,4 @@
-"""What the judgement of a pair needs besides flow states and journals: fences as they are, deltas."""
+"""Further facts for the judgement of a pair: actual fences and deltas."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ from drkit.topology.topic_configs import MAX_MESSAGE_BYTES, NOTHING_PASSES
 from drkit.wire import CorruptBatch, read_header, visible
 
 _ONE_BATCH: Final = 1
-"""A broker answers with the first batch, however large."""
+"""Fetch limit; a broker returns the first batch whole, however large."""
 _LAGS: Final = ("min.compaction.lag.ms", "max.compaction.lag.ms")
-"""With both as large as can be, the cleaner rests."""
+"""With the maximum value for both, the log cleaner is paused."""
 _SETTINGS: Final = (CLEANUP_POLICY, RETENTION_MS, RETENTION_BYTES, DELETE_RETENTION_MS, *_LAGS)
 
 
 def fences_gone(settings: ClusterSettings, state: FlowState, topics: Collection[str]) -> frozenset[str]:
-    """Those of some source topics whose fence is on record in a flow's state, and not on the source.
+    """Return those of some source topics whose recorded fence the source does not have.
 
-    :raises DrkitError: the source does not tell
+    :raises DrkitError: the source does not answer
     """
     sizes = [t for t in sizes_of(state) if t in topics]
-    gone = _by_size(settings, sizes, lambda value: value != NOTHING_PASSES)
+    gone = _with_size(settings, sizes, lambda value: value != NOTHING_PASSES)
     acls = state.get(FenceAclsRecord)
     recorded = {a for a in acls.acls if a.name in topics} if acls is not None else set()
     if recorded:
@@ -64,11 +64,11 @@ def fences_gone(settings: ClusterSettings, state: FlowState, topics: Collection[
 
 def refusing_by_size(settings: ClusterSettings, topics: Collection[str]) -> frozenset[str]:
     """Return those of some topics whose settings refuse every record. Raises DrkitError."""
-    return frozenset(_by_size(settings, topics, lambda value: value == NOTHING_PASSES))
+    return frozenset(_with_size(settings, topics, lambda value: value == NOTHING_PASSES))
 
 
 def refusing_topics(settings: ClusterSettings, topics: Collection[str]) -> Refusing:
-    """Return those of some topics that refuse every client, by settings or ACLs; what is hidden: unknown."""
+    """Return the topics that refuse every client, by settings or ACLs, and why others are unknown."""
     if not topics:
         return NOT_ASKED
     by_size = frozenset[str]()
@@ -82,7 +82,7 @@ def refusing_topics(settings: ClusterSettings, topics: Collection[str]) -> Refus
     return Refusing(by_size | {topic for topic in topics if refuses_clients(topic, acls, own)})
 
 
-def _by_size(
+def _with_size(
     settings: ClusterSettings, topics: Collection[str], judged: Callable[[str | None], bool]
 ) -> set[str]:
     by_topic = topic_configs(Cluster.connect(settings), topics) if topics else {}
@@ -96,7 +96,7 @@ def retention_of(settings: ClusterSettings, topics: Collection[str]) -> dict[str
 
 
 class DeltaLook:
-    """Reads what the active side holds since promotions; reads the time of a first record only once."""
+    """Reads the deltas of the active side; reads the time of a first record only once."""
 
     def __init__(self) -> None:
         self._oldest: dict[tuple[str, TopicPartition], int] = {}
@@ -105,7 +105,7 @@ class DeltaLook:
     async def partitions(
         self, cluster: RawCluster, roles: Mapping[str, RoleRecord], *, sizes: bool
     ) -> dict[str, list[PartitionDelta]]:
-        """Return what the partitions of some topics hold; those without a leader are left out.
+        """Return the deltas of some topics; partitions without a leader are left out.
 
         :param roles: topic of the active side → its promotion
         :param sizes: also ask for the size of partitions
@@ -120,22 +120,22 @@ class DeltaLook:
             if cut is not None
         }
         known = self._oldest.items()
-        self._oldest = {(r, at): ms for (r, at), ms in known if at in cuts and roles[at.topic].run_id == r}
+        self._oldest = {(r, tp): ms for (r, tp), ms in known if tp in cuts and roles[tp.topic].run_id == r}
         out: dict[str, list[PartitionDelta]] = {name: [] for name, topic in topics.items() if not topic.error}
         for node, tps in by_leader(topics, cuts).items():
             starts = await list_offsets(cluster, node, dict.fromkeys(tps, EARLIEST), committed=False)
             ends = await list_offsets(cluster, node, dict.fromkeys(tps, LATEST), committed=False)
-            for at in tps:
-                if starts[at].error or ends[at].error:
+            for tp in tps:
+                if starts[tp].error or ends[tp].error:
                     continue
-                cut, start, end = cuts[at], starts[at].offset, ends[at].offset
-                seen = (roles[at.topic].run_id, at)
-                if seen not in self._oldest and end > max(cut, start):
-                    oldest = await _first_ms(cluster, (node, topics[at.topic]), at, (max(cut, start), end))
+                cut, start, end = cuts[tp], starts[tp].offset, ends[tp].offset
+                key = (roles[tp.topic].run_id, tp)
+                if key not in self._oldest and end > max(cut, start):
+                    oldest = await _first_ms(cluster, (node, topics[tp.topic]), tp, (max(cut, start), end))
                     if oldest is not None:
-                        self._oldest[seen] = oldest
-                delta = PartitionDelta(cut, start, end, self._oldest.get(seen), volume.get(at))
-                out[at.topic].append(delta)
+                        self._oldest[key] = oldest
+                delta = PartitionDelta(cut, start, end, self._oldest.get(key), volume.get(tp))
+                out[tp.topic].append(delta)
         return out
 
 

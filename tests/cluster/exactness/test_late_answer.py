@@ -79,14 +79,14 @@ def test_a_late_answer_of_a_former_leader(
 ) -> None:
     """By its leader epoch the new leader would say that its history ended: 100 records would come twice."""
     taken: list[tuple[int, int, int]] = []
-    take = Fetcher._take
+    take = Fetcher._handle
 
     async def seen(fetcher: Fetcher, answer: Any, wanted: dict[PartitionCopy, Any]) -> None:
         size = sum(len(p.records or b"") for t in answer.responses for p in t.partitions)
         taken.append((fetcher._node, min(asked.offset for asked in wanted.values()), size))
         await take(fetcher, answer, wanted)
 
-    monkeypatch.setattr(Fetcher, "_take", seen)
+    monkeypatch.setattr(Fetcher, "_handle", seen)
     source, link = past_the_link.source, pair.source.link("CLIENT")
     routes = [int(server.rpartition(":")[2]) for server in pair.source.bootstrap("CLIENT").split(",")]
     flow.create(flow.source, topic_name, 1, {"retention.ms": "-1"}, replicas=2)

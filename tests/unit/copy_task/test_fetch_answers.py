@@ -108,9 +108,9 @@ def test_a_late_answer_of_a_former_leader_changes_nothing() -> None:
     p = world.partition
     p.leader, before = OLD, world.asked()
     p.leader, p.leader_epoch = NEW, 6
-    done(world.new._take(answer(batch(0, 10, 5) + batch(10, 10, 6)), world.asked()))
+    done(world.new._handle(answer(batch(0, 10, 5) + batch(10, 10, 6)), world.asked()))
     assert (p.fetch_position, p.fetched_epoch) == (20, 6)
-    done(world.old._take(answer(batch(0, 10, 5)), before))
+    done(world.old._handle(answer(batch(0, 10, 5)), before))
     assert (p.fetch_position, p.fetched_epoch) == (20, 6)
     request = world.new._request(world.asked())
     (asked,) = request.topics[0].partitions
@@ -122,12 +122,12 @@ def test_an_error_counts_for_the_leader_and_the_offset_it_was_asked_for() -> Non
     p = world.partition
     p.leader, before = OLD, world.asked()
     p.leader = NEW
-    done(world.old._take(answer(error=OFFSET_OUT_OF_RANGE), before))
+    done(world.old._handle(answer(error=OFFSET_OUT_OF_RANGE), before))
     assert not world.looked_into, "a former leader"
     p.take([], 20, 6)
-    done(world.new._take(answer(error=OFFSET_OUT_OF_RANGE), before))
+    done(world.new._handle(answer(error=OFFSET_OUT_OF_RANGE), before))
     assert not world.looked_into, "a former offset"
-    done(world.new._take(answer(error=OFFSET_OUT_OF_RANGE), world.asked()))
+    done(world.new._handle(answer(error=OFFSET_OUT_OF_RANGE), world.asked()))
     assert world.looked_into == [p]
 
 
@@ -137,9 +137,9 @@ def test_an_answer_counts_for_the_offset_it_was_asked_for() -> None:
     p = world.partition
     p.leader, p.leader_epoch = OLD, 5
     before = world.asked()
-    done(world.old._take(answer(batch(0, 10, 5)), before))
+    done(world.old._handle(answer(batch(0, 10, 5)), before))
     p.take([], 15, 6)
-    done(world.old._take(answer(batch(0, 30, 7)), before))
+    done(world.old._handle(answer(batch(0, 30, 7)), before))
     assert (p.fetch_position, p.fetched_epoch, len(p.waiting)) == (15, 6, 1)
 
 
@@ -172,15 +172,15 @@ def test_a_batch_of_the_other_direction_after_the_cut_stops_the_partition_before
     p = world.partition
     p.leader = NEW
     data = batch(0, 3, 1, OPPOSITE) + batch(3, 4, 1) + batch(7, 2, 1, OPPOSITE) + batch(9, 1, 1)
-    done(world.new._take(answer(data), world.asked()))
+    done(world.new._handle(answer(data), world.asked()))
     assert world.task.counters.looped == {OPPOSITE: 3}
     assert [chunk.runs[0] for chunk in p.waiting] == [(3, 4)]
     assert p.fetch_position == 7
     assert not p.wants_more
-    world.new._wanted(0.0)
+    world.new._requested_positions(0.0)
     assert not world.task.stopped, "its records are still to be appended"
     p.waiting.clear()
-    world.new._wanted(0.0)
+    world.new._requested_positions(0.0)
     assert world.task.stopped == [("opposite_wrote", {"offset": 7, "producer_id": OPPOSITE, "began_at": 5})]
     assert p.state is CopyState.STOPPED
     assert p.done
@@ -191,12 +191,12 @@ def test_of_a_rebuilt_partition_batches_of_the_other_direction_are_copied_up_to_
     p = world.partition
     p.leader = NEW
     data = batch(0, 3, 1, OPPOSITE) + batch(3, 4, 1) + batch(7, 2, 1, OPPOSITE)
-    done(world.new._take(answer(data), world.asked()))
+    done(world.new._handle(answer(data), world.asked()))
     assert world.task.counters.looped == {}
     assert sum(chunk.count for chunk in p.waiting) == 7
     assert p.fetch_position == 7
     p.waiting.clear()
-    world.new._wanted(0.0)
+    world.new._requested_positions(0.0)
     assert world.task.stopped == [("opposite_wrote", {"offset": 7, "producer_id": OPPOSITE, "began_at": 7})]
 
 
@@ -204,7 +204,7 @@ def test_without_a_cut_batches_of_the_other_direction_are_left_out_everywhere() 
     world = World()
     p = world.partition
     p.leader = NEW
-    done(world.new._take(answer(batch(0, 3, 1, OPPOSITE) + batch(3, 1, 1)), world.asked()))
+    done(world.new._handle(answer(batch(0, 3, 1, OPPOSITE) + batch(3, 1, 1)), world.asked()))
     assert (world.task.counters.looped, p.fetch_position, p.wants_more) == ({OPPOSITE: 3}, 4, True)
 
 
@@ -212,7 +212,7 @@ def test_a_partition_that_is_resolved_again_looks_for_the_alarm_again() -> None:
     world = World(skip_from=0)
     p = world.partition
     p.leader = NEW
-    done(world.new._take(answer(batch(0, 1, 1, OPPOSITE)), world.asked()))
+    done(world.new._handle(answer(batch(0, 1, 1, OPPOSITE)), world.asked()))
     assert p.returned is not None
     p.void()
     assert p.returned is None

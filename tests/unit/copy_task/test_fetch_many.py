@@ -41,7 +41,7 @@ class World:
         self.fetcher = Fetcher(task, NODE, source)
 
     def request(self) -> Any:
-        return self.fetcher._request(self.fetcher._wanted(0.0))
+        return self.fetcher._request(self.fetcher._requested_positions(0.0))
 
     def asked(self) -> list[str]:
         return [t.topic for t in self.request().topics]
@@ -92,4 +92,4 @@ def test_while_one_is_held_back_the_source_does_not_wait_for_the_others():
 def test_nothing_is_asked_for_while_too_much_is_queued():
     world = World(2)
     world.partitions[0].queued_bytes = QUEUE_LIMIT_BYTES + 1
-    assert not world.fetcher._wanted(0.0)
+    assert not world.fetcher._requested_positions(0.0)

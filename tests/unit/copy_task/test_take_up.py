@@ -114,12 +114,12 @@ def test_a_chunk_is_not_sent_for_a_partition_that_started_again_meanwhile(partit
     appender = BulkAppender(task, 0, SimpleNamespace(add=add))  # type: ignore[arg-type]  # what a round needs
     sent: list[tuple[int, list[Sent]]] = []
 
-    async def send(node: int, taken: list[Sent]) -> int:
-        sent.append((node, taken))
+    async def send(node: int, chunks: list[Sent]) -> int:
+        sent.append((node, chunks))
         other.void()
         return 64
 
     appender._send = send  # type: ignore[method-assign]  # the network
     with pytest.raises(StopIteration):
-        appender._round().send(None)
-    assert [(node, [s.partition for s in taken]) for node, taken in sent] == [(0, [partition])]
+        appender._send_batches().send(None)
+    assert [(node, [s.partition for s in chunks]) for node, chunks in sent] == [(0, [partition])]

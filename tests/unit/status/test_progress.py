@@ -41,7 +41,7 @@ def test_before_the_first_report_records_are_what_the_target_has_grown_by():
     assert progress.sampled({at: copy}, {at: 900}, {copy: 100})[1:] == (None, 0)
     assert progress.sampled({at: copy}, {at: 900}, {copy: 400})[1:] == (None, 300)
 
-    progress.totals.records, progress._places[at] = 350, (500, 450)
+    progress.totals.records, progress._positions[at] = 350, (500, 450)
     assert progress.sampled({at: copy}, {at: 900}, {copy: 450})[1:] == (400, 350)
     assert progress.sampled({at: copy}, {at: 900}, {copy: 600})[1:] == (250, 500)
 
@@ -94,6 +94,6 @@ def test_topics_that_came_and_went_leave_nothing_and_take_no_ones_line(monkeypat
         progress.epoch_ended([epoch], topics)
         assert lines("churn") == topics
     totals = progress.totals
-    kept = [len(x) for x in (totals.moved, totals.frontiers, totals.stopped, progress._places)]
+    kept = [len(x) for x in (totals.moved, totals.frontiers, totals.stopped, progress._positions)]
     assert kept == [2, 2, 1, 2]
     assert len(progress._began) == 2
