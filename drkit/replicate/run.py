@@ -80,7 +80,6 @@ def replicate(
 
     :raises DrkitError: what prevents the start
     """
-    share_heap()
     run_id = uuid.uuid4().hex[:12]
     board = Board(labels=settings.metrics.labels, drills=options.drills)
     runs: list[FlowThread] = []
@@ -154,6 +153,7 @@ def _start(
     :param begin: the flows look at their clusters while Spark starts
     :raises DrkitError: what prevents the start
     """
+    share_heap()
     # Copy tasks hold their slots; checkpoints of a flow need one more.
     tasks = sum(f.tasks + (not options.once and wants_checkpoints(f)) for f in flows)
     spark = plan_spark(options.master, tasks, options.conf, secrets_of(settings, flows))
