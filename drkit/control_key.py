@@ -201,7 +201,7 @@ class Signatures:
     def _out_of_order(self, key: bytes | None, order: int, stamped: int, mac: bytes) -> str:
         if not order:
             return UNORDERED if self._newest else ""
-        if (order, mac) < self._orders.get(key, _UNSEEN):
+        if (order, mac) <= self._orders.get(key, _UNSEEN):  # also of its last record: each counts once
             return REPLAYED
         if order < max(self._newest, stamped) - _WINDOW:
             return OUTDATED

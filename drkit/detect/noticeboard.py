@@ -29,10 +29,9 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.clients import QUIET, KafkaError, KafkaException, Message, Producer, confluent_config
 from drkit.kafka.reading.log_tail import SMALL_BYTES, LogRestarted
 from drkit.kafka.reading.signed_log import SignedLog
-from drkit.kafka.topics import create_own_topic
+from drkit.kafka.topics import create_own_topic, describe_topics
 from drkit.wire import Record
 
-_READ_SECONDS: Final = 20.0
 _RETRY_SECONDS: Final = 2.0
 _ANSWER_SECONDS: Final = 1.0
 _WAIT_MS: Final = 100
@@ -66,7 +65,7 @@ def read_notes(cluster: Cluster, flow: FlowSettings, speakers: Speakers = ANYBOD
     name = topic_name(flow)
     notes = Notes(partial(_report, f"{name} on {cluster.alias}"), speakers)
     with closing(SignedLog(cluster.settings, name, partial(_take, notes), unpacked_bytes=SMALL_BYTES)) as log:
-        if log.tail.exists(_READ_SECONDS):
+        if describe_topics(cluster, [name]):
             log.read()
             notes.undecided = _undecided(log)
     return notes
@@ -144,20 +143,17 @@ class Noticeboard(Background):
         self._lock = threading.Lock()
         self._notes = Notes(partial(_report, f"{self.topic} on {self.alias}"), speakers)
         self._waiting: dict[str, bytes | None] = {}
-        self._is_read = False
+        self.is_read = False
+        """The topic was read to its end once."""
         self._log = SignedLog(cluster, self.topic, self.take, unpacked_bytes=SMALL_BYTES)
         self._acked: float | None = None
-        self._why = "not connected yet"
+        self.why = "not connected yet"
+        """Why the cluster took nothing; the last reason."""
 
     def publish(self, key: str, note: StateRecord | None) -> None:
         """Write a note soon; a newer note of a key replaces one that waits, and None deletes the key."""
         with self._lock:
             self._waiting[key] = None if note is None else note.encode()
-
-    def notes(self, prefix: str = "") -> dict[str, Note[Any]]:
-        """The notes by key."""
-        with self._lock:
-            return self._notes.by_key(prefix)
 
     def all(self, kind: type[R]) -> list[Note[R]]:
         """All notes of a kind."""
@@ -186,19 +182,9 @@ class Noticeboard(Background):
         with self._lock:
             return self._notes.automatic
 
-    @property
-    def is_read(self) -> bool:
-        """The topic was read to its end once."""
-        return self._is_read
-
     def silent_seconds(self) -> float | None:
         """Since the cluster last took something; None: never."""
         return None if self._acked is None else self._clock.now() - self._acked
-
-    @property
-    def why(self) -> str:
-        """Why it was not taken; the last reason."""
-        return self._why
 
     def _run(self) -> None:
         with closing(self._log):
@@ -225,13 +211,14 @@ class Noticeboard(Background):
                 except LogRestarted as error:
                     observe.error(error, flow=self._flow.name)  # its notes count until others replace them
                     self._log.restart()
+                    self.is_read = False
                     raise
                 except DrkitError as error:
                     self._fails(error.in_short)
                     self._ended.wait(_WAIT_MS / 1000)
                 else:
                     heard = self._clock.now()
-                    self._is_read = self._is_read or ended
+                    self.is_read = self.is_read or ended
                     with self._lock:
                         self._notes.undecided = _undecided(self._log)
         finally:
@@ -255,11 +242,11 @@ class Noticeboard(Background):
             self._fails(f"{error.name()}: {error.str()}")
 
     def _fails(self, why: str) -> None:
-        if why != self._why:
-            self._why = why
+        if why != self.why:
+            self.why = why
             observe.event("board_silent", level="debug", where=f"{self.topic} on {self.alias}", reason=why)
 
     def take(self, record: Record, why: str) -> None:
         """Take one record of the topic, and why it does not count; empty when it does."""
         with self._lock:
-            _take(self._notes, record, why, self._clock.now(), self._wall(), live=self._is_read)
+            _take(self._notes, record, why, self._clock.now(), self._wall(), live=self.is_read)

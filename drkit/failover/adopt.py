@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -19,10 +19,10 @@ from drkit.flow_state.names import ADOPTED, BEGUN, DONE, adopting_transactional_
 from drkit.flow_state.records import ControlKeyRecord, kind_of
 from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
-from drkit.kafka.clients import Delivery, KafkaException, Producer, deliver
+from drkit.kafka.clients import Delivery, KafkaException, deliver
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.reading.log_tail import LogTail
-from drkit.kafka.reading.signed_log import log_producer
+from drkit.kafka.reading.signed_log import SignedLog, log_producer
 from drkit.kafka.topics import alter_topic_configs, describe_topics, list_offsets
 from drkit.model import TopicPartition
 from drkit.offset_map import bucket
@@ -297,7 +297,10 @@ def sign_all(found: FlowRecords, *, unsigned: bool, discard: bool = False) -> di
             raise error
         records = _to_write(topic, found, unsigned=unsigned, discard=discard)
         if records:
-            _write(topic, cluster, found.flow, records)
+            _write(topic, cluster, found, records)
+        if records and topic.kind in LOGS:  # only now it counts
+            with closing(SignedLog(cluster.settings, topic.name, lambda _record, _why: None)) as log:
+                log.append((ADOPTED, DONE))
         written[f"{topic.name} on {topic.where}"] = len(records)
     return written
 
@@ -306,7 +309,7 @@ def _to_write(topic: TopicRecords, found: FlowRecords, *, unsigned: bool, discar
     if topic.kind in LOGS:
         entries = [(0, r.key, r.value) for r in log_entries(topic, unsigned=unsigned)]
         marked = entries or (discard and only_foreign(topic))
-        return [(0, ADOPTED, BEGUN), *entries, (0, ADOPTED, DONE)] if marked else []
+        return [(0, ADOPTED, BEGUN), *entries] if marked else []
     records = [(r.partition, r.key, r.value) for r in topic.newest(unsigned=unsigned)]
     records = [] if topic.is_signed() else records
     if topic.kind is SignedTopic.MAP:
@@ -353,7 +356,7 @@ def _take(topic: TopicRecords, keys: ControlKeys, partition: int, record: Record
     topic.records.append(ReadRecord(partition, record.offset, key, value, sign))
 
 
-def _write(topic: TopicRecords, cluster: Cluster, flow: FlowSettings, records: Collection[Written]) -> None:
+def _write(topic: TopicRecords, cluster: Cluster, found: FlowRecords, records: Iterable[Written]) -> None:
     """Sign and write records in order.
 
     :raises Refused: another process wrote to the topic after it was read
@@ -361,7 +364,7 @@ def _write(topic: TopicRecords, cluster: Cluster, flow: FlowSettings, records: C
     """
     config: dict[str, str | int] = {"message.timeout.ms": int(_SECONDS * 1000)}
     if is_whole := topic.kind not in LOGS:
-        config["transactional.id"] = adopting_transactional_id(flow.source, flow.target)
+        config["transactional.id"] = adopting_transactional_id(found.flow.source, found.flow.target)
         config["transaction.timeout.ms"] = int(_SECONDS * 1000)
     producer, failed = log_producer(cluster.settings, config), ""
     try:
@@ -371,24 +374,29 @@ def _write(topic: TopicRecords, cluster: Cluster, flow: FlowSettings, records: C
         signed = ((p, k, v, topic.signatures[p].text_headers(k, v)) for p, k, v in records)
         delivery = deliver(producer, topic.name, signed, _SECONDS)
         failed = delivery.evidence
-        if is_whole and not failed:
-            _refuse_between(topic, delivery, producer)
-            producer.commit_transaction(_SECONDS)
+        if not failed:
+            _refuse_between(topic, cluster, found.keys, delivery)
+            if is_whole:
+                producer.commit_transaction(_SECONDS)
     except KafkaException as error:
         failed = failed or error.args[0].str()
+    except Refused:
+        if is_whole:
+            producer.abort_transaction(_SECONDS)
+        raise
     if failed:
         raise Failed("signing_failed", where=f"{topic.name} on {topic.where}", evidence=failed)
 
 
-def _refuse_between(topic: TopicRecords, delivery: Delivery, producer: Producer) -> None:
-    """Refuse if another process wrote to the topic after the read, except for notes.
+def _refuse_between(topic: TopicRecords, cluster: Cluster, keys: ControlKeys, delivery: Delivery) -> None:
+    """Refuse if another process wrote to the topic after the read; of notes, one that is signed.
 
-    :raises Refused: another process wrote; the transaction is aborted
+    :raises Refused: another process wrote
     """
-    if topic.kind is SignedTopic.NOTES:
-        return
-    try:
+    if topic.kind is SignedTopic.NOTES:  # observers may continue
+        ends, before = topic.ends, topic.newest(unsigned=True)
+        _read(topic, cluster, keys)
+        if topic.newest(unsigned=True) != before:
+            refuse_change(topic, ends)
+    else:
         refuse_change(topic, topic.ends | delivery.first)
-    except Refused:
-        producer.abort_transaction(_SECONDS)
-        raise

@@ -23,7 +23,7 @@ from drkit.kafka import codes
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.reading.log_tail import SMALL_BYTES, LogRestarted, LogTail, NoAnswerYet, T
-from drkit.kafka.requests import Append, produce_request
+from drkit.kafka.requests import Append, metadata, produce_request
 from drkit.kafka.topics import create_own_topic
 from drkit.kafka.transactions import ProducerIdentity, Transactions
 from drkit.model import TopicPartition
@@ -94,7 +94,7 @@ class JournalReader:
 
     async def exists(self) -> bool:
         """Return whether the journal topic exists; else the flow never had a failover. Raises RawError."""
-        return await self._tail.is_there(self.cluster)
+        return (await metadata(self.cluster, [self.name]))[self.name].error not in codes.NO_SUCH_TOPIC
 
     async def read_existing(self) -> JournalHistory:
         """Read to the end of the topic, if it exists; return the history. Raises DrkitError."""

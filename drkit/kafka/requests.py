@@ -33,7 +33,7 @@ _THROTTLED_SECONDS = 0.1
 _STATE = attrgetter(
     "producer_epoch", "last_sequence", "current_txn_start_offset", "coordinator_epoch", "last_timestamp"
 )
-_WHOLE: Any = {"current_leader_epoch": _NO_EPOCH, "last_fetched_epoch": _NO_EPOCH, "log_start_offset": -1}
+_WHOLE: Any = {"current_leader_epoch": _NO_EPOCH, "log_start_offset": -1}
 _NO_SESSION: Any = {"session_id": 0, "session_epoch": -1, "forgotten_topics_data": [], "rack_id": ""}
 _CONSUMER = -1
 _DEBUGGING_REPLICA = -2
@@ -235,16 +235,18 @@ async def fetch_one(
     max_bytes: int = 8 << 20,
     max_wait_ms: int = 100,
     timeout_ms: int = 30_000,
+    last_epoch: int = _NO_EPOCH,
 ) -> Any:
     """Fetch from one partition outside a session; returns the response's partition data.
 
     A throttled fetch is answered without data (KIP-219): it is sent again when the connection may be used.
 
+    :param last_epoch: leader epoch of the records before the offset; a log without them says so (KIP-595)
     :raises RawError: no answer with data in time
     """
     request = fetch_request(
         topic, {partition: offset}, committed=committed, partition_bytes=max_bytes, max_bytes=max_bytes,
-        max_wait_ms=max_wait_ms,
+        max_wait_ms=max_wait_ms, last_epoch=last_epoch,
     )  # fmt: skip
     deadline = monotonic() + timeout_ms / 1000
     while True:
@@ -264,6 +266,7 @@ def fetch_request(
     partition_bytes: int,
     max_bytes: int,
     max_wait_ms: int = 0,
+    last_epoch: int = _NO_EPOCH,
 ) -> FetchRequest:
     """Build a fetch outside a session, from one broker.
 
@@ -271,8 +274,9 @@ def fetch_request(
     :param max_wait_ms: 0: answer at once with what is there
     """
     topic_of, partition_of = FetchRequest.FetchTopic, FetchRequest.FetchTopic.FetchPartition
+    whole = _WHOLE | {"last_fetched_epoch": last_epoch}
     partitions = [
-        partition_of(partition=n, fetch_offset=offset, partition_max_bytes=partition_bytes, **_WHOLE)
+        partition_of(partition=n, fetch_offset=offset, partition_max_bytes=partition_bytes, **whole)
         for n, offset in offsets.items()
     ]
     return FetchRequest(

@@ -52,6 +52,8 @@ class MapBucket:
     name: str = ""
     """Of the map topic."""
     next_offset: int = 0
+    epoch: int = -1
+    """See :class:`drkit.kafka.reading.log_tail.LogTail`."""
     partitions: dict[MapKey, PartitionMap] = field(default_factory=dict)
     keys: dict[MapKey, dict[bytes, None]] = field(default_factory=dict)
     """Keys of the valid intents, turns and packs, per partition; a new pack replaces them."""
@@ -95,7 +97,7 @@ class MapBucket:
 
     def forget(self) -> None:
         """Prepare to read the topic from its start; references to a partition's state stay valid."""
-        self.next_offset, self.keys, self.marked = 0, {}, set()
+        self.next_offset, self.epoch, self.keys, self.marked = 0, -1, {}, set()
         self.reign, self.unclean, self.unreadable, self.doubtful = None, 0, [], {}
         self.legacy, self.refused, self.signatures = False, 0, None
         for state in self.partitions.values():

@@ -50,7 +50,7 @@ async def read_on(
             if isinstance(error, LogRestarted):  # read the bucket from its start
                 bucket.forget()
                 tail = _tail(cluster, newest, bucket)
-        bucket.next_offset = tail.next_offset
+        bucket.next_offset, bucket.epoch = tail.next_offset, tail.epoch
         if bucket.next_offset > old_offset or (end is not None and bucket.next_offset >= end):
             continue
         if not (evidence or undecided):
@@ -73,7 +73,7 @@ def _tail(cluster: RawCluster, topic: TopicMetadata, bucket: MapBucket) -> LogTa
     signatures = bucket.signatures = bucket.signatures or Signatures(cluster.control, tp)
     pass_over = partial(bucket.refuse, None)
     tail = LogTail(cluster, tp, take, pass_over, signatures=signatures, in_order=True, topic=topic)
-    tail.next_offset = bucket.next_offset
+    tail.next_offset, tail.epoch = bucket.next_offset, bucket.epoch
     return tail
 
 

@@ -177,19 +177,6 @@ class TopicView(NamedTuple, Generic[D]):
         return "" if self.refuses(alias) else alias
 
     @property
-    def writable(self) -> frozenset[str]:
-        """Aliases of the clusters that may accept what clients write; one that was not asked may."""
-        promoted = self.promoted
-        aliases = {s.flow.target for s in self if s.flow.unread}
-        if promoted is None:
-            aliases |= {s.flow.source for s in self if s.copies and s.fence is not FenceSeen.STANDS}
-        else:
-            passive, back = promoted.flow.source, self.other(promoted)
-            closed = promoted.fence is FenceSeen.STANDS or (promoted.role and back.answers(promoted.role))
-            aliases = (aliases - {passive} if closed else aliases | {passive}) | {promoted.flow.target}
-        return frozenset(alias for alias in aliases if not self.refuses(alias))
-
-    @property
     def unknown(self) -> tuple[str, ...]:
         """The flows whose state is unknown, each with the reason."""
         return tuple(f"{s.flow.name}: {s.flow.unread}" for s in self if s.flow.unread)

@@ -131,6 +131,8 @@ class LogTail:
         """The first offset that is not read, or belongs to an open transaction."""
         self._ahead = 0
         """The first unread offset, after open transactions."""
+        self.epoch = -1
+        """Highest leader epoch of a batch that was read, or −1. A log that lost it has lost records."""
         self._open: dict[int, list[Record]] = {}
         """Producer → records of its open transaction before the log's end."""
         self._open_bytes = 0
@@ -172,7 +174,7 @@ class LogTail:
 
     def skip_to_last(self, records: int, seconds: float) -> None:
         """Begin to read at most this many offsets before the end. Raises as :meth:`read` does."""
-        self.next_offset = max(0, self._run(self._ends, seconds).replicated - records)
+        self.next_offset = max(0, self._run(self._ends, seconds)[1].replicated - records)
 
     def read(self, seconds: float) -> LogEnds:
         """Take the next records up to the end at the time of the call.
@@ -187,17 +189,13 @@ class LogTail:
 
     async def to_end(self, cluster: RawCluster) -> LogEnds:
         """Take the records up to the end, as :meth:`read` does; for :meth:`patiently`."""
-        leader = await self._leader(cluster)
-        ends = await self._ends_of(cluster, leader)
-        if ends.replicated < self.next_offset:
-            raise self._restarted(f"it ends at {ends.replicated}, but was read up to {self.next_offset}")
-        if not self.next_offset:
-            await self._look(
-                cluster, leader.node, 0
-            )  # of an empty log, too: this checks the permission to read
+        node, ends = await self._ends(cluster)
+        if ends.replicated < self.end:
+            raise self._restarted(f"it ends at {ends.replicated}, but was read up to {self.end}")
+        await self._look(cluster, node, 0)  # without news, too: it shows the right to read, and a lost tail
         while self.next_offset < ends.decided or self._ahead < ends.replicated:
             before = self.next_offset, self._ahead
-            await self._look(cluster, leader.node, 0)
+            await self._look(cluster, node, 0)
             if (self.next_offset, self._ahead) == before:
                 raise NoAnswerYet(f"offset {self._ahead} of {ends.replicated} is not returned")
         return ends
@@ -261,7 +259,15 @@ class LogTail:
             max_bytes=self._most_bytes,
             max_wait_ms=wait_ms,
             timeout_ms=self._call_ms + wait_ms,
+            last_epoch=self.epoch,
         )
+        if (diverging := answer.diverging_epoch) is not None:
+            if diverging.end_offset < self.end:
+                raise self._restarted(
+                    f"it was read up to {self.end}, and lost what followed {diverging.end_offset}"
+                )
+            self.epoch = diverging.epoch  # the cleaner left no record of that epoch
+            return None
         if answer.error_code == codes.OFFSET_OUT_OF_RANGE:
             await self._find_start(cluster, node)
             return None
@@ -273,37 +279,49 @@ class LogTail:
 
     async def _find_start(self, cluster: RawCluster, node: int) -> None:
         """Continue at the start of the log, after retention or DeleteRecords."""
-        bounds = []
-        for which in (EARLIEST, LATEST):
-            listed = (await list_offsets(cluster, node, {self._tp: which}, committed=False))[self._tp]
-            if listed.error:
-                raise NoAnswerYet(codes.error_name(listed.error))
-            bounds.append(listed.offset)
-        is_cut = self._in_order and 0 < self.next_offset < bounds[0]
-        if self.next_offset > bounds[1] or is_cut:
-            evidence = f"it has the offsets {bounds[0]} to {bounds[1]}, but was read up to {self.next_offset}"
-            raise self._restarted(evidence)
-        self.next_offset = max(self.next_offset, bounds[0])
+        listed = (await list_offsets(cluster, node, {self._tp: EARLIEST}, committed=False))[self._tp]
+        if listed.error:
+            raise NoAnswerYet(codes.error_name(listed.error))
+        if self.next_offset >= listed.offset or (self._in_order and self.next_offset):
+            raise self._restarted(f"it begins at {listed.offset}, and was read up to {self.next_offset}")
+        self.next_offset, self.epoch = listed.offset, -1
+
+    def _batches(self, answer: Any) -> list[tuple[BatchHeader, memoryview]]:
+        try:
+            found = list(split(answer.records or b""))
+        except CorruptBatch as error:
+            raise NoAnswerYet(error.reason) from error
+        for header, batch in found:
+            if batch_crc(batch) != header.crc:
+                raise NoAnswerYet(f"the checksum of the batch at offset {header.base_offset} is wrong")
+            if header.leader_epoch > self.epoch >= 0 and header.next_offset <= self._ahead:
+                raise self._restarted(f"offset {header.base_offset} was read before, of epoch {self.epoch}")
+            self.epoch = max(self.epoch, header.leader_epoch)
+        return found
 
     def _take_committed(self, answer: Any) -> None:
         aborted = AbortedTransactions(aborted_in(answer))
-        for header, batch in _batches(answer):
+        for header, batch in self._batches(answer):
             aborted.advance(header.last_offset)
             if header.is_control:
                 aborted.end(header, batch)
-            elif header.last_offset >= self.next_offset and not aborted.hides(header):
-                # Records outside of transactions were taken already if they were read ahead of an open one.
+            elif header.last_offset >= self.next_offset:
+                # Records outside of transactions were taken before, if they were read beyond an open one.
                 start = self.next_offset if header.is_transactional else max(self.next_offset, self._ahead)
                 records = self._unpacked(header, batch)
-                self._take_all(r for r in records if r.offset >= start and r.offset not in self._early)
+                if not aborted.hides(header):
+                    self._take_all(r for r in records if r.offset >= start and r.offset not in self._early)
+                elif self._signatures is not None:
+                    for record in records:  # from now on a copy of it does not count
+                        self._signatures.refused(record.key, record.value, record.headers)
             self.next_offset = max(self.next_offset, header.next_offset)
         self._early = {offset for offset in self._early if offset >= self.next_offset}
         remaining = {p: [r for r in kept if r.offset >= self.next_offset] for p, kept in self._open.items()}
         self._open = {producer: records for producer, records in remaining.items() if records}
 
     def _take_others(self, answer: Any) -> None:
-        """Take records outside of transactions and of committed ones; others stay undecided."""
-        for header, batch in _batches(answer):
+        """Take records outside of transactions, and of those that are committed; others are undecided."""
+        for header, batch in self._batches(answer):
             if header.last_offset < self._ahead:
                 continue
             if header.is_control:
@@ -344,13 +362,8 @@ class LogTail:
 
     def exists(self, seconds: float) -> bool:
         """Return whether the topic exists. Raises as :meth:`read` does."""
-        is_there: bool = self._run(self.is_there, seconds)
-        return is_there
-
-    async def is_there(self, cluster: RawCluster) -> bool:
-        """Return whether the topic exists; for :meth:`patiently`."""
-        topic = (await metadata(cluster, [self._tp.topic]))[self._tp.topic]
-        return topic.error not in codes.NO_SUCH_TOPIC
+        found = self._run(lambda cluster: metadata(cluster, [self._tp.topic]), seconds)
+        return found[self._tp.topic].error not in codes.NO_SUCH_TOPIC
 
     def _run(self, ask: Callable[[RawCluster], Awaitable[Any]], seconds: float) -> Any:
         cluster = self._connections()
@@ -377,11 +390,9 @@ class LogTail:
                     raise self._unknown(error) from error
             await cluster.loop.sleep(_PAUSE_SECONDS)
 
-    async def _ends(self, cluster: RawCluster) -> LogEnds:
-        return await self._ends_of(cluster, await self._leader(cluster))
-
-    async def _ends_of(self, cluster: RawCluster, leader: PartitionLeader) -> LogEnds:
-        ends = []
+    async def _ends(self, cluster: RawCluster) -> tuple[int, LogEnds]:
+        """Return the leader's node, and the ends of its log."""
+        leader, ends = await self._leader(cluster), []
         for committed in (False, True):
             answer = await list_offsets(
                 cluster, leader.node, {self._tp: LATEST}, committed=committed,
@@ -393,7 +404,7 @@ class LogTail:
             if code:  # also if the broker does not know yet that it leads
                 raise NoAnswerYet(codes.error_name(code))
             ends.append(answer[self._tp].offset)
-        return LogEnds(*ends)
+        return leader.node, LogEnds(*ends)
 
     async def _leader(self, cluster: RawCluster) -> PartitionLeader:
         known = [] if self._replicas else [await self._view(cluster, None)]
@@ -472,14 +483,3 @@ class LogTail:
     def _unknown(self, error: Exception) -> Failed:
         evidence = error.evidence if isinstance(error, ClusterUnreachable) else str(error) or repr(error)
         return Failed("log_end_unknown", where=f"{self._tp} on {self._on.alias}", evidence=evidence)
-
-
-def _batches(answer: Any) -> list[tuple[BatchHeader, memoryview]]:
-    try:
-        found = list(split(answer.records or b""))
-    except CorruptBatch as error:
-        raise NoAnswerYet(error.reason) from error
-    for header, batch in found:
-        if batch_crc(batch) != header.crc:
-            raise NoAnswerYet(f"the checksum of the batch at offset {header.base_offset} does not match")
-    return found

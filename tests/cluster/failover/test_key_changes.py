@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import Any
 import uuid
 
 import pytest
@@ -13,6 +14,9 @@ from drkit.clock import wall_ms
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.control_key import ControlKey, ControlKeys, Signatures, SignedTopic
 from drkit.detect.note_kinds import Pause
+from drkit.detect.noticeboard import put_note, read_notes
+from drkit.errors import Refused
+from drkit.failover import adopt
 from drkit.failover.adopt import look, sign_all
 from drkit.flow_state import names
 from drkit.flow_state.creation import ensure_state_topic
@@ -23,11 +27,13 @@ from drkit.flow_state.state import Damaged
 from drkit.flow_state.topic import StateTopic
 from drkit.journal.topic import ensure_topic
 from drkit.kafka.admin import Cluster
+from drkit.kafka.clients import deliver
 from drkit.kafka.reading.signed_log import SignedLog
 from drkit.kafka.topics import appeared, create_own_topic, delete_topics, describe_topics
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.wire import Record
+from tests.support.errors import coded
 from tests.support.failover.command import drkit
 from tests.support.failover.control_key import KEYS, buckets, configured
 from tests.support.failover.truth import values
@@ -238,6 +244,37 @@ def test_records_of_megabytes_are_signed_again(settings: Settings):
     assert {topic: values_in(side, topic) for topic in large} == {
         t: [value] for t, (_, value) in large.items()
     }
+
+
+@pytest.mark.parametrize("kind", [SignedTopic.NOTES, SignedTopic.FENCES])
+def test_what_is_written_while_topics_are_signed_is_not_replaced(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, kind: SignedTopic
+):
+    """A person pauses failovers, or a run raises a fence, after the topic was read."""
+    (flow,) = settings.flows
+    source, target = settings.sides(flow)
+    old = target.with_control(ControlKeys(OLD))
+    for note in (Pause("o", "earlier", 1).to_json(), None):
+        put_note(Cluster.connect(old), flow, Pause.KEY, note)
+    append(source, flow, ControlKeys(OLD), (FenceMark.RAISED, "r1"))
+    both = ControlKeys(NEW, (OLD,))
+
+    def signing_late(*given: Any) -> Any:
+        if given[1] == kind.of(flow.source, flow.target):
+            put_note(
+                Cluster.connect(target.with_control(both)), flow, Pause.KEY, Pause("o", "now", 2).to_json()
+            )
+            append(source, flow, both, (FenceMark.RAISED, "r2"))
+            monkeypatch.setattr(adopt, "deliver", deliver)
+        return deliver(*given)
+
+    monkeypatch.setattr(adopt, "deliver", signing_late)
+    with pytest.raises(Refused, check=coded("adopt_state_changing")):
+        sign_all(look(settings, flow), unsigned=False)
+    assert sign_all(look(settings, flow), unsigned=False)
+    assert "now" in read_notes(Cluster.connect(target.with_control(ControlKeys(NEW))), flow).pause
+    with FenceTopic(source.with_control(ControlKeys(NEW)), flow) as fences:
+        assert fences.read().records.keys() == {"r1", "r2"}
 
 
 def append(

@@ -156,8 +156,8 @@ def test_the_notes_of_observers_are_read_however_often_they_write(b: ClusterSett
         board.start()
         try:
             eventually(lambda: board.is_read, 20, "the end")
-            eventually(lambda: board.notes()["vote/o1"].live, 20, "a note that arrived")
-            assert board.notes().keys() == {"vote/o1"}
+            eventually(lambda: board._notes.by_key()["vote/o1"].live, 20, "a note that arrived")
+            assert board._notes.by_key().keys() == {"vote/o1"}
             assert read_notes(cluster, FLOW).all(Vote)[0].body == vote
         finally:
             board.stop()

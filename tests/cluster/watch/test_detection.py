@@ -156,9 +156,9 @@ def test_a_look_beside_an_observer_is_no_vote(calm: World, watched: Lookout):
     try:
         eventually(lambda: look.is_ready and look.look().picture.target_answers, 20, "a look")
         eventually(lambda: look.look().picture.tally.alive == ("o1",), 20, "the vote of the other")
-        eventually(lambda: look.target_board.notes("look"), 20, "what it writes")
+        eventually(lambda: look.target_board._notes.by_key("look"), 20, "what it writes")
         assert watched.moment is not None
-        assert not [n for n in watched.observer.target_board.notes() if "guest" in n]
+        assert not [n for n in watched.observer.target_board._notes.by_key() if "guest" in n]
         assert "guest" not in json.dumps(watched.moment.as_dict())
     finally:
         look.stop()

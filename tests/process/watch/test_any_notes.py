@@ -70,7 +70,7 @@ def post(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Post]:
         agent = FenceAgent(found, found.flows[0], "dc1", wall=wall)
         boards = [*observer.boards, *agent._boards]
         for board in boards:
-            board._is_read = True
+            board.is_read = True
         for board in boards:
             board._wall = wall
         yield Post(observer, agent, boards)
@@ -151,7 +151,7 @@ def test_an_agent_is_leased_by_configured_names_alone(tmp_path: Path):
         found = named(tmp_path, ports)
         agent = FenceAgent(found, found.flows[0], "dc1", boot=iter(range(100, 10_000)).__next__)
         for board in agent._boards:
-            board._is_read = True
+            board.is_read = True
 
         def answer(name: str, run: str = "r", sequence: int = 1) -> None:
             vote = Vote(name, run, sequence, NOW_MS, Sight.CLEAR, renews={"dc1": agent._number})

@@ -8,6 +8,7 @@ from typing import Any
 import uuid
 
 from drkit.config import ClusterSettings, FlowSettings
+from drkit.control_key import ControlKeys
 from drkit.copy_task import copier, worker_links
 from drkit.copy_task.core.assignment import PartitionAssignment, TaskAssignment
 from drkit.copy_task.report import TaskReport
@@ -33,14 +34,23 @@ class Flow(Clusters):
     """One direction of replication with its own aliases, map and producer id.
 
     :param role: the target's listener for the flow's own questions; one without a link stays quick
+    :param control: the control key of the pair
     """
 
     def __init__(
-        self, source: LocalCluster, target: LocalCluster, *, role: str = "CLIENT", **settings: Any
+        self,
+        source: LocalCluster,
+        target: LocalCluster,
+        *,
+        role: str = "CLIENT",
+        control: ControlKeys | None = None,
+        **settings: Any,
     ) -> None:
         name = uuid.uuid4().hex[:8]
         source_settings = ClusterSettings(alias=f"a{name}", bootstrap_servers=source.bootstrap())
-        target_settings = ClusterSettings(alias=f"b{name}", bootstrap_servers=target.bootstrap(role))
+        target_settings = ClusterSettings(
+            alias=f"b{name}", bootstrap_servers=target.bootstrap(role)
+        ).with_control(control)
         self.settings = FlowSettings(
             **{"source": source_settings.alias, "target": target_settings.alias, "buckets": 4, **settings}
         )

@@ -45,7 +45,7 @@ class Leading:
         part = SimpleNamespace(
             error_code=0, records=page(offset) if offset < end else b"", last_stable_offset=end,
             high_watermark=end,
-            aborted_transactions=None,
+            aborted_transactions=None, diverging_epoch=None,
         )  # fmt: skip
         return SimpleNamespace(responses=[SimpleNamespace(partitions=[part])])
 

@@ -96,8 +96,9 @@ def test_one_forged_entry_of_a_pair_without_a_failover_can_be_discarded():
     assert "drkit control adopt --discard" in refused.value.hint
     there = journal((*forged, Sign.NONE))
     found = FlowRecords(FLOW, KEYS, [there], {})
-    written = _to_write(there, found, unsigned=False, discard=True)
-    assert written == [(0, ADOPTED, BEGUN), (0, ADOPTED, DONE)]
+    begun = _to_write(there, found, unsigned=False, discard=True)
+    assert begun == [(0, ADOPTED, BEGUN)]
+    written = [*begun, (0, ADOPTED, DONE)]
     read = Journal(KEYS, forged, *((key, value) for _, key, value in written), forged)
     assert asyncio.run(read.read()) == []
     after = journal((*forged, Sign.NONE), *((k or b"", v or b"", Sign.CURRENT) for _, k, v in written))

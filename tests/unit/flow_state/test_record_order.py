@@ -82,6 +82,18 @@ def test_of_two_records_that_are_signed_at_once_no_copy_counts(*, is_swapped: bo
         assert newest([*log, copy]) == newest(log)
 
 
+@given(writes)
+def test_each_record_counts_once(written: list[tuple[bytes, bytes | None, int, list[float]]]):
+    """Also the last one of its key: where the order of the records matters, a copy of it says something."""
+    log: list[Stored] = []
+    reader = signatures()
+    for number, (key, value, skew_ms, repeated) in enumerate(written):
+        log.append(write(key, value, log, 10_000_000 + 1000 * number + skew_ms))
+        assert reader.refused(*log[-1]) == ""
+        for copy in (log[-1], *(log[int(where * (len(log) - 1))] for where in repeated)):
+            assert reader.refused(*copy) == REPLAYED
+
+
 @given(writes, st.sampled_from(NAMES))
 def test_a_reader_after_compaction_takes_no_old_copy_for_the_newest(
     written: list[tuple[bytes, bytes | None, int, list[float]]], key: bytes
@@ -123,7 +135,8 @@ def test_what_an_earlier_version_signed_counts_beside_new_records():
         key, value = name.encode(), RECORDS[name]
         assert reader.refused(key, value, [(HEADER, bytes.fromhex(mac))]) == ""
         between = signatures(now_ms=int.from_bytes(bytes.fromhex(mac)[5:13]) // 1000)
-        assert reader.refused(b"another", None, between.headers(b"another", None)) == ""
+        other = b"another/" + key
+        assert reader.refused(other, None, between.headers(other, None)) == ""
     assert reader.refused(b"role/orders", None, [(HEADER, bytes.fromhex(TOMBSTONE))]) == ""
     assert signatures(None).refused(b"lease", b"", [(HEADER, bytes.fromhex(MACS["lease"]))]) == NO_KEY
 
