@@ -223,7 +223,7 @@ class _Comparison:
 
     def _uncopied(self, topics: Mapping[str, TopicMetadata]) -> list[str]:
         context, known = self.context, self.context.known.topics
-        if not is_over(context.state.records):
+        if not is_over(context.state.records, context.flow):
             return []
         names = [n for n in sorted(topics) if n not in known and n not in self.back.copies]
         return [n for n in names if context.flow.topic_filter.accepts(n) and context.flow.copies(n)]

@@ -69,8 +69,10 @@ class Turned:
         self.state.put(ReturnRecord(run, "return", 1), self.topic)
 
 
-@pytest.fixture
-def turned(source: LocalCluster, target: LocalCluster, tmp_path: Any) -> Iterator[Turned]:
+@pytest.fixture(params=["whole", "part by part"])
+def turned(
+    source: LocalCluster, target: LocalCluster, tmp_path: Any, request: pytest.FixtureRequest
+) -> Iterator[Turned]:
     world = World(source, target, tmp_path)
     topic = world.name("orders")
     world.create(world.source, topic, 1, {})
@@ -80,7 +82,8 @@ def turned(source: LocalCluster, target: LocalCluster, tmp_path: Any) -> Iterato
     try:
         world.copied([topic], {world.name("shop"): None})
         with world.desk() as desk:
-            report = desk.begin((), RunRequest(planned=True))
+            topics = (topic,) if request.param == "part by part" else ()
+            report = desk.begin((), RunRequest(planned=True), topics=topics)
         assert report["state"] == "done"
         plain = world.plain()
         back = {
