@@ -95,6 +95,11 @@ def is_over(state: FlowState, flow: FlowSettings) -> bool:
     return every or flow_promotion_of(state) is not None
 
 
+def left_behind(state: FlowState, flow: FlowSettings) -> bool:
+    """Return whether topics that a flow has not copied stay behind: its source was lost, or it is over."""
+    return is_over(state, flow) or not all(role.planned for role in promotions_of(state).values())
+
+
 def opened_term(state: FlowState) -> int:
     """Return the term of the newest failover that opened topics, as this state has it; 0 for none."""
     newest = state.get(OpenedRecord)
@@ -228,7 +233,7 @@ def unexplained(
     """
     if flow.naming == "prefix" or not (both_ways or opposites):
         return dict.fromkeys(topics, "")
-    if not any(is_over(state, flow) for state in opposites):
+    if not any(left_behind(state, flow) for state in opposites):
         return {}
     copied = {name for state in opposites for name in state.readable(GenerationRecord)}
     return {t: _to_save_uncopied(flow, t) for t in topics if t not in copied}

@@ -33,7 +33,7 @@ from drkit.flow_state.state import FlowState
 from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import StoredOffset
-from drkit.pair.promotions import is_over
+from drkit.pair.promotions import is_over, left_behind
 from drkit.pair.view import PairRoles, Refusing
 from tests.support.errors import sentence
 from tests.support.stored import flow_state
@@ -119,6 +119,8 @@ def test_status_calls_a_flow_promoted_when_all_of_it_has_moved_part_by_part():
     assert not is_over(state(), FLOW)
     assert not is_over(state("orders", "pay"), FLOW), "drkit watch still guards the rest"
     assert is_over(state(*COPIED), FLOW), "heartbeats do not move"
+    assert left_behind(state("orders"), FLOW), "it was not planned: the source was lost"
+    assert not left_behind(state(), FLOW)
     assert is_over(flow_state({"promotion": {"term": 1, "run_id": "r", "at_ms": 1}}), FLOW)
 
 
