@@ -16,7 +16,7 @@ from drkit.flow_state.state import Damaged, FlowState
 from drkit.model import TopicPartition
 from drkit.pair.promotions import away_from, not_noted_since, promoted_of
 from drkit.status.faults import NOT_AUTHORIZED, OTHER_KEY
-from drkit.status.lag.source import NOTHING_HELD, Ends, UncopiedRecords
+from drkit.status.lag.source import NOTHING_HELD, Ends, UncopiedRecords, age_of
 from drkit.status.lag.target import CopyPosition
 from drkit.status.model import Fault, PartitionStatus
 
@@ -89,7 +89,7 @@ def status_of(
     reason, lag, dropped = place.reason, _NOT_KNOWN, place.dropped
     if place.frontier is not None and ends is not None:
         found = found or UncopiedRecords(0, 0, None, exact=True)
-        seconds = 0.0 if found.records == 0 else _age(now_ms, found.oldest_ms)
+        seconds = 0.0 if found.records == 0 else age_of(found.oldest_ms, now_ms)
         lag = found.records, found.bytes, seconds, found.exact and place.exact
         dropped = max(dropped, ends.dropped(place.frontier))
     else:
@@ -97,7 +97,7 @@ def status_of(
     return PartitionStatus(
         *(at.topic, target, at.partition, place.frontier, ends.end if ends else None, place.target_end, *lag),
         segments=place.segments, reason=reason, high_watermark=ends.high_watermark if ends else None,
-        held_back=held, held_back_seconds=_age(now_ms, held.oldest_ms) if held.acknowledged else 0.0,
+        held_back=held, held_back_seconds=age_of(held.oldest_ms, now_ms) if held.acknowledged else 0.0,
         missing=place.missing, dropped=dropped,
     )  # fmt: skip
 
@@ -111,10 +111,6 @@ def noted(ends: Ends, copied: int, status: PartitionStatus | None, now_ms: int) 
     seconds = None if status is None or status.records is None else status.risk_seconds
     oldest = None if seconds == 0 else max(0, now_ms - round(1000 * seconds)) if seconds else 0
     return ends._replace(held=ends.held_from(None), copied=copied, missing_ms=oldest)
-
-
-def _age(now_ms: int, oldest_ms: int | None) -> float | None:
-    return None if oldest_ms is None else max(0, now_ms - oldest_ms) / 1000
 
 
 def seen_record(
