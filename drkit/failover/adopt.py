@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from drkit.clock import wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.control_key import NO_MAC, ControlKeys, Signatures, SignedTopic, is_current
+from drkit.counted import first_of
 from drkit.errors import ClusterUnreachable, ConfigError, Failed, Refused
 from drkit.flow_state.creation import kept_tombstones
 from drkit.flow_state.lease.watch import replicator_of
@@ -235,8 +236,7 @@ def _shown(topic: TopicRecords) -> str:
     if topic.kind in LOGS | {SignedTopic.MAP}:
         return str(len(topic.foreign()))
     keys = [(r.key or b"").decode(errors="backslashreplace")[:80] for r in topic.foreign()]
-    more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
-    return (", ".join(keys[:_SHOWN]) + more) or "none"
+    return first_of(keys, _SHOWN) or "none"
 
 
 def look(settings: Settings, flow: FlowSettings) -> FlowRecords:
