@@ -194,7 +194,6 @@ def refuse_change(topic: TopicRecords, ends: Mapping[int, int]) -> None:
 
 _SECONDS: Final = 120.0
 _READ_SECONDS: Final = 60.0
-_SHOWN: Final = 20
 _WITH_TOMBSTONES: Final = frozenset(SignedTopic) - LOGS - {SignedTopic.MAP}
 Written = tuple[int, bytes | None, bytes | None]
 """Partition, key and value of a record to sign."""
@@ -236,7 +235,7 @@ def _shown(topic: TopicRecords) -> str:
     if topic.kind in LOGS | {SignedTopic.MAP}:
         return str(len(topic.foreign()))
     keys = [(r.key or b"").decode(errors="backslashreplace")[:80] for r in topic.foreign()]
-    return first_of(keys, _SHOWN) or "none"
+    return first_of(keys, 20) or "none"
 
 
 def look(settings: Settings, flow: FlowSettings) -> FlowRecords:
