@@ -194,9 +194,7 @@ _MOST_AHEAD_MS: Final = 2000
 
 def age_of(at_ms: int | None, now_ms: int) -> float | None:
     """Return the age in seconds by another machine's clock, such as a record's timestamp; None: unknown."""
-    if at_ms is None or at_ms > now_ms + _MOST_AHEAD_MS:
-        return None
-    return max(0, now_ms - at_ms) / 1000
+    return None if at_ms is None or at_ms > now_ms + _MOST_AHEAD_MS else max(0, now_ms - at_ms) / 1000
 
 
 _LOOKS: Final = 8
