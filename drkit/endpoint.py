@@ -14,6 +14,8 @@ _MARK: Final = "drkit_endpoint"
 _SHORT: Final = Repr()
 """Values in errors: a damaged file may hold large ones."""
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 100
+LARGEST_TERM: Final = 2**53
+"""Clients follow no larger one: numbers in other languages are exact up to here."""
 CONNECTION: Final = frozenset({
     "security.protocol", "sasl.mechanism", "sasl.mechanisms", "sasl.kerberos.service.name",
     "ssl.ca.location", "ssl.ca.pem", "ssl.cipher.suites", "ssl.curves.list", "ssl.sigalgs.list",

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from drkit.clock import Seconds, monotonic
-from drkit.endpoint import CONNECTION, Endpoint, parse_endpoint
+from drkit.endpoint import CONNECTION, LARGEST_TERM, Endpoint, parse_endpoint
 from drkit.errors import ConfigError
 
 MAX_BYTES: Final = 4 * 1024 * 1024
@@ -67,8 +67,6 @@ _MECHANISM: Final = frozenset({"sasl.mechanism", "sasl.mechanisms"})
 _AUTHORITIES: Final = frozenset({"ssl.ca.location", _PEM, "ssl.ca.certificate.stores"})
 _ONE_OF: Final = (_MECHANISM, _AUTHORITIES)
 """Names of one thing: librdkafka takes the last of two mechanisms, and trusts two authorities together."""
-_LARGEST_TERM: Final = 2**53
-"""Numbers in other languages are exact up to here."""
 _TOPIC: Final = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 _SERVERS: Final = re.compile(r"[\w.:\[\]%/, -]+", re.ASCII)
 """Host names and ports: librdkafka puts them into the command that renews a Kerberos ticket."""
@@ -102,7 +100,7 @@ def _malformed(endpoint: Endpoint) -> str:
         return "it names no cluster_id: a wrong cluster would not be noticed"
     if not endpoint.cluster:
         return "it names no cluster"
-    if not 0 <= endpoint.term <= _LARGEST_TERM:
+    if not 0 <= endpoint.term <= LARGEST_TERM:
         return "its term is no term: it is not between 0 and 2^53"
     if not _SERVERS.fullmatch(endpoint.bootstrap_servers):
         return f"its bootstrap_servers are no host names with ports: {endpoint.bootstrap_servers!r}"

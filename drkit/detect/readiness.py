@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, NamedTuple
 
-from drkit.counted import counted
+from drkit.counted import counted, first_of
 
-_SHOWN: Final = 3
+_few: Final = partial(first_of, most=3)
 _LITTLE: Final = 0.10
 _NOTHING: Final = 0.02
 PARITY_SECONDS: Final = 900.0
@@ -164,8 +165,3 @@ def _of_disks(disks: Iterable[Disk]) -> Iterator[ReadinessFinding]:
         if share < _LITTLE:
             text = f"broker {disk.broker}: {share:.0%} free in {disk.path}"
             yield ReadinessFinding("disk_low", share < _NOTHING, text, "make room, or add disks")
-
-
-def _few(names: Iterable[str]) -> str:
-    told = list(names)
-    return ", ".join(told[:_SHOWN]) + (f" and {len(told) - _SHOWN} more" if len(told) > _SHOWN else "")

@@ -6,7 +6,7 @@ the time of confirmation without a single success: shorter pauses, restarts and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Final, NamedTuple
@@ -226,10 +226,3 @@ def _all_dead(counts: _Counts, *, brokers_known: bool) -> bool:
 
 def _broker(address: Address) -> str:
     return str(address.broker) if address.broker >= 0 else address.server
-
-
-def explained(evidence: Iterable[str], most: int = 6) -> str:
-    """Evidence in one line."""
-    told = list(evidence)
-    rest = f"; and {len(told) - most} more" if len(told) > most else ""
-    return "; ".join(told[:most]) + rest

@@ -192,9 +192,8 @@ def ended_notice(
     """
     command = ("report", drill.id) if drill.id else ("run", drill.name)
     next_command = typed("drkit", "drill", *command, *options)
-    shown = [*reasons[:_REASONS]]
-    if len(reasons) > _REASONS:
-        shown.append(f"and {len(reasons) - _REASONS} more")
+    more = [f"and {len(reasons) - _REASONS} more"] if len(reasons) > _REASONS else []
+    shown = [*reasons[:_REASONS], *more]
     first = f"drill {drill.name}, {drill.kind} of {drill.flow}: {verdict}"
     text = "\n".join([first, *(f"- {reason}" for reason in shown), f"next: {next_command}"])
     facts = {"flow": drill.flow, "drill": drill.name, "kind": drill.kind, "id": drill.id, "verdict": verdict}

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from drkit.clock import wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.control_key import NO_MAC, ControlKeys, Signatures, SignedTopic, is_current
+from drkit.counted import first_of
 from drkit.errors import ClusterUnreachable, ConfigError, Failed, Refused
 from drkit.flow_state.creation import kept_tombstones
 from drkit.flow_state.lease.watch import replicator_of
@@ -193,7 +194,6 @@ def refuse_change(topic: TopicRecords, ends: Mapping[int, int]) -> None:
 
 _SECONDS: Final = 120.0
 _READ_SECONDS: Final = 60.0
-_SHOWN: Final = 20
 _WITH_TOMBSTONES: Final = frozenset(SignedTopic) - LOGS - {SignedTopic.MAP}
 Written = tuple[int, bytes | None, bytes | None]
 """Partition, key and value of a record to sign."""
@@ -235,8 +235,7 @@ def _shown(topic: TopicRecords) -> str:
     if topic.kind in LOGS | {SignedTopic.MAP}:
         return str(len(topic.foreign()))
     keys = [(r.key or b"").decode(errors="backslashreplace")[:80] for r in topic.foreign()]
-    more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
-    return (", ".join(keys[:_SHOWN]) + more) or "none"
+    return first_of(keys, 20) or "none"
 
 
 def look(settings: Settings, flow: FlowSettings) -> FlowRecords:

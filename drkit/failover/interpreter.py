@@ -168,8 +168,9 @@ class Interpreter:
         again = set(self._table.order[self._table.order.index(to) :])
         if self._opened:
             return {to}
+        done = self._journal.run.begun - self._journal.run.undone
         for row in reversed(self._table.rows):
-            if row.step in again and row.step is not to and row.must_hold and self._is_done(row.step):
+            if row.step in again & done and row.step is not to and row.must_hold:
                 self._guarded(row, self._undo)
         return again
 
@@ -178,10 +179,6 @@ class Interpreter:
         run = self._journal.run
         rows = (self._table.row[step] for step in run.begun)
         return any(row.changes and (not row.until_effect or run.effects.get(row.step)) for row in rows)
-
-    def _is_done(self, step: StepName) -> bool:
-        run = self._journal.run
-        return step in run.begun and step not in run.undone
 
     def _refuse_flapping(self, row: StepRow) -> None:
         self._steps_back += 1

@@ -332,8 +332,10 @@ def liftable(service: FailoverService, topics: Collection[str], reason: str) -> 
             evidence=f"it knows of {len(known)} fenced topics",
             topics=unknown[0],
         )
-    wanted = sorted(topics or known)
-    promoted = promoted_of(context.state.records) | work_elsewhere(context, wanted).moved.keys()
+    wanted, run = sorted(topics or known), service.under_way
+    opening = run.opening["scope"]["topics"].keys() if run is not None else ()  # its roles may be missing yet
+    moved = work_elsewhere(context, wanted).moved.keys()
+    promoted = promoted_of(context.state.records).union(opening, moved)
     both = [t for t in wanted if t in promoted] or sorted(alone.intersection(wanted))
     if both and not reason:
         whose = f"{context.flow.target} has lost its records" if alone.issuperset(both) else "promoted"

@@ -11,7 +11,7 @@ promotion would come before all copied records, so copying waits for a return th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from drkit.config import FlowSettings
 from drkit.errors import DrkitError, Refused
@@ -83,15 +83,21 @@ def flow_promotion_of(state: FlowState) -> PromotionRecord | None:
     return None if any(is_ended(promotion, each) for each in later) else promotion
 
 
-def is_over(state: FlowState, counts: Callable[[str], bool] = lambda _topic: True) -> bool:
+def is_over(state: FlowState, flow: FlowSettings) -> bool:
     """Return whether failovers promoted all that a flow copied, at once or part by part.
 
-    :param counts: whether a source topic is one that clients write, and the flow is to copy
+    :param flow: either direction of the pair: its topics count, without heartbeats
     :raises Damaged: a record of it was replaced
     """
-    copied = [topic for topic in state.all(GenerationRecord) if counts(topic)]
+    chosen, beats = flow.topic_filter.accepts, flow.is_heartbeats
+    copied = [topic for topic in state.all(GenerationRecord) if chosen(topic) and not beats(topic)]
     every = bool(copied) and promoted_of(state).issuperset(copied)
     return every or flow_promotion_of(state) is not None
+
+
+def left_behind(state: FlowState, flow: FlowSettings) -> bool:
+    """Return whether topics that a flow has not copied stay behind: its source was lost, or it is over."""
+    return is_over(state, flow) or not all(role.planned for role in promotions_of(state).values())
 
 
 def opened_term(state: FlowState) -> int:
@@ -227,7 +233,7 @@ def unexplained(
     """
     if flow.naming == "prefix" or not (both_ways or opposites):
         return dict.fromkeys(topics, "")
-    if not any(map(is_over, opposites)):
+    if not any(left_behind(state, flow) for state in opposites):
         return {}
     copied = {name for state in opposites for name in state.readable(GenerationRecord)}
     return {t: _to_save_uncopied(flow, t) for t in topics if t not in copied}

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from drkit import observe
 from drkit.checkpoints.other_groups import is_consumer
 from drkit.config import ClusterSettings, FlowSettings, Settings
+from drkit.counted import first_of
 from drkit.errors import NotAuthorized, Refused
 from drkit.flow_state.creation import ensure_state_topic
 from drkit.flow_state.lease.run_lease import held_by_another
@@ -385,18 +386,13 @@ def _lines(lacking: Sequence[Lack]) -> list[str]:
     groups: dict[tuple[str, Need], list[str]] = {}
     for alias, _, _, need in lacking:
         groups.setdefault((alias, _family(need)), []).append(need.name)
-    lines = [f"{alias}: {need._replace(name=_listed(names))}" for (alias, need), names in groups.items()]
+    lines = [f"{alias}: {need._replace(name=first_of(of, _SHOWN))}" for (alias, need), of in groups.items()]
     return lines if len(lines) <= _SHOWN else [*lines[:_SHOWN], f"… and {len(lines) - _SHOWN} more"]
 
 
 def _family(need: Need) -> Need:
     """Merge all transactional ids into one need, as a flow has two for each bucket; keep any other."""
     return need._replace(name="") if need.resource is Resource.TRANSACTIONAL_ID else need
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def _commands(lacking: Sequence[Lack]) -> list[str]:

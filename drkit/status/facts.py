@@ -16,7 +16,7 @@ from drkit.flow_state.state import Damaged, FlowState
 from drkit.model import TopicPartition
 from drkit.pair.promotions import away_from, not_noted_since, promoted_of
 from drkit.status.faults import NOT_AUTHORIZED, OTHER_KEY
-from drkit.status.lag.source import NOTHING_HELD, Ends, UncopiedRecords
+from drkit.status.lag.source import NOTHING_HELD, Ends, UncopiedRecords, age_of
 from drkit.status.lag.target import CopyPosition
 from drkit.status.model import Fault, PartitionStatus
 
@@ -89,7 +89,7 @@ def status_of(
     reason, lag, dropped = position.reason, _NOT_KNOWN, position.dropped
     if position.frontier is not None and ends is not None:
         uncopied = uncopied or UncopiedRecords(0, 0, None, exact=True)
-        seconds = 0.0 if uncopied.records == 0 else _age(now_ms, uncopied.oldest_ms)
+        seconds = 0.0 if uncopied.records == 0 else age_of(uncopied.oldest_ms, now_ms)
         lag = uncopied.records, uncopied.bytes, seconds, uncopied.exact and position.exact
         dropped = max(dropped, ends.dropped(position.frontier))
     else:
@@ -97,7 +97,7 @@ def status_of(
     return PartitionStatus(
         *(tp.topic, target, tp.partition, position.frontier), ends.end if ends else None, position.target_end,
         *lag, segments=position.segments, reason=reason, high_watermark=ends.high_watermark if ends else None,
-        held_back=held, held_back_seconds=_age(now_ms, held.oldest_ms) if held.acknowledged else 0.0,
+        held_back=held, held_back_seconds=age_of(held.oldest_ms, now_ms) if held.acknowledged else 0.0,
         missing=position.missing, dropped=dropped,
     )  # fmt: skip
 
@@ -111,10 +111,6 @@ def noted(ends: Ends, copied: int, status: PartitionStatus | None, now_ms: int) 
     seconds = None if status is None or status.records is None else status.risk_seconds
     oldest = None if seconds == 0 else max(0, now_ms - round(1000 * seconds)) if seconds else 0
     return ends._replace(held=ends.held_from(None), copied=copied, missing_ms=oldest)
-
-
-def _age(now_ms: int, oldest_ms: int | None) -> float | None:
-    return None if oldest_ms is None else max(0, now_ms - oldest_ms) / 1000
 
 
 def seen_record(

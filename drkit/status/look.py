@@ -145,10 +145,8 @@ class StatusCollector:
             state.get(PendingLift),
             delayed_in(state, self._flow, findings.at_ms),
         )
-        findings.compacted_alone, flow = compacted_alone(state), self._flow
-        findings.taken_over = is_over(
-            state, lambda t: flow.topic_filter.accepts(t) and not flow.is_heartbeats(t)
-        )
+        findings.compacted_alone = compacted_alone(state)
+        findings.taken_over = is_over(state, self._flow)
         findings.written, findings.returned = written_in(state), returned_topics(state)
         late = not_noted_since(state)
         findings.not_noted = tuple(t for t in findings.returned if t in late)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from drkit.counted import counted, total, utc
 from drkit.model import TopicPartition
 from drkit.status.lag.held_back import OpenTransaction
-from drkit.status.lag.source import HeldBack
+from drkit.status.lag.source import HeldBack, age_of
 from drkit.status.model import Findings, FlowStatus, Loss, PartitionStatus, TopicStatus, oldest_of
 from drkit.status.pair.facts import TopicLag
-
-_MOST_AHEAD_SECONDS: Final = 2.0
-"""A note of the source's ends further ahead of our clock does not count: one of two clocks is wrong."""
 
 
 def topics_of(partitions: list[PartitionStatus]) -> tuple[TopicStatus, ...]:
@@ -74,10 +71,7 @@ def loss_of(found: Findings, partitions: list[PartitionStatus]) -> Loss:
 
     Records that open transactions hold back are lost, too: they count as an upper bound.
     """
-    seen = 0.0 if not found.source_error else None
-    if found.source_error and found.source_seen_ms is not None:
-        age = (found.at_ms - found.source_seen_ms) / 1000
-        seen = max(0.0, age) if age >= -_MOST_AHEAD_SECONDS else None  # a time in the future says nothing
+    seen = age_of(found.source_seen_ms, found.at_ms) if found.source_error else 0.0
     held = sum(p.held_back.records for p in partitions)
     exact = seen == 0.0 and not held and not found.unanswered and all(p.exact for p in partitions)
     if found.target_error or seen is None:

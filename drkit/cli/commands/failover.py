@@ -10,6 +10,7 @@ from drkit.cli import options
 from drkit.cli.help import command
 from drkit.cli.loading import work
 from drkit.cli.options import OptionGroup, option
+from drkit.endpoint import LARGEST_TERM
 
 
 @command(
@@ -65,7 +66,7 @@ from drkit.cli.options import OptionGroup, option
 )
 @option(
     "--term",
-    type=click.IntRange(min=0),
+    type=click.IntRange(0, LARGEST_TERM // 2),
     default=0,
     metavar="N",
     group=OptionGroup.RESUME,

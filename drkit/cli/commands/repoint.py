@@ -9,6 +9,7 @@ import click
 from drkit.cli.help import group
 from drkit.cli.loading import work
 from drkit.cli.options import OptionGroup, option
+from drkit.endpoint import LARGEST_TERM
 
 
 @group(
@@ -49,7 +50,7 @@ def show() -> None:
 )
 @option(
     "--term",
-    type=click.IntRange(0),
+    type=click.IntRange(0, LARGEST_TERM // 2),
     metavar="NUMBER",
     group=OptionGroup.HOW,
     default_is="0",

@@ -189,7 +189,9 @@ def not_copied(
             continue
         if name not in known:
             missing[name] = _why(events.get(EventRecord.name_of(_LEFT_OUT, name)))
-        elif listed is not None and _is_another(listed[name], known[name]):
+        elif listed is None or (seen := listed[name]).error or not seen.topic_id.int:
+            continue
+        elif seen.topic_id != known[name].source_id:
             missing[name] = "it was deleted and created again on the source: its copy is of the earlier topic"
     return missing
 
@@ -199,10 +201,6 @@ def _why(event: EventRecord | None) -> str:
         return "it has no copy yet"
     seen = [str(event.fields.get(key, "")) for key in ("reason", "evidence")]
     return f"it is left out: {' '.join(filter(None, seen))}"
-
-
-def _is_another(seen: TopicMetadata, known: GenerationRecord) -> bool:
-    return not seen.error and bool(seen.topic_id.int) and seen.topic_id != known.source_id
 
 
 def outside(

@@ -11,6 +11,7 @@ from typing import Any, Final
 from drkit.detect.notes import Speakers
 from drkit.detect.noticeboard import read_notes
 from drkit.detect.votes import Vote
+from drkit.endpoint import LARGEST_TERM
 from drkit.failover.core.context import Context
 from drkit.failover.core.reverse import opposite_flow, opposite_journal, opposite_of
 from drkit.journal.entries import JournalEntry
@@ -28,7 +29,7 @@ def least_term(context: Context, folder: Path) -> int:
     """
     known = term_of(context.state.records)
     answers = ask_all(adapters(context.settings.failover.repoint))
-    sent = max((a.endpoint.term for a in answers if a.endpoint is not None), default=0)
+    sent = max((e.term for a in answers if (e := a.endpoint) and e.term <= LARGEST_TERM), default=0)
     opposite = opposite_journal(context)
     return 1 + max(known, 0 if opposite is None else opposite.term, sent, _of_files(folder))
 

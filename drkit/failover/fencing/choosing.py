@@ -59,12 +59,12 @@ def choose(
         if means == ACL or (means == AUTO and not wish.guesses):
             raise hidden_acls(settings, wish.again) from None
         rights, hidden = None, f"drkit may not list the ACLs of {settings.alias}"
-    passes = rights is not None and worth_of(settings, wish.canary, topics, rights) is Worth.PASSES
+    worth = rights and worth_of(settings, wish.canary, topics, rights._replace(foreign=means == "none"))
     if means == AUTO:
         if hidden:
             return SizeFence(settings, state, hidden)
         means = SIZE
-        if rights is not None and not passes:
+        if worth is Worth.PROOF:
             bare = bare_topics(topics, list_acls(settings).acls)
             means = ACL if not bare or is_open(Cluster.connect(settings)) is not None else SIZE
     if means == ACL:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from drkit.config import ClusterSettings
+from drkit.counted import first_of
 from drkit.errors import DrkitError, Failed, Refused
 from drkit.flow_state.records import ConfigsRecord, FenceAclsRecord, FenceSizesRecord, StateRecord
 from drkit.flow_state.source_fence.entries import FenceRecord
@@ -104,7 +105,6 @@ def _on(topic: str, existing: Collection[Acl]) -> list[Acl]:
 
 ACL: Final = "acl"
 SIZE: Final = MAX_MESSAGE_BYTES
-_SHOWN: Final = 5
 Details = Mapping[str, Any]
 
 
@@ -137,7 +137,7 @@ class AclFence:
         others = list_acls(self._settings).acls - recorded
         found, bare = is_open(Cluster.connect(self._settings)), bare_topics(topics, others)
         if found is None and bare:
-            alias, names = self._settings.alias, ", ".join(bare[:_SHOWN])
+            alias, names = self._settings.alias, first_of(bare)
             evidence = f"no ACL is on {names}, and brokers hide allow.everyone.if.no.acl.found"
             raise Refused("acl_fence_opens", where=alias, evidence=evidence, alias=alias)
         own = own_principals(self._settings)
@@ -155,9 +155,7 @@ class AclFence:
             evidence = "no own_principal is set, and the client's properties do not tell it"
             raise Refused("acl_fence_principal_unknown", where=alias, evidence=evidence, alias=alias)
         if found := refusing_own(acls, own):
-            raise Refused(
-                "acl_fence_refuses_drkit", where=alias, evidence=", ".join(str(a) for a in found[:_SHOWN])
-            )
+            raise Refused("acl_fence_refuses_drkit", where=alias, evidence=first_of(found))
 
     def apply(self, details: Details) -> None:
         """Apply the fence. Raises DrkitError."""
@@ -286,7 +284,7 @@ def _alter(
 
 def _judge(settings: ClusterSettings, refused: Mapping[Any, DrkitError], done: str) -> None:
     if refused:
-        some = "; ".join(f"{what}: {e.evidence}" for what, e in list(refused.items())[:_SHOWN])
+        some = first_of(f"{what}: {e.evidence}" for what, e in refused.items())
         raise Failed("fence_failed", where=settings.alias, evidence=some, done=done)
 
 

@@ -30,7 +30,6 @@ _LOST_SECONDS: Final = 0.25
 _ROUNDS: Final = 5
 _BY_ITSELF: Final = "by itself"
 _NOT_ABORTED: Final = "not aborted"
-_SHOWN: Final = 5
 Suspend = Callable[[], None]
 Found = Mapping[TopicPartition, list[OpenProducer]]
 

@@ -27,6 +27,7 @@ from drkit.kafka.codes import LEADER_MOVES, MESSAGE_TOO_LARGE, TOPIC_AUTHORIZATI
 from drkit.kafka.raw import RawCluster, RawError, connections
 from drkit.kafka.requests import ALL, Append, metadata, produced
 from drkit.model import TopicPartition
+from drkit.topology.acl_scope import writers
 from drkit.topology.acls import Acl
 from drkit.wire import Record, encode, stamp
 
@@ -159,6 +160,8 @@ class Rights(NamedTuple):
     """The canary's principals on the cluster, or none if unknown."""
     is_open: bool | None
     """Whether a topic without ACLs is open to all principals, or None if unknown."""
+    foreign: bool = False
+    """Whether drkit applies no fence: then a topic that others may write needs a proof of its own."""
 
 
 def worth(codes: Mapping[TopicPartition, int], rights: Rights) -> Worth:
@@ -171,8 +174,13 @@ def worth(codes: Mapping[TopicPartition, int], rights: Rights) -> Worth:
     }
     if any(code in _LET_IN and given[tp.topic] is False for tp, code in codes.items()):
         return Worth.PASSES
-    shut_out = all(given[tp.topic] is False for tp in codes)
-    return Worth.NOTHING if shut_out and TOPIC_AUTHORIZATION_FAILED in codes.values() else Worth.PROOF
+    denied = {tp.topic for tp, code in codes.items() if code == TOPIC_AUTHORIZATION_FAILED}
+    shut_out = {topic for topic in denied if given[topic] is False}
+    if rights.foreign:
+        open_ = any(writers(topic, rights.acls, (), is_open=rights.is_open) for topic in shut_out)
+    else:
+        open_ = bool(shut_out) and set(given.values()) == {False}
+    return Worth.NOTHING if open_ else Worth.PROOF
 
 
 def worth_of(
@@ -193,7 +201,9 @@ def worth_of(
     value = worth(codes, rights)
     if value is Worth.NOTHING:
         who = ", ".join(sorted(rights.principals))
-        evidence = f"no ACL gives WRITE on any of {len({tp.topic for tp in codes})} topics to {who}"
+        evidence = (
+            f"no ACL gives WRITE on {'each' if rights.foreign else 'any'} of {len(topics)} topics to {who}"
+        )
         raise Refused("canary_not_authorized", where=settings.alias, evidence=evidence, who=who)
     return value
 

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from drkit.checkpoints.other_groups import is_consumer
 from drkit.config import FlowSettings
+from drkit.counted import first_of
 from drkit.errors import ClusterUnreachable, Failed
 from drkit.failover.core.context import Context, StepProgress
 from drkit.flow_state.copied_topics import CopiedTopics
@@ -207,9 +208,6 @@ async def restore(
     return number + sum(map(len, restored.values()))
 
 
-_SHOWN: Final = 5
-
-
 def evict_members(
     context: Context,
     step: StepName,
@@ -227,5 +225,5 @@ def evict_members(
         failed: dict[str, str] = context.run(leave_groups, cluster, list(full))
         outcome["failed"] = failed
     if failed:
-        evidence = "; ".join(f"{g}: {reason}" for g, reason in sorted(failed.items())[:_SHOWN])
+        evidence = first_of(f"{g}: {reason}" for g, reason in sorted(failed.items()))
         raise Failed("members_not_removed", where=cluster.alias, evidence=evidence, command=command)

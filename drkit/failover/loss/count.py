@@ -25,15 +25,15 @@ from drkit.offsets import Unavailable
 from drkit.offsets.translation import PartitionPosition
 from drkit.status.facts import noted_ends
 from drkit.status.lag.held_back import held_back, with_held
-from drkit.status.lag.source import Ends, HeldBack, UncopiedRange, ends_of, held_text, held_total
+from drkit.status.lag.source import Ends, HeldBack, UncopiedRange, age_of, ends_of, held_text, held_total
 from drkit.status.lag.target import unclear
+from drkit.status.model import oldest_of
 
 _FETCH_BYTES: Final = 4 << 20
 _AT_ONCE: Final = 8
 MOST_BYTES: Final = 512 << 20
 """Maximum bytes read from one partition; later records are not counted, and the result shows that."""
 _LATE: Final = 1 << 63
-_SHOWN: Final = 3
 DELETED: Final = "deleted on the source"
 
 
@@ -286,9 +286,8 @@ def evidence_of(
     gone = missing + sum(p.dropped for p in lost)
     silent = silent_risk(context, known, held, gone) if source is None else None
     records = None if known is None else known + held.records + waiting
-    oldest = [p.oldest_ms for p in lost if p.oldest_ms is not None]
-    oldest += [] if held.oldest_ms is None else [held.oldest_ms]
-    seconds: float | None = max(0, context.wall() - min(oldest)) / 1000 if oldest else 0.0
+    times = (t for t in (*(p.oldest_ms for p in lost), held.oldest_ms) if t is not None)
+    seconds = oldest_of([age_of(t, context.wall()) for t in times])
     if silent is not None:
         seconds = silent.seconds
     elif records is None or (held.acknowledged and held.oldest_ms is None):
@@ -347,7 +346,7 @@ def _removed(lost: Sequence[Lost]) -> str:
     number = counted(sum(missing.values()), "record")
     why = next((p.reason for p in lost if p.missing and p.reason), "")
     reason = f"; how many the source keeps is unknown: {why}" if why else ""
-    return f"lost: up to {number} that the standby has removed: {first_of(missing, _SHOWN)}{reason}"
+    return f"lost: up to {number} that the standby has removed: {first_of(missing)}{reason}"
 
 
 def begins_later(where: str, lost: Mapping[str, str]) -> Refused:
@@ -361,8 +360,7 @@ def begins_later(where: str, lost: Mapping[str, str]) -> Refused:
 
 
 def _places(missing: Sequence[Lost]) -> str:
-    shown = ", ".join(
+    return first_of(
         f"{p.topic}-{p.partition}" + (f" ({p.reason})" if p.lost_from is None else f"@{p.lost_from}")
-        for p in missing[:_SHOWN]
+        for p in missing
     )
-    return shown + (f" and {len(missing) - _SHOWN} more partitions" if len(missing) > _SHOWN else "")

@@ -53,7 +53,7 @@ from drkit.kafka.requests import TopicMetadata, all_topics, metadata
 from drkit.kafka.topics import topic_configs
 from drkit.model import TopicPartition
 from drkit.offsets.resolution import Resolution
-from drkit.pair.promotions import is_over, promotions_of
+from drkit.pair.promotions import left_behind, promotions_of
 from drkit.status.lag.source import ends_of
 from drkit.topology.topic_configs import is_compacted, is_expiring
 from drkit.wire import Record
@@ -223,7 +223,7 @@ class _Comparison:
 
     def _uncopied(self, topics: Mapping[str, TopicMetadata]) -> list[str]:
         context, known = self.context, self.context.known.topics
-        if not is_over(context.state.records):
+        if not left_behind(context.state.records, context.flow):
             return []
         names = [n for n in sorted(topics) if n not in known and n not in self.back.copies]
         return [n for n in names if context.flow.topic_filter.accepts(n) and context.flow.copies(n)]

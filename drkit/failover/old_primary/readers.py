@@ -48,7 +48,6 @@ _REJOINS_SECONDS: Final = 6.0
 """For a client that was removed, until it joins again: with its next heartbeat, by default after 3 s (classic
 protocol) or 5 s (consumer protocol)."""
 _PAUSE_SECONDS: Final = 0.3
-_SHOWN: Final = 5
 
 
 class Readers(NamedTuple):
@@ -111,7 +110,7 @@ def planned_eviction(context: Context, source: RawCluster, topics: Collection[st
     return [StepEffect(text, context.flow.source, _in_words(known, most=len(known)))]
 
 
-def _in_words(members: Mapping[str, str], most: int = _SHOWN) -> str:
+def _in_words(members: Mapping[str, str], most: int = 5) -> str:
     return first_of((f"{group} ({text})" for group, text in sorted(members.items())), most)
 
 

@@ -142,7 +142,6 @@ _CANARY_PAUSE_SECONDS: Final = 0.05
 _TELL_SECONDS: Final = 2.0
 _CANARY_MS: Final = 5000
 _CANARY_SECONDS: Final = 10.0
-_SHOWN: Final = 5
 _WORKS: Final = "works"
 
 
@@ -231,7 +230,7 @@ def _partitions(context: Context) -> list[str]:
     codes = context.run(write_codes, context.target, context.scope.topics.values())
     bad = {tp: c for tp, c in codes.items() if c not in {WRITABLE, TOPIC_AUTHORIZATION_FAILED}}
     if bad:
-        evidence = "; ".join(f"{tp}: {code_name(c)}" for tp, c in sorted(bad.items())[:_SHOWN])
+        evidence = first_of(f"{tp}: {code_name(c)}" for tp, c in sorted(bad.items()))
         raise Failed("new_primary_refuses", where=context.flow.target, evidence=evidence)
     return [str(tp) for tp, c in sorted(codes.items()) if c == TOPIC_AUTHORIZATION_FAILED]
 

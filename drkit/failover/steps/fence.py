@@ -7,12 +7,13 @@ A planned switchover waits before, while the old primary serves, until what was 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
 from drkit.catalogue import ERRORS, filled
 from drkit.counted import counted, first_of
-from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
+from drkit.errors import ClusterUnreachable, DrkitError, Failed, NotAuthorized, Refused
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.reverse import opposite_state, refuse_moved_elsewhere
 from drkit.failover.core.step import FenceEvidence, Step, StepEffect, StepResult
@@ -28,8 +29,10 @@ from drkit.flow_state.pending_fence import owe, paid_with, settle
 from drkit.flow_state.records import PendingFence, PendingLift
 from drkit.journal.machine import FAILOVER, StepName
 from drkit.kafka.raw import RawCluster, RawError
+from drkit.model import TopicPartition
 from drkit.next_command import REASON
 from drkit.status.pair.facts import fenced_topics
+from drkit.status.pair.reading import open_by_acl
 
 _REMEMBERED_SECONDS: Final = 5.0
 """A silent primary is asked again after this time, so that one that is back is fenced at once."""
@@ -39,6 +42,8 @@ _ELSEWHERE: Final = "elsewhere"
 _UNFENCED: Final = (
     f"{FAILOVER.resume}; or continue unfenced: {FAILOVER.resume.plus('--accept-data-loss', REASON)}"
 )
+_GIVEN: Final = "its fence by ACL does not deny a principal that may write"
+_PAUSE_SECONDS: Final = 0.05
 _LATER: Final = filled(ERRORS["old_primary_back"].hint, {})
 
 
@@ -83,7 +88,8 @@ class FenceStep(Step):
         if how == "stopped":
             servers = still_there(context.source_settings, context.loop, 0.0)
             if servers:
-                raise Failed("old_primary_back", where=alias, evidence=_findings(servers))
+                answers = first_of(f"{s.server}: {s.kind.value}" for s in servers)
+                raise Failed("old_primary_back", where=alias, evidence=answers)
             return StepResult({"connections": "refused"})
         if context.source() is None:
             return StepResult({"asked": False, "why": context.source_error})
@@ -202,8 +208,15 @@ class FenceStep(Step):
         return self._leave_pending(context, reason, answered=True)
 
     def _proof(self, context: Context, seconds: float) -> Proof:
-        fence = context.settings.failover.fence
-        return prove(context.source_settings, fence.canary, context.scope.topics, seconds, context.clock)
+        canary, source = context.settings.failover.fence.canary, context.source_settings
+        topics, deadline = context.scope.topics, context.clock() + seconds
+        while True:
+            proof, given = prove(source, canary, topics, seconds, context.clock), frozenset[str]()
+            with suppress(NotAuthorized):  # it hides its ACLs: the canary alone proves it
+                given = open_by_acl(source, context.state.records, topics)
+            if not given or context.clock() >= deadline:
+                return proof._replace(open=proof.open | {TopicPartition(t, -1): _GIVEN for t in given})
+            context.run(context.loop.sleep, _PAUSE_SECONDS)
 
     def _canary(self, context: Context) -> str:
         return canary_name(context.source_settings, context.settings.failover.fence.canary)
@@ -221,7 +234,8 @@ class FenceStep(Step):
                 outcome["how"] = stopped = stop_site(settings, document)
             brokers = still_there(context.source_settings, context.loop, settings.stop_seconds, context.clock)
             if brokers:
-                raise Failed("hook_without_effect", where=context.flow.source, evidence=_findings(brokers))
+                answers = first_of(f"{b.server}: {b.kind.value}" for b in brokers)
+                raise Failed("hook_without_effect", where=context.flow.source, evidence=answers)
         except DrkitError as error:
             if not context.request.accept_data_loss:
                 raise
@@ -267,7 +281,3 @@ def _notes(context: Context, method: FenceMethod | None, proof: Proof, resolved:
     if proof.without_leader:
         notes.append(f"{len(proof.without_leader)} partitions have no leader: they take no writes")
     return [*notes, *resolved.notes()]
-
-
-def _findings(findings: list[Any]) -> str:
-    return "; ".join(f"{f.server}: {f.kind.value}" for f in findings)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from drkit.counted import counted
+from drkit.counted import counted, first_of
 from drkit.errors import Failed
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.reverse import opposite_state, refuse_moved_elsewhere
@@ -93,7 +93,6 @@ _NOTICE_SECONDS: Final = 1.0
 """Time for a running replicator to stop copying the topics by itself."""
 _PROOF_SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 0.1
-_SHOWN: Final = 5
 _WRITERS: Final = "writers"
 
 
@@ -151,7 +150,7 @@ class FreezeStep(Step):
         roles = context.state.all(RoleRecord)
         free = [t for t in context.scope.topics if t not in roles]
         if free:
-            raise Failed("flow_not_frozen", where=context.flow.name, evidence=", ".join(free[:_SHOWN]))
+            raise Failed("flow_not_frozen", where=context.flow.name, evidence=first_of(free))
         progress = self._fence(context, _writers(context, live, bulk), effects=False)
         _refuse(context, progress)
         return StepResult({"partitions_fenced": len(progress.proven)})
@@ -251,12 +250,10 @@ def _writers(context: Context, live: list[ProducerIdentity], bulk: dict[int, Pro
 def _refuse(context: Context, progress: FenceProgress) -> None:
     if not progress.waiting:
         return
-    shown = [f"{tp}: {reason}" for tp, reason in sorted(progress.waiting.items())[:_SHOWN]]
-    more = len(progress.waiting) - len(shown)
     raise Failed(
         "older_writers",
         where=context.flow.target,
-        evidence="; ".join(shown) + (f" and {more} more" if more else ""),
+        evidence=first_of(f"{tp}: {reason}" for tp, reason in sorted(progress.waiting.items())),
         count=len(progress.waiting),
         total=len(progress.waiting) + len(progress.proven),
     )

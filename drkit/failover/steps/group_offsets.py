@@ -39,8 +39,6 @@ from drkit.offsets.group_guard import Case, GuardVerdict, StoredOffset, judge, t
 from drkit.offsets.translation import Exact, PartitionPosition
 from drkit.pair.promotions import begun_by_turn
 
-_SHOWN: Final = 5
-
 
 class TranslateStep(Step):
     """TRANSLATE: finds the exact target offset of each group and partition."""
@@ -74,7 +72,7 @@ class TranslateStep(Step):
             first, reasons = next(iter(translated["unavailable"].items()))
             raise Refused(
                 "no_exact_position",
-                where=f"{context.flow.name}: {', '.join(sorted(translated['unavailable'])[:_SHOWN])}",
+                where=f"{context.flow.name}: {first_of(sorted(translated['unavailable']))}",
                 evidence=f"group {first}, {': '.join(next(iter(reasons.items())))}",
                 groups=counted(len(translated["unavailable"]), "group"),
                 translate_group=translate_group(first),
@@ -216,7 +214,7 @@ class CommitOffsetsStep(Step):
             marked = sum(s.mark is not None for s in state.stored.values())
             detail = f"{counted(marked, 'position')} by drkit already {verb(marked, 'exists')}"
             if state.members:
-                detail = f"{counted(len(state.members), 'member')}: {', '.join(state.members[:_SHOWN])}"
+                detail = f"{counted(len(state.members), 'member')}: {first_of(state.members)}"
             effects.append(StepEffect(f"commit offsets for {group}", context.flow.target, detail))
         return effects
 
@@ -240,9 +238,7 @@ class CommitOffsetsStep(Step):
                     for g, p in sorted(failed.items())
                     for tp, reason in sorted(p.items())
                 ]
-                raise Failed(
-                    "positions_not_stored", where=context.flow.target, evidence="; ".join(errors[:_SHOWN])
-                )
+                raise Failed("positions_not_stored", where=context.flow.target, evidence=first_of(errors))
             context.tell(
                 StepProgress(self.name, f"{counted(len(part), 'group')} committed", {"last": max(part)})
             )
@@ -271,7 +267,7 @@ class CommitOffsetsStep(Step):
             else:
                 wrong.append(f"group {group}, {tp}: {stored}, not {case.offset}")
         if wrong:
-            raise Failed("positions_differ", where=context.flow.target, evidence="; ".join(wrong[:_SHOWN]))
+            raise Failed("positions_differ", where=context.flow.target, evidence=first_of(wrong))
         return StepResult({"read_back": read_back}, tuple(nowhere))
 
     def undo(self, context: Context) -> StepResult:
@@ -359,7 +355,7 @@ def _refusal(
         return Refused(
             "members_on_target",
             where=where,
-            evidence=", ".join(state.members[:_SHOWN]) or f"state {state.state}",
+            evidence=first_of(state.members) or f"state {state.state}",
             group=group,
             **RESUMED,
         )

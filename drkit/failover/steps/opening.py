@@ -15,6 +15,7 @@ from typing import Final
 from drkit.counted import counted, first_of
 from drkit.errors import ClusterUnreachable, DrkitError, Failed
 from drkit.failover.checks.home_acls import REMOVE, HomeAcls, look_home_acls
+from drkit.failover.checks.scope import copied_of
 from drkit.failover.core.context import Context
 from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.emptying.standing import came_back, empty_again, prove_empty
@@ -34,7 +35,7 @@ from drkit.journal.machine import StepName
 from drkit.kafka.access.acls import NoAuthorizer, create_acls, delete_acls, list_acls, own_principals
 from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.kafka.topics import alter_topic_configs, topic_configs
-from drkit.pair.promotions import begun_by_turn
+from drkit.pair.promotions import begun_by_turn, promoted_of
 from drkit.topology.acl_plan import OUTSIDE, AclBounds, bounded_promotion
 from drkit.topology.acls import Acl, Promotion
 from drkit.topology.topic_configs import MAX_MESSAGE_BYTES, PASSIVE
@@ -90,7 +91,6 @@ def _compare_acls(context: Context) -> HomeAcls:
     return look_home_acls(context, returning, answers=bool(returning) and context.source() is not None)
 
 
-_SHOWN: Final = 5
 _HELD: Final = "held back while passive"
 _LIFT: Final = "guard"
 _GUARD: Final = "guard of a passive topic"
@@ -155,7 +155,7 @@ class OpenStep(Step):
         _wait_until_heard(context)
         if reason := mark_opened(context):
             notes.append(f"{context.flow.source} does not know yet that it is open: {reason}")
-        notes += [f"not given or lifted: {acl}: {OUTSIDE}" for acl in sorted(left_out)[:_SHOWN]]
+        notes += [f"not given or lifted: {first_of(sorted(left_out))}: {OUTSIDE}"] if left_out else []
         acls = {
             "granted": _texts(given.grant), "lifted": [*_texts(given.lift), *guard],
             "left_out": _texts(left_out),
@@ -197,7 +197,7 @@ class OpenStep(Step):
         wrong += [f"guarded: {a}" for a in guards(context)]
         wrong += [*_other_settings(context), *(f"missing: {a}" for a in missing or ())]
         if wrong:
-            raise Failed("not_open", where=context.flow.target, evidence="; ".join(sorted(wrong)[:_SHOWN]))
+            raise Failed("not_open", where=context.flow.target, evidence=first_of(sorted(wrong)))
         acls = 0 if missing is None else len(_promotion(context)[0].grant)
         return StepResult({"topics_open": len(topics), "acls": acls})
 
@@ -235,10 +235,12 @@ def _promote(context: Context) -> None:
 
 
 def _is_whole(context: Context) -> bool:
-    """Return whether everything that was ever copied moves; else the flow continues with what remains."""
+    """Return whether nothing of the flow stays on the source; else it continues with what remains."""
+    if not context.scope.whole_flow or context.result(StepName.TRANSLATE).get("late", {}).get("not_copied"):
+        return False
     left_out = context.result(StepName.SNAPSHOT).get("outside", {}).get("by_file", ())
-    copied = context.state.all(GenerationRecord).keys() - context.scope.topics.keys()
-    return context.scope.whole_flow and copied.isdisjoint(left_out)
+    copied = copied_of(context).keys() | (context.state.all(GenerationRecord).keys() & {*left_out})
+    return copied <= context.scope.topics.keys() | promoted_of(context.state.records)
 
 
 def _of_topic(values: Mapping[str, int | None], topic: str) -> dict[int, int | None]:
@@ -317,5 +319,5 @@ def _shown(settings: Mapping[str, str | None]) -> str:
 def _refused(what: str, context: Context, failed: Mapping[str, DrkitError]) -> DrkitError:
     if silent := [e for e in failed.values() if isinstance(e, ClusterUnreachable)]:
         return silent[0]  # a broker went away; the target refused nothing
-    shown = "; ".join(f"{name}: {e.evidence}" for name, e in sorted(failed.items())[:_SHOWN])
+    shown = first_of(f"{name}: {e.evidence}" for name, e in sorted(failed.items()))
     return Failed("open_refused", where=context.flow.target, evidence=shown, what=what)

@@ -188,6 +188,15 @@ def held_text(records: int, acknowledged: int) -> str:
     )
 
 
+_MOST_AHEAD_MS: Final = 2000
+"""A time that is further ahead of this machine's clock says nothing: one of two clocks is wrong."""
+
+
+def age_of(at_ms: int | None, now_ms: int) -> float | None:
+    """Return the age in seconds by another machine's clock, such as a record's timestamp; None: unknown."""
+    return None if at_ms is None or at_ms > now_ms + _MOST_AHEAD_MS else max(0, now_ms - at_ms) / 1000
+
+
 _LOOKS: Final = 8
 _MOST_MS: Final = 30_000
 """Maximum age of a look that counts: an older one gives no useful upper bound of a record's age."""
@@ -214,7 +223,7 @@ class EarlierEnds:
         out = dict(records)
         for gap in gaps:
             waits = out.get(gap.at)
-            if waits is not None and waits.records and waits.oldest_ms is None:
+            if waits is not None and waits.records and age_of(waits.oldest_ms, now_ms) is None:
                 out[gap.at] = replace(waits, oldest_ms=self._before(gap, now_ms), exact=False)
         # What a transaction holds back was there, too: it is behind the end when it is decided.
         self._looks.append((now_ms, {tp: max(e.end, e.high_watermark or 0) for tp, e in ends.items()}))

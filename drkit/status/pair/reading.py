@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from typing import Final
 
 from drkit.config import ClusterSettings
 from drkit.errors import DrkitError
-from drkit.flow_state.records import FenceAclsRecord, RoleRecord
+from drkit.flow_state.records import RoleRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka.access.acls import NoAuthorizer, list_acls, own_principals
 from drkit.kafka.admin import Cluster
@@ -32,8 +33,9 @@ from drkit.status.pair.delta import (
     RETENTION_MS,
     PartitionDelta,
 )
-from drkit.status.pair.facts import sizes_of
-from drkit.topology.acl_scope import refuses_clients
+from drkit.status.pair.facts import acls_of, sizes_of
+from drkit.topology.acl_scope import refuses_clients, writers
+from drkit.topology.acls import Acl
 from drkit.topology.topic_configs import MAX_MESSAGE_BYTES, NOTHING_PASSES
 from drkit.wire import CorruptBatch, read_header, visible
 
@@ -45,21 +47,27 @@ _SETTINGS: Final = (CLEANUP_POLICY, RETENTION_MS, RETENTION_BYTES, DELETE_RETENT
 
 
 def fences_gone(settings: ClusterSettings, state: FlowState, topics: Collection[str]) -> frozenset[str]:
-    """Return those of some source topics whose recorded fence the source does not have.
+    """Return the source topics whose fence is on record in a flow's state, and not whole on the source.
 
     :raises DrkitError: the source does not answer
     """
     sizes = [t for t in sizes_of(state) if t in topics]
-    gone = _with_size(settings, sizes, lambda value: value != NOTHING_PASSES)
-    acls = state.get(FenceAclsRecord)
-    recorded = {a for a in acls.acls if a.name in topics} if acls is not None else set()
-    if recorded:
-        try:
-            missing = recorded - list_acls(settings).acls
-        except NoAuthorizer:
-            missing = recorded
-        gone |= {a.name for a in missing}
-    return frozenset(gone)
+    by_size = _with_size(settings, sizes, lambda value: value != NOTHING_PASSES)
+    return open_by_acl(settings, state, topics) | by_size
+
+
+def open_by_acl(settings: ClusterSettings, state: FlowState, topics: Collection[str]) -> frozenset[str]:
+    """Return the topics whose recorded fence by ACL is not whole, or leaves out a principal that may write.
+
+    It denies those that could write when it was applied. Raises DrkitError: the source does not answer.
+    """
+    fence = {acl for acl in acls_of(state) if acl.name in topics}
+    found = frozenset[Acl]()
+    with suppress(NoAuthorizer):
+        found = list_acls(settings).acls if fence else found
+    spared = {a.principal for a in fence if not a.denies} | own_principals(settings)
+    spared |= {a.principal for a in found if a.name.startswith("drkit-")}  # on another machine
+    return frozenset(a.name for a in fence if a not in found or writers(a.name, found, spared, is_open=True))
 
 
 def refusing_by_size(settings: ClusterSettings, topics: Collection[str]) -> frozenset[str]:

@@ -11,12 +11,18 @@ import pytest
 
 from drkit.errors import Refused
 from drkit.failover import pending_fences
+from drkit.failover.core.context import Context
 from drkit.failover.core.request import RunRequest
+from drkit.failover.core.step import StepResult
 from drkit.failover.fencing.choosing import AUTO, Wish, choose
 from drkit.failover.fencing.methods import ACL, SIZE, AclFence, FenceMethod
 from drkit.failover.fencing.proof import Proof, prove
+from drkit.failover.pending_fences import TAKEN_AWAY
+from drkit.failover.runs import all_steps
 from drkit.failover.source_abort import abort_at_source
+from drkit.failover.steps.freeze import FreezeStep
 from drkit.flow_state.records import FenceAclsRecord, PendingFence
+from drkit.journal.machine import StepName
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.topology.acls import EVERYBODY, Acl
@@ -179,6 +185,22 @@ def test_a_canary_that_proves_nothing_is_known_before_a_fence_is_put_up(
     assert world.has(0) == before
 
 
+def test_a_fence_of_others_is_proven_on_each_topic_that_a_principal_may_write(worlds: Worlds, shared: Shared):
+    """Without a fence of drkit, a topic that was forgotten would pass: the canary has no right there."""
+    world = worlds(shared.source)
+    topic, forgotten = world.topic("orders"), world.topic("forgotten")
+    world.give(0, world.acl(topic, "WRITE"), world.acl(forgotten, "WRITE", "User:drkit"))
+    eventually(lambda: as_app(shared.source, topic).write() == 0, what="writing")
+    world.give(0, world.acl(topic, "WRITE", deny=True))
+    source, both = world.source.settings, [topic, forgotten]
+    eventually(lambda: prove(source, CANARY, both, 0).is_whole, what="refusals of both, as if fenced")
+    assert choose(Wish("none", CANARY), source, world.state, [topic]) is None
+    with pytest.raises(Refused, check=coded("canary_not_authorized")):
+        choose(Wish("none", CANARY), source, world.state, both)
+    world.give(0, world.acl(forgotten, "WRITE", "User:drkit", deny=True))
+    assert choose(Wish("none", CANARY), source, world.state, both) is None
+
+
 class Moving:
     """A flow between the locked clusters that runs, two groups on a topic each, and the application."""
 
@@ -187,7 +209,8 @@ class Moving:
         self.world = world = FailoverWorld(shared.source, shared.locked, folder / "journal")
         self.rights = World(shared.source, shared.locked)
         self.rights.tag = world.tag
-        self.topics = {world.name("shop"): world.name("orders"), world.name("late"): world.name("later")}
+        names = {"shop": "orders", "late": "later", "new": "newer"}
+        self.topics = {world.name(group): world.name(topic) for group, topic in names.items()}
         self.given = set[Acl]()
         for group, topic in self.topics.items():
             world.create(world.source, topic, 2, {"retention.ms": "-1"})
@@ -298,3 +321,32 @@ def test_a_pending_fence_by_acl_is_applied_proven_and_lifted(moving: Moving):
         assert pending_fences.lift(desk, (topic,), "test") == [topic]
     assert moving.denied() == before
     eventually(lambda: app.write() == 0, what="writing again")
+
+
+class GivenLater(FreezeStep):
+    """When the topic is fenced, another principal gets the right to write to it, once."""
+
+    def __init__(self, rights: World, acl: Acl) -> None:
+        self._rights, self._acl = rights, acl
+
+    def run(self, context: Context) -> StepResult:
+        if self._acl not in self._rights.has(0):
+            self._rights.give(0, self._acl)
+        return super().run(context)
+
+
+# P34
+@pytest.mark.wide
+def test_a_principal_that_may_write_since_the_fence_is_denied_before_open_and_found_later(moving: Moving):
+    world, rights, topic = moving.world, moving.rights, moving.world.name("newer")
+    since, later = (rights.acl(topic, "WRITE", f"User:{name}") for name in ("drkit", "bob"))
+    world.failover_fields["fence"] = {"canary": CANARY}
+    with world.desk(steps={**all_steps(), StepName.FREEZE: GivenLater(rights, since)}) as desk:
+        assert desk.begin([world.name("new")], RunRequest(planned=True))["state"] == "done"
+    assert rights.acl(topic, "WRITE", since.principal, deny=True) in moving.denied()
+    rights.give(0, later)
+    with world.desk() as desk:
+        assert (topic, TAKEN_AWAY) in {row[:2] for row in pending_fences.shown(desk).topics}
+        assert pending_fences.apply_pending(desk, pending_fences.due(desk)) is not None
+        assert rights.acl(topic, "WRITE", later.principal, deny=True) in moving.denied()
+        assert (topic, ACL) in {row[:2] for row in pending_fences.shown(desk).topics}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -69,18 +69,33 @@ class Turned:
         self.state.put(ReturnRecord(run, "return", 1), self.topic)
 
 
+class Case(NamedTuple):
+    """How the topic moved."""
+
+    request: RunRequest = RunRequest(planned=True)
+    topics: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    """Topics that stay."""
+
+
+LOST = RunRequest(accept_data_loss="for the test")
+
+
 @pytest.fixture
-def turned(source: LocalCluster, target: LocalCluster, tmp_path: Any) -> Iterator[Turned]:
-    world = World(source, target, tmp_path)
+def turned(
+    source: LocalCluster, target: LocalCluster, tmp_path: Any, request: pytest.FixtureRequest
+) -> Iterator[Turned]:
+    world, case = World(source, target, tmp_path), getattr(request, "param", Case())
     topic = world.name("orders")
-    world.create(world.source, topic, 1, {})
+    for name in ("orders", *case.others):
+        world.create(world.source, world.name(name), 1, {})
     fill(world.source, topic, 20)
     world.commit(world.source, world.name("shop"), {TopicPartition(topic, 0): 5})
     world.replicate()
     try:
         world.copied([topic], {world.name("shop"): None})
         with world.desk() as desk:
-            report = desk.begin((), RunRequest(planned=True))
+            report = desk.begin((), case.request, topics=[world.name(t) for t in case.topics])
         assert report["state"] == "done"
         plain = world.plain()
         back = {
@@ -100,6 +115,12 @@ def turned(source: LocalCluster, target: LocalCluster, tmp_path: Any) -> Iterato
 
 
 @pytest.mark.wide
+@pytest.mark.parametrize(
+    "turned",
+    [Case(), Case(topics=("orders",)), Case(LOST, ("orders",), ("other",))],
+    ids=["whole", "part by part", "one of two, lost"],
+    indirect=True,
+)
 def test_what_was_never_copied_is_not_covered_by_another_topic_of_that_name(turned: Turned) -> None:
     """A topic was created just before the primary died, and again by its client on the new one.
 

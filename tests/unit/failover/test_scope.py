@@ -33,7 +33,7 @@ from drkit.flow_state.state import FlowState
 from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition
 from drkit.offsets.group_guard import StoredOffset
-from drkit.pair.promotions import is_over
+from drkit.pair.promotions import is_over, left_behind
 from drkit.pair.view import PairRoles, Refusing
 from tests.support.errors import sentence
 from tests.support.stored import flow_state
@@ -50,14 +50,14 @@ def basis(*promoted: str) -> Basis:
 
 
 def of(topic: str) -> UUID:
-    return UUID(int=1000 + [*COPIED, "fresh"].index(topic))
+    return UUID(int=1000 + [*COPIED, "fresh", "heartbeats"].index(topic))
 
 
 def state(*promoted: str, left_out: Mapping[str, str] | None = None) -> FlowState:
-    """A flow that copied three topics; a failover has opened some of them."""
+    """A flow that copied three topics, and heartbeats; a failover has opened some of them."""
     values: dict[str, Any] = {
         f"topic/{t}": {"target": f"b.{t}", "source_id": str(of(t)), "target_id": str(UUID(int=7))}
-        for t in COPIED
+        for t in (*COPIED, "heartbeats")
     }
     values |= {f"role/{t}": {"role": "promoted", "term": 1, "run_id": "r", "at_ms": 1} for t in promoted}
     for topic, why in (left_out or {}).items():
@@ -116,10 +116,12 @@ def test_a_name_that_is_not_known_is_refused(groups: list[str], topics: list[str
 
 
 def test_status_calls_a_flow_promoted_when_all_of_it_has_moved_part_by_part():
-    assert not is_over(state())
-    assert not is_over(state("orders", "pay")), "drkit watch still guards the rest"
-    assert is_over(state(*COPIED))
-    assert is_over(flow_state({"promotion": {"term": 1, "run_id": "r", "at_ms": 1}}))
+    assert not is_over(state(), FLOW)
+    assert not is_over(state("orders", "pay"), FLOW), "drkit watch still guards the rest"
+    assert is_over(state(*COPIED), FLOW), "heartbeats do not move"
+    assert left_behind(state("orders"), FLOW), "it was not planned: the source was lost"
+    assert not left_behind(state(), FLOW)
+    assert is_over(flow_state({"promotion": {"term": 1, "run_id": "r", "at_ms": 1}}), FLOW)
 
 
 # -- what does not move ------------------------------------------------------------------------------

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from drkit.config import FlowSettings, RepointSettings
+from drkit.endpoint import Endpoint
 from drkit.failover.checks.run_opening import least_term, refused_later
 from drkit.failover.steps.snapshot import LockStep
 from drkit.journal.entries import EntryKind, JournalEntry
@@ -41,6 +43,15 @@ def test_files_of_this_machine_know_it(tmp_path: Path) -> None:
     (tmp_path / "a.report.json").write_text("{}")
     assert least_term(context({}), tmp_path) == 9
     assert least_term(context({}), tmp_path / "missing") == 1
+
+
+def test_a_term_that_no_client_follows_does_not_raise_it(tmp_path: Path) -> None:
+    """As of a file that somebody wrote with the time in nanoseconds: later endpoints would be ignored."""
+    path = tmp_path / "endpoint.json"
+    file = RepointSettings(kind="file", path=str(path))
+    for term, least in ((7, 8), (1_795_000_000_000_000_000, 1)):
+        path.write_text(json.dumps(Endpoint(term, "a", "id", "a:9092").as_dict()))
+        assert least_term(context({}, file), tmp_path / "journal") == least
 
 
 def test_receivers_that_cannot_be_asked_are_named_before_anything_is_changed() -> None:

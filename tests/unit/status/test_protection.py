@@ -19,7 +19,7 @@ from drkit.model import TopicPartition
 from drkit.monitoring.metrics import FlowFigures
 from drkit.pair.promotions import not_noted_since, returned_topics
 from drkit.status.facts import is_whole_note, noted_ends, seen_record
-from drkit.status.lag.source import EarlierEnds, Ends, UncopiedRange, UncopiedRecords
+from drkit.status.lag.source import EarlierEnds, Ends, UncopiedRange, UncopiedRecords, age_of
 from drkit.status.model import Findings, FlowStatus, Loss, PartitionStatus
 from drkit.status.pair.model import AlarmReason, PairAlarm, PairState, PairStatus, PairTopic
 from drkit.status.protection import not_protected
@@ -228,9 +228,12 @@ def test_a_whole_note_names_all_that_a_silent_source_had() -> None:
     assert (look.copied_ms, partitions_of(copies, flow, look)) == (None, copies[:2]), "copied again since"
 
 
-def test_where_more_partitions_wait_than_are_read_earlier_looks_say_how_old_the_oldest_is() -> None:
+@pytest.mark.parametrize("oldest", [None, NOW + 3_600_000], ids=["not read", "from the future"])
+def test_where_the_oldest_record_has_no_age_earlier_looks_say_how_old_it_is(oldest: int | None) -> None:
     """In a busy flow of many partitions nothing else says until when everything was copied."""
-    earlier, waits = EarlierEnds(), {AT: UncopiedRecords(7, None, None, exact=False)}
+    earlier, waits = EarlierEnds(), {AT: UncopiedRecords(7, None, oldest, exact=False)}
+    assert age_of(oldest, NOW) is None
+    assert age_of(NOW + 1500, NOW) == 0, "two clocks differ by a little"
     gap = [UncopiedRange(AT, 20, 27)]
 
     def seen(at_ms: int, end: int, *, mark: int | None = None) -> int | None:

@@ -1,4 +1,4 @@
-"""A topic gets a partition after a switchover has compared both sides: its records are not forgotten."""
+"""What is created after a switchover has compared both sides, a topic or a partition, is not forgotten."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import pytest
 from drkit.errors import Refused
 from drkit.failover.core.context import Context
 from drkit.failover.core.request import RunRequest
-from drkit.failover.core.step import StepResult
+from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.runs import all_steps
 from drkit.failover.steps.fence import FenceStep
+from drkit.flow_state.topic import StateTopic
 from drkit.journal.machine import StepName
 from drkit.local.cluster import LocalCluster
+from drkit.topic_sync.rules import refuse_promoted
 from tests.support.errors import coded
 from tests.support.failover.fixtures import WorldFactory
 from tests.support.failover.world import World
-from tests.support.flows.produce import fill, producer, put
+from tests.support.flows.produce import answers, fill, producer, put
 from tests.support.waiting import eventually
 
 
@@ -56,3 +58,62 @@ def test_a_partition_that_the_standby_does_not_have_holds_a_switchover(
     assert f"{topic}-2" in held.value.evidence
     with world.desk() as desk:
         assert desk.abort("for the test")["state"] == "aborted"
+
+
+def replicate_again(world: World, topic: str) -> None:
+    """Copy a topic that the replicator of a test, which lists topics once, does not know."""
+    world.stop_replicating()
+    world.replicate()
+    world.copied([topic])
+
+
+class LateTopic(Step):
+    """Before a step, a topic is created on the source, and a client writes there."""
+
+    name: StepName = StepName.FENCE
+
+    def __init__(self, step: Step, world: World, topic: str, *, copied: bool) -> None:
+        self.name, self._step = step.name, step
+        self._world, self._topic, self._copied = world, topic, copied
+
+    def plan(self, context: Context) -> list[StepEffect]:
+        return self._step.plan(context)
+
+    def run(self, context: Context) -> StepResult:
+        world = self._world
+        world.create(world.source, self._topic, 1, {"retention.ms": "-1"})
+        fill(world.source, self._topic, 20)
+        if self._copied:
+            replicate_again(world, self._topic)
+        return self._step.run(context)
+
+    def prove(self, context: Context) -> StepResult:
+        return self._step.prove(context)
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize(("before", "copied"), [(StepName.FENCE, True), (StepName.TRANSLATE, False)])
+def test_a_topic_that_is_created_meanwhile_is_copied_on_and_moves_later(
+    world_factory: WorldFactory,
+    source: LocalCluster,
+    target: LocalCluster,
+    before: StepName,
+    copied: bool,  # noqa: FBT001  a parameter of the test
+) -> None:
+    world = world_factory(source, target)
+    topic, _ = world.copy_orders()
+    late, every = world.name("late"), all_steps()
+    steps = {**every, before: LateTopic(every[before], world, late, copied=copied)}
+    with world.desk(steps=steps) as desk:
+        report = desk.begin([], RunRequest(planned=True))
+    assert report["state"] == "done"
+    fill(world.source, late, 20, first=100)
+    with StateTopic(world.target, world.source.alias) as state:
+        state.load()
+        refuse_promoted(world.settings.flows[0], state.records)  # as drkit replicate does
+    replicate_again(world, late)
+    with world.desk() as desk:
+        report = desk.begin([], RunRequest(planned=True))
+    assert report["state"] == "done"
+    assert list(report["topics"]) == [late]
+    assert answers(world.target, topic, [b"x"]) == answers(world.target, late, [b"y"]) == [None]

@@ -137,6 +137,16 @@ def test_one_topic_that_the_canary_may_write_is_enough():
     assert worth(asked, Rights([MAY], {OWN}, is_open=False)) is Worth.PROOF
 
 
+def test_where_drkit_applies_no_fence_each_topic_that_others_may_write_needs_a_proof():
+    asked = {TWO[0]: 29, TopicPartition("other", 0): 29}
+    bob = topic_acl((PatternKind.LITERAL, "other"), "User:bob", AclOperation.WRITE, Permission.ALLOW)
+    rights = Rights([MAY], {OWN}, is_open=False, foreign=True)
+    assert worth(asked, rights) is Worth.PROOF, "no principal may write to the other topic"
+    assert worth(asked, rights._replace(acls=[MAY, bob])) is Worth.NOTHING
+    denied = bob._replace(permission=Permission.DENY)
+    assert worth(asked, rights._replace(acls=[MAY, bob, denied])) is Worth.PROOF
+
+
 @given(st.frozensets(acls, max_size=6), st.booleans())
 def test_spared_drkit_is_refused_only_where_that_is_found(existing: frozenset[Acl], is_open):
     fence = fence_acls([TOPIC], existing, is_open=is_open, own={OWN}, spare_own=True)
