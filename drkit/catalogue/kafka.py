@@ -73,6 +73,13 @@ ERRORS: Final[dict[str, Entry]] = {
         "one of drkit's topics cannot be read to its end",
         hint="list and abort hanging transactions on {alias}: kafka-transactions.sh find-hanging",
     ),
+    "own_topic_settings": failed(
+        "one of drkit's topics was not created by drkit, and would lose records",
+        hint=(
+            "set what drkit needs, then try again: kafka-configs.sh --alter --entity-type topics "
+            "--entity-name {topic} --add-config {settings}"
+        ),
+    ),
     "own_topic_unreadable": failed(
         "one of drkit's topics cannot be read",
         hint="check the cluster, and drkit's READ right on it, with: {drkit:config check --connect}",

@@ -14,7 +14,7 @@ from drkit.flow_state.records import ClustersRecord, ConfigurationRecord, Former
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.requests import TopicMetadata
-from drkit.kafka.topics import appeared, create_own_topic, describe_topics
+from drkit.kafka.topics import appeared, create_own_topic, describe_topics, refuse_deleting
 
 _CONFIGS: Final = {"cleanup.policy": "compact", "unclean.leader.election.enable": "false"}
 _STATE_SEGMENT: Final = {"segment.bytes": str(16 << 20), "max.message.bytes": str(16 << 20)}
@@ -77,7 +77,7 @@ def ensure_offset_map(target: Cluster, flow: FlowSettings, state: StateTopic) ->
             evidence=f"it had the id {known.topic_id}, now {found.topic_id if found else 'it is missing'}",
             hint=to_copy_again(target, flow, name, state.name),
         )
-    found = found or _ensure(target, name, flow.buckets, _MAP_SEGMENT)
+    found = _ensure(target, name, flow.buckets, _MAP_SEGMENT)
     if len(found.leaders) != flow.buckets:
         raise Failed(
             "map_buckets_differ",
@@ -124,10 +124,10 @@ def _ensure(
 
     :param segment: settings that some services refuse; the topic is correct without them
     """
-    found = describe_topics(target, [name]).get(name)
+    found, needed = describe_topics(target, [name]).get(name), {**_CONFIGS, **configs}
     if found is not None:
+        refuse_deleting(target, name, needed)
         return found
-    needed = {**_CONFIGS, **configs}
     try:
         create_own_topic(target, name, {**needed, **segment}, partitions)
     except (ClusterUnreachable, NotAuthenticated, NotAuthorized):

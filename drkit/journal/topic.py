@@ -24,7 +24,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.reading.log_tail import SMALL_BYTES, LogRestarted, LogTail, NoAnswerYet, T
 from drkit.kafka.requests import Append, metadata, produce_request
-from drkit.kafka.topics import create_own_topic
+from drkit.kafka.topics import ALL_KEPT, create_own_topic, refuse_deleting
 from drkit.kafka.transactions import ProducerIdentity, Transactions
 from drkit.model import TopicPartition
 from drkit.wire import Record, encode, stamp
@@ -43,13 +43,8 @@ def ensure_topic(target: Cluster, name: str) -> None:
 
     :raises DrkitError: it cannot be created
     """
-    configs = {
-        "cleanup.policy": "delete",
-        "retention.ms": "-1",
-        "retention.bytes": "-1",
-        "unclean.leader.election.enable": "false",
-    }
-    create_own_topic(target, name, configs)
+    create_own_topic(target, name, ALL_KEPT)
+    refuse_deleting(target, name, ALL_KEPT)
 
 
 class JournalReader:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException
@@ -38,6 +39,12 @@ A KRaft controller executes a request as one batch of at most 10,000 of them, in
 of 32 partitions with settings exceed that.
 """
 _REPLICAS: Final = 3
+_KEEPING: Final = ("cleanup.policy", "retention.ms", "retention.bytes")
+ALL_KEPT: Final = {
+    "cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1",
+    "unclean.leader.election.enable": "false",
+}  # fmt: skip
+"""Settings of a topic of drkit's own that keeps every record."""
 _APPEAR_SECONDS: Final = 20.0
 BROKER_DEFAULT: Final = -1
 """As replication factor or number of partitions: the brokers' default (KIP-464)."""
@@ -322,6 +329,22 @@ def create_own_topic(cluster: Cluster, name: str, configs: Mapping[str, str], pa
     plan = TopicPlan(name, partitions, replicas or BROKER_DEFAULT, {**in_sync, **configs})
     for error in create_topics(cluster, [plan]).values():
         raise error
+
+
+def refuse_deleting(cluster: Cluster, name: str, wanted: Mapping[str, str]) -> None:
+    """Refuse a topic that others created, if its settings delete records and drkit may describe them.
+
+    :param wanted: the settings that drkit creates it with
+    :raises Failed: they differ
+    """
+    with suppress(NotAuthorized):
+        configs = topic_configs(cluster, [name]).get(name, {})
+        kept = [s for s in _KEEPING if s in wanted and s in configs and configs[s].value != wanted[s]]
+        if kept:
+            evidence = ", ".join(f"{setting} = {configs[setting].value}" for setting in kept)
+            settings = ",".join(f"{setting}={wanted[setting]}" for setting in kept)
+            where = f"{name} on {cluster.alias}"
+            raise Failed("own_topic_settings", where=where, evidence=evidence, topic=name, settings=settings)
 
 
 def appeared(cluster: Cluster, name: str) -> TopicMetadata:

@@ -242,7 +242,8 @@ async def _looks(
         try:
             match steps.send(answer):
                 case LookAt(queried):
-                    answer = await look_at_leaders(cluster, topics, map(_query_of, queried))
+                    queries = [PartitionQuery(w.target, w.bulk_id) for w in queried]
+                    answer = await look_at_leaders(cluster, topics, queries)
                 case ReadMap():
                     await read_map()
                     answer = None
@@ -288,7 +289,3 @@ async def settle_one(
 async def _log_start(cluster: RawCluster, node: int, target: TopicPartition) -> int:
     listed = (await list_offsets(cluster, node, {target: EARLIEST}, committed=False))[target]
     return 0 if listed.error else max(0, listed.offset)
-
-
-def _query_of(w: Wanted) -> PartitionQuery:
-    return PartitionQuery(w.target, w.bulk_id)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -25,6 +26,7 @@ RECORD_COST_BYTES: Final = 40.0
 """Bytes added per record to its size, as the weight of a record."""
 _MEMORY: Final = 0.5
 """Share of the newest measurement in the rate that is remembered."""
+_BY_PARTITION: Final = attrgetter("source_topic", "partition")
 
 
 class PlacedPartition(NamedTuple):
@@ -126,7 +128,7 @@ def assign(
         best = min(bins, key=lambda b: b.cost(loads[bucket], total))
         best.take(bucket, loads[bucket])
     return [
-        tuple(sorted((p.lease for b in each.buckets for p in buckets[b]), key=_by_name))
+        tuple(sorted((p.lease for b in each.buckets for p in buckets[b]), key=_BY_PARTITION))
         for each in bins
         if each.buckets
     ]
@@ -158,7 +160,3 @@ def _load(partitions: Iterable[PlacedPartition], rates: Rates) -> dict[int, floa
         weight = rates.weight(TopicPartition(lease.source_topic, lease.partition))
         load[leader] = load.get(leader, 0.0) + weight
     return load
-
-
-def _by_name(lease: PartitionAssignment) -> tuple[str, int]:
-    return lease.source_topic, lease.partition

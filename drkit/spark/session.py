@@ -209,11 +209,7 @@ def silence_py4j() -> None:
     drkit reports the end of a job. Py4J writes partly to its own logger, partly to the root logger.
     """
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
-    logging.getLogger().addFilter(_is_not_py4j)
-
-
-def _is_not_py4j(record: logging.LogRecord) -> bool:
-    return "py4j" not in Path(record.pathname).parts
+    logging.getLogger().addFilter(lambda record: "py4j" not in Path(record.pathname).parts)
 
 
 def _silence_accumulator_server(context: SparkContext) -> None:

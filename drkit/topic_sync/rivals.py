@@ -86,8 +86,8 @@ class Rivals:
         for name, error in hidden.items():
             self._report_unknown("rival_unknown", name, "what this flow writes is unknown", error)
         entries = [
-            (entry, _claim(entry, flows[name], name), flows[name])
-            for name, records in states.items()
+            (entry, flow_claim(entry, source, (name, offset_map_topic(source))), source)
+            for name, records, source in ((n, r, flows[n]) for n, r in states.items())
             for entry in _entries(records)
             if entry.target in copied_to
         ]
@@ -145,10 +145,6 @@ class Rivals:
 def _entries(records: Mapping[bytes, bytes]) -> list[FlowEntry]:
     found = FlowState.of(records).readable(GenerationRecord)
     return [FlowEntry(topic, entry.target, str(entry.target_id)) for topic, entry in found.items()]
-
-
-def _claim(entry: FlowEntry, source: str, state: str) -> Claim:
-    return flow_claim(entry, source, (state, offset_map_topic(source)))
 
 
 def refuse_shared(clusters: Mapping[str, Cluster], flows: Sequence[FlowSettings]) -> None:

@@ -288,11 +288,7 @@ def plan(
             why = "the source has more"
             changes.append(AddPartitions(topic.topic, why, existing.partitions, topic.partitions))
         changes += _config_changes(topic, existing.configs)
-    return tuple(sorted(changes, key=_order))
-
-
-def _order(change: TopicChange) -> tuple[int, str, str]:
-    return change.step, change.topic, getattr(change, "setting", "")
+    return tuple(sorted(changes, key=lambda c: (c.step, c.topic, getattr(c, "setting", ""))))
 
 
 def _config_changes(topic: WantedTopic, existing: Mapping[str, Setting]) -> Iterator[TopicChange]:

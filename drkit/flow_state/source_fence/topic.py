@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Final, Self
+from typing import Self
 import uuid
 
 from drkit.clock import wall_ms
@@ -15,15 +15,8 @@ from drkit.flow_state.names import ADOPTED, BEGUN, fence_topic
 from drkit.flow_state.source_fence.entries import FenceEntry, FenceLog, FenceMark
 from drkit.kafka.admin import Cluster
 from drkit.kafka.reading.signed_log import SignedLog
-from drkit.kafka.topics import appeared, create_own_topic, describe_topics
+from drkit.kafka.topics import ALL_KEPT, appeared, create_own_topic, describe_topics
 from drkit.wire import Record
-
-_CONFIGS: Final = {
-    "cleanup.policy": "delete",
-    "retention.ms": "-1",
-    "retention.bytes": "-1",
-    "unclean.leader.election.enable": "false",
-}
 
 
 class FenceTopic:
@@ -126,7 +119,7 @@ class FenceTopic:
         :raises DrkitError: it was not accepted, or cannot be read back
         """
         if not self._exists and not self.exists():
-            create_own_topic(self._cluster, self.name, _CONFIGS)
+            create_own_topic(self._cluster, self.name, ALL_KEPT)
             appeared(self._cluster, self.name)
         self._log.append(*((f"{e.run_id}/{e.token}".encode(), e.encode()) for e in entries))
         log = self.read()
