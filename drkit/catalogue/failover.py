@@ -17,6 +17,11 @@ ERRORS: Final[dict[str, Entry]] = {
         hint=("{drkit:status} shows which cluster is active; to move back, protect the new primary first"),
         page="failover-already-promoted",
     ),
+    "coordinator_away": failed(
+        "groups whose coordinator is away cannot be asked",
+        hint='start its broker; or leave its groups without a position: {drkit:--accept-data-loss "REASON"}',
+        page="failover-no-exact-position",
+    ),
     "fence_possible_now": failed(
         "the old primary answers again and can be fenced now", hint=_ONCE_IT_ANSWERS
     ),

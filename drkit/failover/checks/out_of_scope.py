@@ -262,9 +262,8 @@ class Reach(NamedTuple):
 
     def in_words(self) -> str:
         """Return a sentence for the proposal."""
-        who = (
-            "every client that follows it" if self.unlimited else f"groups {first_of(self.groups) or 'none'}"
-        )
+        groups = f"groups {first_of(self.groups) or 'none'}"
+        who = "every client that follows it" if self.unlimited else groups
         return f"{self.way}: {who}" + (f"; also {self.others}" if self.others else "")
 
 

@@ -18,9 +18,9 @@ from drkit.failover.checks.survey import Survey
 from drkit.failover.core.context import Scope
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.reverse import not_replayed, refused_elsewhere
-from drkit.failover.groups.offsets import FROM_THE_START
+from drkit.failover.groups.offsets import FROM_THE_START, members_remain, no_position
 from drkit.failover.loss.count import begins_later
-from drkit.next_command import translate_group, typed
+from drkit.next_command import typed
 from drkit.pair.promotions import to_reprotect
 from drkit.status.lag.source import held_text
 
@@ -142,13 +142,7 @@ def _promoted(q: PreconditionInput) -> Iterator[Refused]:
 def _members(q: PreconditionInput) -> Iterator[Refused]:
     for group, found in sorted(q.survey.target_groups.items()):
         if found.members and not q.request.evict_members:
-            yield Refused(
-                "members_on_target",
-                where=f"group {group} on {q.survey.target.alias}, state {found.state}",
-                evidence=first_of(found.members),
-                group=group,
-                **FROM_THE_START,
-            )
+            yield members_remain(group, q.survey.target.alias, found, FROM_THE_START)
 
 
 def _own_positions(code: str, *, in_return: bool) -> Check:
@@ -186,15 +180,7 @@ def _planned(q: PreconditionInput) -> Iterator[Refused]:
 
 def _never_placed(q: PreconditionInput) -> Iterator[Refused]:
     if q.survey.never_placed and not q.request.accept_data_loss:
-        group, reason = next(iter(sorted(q.survey.never_placed.items())))
-        yield Refused(
-            "no_exact_position",
-            where=f"{q.flow}: {first_of(sorted(q.survey.never_placed))}",
-            evidence=f"group {group}, {reason}",
-            groups=counted(len(q.survey.never_placed), "group"),
-            translate_group=translate_group(group),
-            **FROM_THE_START,
-        )
+        yield no_position(q.flow, q.survey.never_placed, FROM_THE_START)
 
 
 def _not_copied(q: PreconditionInput) -> Iterator[Refused]:

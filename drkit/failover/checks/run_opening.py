@@ -76,12 +76,8 @@ def decided(context: Context, decision: Mapping[str, Any]) -> dict[str, Any]:
         return dict(decision)
     now = context.wall()
     notes = read_notes(context.target_admin(), context.flow, Speakers.of(context.settings))
-    votes = [note.body for note in notes.all(Vote)]
-    return {
-        "by": person(),
-        "mode": "by hand",
-        "votes": [v.to_json() for v in votes if now - v.at_ms < _OLD_MS],
-    }
+    votes = [note.body.to_json() for note in notes.all(Vote) if now - note.body.at_ms < _OLD_MS]
+    return {"by": person(), "mode": "by hand", "votes": votes}
 
 
 def person() -> str:

@@ -25,6 +25,7 @@ from drkit.failover.groups.offsets import (
     checkpointed,
     checkpoints_age,
     committed_in,
+    from_target,
     marked,
     on_target,
     unless_away,
@@ -61,9 +62,7 @@ def unready_topics(context: Context, partitions: Iterable[PartitionStatus]) -> l
     names = set(context.scope.topics.values())
     admin = context.target_admin()
     topics = describe_topics(admin, names)
-    configs = topic_configs(admin, topics)
-    reasons = list(_reasons(names, topics, configs, partitions))
-    return reasons[:_ENOUGH]
+    return list(_reasons(names, topics, topic_configs(admin, topics), partitions))[:_ENOUGH]
 
 
 def _reasons(
@@ -218,7 +217,7 @@ def _look(context: Context, source: RawCluster | None, readings: Readings | None
         positions=in_scope,
         positions_from=origin,
         positions_age_seconds=checkpoints_age(state.records, now) if source is None else 0.0,
-        target_groups=context.run(on_target, context.target, scope.groups),
+        target_groups=from_target(context, on_target, scope.groups),
         facts=facts_of(context, notes, risk, unready, lacking, silent=source is None),
         # A switchover depends on it, so there another machine's clock is not enough.
         replicator=context.replicator(certain=True) if planned else replicator_of(state.records, now),
@@ -248,7 +247,7 @@ def positions_of(
         now = unless_away(context, committed_in, source, flow, known.topics, groups)
         if now is not None:
             return now, FROM_SOURCE
-    by_marks: Positions = context.run(marked, context.target, flow, known, groups)
+    by_marks = from_target(context, marked, flow, known, groups)
     log = context.kept.checkpoints_of(context.target_settings, flow)
     topic = context.run(metadata, context.target, [log.name])[log.name]
     log.read(topic.topic_id if topic.leaders else None)

@@ -47,18 +47,12 @@ class ReadCache:
     had arrived by then."""
 
     def places_of(self, target: RawCluster, source: str) -> PositionReader:
-        """Return the reader of exact positions, by the offset map.
-
-        :param source: alias
-        """
+        """Return the reader of exact positions, by the offset map. `source`: alias."""
         self._places = self._places or PositionReader(target, source)
         return self._places
 
     def side_of(self, target: RawCluster, source: str) -> CopyLocator:
-        """Return the reader of the copy's progress.
-
-        :param source: alias
-        """
+        """Return the reader of the copy's progress. `source`: alias."""
         self._side = self._side or CopyLocator(target, offset_map_topic(source), _SCAN_UP_TO)
         return self._side
 

@@ -91,6 +91,11 @@ class RunRequest(NamedTuple):
         names = sorted(given, key=lambda name: _DECISIONS.index(name) if name in _DECISIONS else -1)
         return tuple(word for name in names for word in _words(name, given[name]))
 
+    @property
+    def leaves_groups(self) -> bool:
+        """Return whether groups may get no position because their coordinator on the target is away."""
+        return bool(self.accept_data_loss) and not self.planned
+
     def gives_up(self, topic: str) -> bool:
         """Return whether the earliest records of a topic may be lost."""
         return not {topic, EVERY_TOPIC}.isdisjoint(self.give_up_history)

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
 from drkit.checkpoints.other_groups import is_consumer
 from drkit.config import FlowSettings
-from drkit.counted import first_of
-from drkit.errors import ClusterUnreachable, Failed
+from drkit.counted import counted, first_of
+from drkit.errors import ClusterUnreachable, Failed, Refused, in_line
 from drkit.failover.core.context import Context, StepProgress
 from drkit.flow_state.copied_topics import CopiedTopics
 from drkit.flow_state.records import CheckpointsRecord
 from drkit.flow_state.state import FlowState
 from drkit.journal.machine import FAILOVER, StepName
+from drkit.kafka.groups.asking import PASSES, brokers_away
 from drkit.kafka.groups.requests import Committed, Groups, leave_groups, values_of
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.mm2_topics.checkpoint_topic import Checkpoints
 from drkit.model import TopicPartition
+from drkit.next_command import translate_group
 from drkit.offsets.group_guard import OffsetMark, StoredOffset, positions_in
 
 FROM_SOURCE: Final = "source"
@@ -92,6 +95,41 @@ def unless_away(context: Context, ask: Callable[..., Awaitable[T]], *args: objec
     return answer
 
 
+def members_remain(group: str, alias: str, found: TargetGroup, words: Mapping[str, str]) -> Refused:
+    """Return the refusal to move a group with members on the target."""
+    where, evidence = f"group {group} on {alias}, state {found.state}", first_of(found.members)
+    return Refused("members_on_target", where=where, evidence=evidence, group=group, **words)
+
+
+def no_position(flow: str, reasons: Mapping[str, str], words: Mapping[str, str]) -> Refused:
+    """Return the refusal to leave groups (→ partition and reason) without a position."""
+    group, reason = min(reasons.items())
+    return Refused(
+        "no_exact_position",
+        where=f"{flow}: {first_of(sorted(reasons))}",
+        evidence=f"group {group}, {reason}",
+        groups=counted(len(reasons), "group"),
+        translate_group=translate_group(group),
+        **words,
+    )
+
+
+def from_target(context: Context, ask: Callable[..., Awaitable[T]], *args: object) -> T:
+    """Return the answer about groups on the target; with a loss accepted, without coordinators away.
+
+    :raises DrkitError: as `ask`; ClusterUnreachable names the brokers that are away
+    """
+    leave = PASSES if context.request.leaves_groups else ()
+    try:
+        answer: T = context.run(partial(ask, leave=leave), context.target, *args)
+    except ClusterUnreachable as error:
+        if context.request.planned or isinstance(error, RawError):
+            raise
+        where = in_line(context.flow.target, context.run(brokers_away, context.target))
+        raise ClusterUnreachable("coordinator_away", where=where, evidence=error.in_short) from error
+    return answer
+
+
 def checkpoints_age(state: FlowState, now_ms: int) -> float | None:
     """Return the seconds since a round of checkpoints last succeeded, or None if unknown.
 
@@ -121,12 +159,16 @@ def checkpointed(
 
 
 async def marked(
-    target: RawCluster, flow: FlowSettings, known: CopiedTopics, groups: Collection[str] | None = None
+    target: RawCluster,
+    flow: FlowSettings,
+    known: CopiedTopics,
+    groups: Collection[str] | None = None,
+    leave: Container[int] = (),
 ) -> Positions:
     """Return source offsets by the marks of groups (None: all) on the target; with a void mark, as stored."""
     client, names = Groups(target), known.upstream
     if groups is None:
-        groups = await client.listed()
+        groups = await client.listed(leave)
     accepted = sorted(filter(flow.group_filter.accepts, groups))
     out: Positions = {}
     for group, answer in (await client.committed(accepted)).items():
@@ -143,14 +185,15 @@ async def marked(
     return out
 
 
-async def on_target(target: RawCluster, groups: Iterable[str]) -> dict[str, TargetGroup]:
-    """Return state, members and offsets of groups on the target. Raises DrkitError: it refuses."""
-    names = list(groups)
+async def on_target(
+    target: RawCluster, groups: Iterable[str], leave: Container[int] = ()
+) -> dict[str, TargetGroup]:
+    """Return groups on the target, without errors in `leave`. Raises DrkitError: it refuses."""
     client = Groups(target)
-    described = values_of(await client.describe(names), "ask about", target.alias)
-    committed = await client.offsets(names)
+    described = values_of(await client.describe(groups), "ask about", target.alias, leave)
+    committed = values_of(await client.committed(described), "read the offsets of", target.alias, leave)
     out = {}
-    for group in names:
+    for group in committed:
         members = tuple(
             f"{'static member ' + m.instance if m.instance is not None else m.client or m.id} on {m.host}"
             for m in described[group].members
@@ -217,11 +260,10 @@ def evict_members(
 ) -> None:
     """Remove every member of some groups; live ones rejoin. `command`: after they stop. Raises Failed."""
     described = context.run(on_target, cluster, list(groups))
-    full = {g: t.members for g, t in described.items() if t.members}
+    full = {g: list(t.members) for g, t in described.items() if t.members}
     if not full:
         return
-    members: dict[str, Any] = {g: list(m) for g, m in full.items()}
-    with context.effect(step, f"evict members from {min(full)}", members=members) as outcome:
+    with context.effect(step, f"evict members from {min(full)}", members=full) as outcome:
         failed: dict[str, str] = context.run(leave_groups, cluster, list(full))
         outcome["failed"] = failed
     if failed:

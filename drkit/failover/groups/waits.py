@@ -115,21 +115,14 @@ def settle(context: Context, source: RawCluster, groups: Iterable[str]) -> list[
     :raises RawError: the source stopped answering
     """
     settings, names = context.settings.failover.fence, sorted(groups)
-    deadline = context.clock() + settings.transaction_wait_seconds
-    waiting: list[Pending] = context.run(pending, source, names)
-    while waiting and context.clock() < deadline:
-        context.pause(_PAUSE_SECONDS)
-        waiting = context.run(pending, source, names)
+    waiting = _waited(context, source, names, settings.transaction_wait_seconds)
     if not waiting:
         return []
     notes = [f"{p}: its transaction, open with offsets of the group, was aborted" for p in waiting]
     if settings.open_transactions == "abort":
         for one in {o for p in waiting for o in p.producers.values() if o is not None and not o.is_decided}:
             context.run(abort, source, one.transactional_id)
-        deadline = context.clock() + _END_SECONDS
-        while waiting and context.clock() < deadline:
-            context.pause(_PAUSE_SECONDS)
-            waiting = context.run(pending, source, names)
+        waiting = _waited(context, source, names, _END_SECONDS)
     if waiting:
         raise Refused(
             "pending_offsets",
@@ -138,6 +131,13 @@ def settle(context: Context, source: RawCluster, groups: Iterable[str]) -> list[
             groups=counted(len(waiting), "group"),
         )
     return notes
+
+
+def _waited(context: Context, source: RawCluster, names: list[str], seconds: float) -> list[Pending]:
+    deadline = context.clock() + seconds
+    while (waiting := context.run(pending, source, names)) and context.clock() < deadline:
+        context.pause(_PAUSE_SECONDS)
+    return list(waiting)
 
 
 async def pending(source: RawCluster, groups: Iterable[str]) -> list[Pending]:

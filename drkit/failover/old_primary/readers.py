@@ -125,13 +125,9 @@ def _settled(context: Context, source: RawCluster, topics: Collection[str]) -> R
 
 def _rejoined(context: Context, source: RawCluster, topics: Collection[str]) -> Readers:
     until = context.clock() + _REJOINS_SECONDS
-    while True:
-        readers: Readers = context.run(_readers, context, source, topics)
-        if readers.members:
-            return _settled(context, source, topics)
-        if context.clock() > until:
-            return readers
+    while not (readers := _settled(context, source, topics)).members and context.clock() <= until:
         context.pause(_PAUSE_SECONDS)
+    return readers
 
 
 async def _readers(context: Context, source: RawCluster, topics: Collection[str]) -> Readers:

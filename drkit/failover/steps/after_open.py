@@ -117,24 +117,15 @@ def _judge(outcomes: list[RepointOutcome]) -> None:
     unfinished = [o for o in outcomes if not o.result.is_done]
     if not unfinished:
         return
-    evidence = "; ".join(f"{o.name}: {_error_text(o) or o.result}" for o in unfinished)
     refused = [o for o in unfinished if o.result is Result.REFUSED]
-    if refused:
-        error = refused[0].error
-        raise Refused(
-            "newer_term",
-            where=", ".join(o.name for o in refused),
-            evidence=error.evidence if error is not None else evidence,
-            count=len(refused),
-            total=len(outcomes),
-        )
-    raise Failed(
-        "repoint_failed",
-        where=", ".join(o.name for o in unfinished),
-        evidence=evidence,
-        count=len(unfinished),
-        total=len(outcomes),
+    kind, code, shown = (
+        (Refused, "newer_term", refused) if refused else (Failed, "repoint_failed", unfinished)
     )
+    evidence = "; ".join(f"{o.name}: {_error_text(o) or o.result}" for o in unfinished)
+    if refused and refused[0].error is not None:
+        evidence = refused[0].error.evidence
+    where = ", ".join(o.name for o in shown)
+    raise kind(code, where=where, evidence=evidence, count=len(shown), total=len(outcomes))
 
 
 _PAUSE_SECONDS: Final = 0.5
@@ -323,12 +314,10 @@ def _after_switchover(context: Context) -> list[str]:
     else:
         table = f'[[flows]] source = "{flow.target}", target = "{flow.source}"'
         begin = f"add the flow back to the configuration ({table}), then"
-    return [
+    lines = [
         f"{flow.target} is not protected: nothing copies from it until the reverse replication runs",
         f"{begin}: {reprotect}, then: drkit replicate --flow '{name}'",
-        *(
-            [f"topics or topics_exclude of {name} leave out {first_of(left_out)}: nothing copies them"]
-            if left_out
-            else ()
-        ),
     ]
+    if left_out:
+        lines += [f"topics or topics_exclude of {name} leave out {first_of(left_out)}: nothing copies them"]
+    return lines

@@ -6,6 +6,7 @@ After the switchover it may copy only what a failback has begun: see :mod:`drkit
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from drkit.counted import counted, first_of
@@ -217,13 +218,8 @@ class FreezeStep(Step):
 
         seconds = context.settings.failover.fence.freeze_seconds if effects else _PROOF_SECONDS
         deadline = context.clock() + seconds
-
-        async def go() -> FenceProgress:
-            return await fence(
-                context.target, writers, deadline, effects=effects, clock=context.clock, on_round=on_round
-            )
-
-        result: FenceProgress = context.run(go)
+        ask = partial(fence, effects=effects, clock=context.clock, on_round=on_round)
+        result: FenceProgress = context.run(ask, context.target, writers, deadline)
         return result
 
     def _renew(self, context: Context, intent: dict[str, Any]) -> int:
@@ -248,12 +244,7 @@ def _writers(context: Context, live: list[ProducerIdentity], bulk: dict[int, Pro
 
 
 def _refuse(context: Context, progress: FenceProgress) -> None:
-    if not progress.waiting:
-        return
-    raise Failed(
-        "older_writers",
-        where=context.flow.target,
-        evidence=first_of(f"{tp}: {reason}" for tp, reason in sorted(progress.waiting.items())),
-        count=len(progress.waiting),
-        total=len(progress.waiting) + len(progress.proven),
-    )
+    if count := len(progress.waiting):
+        total = count + len(progress.proven)
+        evidence = first_of(f"{tp}: {reason}" for tp, reason in sorted(progress.waiting.items()))
+        raise Failed("older_writers", where=context.flow.target, evidence=evidence, count=count, total=total)

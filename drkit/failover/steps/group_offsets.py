@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from drkit.counted import counted, first_of, verb
-from drkit.errors import Failed, Refused
+from drkit.errors import Failed, Refused, in_line
 from drkit.failover.checks.late_groups import late_notes, look_late
 from drkit.failover.checks.survey import positions_of
 from drkit.failover.core.context import Context, StepProgress, asked
@@ -22,6 +22,9 @@ from drkit.failover.groups.offsets import (
     Positions,
     TargetGroup,
     evict_members,
+    from_target,
+    members_remain,
+    no_position,
     on_target,
     partition_of,
     restore,
@@ -31,6 +34,7 @@ from drkit.failover.groups.waits import settle
 from drkit.failover.loss.count import begins_later, evidence_of, lost_partitions
 from drkit.failover.loss.positions import NO_PARTITION, ScopePositions, scope_positions
 from drkit.journal.machine import StepName
+from drkit.kafka.groups.asking import brokers_away
 from drkit.kafka.raw import RawCluster
 from drkit.model import TopicPartition
 from drkit.next_command import translate_group
@@ -68,21 +72,15 @@ class TranslateStep(Step):
     def run(self, context: Context) -> StepResult:
         translated = asked(context, lambda source: self._translate(context, source, act=True))
         _refuse_missing(context, translated["loss"])
-        if translated["unavailable"] and not context.request.accept_data_loss:
-            first, reasons = next(iter(translated["unavailable"].items()))
-            raise Refused(
-                "no_exact_position",
-                where=f"{context.flow.name}: {first_of(sorted(translated['unavailable']))}",
-                evidence=f"group {first}, {': '.join(next(iter(reasons.items())))}",
-                groups=counted(len(translated["unavailable"]), "group"),
-                translate_group=translate_group(first),
-                **RESUMED,
-            )
+        missing = {g: ": ".join(next(iter(p.items()))) for g, p in sorted(translated["unavailable"].items())}
+        if missing and not context.request.accept_data_loss:
+            raise no_position(context.flow.name, missing, RESUMED)
         skipping = [(g, tp, reason) for g, p in translated["skipping"].items() for tp, reason in p.items()]
         number = sum(map(len, translated["positions"].values())) - len(skipping)
         groups = counted(len(translated["positions"]), "group")
         notes = [f"{counted(number, 'position')} of {groups} {verb(number, 'is')} exact"]
         notes += [f"group {g} skips records of {tp}: {reason}" for g, tp, reason in sorted(skipping)]
+        notes += [f"group {g} gets no position in {reason}" for g, reason in missing.items()]
         notes += [*translated["settled"], *late_notes(translated["late"]), translated["loss"]["statement"]]
         return StepResult(translated, tuple(notes))
 
@@ -91,6 +89,7 @@ class TranslateStep(Step):
         groups = sorted({*context.scope.groups, *late["groups"]})
         settled = settle(context, source, groups) if source is not None and act else []
         committed, origin = positions_of(context, source, groups)
+        away, unknown = _away_on_target(context, groups)
         # The source's ends are read after the groups: else one that commits meanwhile would be past them.
         known = scope_positions(context, source, final=True)
         names = context.scope.topics
@@ -102,7 +101,7 @@ class TranslateStep(Step):
                 if tp.topic not in names:
                     continue
                 target = str(TopicPartition(names[tp.topic], tp.partition))
-                position = known.get(tp, NO_PARTITION)
+                position = Unavailable(away[group]) if group in away else known.get(tp, NO_PARTITION)
                 answer = position if isinstance(position, Unavailable) else position.forward(stored.offset)
                 if isinstance(answer, Unavailable):
                     may_skip = context.request.accept_data_loss or context.request.gives_up(tp.topic)
@@ -122,7 +121,7 @@ class TranslateStep(Step):
             "skipping": skipping,
             "positions_from": origin,
             "late": late,
-            "settled": settled,
+            "settled": [*settled, *unknown],
             "frontiers": {
                 str(tp): p.frontier if isinstance(p, PartitionPosition) else None
                 for tp, p in sorted(known.items())
@@ -145,6 +144,17 @@ class TranslateStep(Step):
                 _prove(position, upstream, downstream, f"group {group}, {target}")
                 proven += 1
         return StepResult({"proven": proven})
+
+
+def _away_on_target(context: Context, groups: list[str]) -> tuple[dict[str, str], list[str]]:
+    """Return groups whose coordinator on the target is away → why they get no position, and notes."""
+    if not context.request.leaves_groups:
+        return {}, []
+    away = set(groups) - from_target(context, on_target, groups).keys()
+    target, brokers = context.flow.target, context.run(brokers_away, context.target)
+    why = f"its coordinator ({in_line(target, brokers)}) is away; when it is back, before consumers start"
+    unknown = f"groups of {target}, {brokers}, are known by their checkpoints alone"
+    return {g: f"{why}: {translate_group(g)}" for g in away}, [unknown] if brokers else []
 
 
 def _refuse_missing(context: Context, loss: LossEvidence) -> None:
@@ -208,7 +218,7 @@ class CommitOffsetsStep(Step):
     name = StepName.COMMIT_OFFSETS
 
     def plan(self, context: Context) -> list[StepEffect]:
-        target_groups = context.run(on_target, context.target, context.scope.groups)
+        target_groups = from_target(context, on_target, context.scope.groups)
         effects = []
         for group, state in sorted(target_groups.items()):
             marked = sum(s.mark is not None for s in state.stored.values())
@@ -352,13 +362,7 @@ def _refusal(
     where = f"group {group} on {context.flow.target}, {tp}"
     stored = f"at {state.stored[tp].offset}" if tp in state.stored else "in another partition"
     if verdict is GuardVerdict.LIVE:
-        return Refused(
-            "members_on_target",
-            where=where,
-            evidence=first_of(state.members) or f"state {state.state}",
-            group=group,
-            **RESUMED,
-        )
+        return members_remain(group, context.flow.target, state, RESUMED)
     if verdict is GuardVerdict.MOVED:
         code = "group_on_old_side" if _is_in_return(context, group) else "group_worked_on_target"
         return Refused(code, where=where, evidence=stored, group=group, **RESUMED)

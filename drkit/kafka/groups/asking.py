@@ -148,6 +148,13 @@ async def list_everywhere(cluster: RawCluster, patience: float = _PATIENCE_SECON
     return groups, error
 
 
+async def brokers_away(cluster: RawCluster) -> str:
+    """Return the brokers without which groups have no coordinator, in words, or empty. Raises RawError."""
+    leaders = (await metadata(cluster, [OFFSETS_TOPIC]))[OFFSETS_TOPIC].leaders.values()
+    nodes = {n for p in leaders if p.node < 0 for n in p.replicas}.difference(await _brokers(cluster))
+    return f"broker {', '.join(map(str, sorted(nodes)))}" if nodes else ""
+
+
 async def _coordinators(cluster: RawCluster) -> dict[int, int]:
     """Return the broker that leads each partition of the offsets topic; empty if drkit may not see it."""
     topics = dict[str, TopicMetadata]()

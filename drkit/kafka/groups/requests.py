@@ -6,7 +6,7 @@ call. Classic groups and those of KIP-848; a group's error stays its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 import math
@@ -140,13 +140,13 @@ class Groups:
         self._coordinators = Coordinators(cluster)
         self.keep = self._coordinators.keep
 
-    async def listed(self) -> dict[str, ListedGroup]:
+    async def listed(self, leave: Container[int] = ()) -> dict[str, ListedGroup]:
         """All groups that drkit's principal may see, from every broker.
 
-        :raises DrkitError: a broker does not answer, so groups may be missing
+        :raises DrkitError: a broker has an error that is not in `leave`, so groups may be missing
         """
         found, error = await list_everywhere(self._cluster)
-        if error:
+        if error and error not in leave:
             raise failure(error, "list groups", self._cluster.alias)
         self.keep(len(found))
         return {
@@ -321,10 +321,12 @@ def failure(code: int, what: str, where: str) -> Failed:
     )
 
 
-def values_of(answers: Mapping[str, Answered[T]], what: str, where: str) -> dict[str, T]:
-    """Return the value of each group. Raises DrkitError: a group has none; `what` names the request."""
+def values_of(
+    answers: Mapping[str, Answered[T]], what: str, where: str, leave: Container[int] = ()
+) -> dict[str, T]:
+    """Return the values of groups, without errors in `leave`. Raises DrkitError: `what` has another error."""
     for group, answer in answers.items():
-        if answer.value is None:
+        if answer.value is None and answer.error not in leave:
             raise failure(answer.error, f"{what} the group {group}", where)
     return {group: answer.value for group, answer in answers.items() if answer.value is not None}
 
@@ -341,18 +343,15 @@ def _described(group: Any, kind: str, member: Callable[[Any], Member]) -> Answer
 def _offsets(group: Any) -> Answered[Offsets]:
     if group.error_code == NOT_FOUND:
         return Answered(0, {})
-    if group.error_code:
-        return Answered(group.error_code)
-    codes = [p.error_code for t in group.topics for p in t.partitions if p.error_code]
-    if codes:
-        return Answered(codes[0])
+    partitions = [(t.name, p) for t in group.topics for p in t.partitions]
+    if error := group.error_code or next((p.error_code for _, p in partitions if p.error_code), 0):
+        return Answered(error)
+    committed = ((name, p) for name, p in partitions if p.committed_offset >= 0)
     return Answered(
         0,
         {
-            TopicPartition(t.name, p.partition_index): Committed(p.committed_offset, p.metadata or "")
-            for t in group.topics
-            for p in t.partitions
-            if p.committed_offset >= 0
+            TopicPartition(t, p.partition_index): Committed(p.committed_offset, p.metadata or "")
+            for t, p in committed
         },
     )
 
@@ -375,8 +374,7 @@ async def leave_groups(cluster: RawCluster, groups: Iterable[str]) -> dict[str, 
 
     :returns: groups with members that stayed → reason
     """
-    names = list(groups)
-    described = await Groups(cluster).describe(names)
+    described = await Groups(cluster).describe(groups)
     unknown = {g: f"Kafka error code {a.error}" for g, a in described.items() if a.value is None}
     full = {g: a.value for g, a in described.items() if a.value is not None and a.value.members}
 
@@ -386,24 +384,15 @@ async def leave_groups(cluster: RawCluster, groups: Iterable[str]) -> dict[str, 
         return {group[0]: Answered(next((c for c in codes if c not in {NONE, UNKNOWN_MEMBER_ID}), 0))}
 
     answers = await Coordinators(cluster).ask(full, leave, per_request=1)
-    refused = {g: error_name(a.error) for g, a in answers.items() if a.error}
-    return unknown | refused
+    return unknown | {g: error_name(a.error) for g, a in answers.items() if a.error}
 
 
 def _leave_request(group: str, description: GroupDescription) -> LeaveGroupRequest:
-    return LeaveGroupRequest(
-        group_id=group,
-        members=[
-            LeaveGroupRequest.MemberIdentity(
-                # A static member is named by its instance alone: its member id changes when it restarts.
-                member_id="" if m.instance is not None else m.id,
-                group_instance_id=m.instance,
-                reason=_REASON,
-            )
-            for m in description.members
-        ],
-        min_version=_MIN_VERSION,
-    )
+    identity = partial(LeaveGroupRequest.MemberIdentity, reason=_REASON)
+    # A static member is named by its instance alone: its member id changes when it restarts.
+    ids = (("" if m.instance is not None else m.id, m.instance) for m in description.members)
+    members = [identity(member_id=name, group_instance_id=instance) for name, instance in ids]
+    return LeaveGroupRequest(group_id=group, members=members, min_version=_MIN_VERSION)
 
 
 _PURPOSE: Final = "groups"
@@ -415,10 +404,8 @@ def group_members(settings: ClusterSettings, groups: Iterable[str]) -> dict[str,
     :raises NotAuthorized: drkit's principal may not describe one of them
     :raises ClusterUnreachable: no answer
     """
-    names = list(groups)
-    answers = ask_once(
-        settings, _PURPOSE, lambda c: Groups(c).describe(names), what="ask for the members of a group"
-    )
+    what = "ask for the members of a group"
+    answers = ask_once(settings, _PURPOSE, lambda c: Groups(c).describe(groups), what=what)
     found = values_of(answers, "ask for the members of", settings.alias)
     return {group: description.members for group, description in found.items()}
 

@@ -58,9 +58,10 @@ def test_only_the_groups_that_are_named_are_asked_about(world: World) -> None:
     world.commit(world.source, stranger, {TopicPartition(orders, 0): 1})
 
     def asked(on: str, *names: list[str] | None) -> dict[str, dict[TopicPartition, int]]:
-        ask, cluster = {"source": (committed_in, world.source), "target": (marked, world.target)}[on]
         copied = known(world)
-        return offsets_of(world.ask(cluster, ask, flow, copied.topics if on == "source" else copied, *names))
+        if on == "source":
+            return offsets_of(world.ask(world.source, committed_in, flow, copied.topics, *names))
+        return offsets_of(world.ask(world.target, marked, flow, copied, *names))
 
     at = TopicPartition(orders, 0)
     assert asked("source") == {g: {at: n} for n, g in enumerate(groups)}

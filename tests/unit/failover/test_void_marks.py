@@ -10,6 +10,7 @@ import pytest
 
 from drkit.config import FlowSettings
 from drkit.failover.checks.survey import never_placed, positions_of
+from drkit.failover.core.request import RunRequest
 from drkit.failover.groups.offsets import FROM_SOURCE, checkpointed, committed_in
 from drkit.failover.returning.demote import mark_of
 from drkit.flow_state.copied_topics import known_of
@@ -83,7 +84,9 @@ def test_while_the_source_answers_no_checkpoint_is_read(*, answers: bool) -> Non
         asked.append(ask)
         return {}
 
-    context: Any = SimpleNamespace(flow=FLOW, known=KNOWN, run=run, target=None, target_settings=None)
+    context: Any = SimpleNamespace(
+        flow=FLOW, known=KNOWN, run=run, target=None, target_settings=None, request=RunRequest()
+    )
     source: Any = object() if answers else None
     if answers:
         assert positions_of(context, source) == ({}, FROM_SOURCE)

@@ -1,21 +1,42 @@
-"""A primary that answers, while the coordinator of some of its groups is away."""
+"""Clusters that answer, while the coordinator of some of their groups is away."""
 
 from __future__ import annotations
 
 import pytest
 
+from drkit.config import ClusterSettings
 from drkit.errors import ClusterUnreachable
 from drkit.failover.core.request import RunRequest
 from drkit.failover.groups.waits import kept_in
+from drkit.journal.machine import StepName
 from drkit.kafka.groups.asking import OFFSETS_TOPIC
+from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
+from drkit.next_command import translate_group
 from tests.support.errors import coded
 from tests.support.failover.fixtures import WorldFactory
+from tests.support.failover.world import World
 from tests.support.flows.produce import answers, fill
 from tests.support.shared_clusters import ModuleClusters
 from tests.support.waiting import eventually
 
 COPIED, SYNCED, LATER = 20, 5, 15
+ONE_REPLICA = {"offsets.topic.replication.factor": "1"}
+
+
+def _lose_a_coordinator(
+    world: World, settings: ClusterSettings, cluster: LocalCluster, topic: str, groups: list[str]
+) -> tuple[list[str], int]:
+    """Kill a broker that does not lead the topic; return the groups that it coordinates, and its id."""
+    leaders = world.topic(settings, OFFSETS_TOPIC).leaders
+    coordinators = {g: leaders[kept_in(g, len(leaders))].node for g in groups}
+    dead = next(n for n in coordinators.values() if n != world.topic(settings, topic).leaders[0].node)
+    cluster.broker(dead).kill()
+    eventually(lambda: dead not in world.topic(settings, topic).leaders[0].in_sync, 60, "the ISR")
+    eventually(
+        lambda: any(p.node < 0 for p in world.topic(settings, OFFSETS_TOPIC).leaders.values()), 60, "its end"
+    )
+    return [g for g, node in coordinators.items() if node == dead], dead
 
 
 @pytest.mark.timeout(400)
@@ -23,8 +44,7 @@ def test_a_group_whose_coordinator_is_away_is_not_left_behind(
     module_cluster: ModuleClusters, world_factory: WorldFactory
 ) -> None:
     """Its offsets have one replica, and no broker lists it; the records have three replicas."""
-    one_replica = {"offsets.topic.replication.factor": "1"}
-    primary = module_cluster("thin", brokers=3, properties=one_replica)
+    primary = module_cluster("thin", brokers=3, properties=ONE_REPLICA)
     world = world_factory(primary, module_cluster("standby"), replication_factor=1)
     topic, groups = world.name("orders"), [world.name(f"g{n}") for n in range(8)]
     at = TopicPartition(topic, 0)
@@ -34,14 +54,9 @@ def test_a_group_whose_coordinator_is_away_is_not_left_behind(
         world.commit(world.source, group, {at: SYNCED})
     world.replicate()
     world.copied([topic], dict.fromkeys(groups))
-    leaders = world.topic(world.source, OFFSETS_TOPIC).leaders
-    coordinators = {g: leaders[kept_in(g, len(leaders))].node for g in groups}
-    dead = next(n for n in coordinators.values() if n != world.topic(world.source, topic).leaders[0].node)
-    primary.broker(dead).kill()
-    eventually(lambda: dead not in world.topic(world.source, topic).leaders[0].in_sync, 60, "the ISR")
-    for group, node in coordinators.items():
-        if node != dead:
-            world.commit(world.source, group, {at: LATER})
+    away, _ = _lose_a_coordinator(world, world.source, primary, topic, groups)
+    for group in set(groups) - set(away):
+        world.commit(world.source, group, {at: LATER})
 
     with world.desk() as desk, pytest.raises(ClusterUnreachable, check=coded("cluster_request_failed")):
         desk.begin([], RunRequest(planned=True))
@@ -51,3 +66,44 @@ def test_a_group_whose_coordinator_is_away_is_not_left_behind(
     assert (report["state"], sorted(report["groups"]["moved"])) == ("done", sorted(groups)), report
     for group in groups:
         assert world.committed(world.target, group)[at].offset in {SYNCED, LATER}
+
+
+@pytest.mark.timeout(500)
+def test_a_standby_opens_although_a_coordinator_of_groups_is_away_there(
+    module_cluster: ModuleClusters, world_factory: WorldFactory
+) -> None:
+    """The primary is dead. Groups that cannot be asked are known by their checkpoints, and are named."""
+    standby = module_cluster("thin standby", brokers=3, properties=ONE_REPLICA)
+    primary = module_cluster("lost primary")
+    world = world_factory(primary, standby)
+    topic, groups = world.name("orders"), [world.name(f"g{n}") for n in range(8)]
+    at = TopicPartition(topic, 0)
+    world.create(world.source, topic, 1, {"retention.ms": "-1"}, replicas=1)
+    fill(world.source, topic, COPIED)
+    for group in groups:
+        world.commit(world.source, group, {at: SYNCED})
+    world.replicate()
+    world.copied([topic], dict.fromkeys(groups))
+    world.stop_replicating()
+    away, dead = _lose_a_coordinator(world, world.target, standby, topic, groups)
+    primary.kill()
+
+    with world.desk() as desk, pytest.raises(ClusterUnreachable, check=coded("coordinator_away")) as caught:
+        desk.begin([], RunRequest())
+    assert str(dead) in caught.value.where
+    assert "--accept-data-loss" in caught.value.hint
+    with world.desk() as desk:
+        report = desk.begin([], RunRequest(accept_data_loss="for the test"))
+    moved = sorted(set(groups) - set(away))
+    assert (report["state"], sorted(report["groups"]["moved"])) == ("done", moved), report
+    assert sorted(report["groups"]["positions"]) == moved, "nothing is called exact of the others"
+    unavailable = report["groups"]["unavailable"]
+    assert sorted(unavailable) == sorted(away)
+    told = world.run_log().results[StepName.TRANSLATE]["notes"]
+    for group in away:
+        assert f"broker {dead}" in unavailable[group][str(at)]
+        assert any(group in note and translate_group(group) in note for note in told), told
+    assert any(f"{len(moved)} positions of {len(moved)} groups are exact" in note for note in told), told
+    for group in moved:
+        assert world.committed(world.target, group)[at].offset == SYNCED
+    assert answers(world.target, topic, [b"x"]) == [None], "the standby is open"
