@@ -75,10 +75,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "own_topic_settings": failed(
         "one of drkit's topics was not created by drkit, and would lose records",
-        hint=(
-            "set what drkit needs, then try again: kafka-configs.sh --alter --entity-type topics "
-            "--entity-name {topic} --add-config {settings}"
-        ),
+        hint="set {settings} on {topic} with kafka-configs.sh, then try again",
     ),
     "own_topic_unreadable": failed(
         "one of drkit's topics cannot be read",

@@ -14,6 +14,7 @@ from drkit.checkpoints.shard import ShardReport
 from drkit.checkpoints.work import CheckpointWork
 from drkit.failover.checks.survey import positions_of
 from drkit.failover.core.context import Context
+from drkit.failover.core.request import RunRequest
 from drkit.flow_state.copied_topics import known_of
 from drkit.flow_state.records import GenerationRecord
 from drkit.flow_state.state import FlowState
@@ -70,7 +71,7 @@ class Rounds(World):
         """The groups of a failover without the source, which `drkit status` names as well."""
         context = SimpleNamespace(
             flow=self.settings, known=known_of(self.state), target=None, target_settings=self.flow.target,
-            kept=SimpleNamespace(checkpoints_of=lambda *_: self.log),
+            kept=SimpleNamespace(checkpoints_of=lambda *_: self.log), request=RunRequest(),
             run=lambda question, _, *more: self.flow.ask(self.flow.target, question, *more),
         )  # fmt: skip
         positions, _ = positions_of(cast("Context", context), None)

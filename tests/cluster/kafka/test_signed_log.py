@@ -292,7 +292,7 @@ def test_a_batch_of_very_many_records_is_passed_over(settings: ClusterSettings, 
     cluster, name = Cluster.connect(settings), topic_name(flow)
     create(settings, name)
     pause(cluster, flow)
-    empty = tuple(Record(n, 0, None, None) for n in range(100_001))
+    empty = tuple(Record(n, 0, b"", None) for n in range(100_001))
     append(settings, name, bytearray(Batch(0, empty, codec=1).to_bytes()))
     records: list[Record] = []
     passed_over: list[tuple[int, str]] = []

@@ -39,6 +39,7 @@ def _lose_a_coordinator(
     return [g for g, node in coordinators.items() if node == dead], dead
 
 
+@pytest.mark.wide
 @pytest.mark.timeout(400)
 def test_a_group_whose_coordinator_is_away_is_not_left_behind(
     module_cluster: ModuleClusters, world_factory: WorldFactory
@@ -68,6 +69,7 @@ def test_a_group_whose_coordinator_is_away_is_not_left_behind(
         assert world.committed(world.target, group)[at].offset in {SYNCED, LATER}
 
 
+@pytest.mark.wide
 @pytest.mark.timeout(500)
 def test_a_standby_opens_although_a_coordinator_of_groups_is_away_there(
     module_cluster: ModuleClusters, world_factory: WorldFactory
