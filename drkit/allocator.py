@@ -36,7 +36,7 @@ def keep_memory() -> bool:
     Returns whether the C library supports that (glibc).
     """
     search_seldom()
-    kept = _set(_M_MMAP_THRESHOLD, _LARGEST_MMAP_THRESHOLD) and _set(_M_TRIM_THRESHOLD, _KEPT_BYTES)
+    kept = _mallopt(_M_MMAP_THRESHOLD, _LARGEST_MMAP_THRESHOLD) and _mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
     if kept:
         _touch()
     return kept
@@ -48,10 +48,10 @@ def share_heap() -> None:
     glibc gives each thread a heap of its own, and memory that is free in one serves no other: resident memory
     of `drkit replicate` grew by 5 KB an epoch, all of it free.
     """
-    _set(_M_ARENA_MAX, 1)
+    _mallopt(_M_ARENA_MAX, 1)
 
 
-def _set(option: int, value: int) -> bool:
+def _mallopt(option: int, value: int) -> bool:
     """Set an option of the C library's allocator; returns False where there is none (not glibc)."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     return mallopt is not None and bool(mallopt(option, value))

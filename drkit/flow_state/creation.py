@@ -77,7 +77,8 @@ def ensure_offset_map(target: Cluster, flow: FlowSettings, state: StateTopic) ->
             evidence=f"it had the id {known.topic_id}, now {found.topic_id if found else 'it is missing'}",
             hint=to_copy_again(target, flow, name, state.name),
         )
-    found = _ensure(target, name, flow.buckets, _MAP_SEGMENT)
+    found = found or _ensure(target, name, flow.buckets, _MAP_SEGMENT)
+    refuse_deleting(target, name, _CONFIGS)
     if len(found.leaders) != flow.buckets:
         raise Failed(
             "map_buckets_differ",

@@ -339,10 +339,10 @@ def refuse_deleting(cluster: Cluster, name: str, wanted: Mapping[str, str]) -> N
     """
     with suppress(NotAuthorized):
         configs = topic_configs(cluster, [name]).get(name, {})
-        kept = [s for s in _KEEPING if s in wanted and s in configs and configs[s].value != wanted[s]]
-        if kept:
-            evidence = ", ".join(f"{setting} = {configs[setting].value}" for setting in kept)
-            settings = ",".join(f"{setting}={wanted[setting]}" for setting in kept)
+        differing = [s for s in _KEEPING if s in wanted and s in configs and configs[s].value != wanted[s]]
+        if differing:
+            evidence = ", ".join(f"{setting} = {configs[setting].value}" for setting in differing)
+            settings = ",".join(f"{setting}={wanted[setting]}" for setting in differing)
             where = f"{name} on {cluster.alias}"
             raise Failed("own_topic_settings", where=where, evidence=evidence, topic=name, settings=settings)
 

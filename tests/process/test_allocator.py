@@ -1,4 +1,4 @@
-"""Settings of the C library's allocator, seen in what it says of itself; each in a process of its own."""
+"""Settings of the C library's allocator, by its own report; each in a process of its own."""
 
 from __future__ import annotations
 

@@ -88,8 +88,7 @@ class FenceStep(Step):
         if how == "stopped":
             servers = still_there(context.source_settings, context.loop, 0.0)
             if servers:
-                answers = first_of(f"{s.server}: {s.kind.value}" for s in servers)
-                raise Failed("old_primary_back", where=alias, evidence=answers)
+                raise Failed("old_primary_back", where=alias, evidence=_answers(servers))
             return StepResult({"connections": "refused"})
         if context.source() is None:
             return StepResult({"asked": False, "why": context.source_error})
@@ -234,8 +233,7 @@ class FenceStep(Step):
                 outcome["how"] = stopped = stop_site(settings, document)
             brokers = still_there(context.source_settings, context.loop, settings.stop_seconds, context.clock)
             if brokers:
-                answers = first_of(f"{b.server}: {b.kind.value}" for b in brokers)
-                raise Failed("hook_without_effect", where=context.flow.source, evidence=answers)
+                raise Failed("hook_without_effect", where=context.flow.source, evidence=_answers(brokers))
         except DrkitError as error:
             if not context.request.accept_data_loss:
                 raise
@@ -281,3 +279,7 @@ def _notes(context: Context, method: FenceMethod | None, proof: Proof, resolved:
     if proof.without_leader:
         notes.append(f"{len(proof.without_leader)} partitions have no leader: they take no writes")
     return [*notes, *resolved.notes()]
+
+
+def _answers(findings: list[Any]) -> str:
+    return first_of(f"{f.server}: {f.kind.value}" for f in findings)

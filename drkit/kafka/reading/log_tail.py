@@ -308,11 +308,11 @@ class LogTail:
             elif header.last_offset >= self.next_offset:
                 # Records outside of transactions were taken before, if they were read beyond an open one.
                 start = self.next_offset if header.is_transactional else max(self.next_offset, self._ahead)
-                records = self._unpacked(header, batch)
                 if not aborted.hides(header):
+                    records = self._unpacked(header, batch)
                     self._take_all(r for r in records if r.offset >= start and r.offset not in self._early)
                 elif self._signatures is not None:
-                    for record in records:  # from now on a copy of it does not count
+                    for record in self._unpacked(header, batch):  # from now on a copy of it does not count
                         self._signatures.refused(record.key, record.value, record.headers)
             self.next_offset = max(self.next_offset, header.next_offset)
         self._early = {offset for offset in self._early if offset >= self.next_offset}

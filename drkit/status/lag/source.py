@@ -189,11 +189,11 @@ def held_text(records: int, acknowledged: int) -> str:
 
 
 _MOST_AHEAD_MS: Final = 2000
-"""A time that is further ahead of this machine's clock says nothing: one of two clocks is wrong."""
+"""A time that is further ahead of this machine's clock is not used: one of two clocks is wrong."""
 
 
 def age_of(at_ms: int | None, now_ms: int) -> float | None:
-    """Return the age in seconds by another machine's clock, such as a record's timestamp; None: unknown."""
+    """Return the age in seconds of a time by another machine's clock, or None if unknown."""
     return None if at_ms is None or at_ms > now_ms + _MOST_AHEAD_MS else max(0, now_ms - at_ms) / 1000
 
 

@@ -36,8 +36,8 @@ def test_settings_that_delete_records_are_refused(target: LocalCluster, topic_na
     assert refused.value.code == "own_topic_settings"
     assert name in str(refused.value.hint)
 
-    wanted = str(refused.value.hint).split()[1]  # set NAME=VALUE,NAME=VALUE on …
-    settings = dict(setting.split("=") for setting in wanted.split(","))
+    pairs = str(refused.value.hint).split()[1]  # set NAME=VALUE,NAME=VALUE on …
+    settings = dict(pair.split("=") for pair in pairs.split(","))
     assert settings.keys() <= topic_configs(cluster, [name])[name].keys()
     assert not alter_topic_configs(cluster, {name: settings})
     ensure()

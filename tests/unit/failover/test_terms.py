@@ -46,7 +46,7 @@ def test_files_of_this_machine_know_it(tmp_path: Path) -> None:
 
 
 def test_a_term_that_no_client_follows_does_not_raise_it(tmp_path: Path) -> None:
-    """As of a file that somebody wrote with the time in nanoseconds: later endpoints would be ignored."""
+    """With a term in nanoseconds in the file, clients would ignore later endpoints."""
     path = tmp_path / "endpoint.json"
     file = RepointSettings(kind="file", path=str(path))
     for term, least in ((7, 8), (1_795_000_000_000_000_000, 1)):

@@ -24,6 +24,19 @@ COPIED, SYNCED, LATER = 20, 5, 15
 ONE_REPLICA = {"offsets.topic.replication.factor": "1"}
 
 
+def _copied(world: World, replicas: int) -> tuple[str, list[str], TopicPartition]:
+    """Copy a topic of one partition with eight groups; return the topic, the groups and the partition."""
+    topic, groups = world.name("orders"), [world.name(f"g{n}") for n in range(8)]
+    tp = TopicPartition(topic, 0)
+    world.create(world.source, topic, 1, {"retention.ms": "-1"}, replicas=replicas)
+    fill(world.source, topic, COPIED)
+    for group in groups:
+        world.commit(world.source, group, {tp: SYNCED})
+    world.replicate()
+    world.copied([topic], dict.fromkeys(groups))
+    return topic, groups, tp
+
+
 def _lose_a_coordinator(
     world: World, settings: ClusterSettings, cluster: LocalCluster, topic: str, groups: list[str]
 ) -> tuple[list[str], int]:
@@ -47,17 +60,10 @@ def test_a_group_whose_coordinator_is_away_is_not_left_behind(
     """Its offsets have one replica, and no broker lists it; the records have three replicas."""
     primary = module_cluster("thin", brokers=3, properties=ONE_REPLICA)
     world = world_factory(primary, module_cluster("standby"), replication_factor=1)
-    topic, groups = world.name("orders"), [world.name(f"g{n}") for n in range(8)]
-    at = TopicPartition(topic, 0)
-    world.create(world.source, topic, 1, {"retention.ms": "-1"}, replicas=3)
-    fill(world.source, topic, COPIED)
-    for group in groups:
-        world.commit(world.source, group, {at: SYNCED})
-    world.replicate()
-    world.copied([topic], dict.fromkeys(groups))
+    topic, groups, tp = _copied(world, replicas=3)
     away, _ = _lose_a_coordinator(world, world.source, primary, topic, groups)
     for group in set(groups) - set(away):
-        world.commit(world.source, group, {at: LATER})
+        world.commit(world.source, group, {tp: LATER})
 
     with world.desk() as desk, pytest.raises(ClusterUnreachable, check=coded("cluster_request_failed")):
         desk.begin([], RunRequest(planned=True))
@@ -66,7 +72,7 @@ def test_a_group_whose_coordinator_is_away_is_not_left_behind(
         report = desk.begin([], RunRequest(accept_data_loss="for the test"))
     assert (report["state"], sorted(report["groups"]["moved"])) == ("done", sorted(groups)), report
     for group in groups:
-        assert world.committed(world.target, group)[at].offset in {SYNCED, LATER}
+        assert world.committed(world.target, group)[tp].offset in {SYNCED, LATER}
 
 
 @pytest.mark.wide
@@ -78,14 +84,7 @@ def test_a_standby_opens_although_a_coordinator_of_groups_is_away_there(
     standby = module_cluster("thin standby", brokers=3, properties=ONE_REPLICA)
     primary = module_cluster("lost primary")
     world = world_factory(primary, standby)
-    topic, groups = world.name("orders"), [world.name(f"g{n}") for n in range(8)]
-    at = TopicPartition(topic, 0)
-    world.create(world.source, topic, 1, {"retention.ms": "-1"}, replicas=1)
-    fill(world.source, topic, COPIED)
-    for group in groups:
-        world.commit(world.source, group, {at: SYNCED})
-    world.replicate()
-    world.copied([topic], dict.fromkeys(groups))
+    topic, groups, tp = _copied(world, replicas=1)
     world.stop_replicating()
     away, dead = _lose_a_coordinator(world, world.target, standby, topic, groups)
     primary.kill()
@@ -101,11 +100,11 @@ def test_a_standby_opens_although_a_coordinator_of_groups_is_away_there(
     assert sorted(report["groups"]["positions"]) == moved, "nothing is called exact of the others"
     unavailable = report["groups"]["unavailable"]
     assert sorted(unavailable) == sorted(away)
-    told = world.run_log().results[StepName.TRANSLATE]["notes"]
+    notes = world.run_log().results[StepName.TRANSLATE]["notes"]
     for group in away:
-        assert f"broker {dead}" in unavailable[group][str(at)]
-        assert any(group in note and translate_group(group) in note for note in told), told
-    assert any(f"{len(moved)} positions of {len(moved)} groups are exact" in note for note in told), told
+        assert f"broker {dead}" in unavailable[group][str(tp)]
+        assert any(group in note and translate_group(group) in note for note in notes), notes
+    assert any(f"{len(moved)} positions of {len(moved)} groups are exact" in note for note in notes), notes
     for group in moved:
-        assert world.committed(world.target, group)[at].offset == SYNCED
+        assert world.committed(world.target, group)[tp].offset == SYNCED
     assert answers(world.target, topic, [b"x"]) == [None], "the standby is open"
