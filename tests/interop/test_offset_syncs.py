@@ -14,7 +14,7 @@ from drkit.kafka.admin import Cluster
 from drkit.mm2_topics.offset_syncs import OffsetSyncs
 from drkit.offsets.mm2_records import Checkpoint, Heartbeat, OffsetSync
 from drkit.offsets.translation import Exact, PartitionPosition
-from tests.support.circles import in_soak
+from tests.support.circles import in_soak, in_wide
 from tests.support.flows.compare import not_foreign, read
 from tests.support.flows.exactness import first, places
 from tests.support.flows.flow import DAY_MS, Flow
@@ -70,7 +70,7 @@ def judged(flow: Flow, java: KafkaJava, topic: str, *, history: bool = True) -> 
     return translated
 
 
-@pytest.mark.parametrize("home", ["target", in_soak("source")])
+@pytest.mark.parametrize("home", [in_wide("target"), in_soak("source")])
 def test_mm2s_store_never_leads_a_group_past_a_record(
     flow_factory, source, target, java: KafkaJava, topic_name: str, home: str
 ) -> None:

@@ -112,6 +112,7 @@ def test_a_consumer_that_never_joins_owns_even_the_offset_it_was_given(world: Wo
     assert world.round().verdicts == {"MOVED": 1}
 
 
+@pytest.mark.wide
 def test_work_in_topics_that_are_not_copied_is_no_work_here(world: World) -> None:
     own = world.flow.source.alias + "-own"
     world.flow.create(world.flow.target, own, 1, {})
@@ -211,6 +212,7 @@ def test_a_group_that_the_target_does_not_show_is_left_alone_and_others_are_sync
     world.task.close()
 
 
+@pytest.mark.wide
 def test_offsets_are_written_again_before_the_target_forgets_them(world: World) -> None:
     world.commit(world.flow.source, 5)
     world.round()

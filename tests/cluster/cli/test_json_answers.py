@@ -42,6 +42,7 @@ def test_answers_of_a_flow(world: World, failed_over: Path):
     assert (wanted["would lift"], lifted["lifted"]) == ([world.name("orders")], [world.name("orders")])
 
 
+@pytest.mark.wide
 def test_the_flows_of_a_pair_take_a_key_in_one_answer(world: World, failed_over: Path, tmp_path: Path):
     world.stop_replicating()
     assert drkit(failed_over, "control", "create", str(tmp_path / "key")).code == 0

@@ -161,6 +161,7 @@ def gone(cluster: Cluster, topic: str) -> bool:
     return not describe_topics(cluster, [topic])
 
 
+@pytest.mark.wide
 def test_topics_that_were_restored_by_copying_are_signed_again(settings: Settings):
     """Their ids are others, so their records do not count before."""
     (flow,) = settings.flows
@@ -226,6 +227,7 @@ def test_a_copy_that_compaction_left_alone_is_not_signed_again(settings: Setting
             assert "role/pay" in refused.value.evidence
 
 
+@pytest.mark.wide
 def test_records_of_megabytes_are_signed_again(settings: Settings):
     """The note of the ends grows with the partitions, and an entry of the journal takes a megabyte."""
     (flow,) = settings.flows

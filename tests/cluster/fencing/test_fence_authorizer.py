@@ -185,6 +185,7 @@ def test_a_canary_that_proves_nothing_is_known_before_a_fence_is_put_up(
     assert world.has(0) == before
 
 
+@pytest.mark.wide
 def test_a_fence_of_others_is_proven_on_each_topic_that_a_principal_may_write(worlds: Worlds, shared: Shared):
     """Without a fence of drkit, a topic that was forgotten would pass: the canary has no right there."""
     world = worlds(shared.source)

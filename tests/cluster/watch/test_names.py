@@ -157,6 +157,7 @@ class Answering:
         self.process.wait()
 
 
+@pytest.mark.wide
 def test_an_armed_agent_that_starts_beside_a_large_record_does_not_fence(guarded: Path):
     """It ended in SIGABRT at each start; one that was started again fenced a healthy primary before."""
     found = read(guarded, {}).settings

@@ -70,6 +70,7 @@ def test_bad_input_has_one_clear_error(file: Path, words: tuple[str, ...], code:
     assert (found.code, text in found.err) == (code, True), found
 
 
+@pytest.mark.wide
 def test_an_altered_report_is_named(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = load(file)
     rows = (position("abcdef", 6, 2, 3)._replace(group="billing"),)

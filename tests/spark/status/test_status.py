@@ -165,6 +165,7 @@ def test_groups_are_there_with_every_partition(world: World, capsys: pytest.Capt
     assert told["partitions"][0]["topic"] == PLAIN
 
 
+@pytest.mark.wide
 @pytest.mark.usefixtures("running")
 def test_rules_and_dashboard_find_what_they_ask_for(world: World):
     used = {m for path in (RULES, DASHBOARD) for e in expressions(path) for m in METRIC.findall(e)}

@@ -123,6 +123,7 @@ def test_a_large_answer_that_is_cut_is_refused():
         asked(fetch()).receive_bytes(struct.pack(">i", len(cut) - 4) + cut[4:])
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("kind", MANY)
 def test_the_smallest_entries_take_about_fifty_times_their_bytes(kind: str):
     answer, protocol = framed(NO_ERROR + MANY[kind](MIB)), asked(fetch())

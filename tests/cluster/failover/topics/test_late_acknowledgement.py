@@ -15,6 +15,7 @@ from tests.support.waiting import eventually
 COPIED, LATE = 100, 50
 
 
+@pytest.mark.wide
 def test_a_switchover_waits_until_every_replica_in_sync_has_them(
     module_cluster: ModuleClusters, world_factory: WorldFactory
 ) -> None:

@@ -69,6 +69,7 @@ def _lost(side: Side) -> tuple[str, str]:
     return topic, group
 
 
+@pytest.mark.wide
 def test_a_switchover_is_refused_until_the_records_are_given_up(pair: Pair, tmp_path: Path) -> None:
     side = pair.now
     topic, group = _lost(side)
@@ -126,6 +127,7 @@ def test_an_unplanned_failover_states_what_both_sides_have_lost(pair: Pair) -> N
     assert side.committed(side.target, group)[TopicPartition(topic, 0)].offset == REMOVED + 100
 
 
+@pytest.mark.wide
 def test_without_a_retention_on_record_it_is_unknown(pair: Pair) -> None:
     """An older replicator did not note the source's settings: "nothing is lost" is not known."""
     side = pair.now

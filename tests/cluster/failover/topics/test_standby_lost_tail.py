@@ -14,6 +14,7 @@ from drkit.model import TopicPartition
 from drkit.status.model import FlowStatus
 from drkit.status.paired import PairedCollector
 from drkit.watch.senses import loss_known
+from tests.support.circles import in_wide
 from tests.support.errors import coded
 from tests.support.failover.fixtures import WorldFactory
 from tests.support.failover.world import World
@@ -36,7 +37,7 @@ def looked(world: World, *, notes: bool = False) -> FlowStatus:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("waiting", [0, 30])
+@pytest.mark.parametrize("waiting", [in_wide(0), 30])
 def test_the_loss_has_what_was_copied_and_is_of_unknown_age(
     module_cluster: ModuleClusters, world_factory: WorldFactory, waiting: int
 ) -> None:
