@@ -78,9 +78,9 @@ ERRORS: Final[dict[str, Entry]] = {
     "failovers_paused": refused("failovers are paused", page="failover-paused"),
     "fault_not_in_force": wrong("fault '{name}' is not active", hint="a fault of an instant has no end"),
     "fault_unknown": wrong("unknown fault '{name}'", hint="{drkit:explain chaos}"),
-    "foreign_record_not_accepted": failed("the foreign record was not accepted"),
+    "fault_on_same_link": wrong("the link of {target} has a fault already", hint="end that fault first"),
+    "link_not_slow": failed("the link is not slow"),
     "link_still_connects": failed("the link still accepts connections"),
-    "link_still_passes": failed("the link still passes data"),
     "no_exported_file": failed("the export has no file"),
     "no_journal_entry_in_time": failed("a command wrote no journal entry in time"),
     "no_orchestrator_running": failed("no failover process is running"),
@@ -113,4 +113,8 @@ ERRORS: Final[dict[str, Entry]] = {
         "there is no scenario '{name}'", hint="{suggestion}all scenarios: {drkit:chaos list}"
     ),
     "scenario_unreadable": wrong("the scenario file cannot be read", hint="shipped ones: {drkit:chaos list}"),
+    "trigger_never_fired": failed(
+        "the command ended, and wrote no entry {entries}",
+        hint="the entries of its run are in history.jsonl, as journal events",
+    ),
 }

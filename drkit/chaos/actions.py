@@ -12,9 +12,11 @@ from dataclasses import dataclass, field, replace
 import shlex
 from typing import Any, Final
 
-from drkit.chaos.faults import begin_fault, end_faults
+from drkit.chaos.faults import END, FAULTS, begin_fault, end_faults
 from drkit.chaos.run import current_stage
+from drkit.chaos.scenario import Scenario
 from drkit.chaos.stage import OPERATOR, ScenarioStage
+from drkit.detect.verdict import VerdictKind
 from drkit.errors import DrkitError, Failed, Usage
 from drkit.exercise.history import (
     PRIMARY,
@@ -27,26 +29,44 @@ from drkit.exercise.history import (
     Observed,
 )
 from drkit.exercise.processes import Child
+from drkit.journal.machine import StepName
 
 EXPORT: Final = "EXPORT_FOLDER"
 """In the words of a command: the folder of this run for exports."""
 _HERE, _ELSEWHERE = "here", "elsewhere"
 _SOURCES: Final = {"forth": PRIMARY, "back": STANDBY}
 """The cluster from which each direction copies."""
-_RIVAL: Final = "rival orchestrator"
+_RIVAL, _EVERY = "rival orchestrator", "every"
 _REFUSED_WRITES: Final = 3
 Then = str | Mapping[str, Any]
 """The action at an entry: the name of a fault, or ``{drkit: [words], ...}`` for another orchestrator."""
 
 
+def unknown_names(scenario: Scenario) -> list[str]:
+    """Return the faults and steps of a scenario that do not exist. Raises as for a wrong type."""
+    calls = (activity["provider"] for activity in scenario.experiment["method"])
+    arguments = [(call["func"], call.get("arguments") or {}) for call in calls]
+    triggers = [trigger for _, each in arguments for trigger in each.get("at", ())]
+    faults = [each["name"] for func, each in arguments if func == fault.__name__]
+    faults += [name for trigger in triggers for name in trigger["then"] if isinstance(name, str)]
+    faults = [name.removeprefix(f"{END} ") for name in faults] + [name for name, _ in scenario.exercises]
+    steps = [step for _, step in scenario.exercises] + [t["entry"].split(" ")[0] for t in triggers]
+    known, entries = {*FAULTS, _RIVAL}, {_EVERY, *StepName, *VerdictKind.__members__}
+    return [n for n in faults if n not in known] + [step for step in steps if step not in entries]
+
+
 @contextmanager
 def _recorded(action: str) -> Iterator[None]:
-    """Record the error of an action, whatever it is."""
+    """Record the error of an action, whatever it is; after it only `heal` begins."""
+    stage = current_stage()
+    if stage.failed is not None and action != "heal":
+        raise stage.failed
     try:
         yield
     except BaseException as error:
+        stage.failed = stage.failed or error
         text = error.in_short if isinstance(error, DrkitError) else repr(error)
-        current_stage().recorder.record(LookFailed(f"action {action}", text))
+        stage.recorder.record(LookFailed(f"action {action}", text))
         raise
 
 
@@ -61,7 +81,7 @@ def fault(name: str, **options: Any) -> str:
 def drkit(
     words: Sequence[str],
     at: Sequence[Mapping[str, Any]] = (),
-    expect: Sequence[int | None] = (0,),
+    expect: Sequence[int | str | None] = (0,),
     machine: str = _HERE,
     resume: Sequence[str] = (),
 ) -> int | None:
@@ -69,7 +89,7 @@ def drkit(
 
     :param at: ``{entry: "OPEN intent", then: [...]}``: at the first such entry, what happens there; as entry
         also ``OPEN effect intent``, or ``every``: at each entry at which it has not happened yet
-    :param expect: exit codes that the scenario allows; None for a killed process
+    :param expect: what the scenario allows: exit codes, codes of errors; None for a killed process
     :param machine: here, or elsewhere: where the processes of this machine cannot be seen
     :param words: after `drkit`; ``EXPORT_FOLDER`` is the folder of this run for exports
     :param resume: the command to type after an orchestrator was killed at `every` entry
@@ -80,12 +100,16 @@ def drkit(
     while child.ended().code is None and resume:
         child = _type(stage, resume, triggers, machine)
     ended = child.ended()
-    stage.tell("ended", "killed" if ended.code is None else f"exit code {ended.code}")
-    stage.recorder.record(replace(ended, expected=[*expect]))
-    if ended.code not in expect:
-        where, evidence = shlex.join(("drkit", *ended.words)), str(ended.error or child.printed[-500:])
-        codes = {"error_code": ended.code, "expect": [*expect]}
-        raise Failed("chaos_command_failed", where=where, evidence=evidence, **codes)
+    stage.tell("ended", ended.outcome)
+    ended, where = replace(ended, expected=[*expect]), ended.typed
+    stage.recorder.record(ended)
+    if not ended.is_expected:
+        evidence = str(ended.error or child.printed[-500:])
+        raise Failed(
+            "chaos_command_failed", where=where, evidence=evidence, error_code=ended.code, expect=[*expect]
+        )
+    if unused := [t.entry for t in triggers if not t.fired]:
+        raise Failed("trigger_never_fired", where=where, entries=", ".join(unused))
     return ended.code
 
 
@@ -95,14 +119,15 @@ class _Trigger:
 
     entry: str
     then: Sequence[Then]
-    _past: set[str] = field(default_factory=set, init=False)
+    fired: set[str] = field(default_factory=set, init=False)
+    """The entries at which they happened."""
 
     def is_due(self, e: JournalEntered) -> bool:
         """Return whether it happens at this entry; that counts as its time."""
         name = f"{e.step} {'effect ' if e.effect else ''}{e.kind}".strip()
-        time = f"{name} {e.effect}" if self.entry == "every" else self.entry
-        is_due = self.entry in {"every", name} and time not in self._past
-        self._past |= {time} if is_due else set()
+        time = f"{name} {e.effect}" if self.entry == _EVERY else self.entry
+        is_due = self.entry in {_EVERY, name} and time not in self.fired
+        self.fired |= {time} if is_due else set()
         return is_due
 
 
@@ -116,22 +141,22 @@ def _type(stage: ScenarioStage, words: Sequence[str], triggers: Sequence[_Trigge
             stage.recorder.record(entry)
             stage.tell("entry", f"{entry.step} {entry.kind}" if not entry.effect else "")
             for each in (each for t in triggers if t.is_due(entry) for each in t.then):
-                _happen(stage, child, each)
+                _happen(stage, each)
             child.proceed()
     finally:
         stage.orchestrator = outer
     return child
 
 
-def _happen(stage: ScenarioStage, child: Child, what: Then) -> None:
-    """Let something happen while a command waits; faults need one that has not ended."""
+def _happen(stage: ScenarioStage, what: Then) -> None:
+    """Let something happen while a command waits."""
     if isinstance(what, Mapping):
         options = {"machine": _ELSEWHERE, **what}
         words = options.pop("drkit")
         stage.recorder.record(FaultBegan(_RIVAL, " ".join(words)))
         drkit(words, **options)
         stage.recorder.record(FaultEnded(_RIVAL))
-    elif child.result is None:
+    else:
         begin_fault(stage, what)
 
 
@@ -151,8 +176,8 @@ def wait(until: str, records: int = 20, by: str = "writer", seconds: float = 60.
         return sum(isinstance(e, NotAcked) and e.is_refused for e in events) >= _REFUSED_WRITES
 
     def is_verdict() -> bool:
-        newest = stage.history().last(Observed)
-        return newest is not None and rest in {newest.verdict, f"{newest.verdict} {newest.reason}"}
+        looks = [e for e in stage.history().events[began:] if isinstance(e, Observed)]
+        return any(rest in {e.verdict, f"{e.verdict} {e.reason}"} for e in looks[-1:])
 
     def have_left() -> bool:
         return not stage.has_members(*rest.split(" ", 1))

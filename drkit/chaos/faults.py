@@ -19,8 +19,6 @@ from drkit.chaos.stage import (
     DRKIT,
     DRKIT_ON_CLUSTER,
     IDLE_GROUPS,
-    LINKED,
-    LIVE_GROUP,
     ORDERS,
     ScenarioStage,
 )
@@ -33,19 +31,14 @@ from drkit.exercise.stage import PARTITIONS
 from drkit.kafka.access.acls import create_acls, delete_acls, list_acls
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import create_partitions
-from drkit.local.link import Direction, Link
+from drkit.local.link import Link
 from drkit.local.process import wait_stopped
 
 END: Final = "end"
 _EITHER: Final = (PRIMARY, STANDBY)
-_LINKS: Final = tuple(name.lower() for name in LINKED)
-_MEMBERS: Final = tuple(
-    f"{c} {g}{s}" for c in _EITHER for g in (LIVE_GROUP, "billing") for s in ("", " static")
-)
 _VERIFY_SECONDS: Final = 20.0
 _CONNECT_SECONDS: Final = 2.0
 _DUTY_SECONDS: Final = 0.1
-_SLEEP_SECONDS: Final = 60.0
 _EXPORT_BYTES: Final = 2048
 _NEWER_TERM: Final = 100
 _Apply = Callable[..., str | Iterator[str]]
@@ -116,7 +109,7 @@ def _kill_replicator(stage: ScenarioStage, _target: str) -> Iterator[str]:
     stage.start_replicator(source)
 
 
-@_fault("kill", *_EITHER, "standby 0", "standby 1", "standby 2")
+@_fault("kill", *_EITHER, "standby 1")
 def _kill_brokers(stage: ScenarioStage, target: str) -> Iterator[str]:
     name, _, broker = target.partition(" ")
     cluster = stage.clusters[name]
@@ -128,7 +121,7 @@ def _kill_brokers(stage: ScenarioStage, target: str) -> Iterator[str]:
     cluster.restart()
 
 
-@_fault("freeze", *_EITHER)
+@_fault("freeze", PRIMARY)
 def _freeze_brokers(stage: ScenarioStage, target: str) -> Iterator[str]:
     cluster = stage.clusters[target]
     cluster.freeze()
@@ -146,14 +139,7 @@ def _freeze_replicator(stage: ScenarioStage, _target: str) -> Iterator[str]:
     child.signal(signal.SIGCONT)
 
 
-@_fault("suspend", "orchestrator")
-def _suspend(stage: ScenarioStage, _target: str) -> str:
-    child = stage.waiting_command()
-    child.slept += _SLEEP_SECONDS
-    return f"process {child.pid}, clocks {_SLEEP_SECONDS:.0f} s ahead"
-
-
-@_fault("duty", *_EITHER)
+@_fault("duty", PRIMARY)
 def _stop_in_turns(stage: ScenarioStage, target: str) -> Iterator[str]:
     """Stop and continue the brokers in turns: they answer, and are slow."""
     cluster, over, turns = stage.clusters[target], threading.Event(), [0]
@@ -213,10 +199,10 @@ def _copy_disks(stage: ScenarioStage, target: str, *, is_saved: bool) -> str:
     return f"{len(cluster.brokers)} disks of {target} are {'older' if is_saved else 'saved'}"
 
 
-_fault("save", *_EITHER)(partial(_copy_disks, is_saved=False))
+_fault("save", PRIMARY)(partial(_copy_disks, is_saved=False))
 
 
-@_fault("age", *_EITHER)
+@_fault("age", PRIMARY)
 def _age(stage: ScenarioStage, target: str) -> Iterator[str]:
     yield _copy_disks(stage, target, is_saved=True)
 
@@ -256,9 +242,16 @@ def _alter(stage: ScenarioStage, _target: str) -> Iterator[str]:
 # -- links ------------------------------------------------------------------------------------------------
 
 
-@_fault("cut", *_LINKS)
+def _free_link(stage: ScenarioStage, target: str) -> Link:
+    """Return a link. Raises Usage if a fault of it is in force: the end of one would end both."""
+    if other := [name for name in stage.faults if FAULTS[name][1] == target]:
+        raise Usage("fault_on_same_link", where="chaos", evidence=f"in force: {other[0]}", target=target)
+    return stage.link(target)
+
+
+@_fault("cut", "operator", "replication")
 def _cut(stage: ScenarioStage, target: str) -> Iterator[str]:
-    link, address = stage.link(target), stage.bootstrap(PRIMARY, target.upper()).split(",")[0]
+    link, address = _free_link(stage, target), stage.bootstrap(PRIMARY, target.upper()).split(",")[0]
     host, _, port = address.rpartition(":")
     link.cut()
     try:
@@ -270,31 +263,17 @@ def _cut(stage: ScenarioStage, target: str) -> Iterator[str]:
         raise Failed("link_still_connects", where=address)
 
 
-@_fault("slow", *_LINKS)
+@_fault("slow", "operator")
 def _slow(stage: ScenarioStage, target: str, delay_ms: float = 50.0) -> Iterator[str]:
-    link = stage.link(target)
+    link, bootstrap = _free_link(stage, target), stage.bootstrap(PRIMARY, target.upper())
     link.slow(delay_ms=delay_ms)
-    yield f"every byte is delayed by {link.delay_ms:.0f} ms"
+    began = monotonic()
+    Cluster.connect(ClusterSettings(alias=target, bootstrap_servers=bootstrap, client=stage.client()))
+    took_ms = (monotonic() - began) * 1000
+    if took_ms < delay_ms:
+        raise Failed("link_not_slow", where=target, evidence=f"a connection took {took_ms:.0f} ms")
+    yield f"every byte is delayed by {delay_ms:g} ms: a connection took {took_ms:.0f} ms"
     link.restore()
-
-
-def _hold_bytes(
-    apply: Callable[[Link], object], effect: str, stage: ScenarioStage, target: str
-) -> Iterator[str]:
-    link = stage.link(target)
-    apply(link)
-    passed = link.passed(Direction.TO_CLIENT)
-    stage.wait_for(lambda: link.connections > 0, f"a connection on {target}", _VERIFY_SECONDS)
-    if link.passed(Direction.TO_CLIENT) != passed:
-        raise Failed("link_still_passes", where=target)
-    yield f"bytes of {link.connections} connections are {effect}"
-    link.restore()
-
-
-_stall_answers = partial(Link.stall, direction=Direction.TO_CLIENT)
-_fault("stall", *_LINKS)(partial(_hold_bytes, Link.stall, "held back"))
-_fault("half-open", *_LINKS)(partial(_hold_bytes, Link.half_open, "swallowed"))
-_fault("one-way", *_LINKS)(partial(_hold_bytes, _stall_answers, "held back to clients"))
 
 
 # -- topics and groups ------------------------------------------------------------------------------------
@@ -308,13 +287,12 @@ def _grow(stage: ScenarioStage, target: str) -> str:
     return f"{ORDERS} has {PARTITIONS + 1} partitions on {target}"
 
 
-@_fault("join", *_MEMBERS)
+@_fault("join", "primary billing", "standby billing")
 def _join(stage: ScenarioStage, target: str) -> Iterator[str]:
-    """Let a member join a group on a cluster: ``standby shop``, or ``standby shop static``."""
-    cluster, group, *static = target.split(" ")
+    """Let a member join a group on a cluster."""
+    cluster, group = target.split(" ")
     name = f"member-{cluster}-{group}"
-    more = {"bootstrap": stage.bootstrap(cluster), **({"group_instance_id": name} if static else {})}
-    stage.start_client(name, "member", group=group, topics=[ORDERS], **more)
+    stage.start_client(name, "member", group=group, topics=[ORDERS], bootstrap=stage.bootstrap(cluster))
     stage.wait_for(lambda: stage.has_members(cluster, group), f"a member of {group} on {cluster}")
     yield f"group {group} has a member on {cluster}"
     stage.stop_clients(name)
@@ -337,15 +315,6 @@ def _open(stage: ScenarioStage, target: str) -> Iterator[str]:
     stage.wait_for(lambda: any(e.by == name for e in stage.history().events[before:]), "an open transaction")
     yield "a transaction is open"
     stage.stop_clients(name)
-
-
-@_fault("write", "foreign")
-def _write(stage: ScenarioStage, target: str) -> str:
-    """Write a record of a foreign producer into a passive copy."""
-    error, _ = stage.send(STANDBY, ORDERS, f"{target} record")
-    if error:
-        raise Failed("foreign_record_not_accepted", where=ORDERS, evidence=error)
-    return f"a {target} record is in {ORDERS}-0 on the standby"
 
 
 @_fault("revoke", *_EITHER)

@@ -14,7 +14,6 @@ from importlib import import_module
 import json
 import logging
 from pathlib import Path
-import shlex
 import shutil
 import signal
 import tempfile
@@ -88,8 +87,8 @@ class ScenarioResult:
     verdict: ScenarioVerdict
     seconds: float
     folder: Path
-    commands: tuple[tuple[str, int | None], ...]
-    """Each command of drkit that was typed, and its exit code."""
+    commands: tuple[CommandEnded, ...]
+    """The commands of drkit that were typed."""
     covered: tuple[tuple[str, str, str], ...]
     """Fault, table and step: the fault was in force while the step was under way, by the journal."""
     deviated: bool
@@ -107,7 +106,7 @@ class ScenarioResult:
                 {"check": c.name, "examined": c.examined, "offences": list(c.offences)}
                 for c in self.verdict.checked
             ],
-            "commands": [{"command": words, "exit_code": code} for words, code in self.commands],
+            "commands": [{"command": c.typed, "exit_code": c.code} for c in self.commands],
             "covered": self.covered,
             "history": str(self.folder / HISTORY),
             "toolkit_deviated": self.deviated,
@@ -142,7 +141,7 @@ def run_scenario(scenario: Scenario, folder: Path, seed: int = 0, **options: Any
         verdict=(stage and stage.verdict) or ScenarioVerdict(INCONCLUSIVE, _troubles(journal), []),
         seconds=monotonic() - began,
         folder=folder,
-        commands=tuple((shlex.join(("drkit", *c.words)), c.code) for c in history.of(CommandEnded)),
+        commands=tuple(history.of(CommandEnded)),
         covered=tuple(sorted(each for each in coverage(history) if each[0] in exercised)),
         deviated=bool(journal.get("deviated")) or journal["status"] != "completed",
     )
@@ -157,5 +156,5 @@ def _troubles(journal: Mapping[str, Any]) -> list[str]:
     """Return why there is no verdict: what the activities raised."""
     before = (journal.get("steady_states") or {}).get("before") or {}
     runs = [*before.get("probes", ()), *journal.get("run", ())]
-    raised = [str(run["exception"][-1]).strip() for run in runs if run.get("exception")]
-    return raised or [f"Chaos Toolkit ended with {journal['status']}"]
+    raised = dict.fromkeys(str(run["exception"][-1]).strip() for run in runs if run.get("exception"))
+    return [*raised] or [f"Chaos Toolkit ended with {journal['status']}"]

@@ -18,6 +18,7 @@ _INSTALLED: Final = _PACKAGE / "pages" / "chaos"
 FOLDER: Final = _INSTALLED if _INSTALLED.is_dir() else _PACKAGE.parent / "chaos"
 """In an installed drkit within the package, in a source tree beside it."""
 _EXTENSION: Final = "drkit"
+_EXTENSION_KEYS: Final = frozenset({"promised", "runbook", "circle"})
 _HINT: Final = "drkit explain chaos shows how a scenario is written"
 
 
@@ -64,8 +65,8 @@ def load_scenario(name: str) -> Scenario:
     path = Path(name)
     if path.suffix not in {".yaml", ".yml"}:
         path = FOLDER / f"{name}.yaml"
-        if not path.is_file():
-            nearest = did_you_mean(name, (each.stem for each in FOLDER.glob("*.yaml")))
+        if name not in (names := [each.stem for each in FOLDER.glob("*.yaml")]):
+            nearest = did_you_mean(name, names)
             raise Usage("scenario_unknown", where="drkit chaos run", name=name, suggestion=nearest)
     try:
         yaml, library = import_module("yaml"), import_module("chaoslib.experiment")
@@ -79,17 +80,23 @@ def load_scenario(name: str) -> Scenario:
         library.ensure_experiment_is_valid(data)
         own_extensions = (e for e in data.get("extensions", ()) if e["name"] == _EXTENSION)
         extension: Mapping[str, Any] = next(own_extensions, {})
-        known = {key: extension[key] for key in ("promised", "runbook", "circle") if key in extension}
-        probes = data.get("steady-state-hypothesis", {}).get("probes", ())
+        known = {key: str(extension[key] or "") for key in _EXTENSION_KEYS & extension.keys()}
+        probes = data["steady-state-hypothesis"]["probes"]
         exercises = [e for p in probes for e in p["provider"].get("arguments", {}).get("exercises", ())]
         faults = tuple((e["fault"], e["step"]) for e in exercises)
-        return Scenario(path.stem, data["title"], data, faults, **known)
+        scenario = Scenario(path.stem, str(data["title"]), data, faults, **known)
+        names = import_module("drkit.chaos.actions").unknown_names(scenario)
     except OSError as error:
         raise Usage("scenario_unreadable", where=str(path), evidence=error_text(error)) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError) as error:
         raise _wrong(path, "scenario_not_yaml", " ".join(str(error).split())) from error
-    except (problem, AttributeError, TypeError, KeyError) as error:
+    except KeyError as error:
+        raise _wrong(path, "scenario_not_an_experiment", f"{error} is missing") from error
+    except (problem, AttributeError, TypeError) as error:
         raise _wrong(path, "scenario_not_an_experiment", str(error)) from error
+    if names:
+        raise _wrong(path, "scenario_not_an_experiment", f"there is no fault or step {', '.join(names)}")
+    return scenario
 
 
 def _wrong(path: Path, code: str, evidence: str) -> ConfigError:

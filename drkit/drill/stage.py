@@ -299,8 +299,8 @@ def is_foreign_record_named(stage: ClientStage) -> bool:
     """
     tp = TopicPartition(stage.topics[0], 0)
     error, offset = stage.send(STANDBY, tp.topic, _CONTROL)
-    if error:
-        raise Failed("drill_control_refused", where=str(tp), evidence=error)
+    if error is not None:
+        raise Failed("drill_control_refused", where=str(tp), evidence=error.name())
     with closing(RangeReader(stage.cluster(STANDBY))) as reader:
         reads = [
             Read(STANDBY, *tp, record.offset, (record.value or b"").decode(errors="replace"))

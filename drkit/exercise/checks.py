@@ -320,7 +320,7 @@ def _is_sent_after(e: Acked, event: Event) -> bool:
 @check(ONE_SIDE)
 def check_one_side(facts: ScenarioHistory) -> Iterator[str]:
     """Check that the side that was left takes no write after OPEN, or one that is named (I9, I20)."""
-    paid = [i for i, e in facts.at(CommandEnded) if {"fence", "pay"} <= {*e.words} and e.code == 0]
+    paid = [i for i, e in facts.at(CommandEnded) if {"fence", "pay"} <= {*e.words} and e.answer.get("paid")]
     for f in facts.failovers:
         first_paid = next((i for i in paid if i > f.opened), len(facts.events))
         for record in sorted(f.late):
@@ -369,7 +369,7 @@ def check_commands(facts: ScenarioHistory) -> Iterator[str]:
     """Check the exit code of each command, and that a refusal has its reason."""
     for e in facts.of(CommandEnded):
         words, is_silent = " ".join(e.words), e.code == Refused.exit_code and not e.error
-        if e.code not in e.expected:
+        if not e.is_expected:
             yield f"{words}: exit code {e.code}, expected {e.expected}: {e.error}"
         else:
             yield f"{words}: refused without a reason" if is_silent else ""
@@ -380,8 +380,10 @@ def check_observers(facts: ScenarioHistory) -> Iterator[str]:
     """Check that an observer calls the primary lost only while it is down."""
     down: set[str] = set()
     for e in facts.events:
-        if isinstance(e, FaultBegan | FaultEnded) and e.fault in _DOWN:
-            down ^= {e.fault}
+        if isinstance(e, FaultBegan) and e.fault in _DOWN:
+            down |= {e.fault}
+        elif isinstance(e, FaultEnded):
+            down -= {e.fault}
         elif isinstance(e, Observed):
             is_wrong = e.verdict == VerdictKind.LOST.name and not down
             yield f"{e.by} calls a living primary lost: {e.reason}" if is_wrong else ""

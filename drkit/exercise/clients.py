@@ -229,15 +229,14 @@ def _hang(work: _Work, *, cluster: str, bootstrap: str, topics: Sequence[str]) -
 
 
 def _observe(work: _Work, *, config: str) -> None:
-    """Watch the first flow as ``drkit watch`` does, and record each change of the verdict."""
+    """Watch the first flow as ``drkit watch`` does, and record the verdict of each look."""
     settings = load(Path(config))
     options = WatchOptions(ObserverIdentity(work.name, f"{work.name}-{work.chance.random()}"))
 
     def show(moments: Sequence[FlowMoment]) -> None:
         for each in moments:
             verdict = each.moment.verdict
-            if each.changed:
-                work.record(Observed(verdict.kind.name, verdict.reason.value))
+            work.record(Observed(verdict.kind.name, verdict.reason.value))
 
     watch(settings, settings.flows[:1], options, work.stop, show)
 

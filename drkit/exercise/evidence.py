@@ -113,7 +113,11 @@ def _probe(stage: ClientStage, active: str) -> None:
     for cluster in (PRIMARY, STANDBY) if moved and not stage.is_source_lost else (active,):
         for topic in stage.topics:
             error, _ = stage.send(cluster, topic, f"{PROBE} {cluster}")
-            stage.recorder.record(Probed(cluster, topic, is_accepted=not error, error=error))
+            if error is not None and (error.code() < 0 or error.retriable()):  # no word of the cluster
+                stage.recorder.record(LookFailed(f"probe of {topic} on {cluster}", error.name()))
+            else:
+                name = "" if error is None else error.name()
+                stage.recorder.record(Probed(cluster, topic, is_accepted=error is None, error=name))
 
 
 def _partitions(cluster: Cluster, *topics: str) -> list[TopicPartition]:
@@ -137,10 +141,12 @@ def _read_logs(stage: ClientStage, _active: str) -> None:
 
 
 def _read_positions(stage: ClientStage, _active: str) -> None:
-    for name in (PRIMARY, STANDBY):
-        for group in stage.groups:
-            for tp, offset in stage.committed(name, group).items():
-                stage.recorder.record(FinalPosition(name, tp.topic, tp.partition, group, offset))
+    for group in stage.groups:
+        positions = [(name, tp, o) for name in OTHER for tp, o in stage.committed(name, group).items()]
+        for name, tp, offset in positions:
+            stage.recorder.record(FinalPosition(name, tp.topic, tp.partition, group, offset))
+        if not positions:
+            stage.recorder.record(LookFailed(f"positions of group {group}", "no cluster has any"))
 
 
 _LOOKS: Final = {

@@ -12,6 +12,7 @@ from functools import cached_property
 import json
 import os
 from pathlib import Path
+import shlex
 from typing import Any, ClassVar, Final, NamedTuple, TypeVar, dataclass_transform
 
 from drkit.clock import monotonic
@@ -118,11 +119,28 @@ class CommandEnded(Event, kind="command"):
 
     words: list[str]
     code: int | None
-    expected: list[int | None]
+    expected: list[int | str | None]
+    """Exit codes, or codes of errors such as ``rpo_exceeded``."""
     error: dict[str, Any] = field(default_factory=dict)
     """The error of `--json`."""
     answer: dict[str, Any] = field(default_factory=dict)
     """The answer of `--json`."""
+
+    @property
+    def typed(self) -> str:
+        """The command line."""
+        return shlex.join(("drkit", *self.words))
+
+    @property
+    def is_expected(self) -> bool:
+        """True if the exit code, or the code of the error, is expected."""
+        return self.code in self.expected or self.error.get("code", "") in self.expected
+
+    @property
+    def outcome(self) -> str:
+        """The exit code in words, with the code of the error."""
+        error = f", {self.error['code']}" if "code" in self.error else ""
+        return "killed" if self.code is None else f"exit code {self.code}{error}"
 
 
 class RunReported(Event, kind="run"):
@@ -221,19 +239,22 @@ class Recorder:
 def read_events(path: Path, position: int) -> tuple[list[Event], int]:
     """Return the events of a file from a position in bytes on, and the position after the last whole line.
 
-    A last line that a killed process left incomplete is left out. Raises ValueError for any other line.
+    A last line that a killed process left incomplete is left out. Any other line that is not an event is a
+    failed look: on a full disk a line may be cut off, and the next process continues it.
     """
     with path.open("rb") as file:
         file.seek(position)
         data = file.read()
     whole = data.rfind(b"\n") + 1
-    events = []
-    for fields in map(json.loads, data[:whole].splitlines()):
-        kind = _KINDS.get(fields.pop("event", ""))
-        if kind is None:
-            raise ValueError(f"not an event of a chaos run: {fields}")
-        events.append(kind(**fields))
-    return events, position + whole
+    return [_event(line) for line in data[:whole].splitlines()], position + whole
+
+
+def _event(line: bytes) -> Event:
+    try:
+        fields = json.loads(line)
+        return _KINDS[fields.pop("event")](**fields)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return LookFailed("history", f"not an event: {line[:60].decode(errors='replace')}")
 
 
 # -- facts ----------------------------------------------------------------------------------------------

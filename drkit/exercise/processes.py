@@ -110,11 +110,15 @@ class Child:
         if self.result is None:
             self._process.signal(number)
 
-    def was_killed(self) -> bool:
-        """Return whether the process has ended without saying so; what it said before is read."""
-        if self.result is None and not Path(f"/proc/{self.pid}").exists():
+    def has_ended(self) -> bool:
+        """Return whether the process has ended; what it said before is read."""
+        if self.result is None and not self._process.alive:
             self.kill()
-        return self.result is not None and self.result.code is None
+        return self.result is not None
+
+    def was_killed(self) -> bool:
+        """Return whether the process has ended without saying so."""
+        return self.has_ended() and self.ended().code is None
 
     def end_before(self, deadline: float) -> None:
         """Wait for the end of a process that got SIGTERM; kill it at the deadline (a monotonic time)."""

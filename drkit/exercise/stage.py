@@ -11,10 +11,21 @@ import signal
 import time
 from typing import Any, ClassVar, Final
 
+from confluent_kafka import KafkaError
+
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import DrkitError, Failed
-from drkit.exercise.history import PRIMARY, STANDBY, Acked, Event, Recorder, ScenarioHistory, read_events
+from drkit.exercise.history import (
+    PRIMARY,
+    STANDBY,
+    Acked,
+    Event,
+    LookFailed,
+    Recorder,
+    ScenarioHistory,
+    read_events,
+)
 from drkit.exercise.processes import MODULE, Child, ProcessParent
 from drkit.kafka.clients import Producer, deliver
 from drkit.kafka.groups.requests import Committed, Groups, group_members
@@ -90,23 +101,25 @@ class ClientStage(ABC):
         self.clients[name] = self.parent.start((kind,), "client", log=self.folder / f"{name}.log", **client)
 
     def stop_clients(self, *names: str) -> None:
-        """Stop clients, by default all; one that does not end is killed."""
-        children = [self.clients.pop(name) for name in names or tuple(self.clients) if name in self.clients]
-        for child in children:
+        """Stop clients, by default all; one that does not end is killed. One that had ended is recorded."""
+        children = {n: self.clients.pop(n) for n in names or tuple(self.clients) if n in self.clients}
+        for name, child in children.items():
+            if child.has_ended():
+                self.recorder.record(LookFailed(f"client {name}", "it ended before it was stopped"))
             child.signal(signal.SIGTERM)
         deadline = monotonic() + _STOP_SECONDS
-        for child in children:
+        for child in children.values():
             child.end_before(deadline)
 
-    def send(self, cluster: str, topic: str, value: str) -> tuple[str, int]:
-        """Write a record as an application; return the name of its error, or "", and its offset.
+    def send(self, cluster: str, topic: str, value: str) -> tuple[KafkaError | None, int]:
+        """Write a record as an application; return its error, or None, and its offset.
 
         The value is its key, too: a compacted topic accepts no record without one.
         """
         producer = Producer({**self.application(cluster), "log_level": 0})
         data = value.encode()
         delivery = deliver(producer, topic, [(0, data, data, None)], _SEND_SECONDS)
-        return "".join(error.name() for error in delivery.failed), delivery.first.get(0, 0)
+        return next(iter(delivery.failed), None), delivery.first.get(0, 0)
 
     def history(self) -> ScenarioHistory:
         """Return the history so far."""

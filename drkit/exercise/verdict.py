@@ -64,7 +64,7 @@ def coverage(history: ScenarioHistory) -> set[tuple[str, str, str]]:
     """Return each fault with the table and the step, or the verdict, during which it was in force.
 
     A step is under way from its intent until the run's next entry that is not its effect. If an orchestrator
-    dies, the one that continues the run writes that entry. A verdict is valid until the observer's next one.
+    dies, the one that continues the run writes that entry. An observer's verdict is that of its look alone.
     """
     covered: set[tuple[str, str, str]] = set()
     active: set[str] = set()
@@ -79,7 +79,7 @@ def coverage(history: ScenarioHistory) -> set[tuple[str, str, str]]:
             active = active - {e.fault}
             ends[e.fault] -= 1
         elif isinstance(e, Observed):
-            under_way[e.by] = (DETECTION, e.verdict)
+            covered |= {(fault, DETECTION, e.verdict) for fault in faults}
         elif isinstance(e, JournalEntered) and not (e.effect and under_way.get(e.run) == (e.table, e.step)):
             under_way.pop(e.run, None)
             if e.kind == "intent" and not e.effect:

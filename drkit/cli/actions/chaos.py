@@ -44,7 +44,7 @@ def run(names: Sequence[str], seed: int, folder: Path | None, *, whole: bool) ->
     """Run ``drkit chaos run``; return the exit code."""
     as_json = session().as_json
     chosen = _chosen(names, whole=whole)
-    histories = folder or default_folder().parent / "chaos"
+    histories = (folder or default_folder().parent / "chaos").absolute()
     results: list[ScenarioResult] = []
     histories.mkdir(parents=True, exist_ok=True)
     # Two pairs at once would slow each other down.

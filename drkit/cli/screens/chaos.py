@@ -58,15 +58,11 @@ def result_lines(scenario: Scenario, result: ScenarioResult) -> list[str]:
         "held": held,
         "broken": broken[:_OFFENCES] + ([f"… {len(broken)} in all"] if broken else []),
         "unproven": list(verdict.reasons)[:_OFFENCES] if verdict.word == "inconclusive" else [],
-        "typed": [f"{words}  ({_ended(code)})" for words, code in result.commands],
+        "typed": [f"{c.typed}  ({c.outcome})" for c in result.commands],
         "page": [f"drkit explain {scenario.runbook}"] if scenario.runbook else [],
         "history": [str(result.folder / HISTORY)],
     }
     return lines + indented(rows)
-
-
-def _ended(code: int | None) -> str:
-    return "killed" if code is None else f"exit code {code}"
 
 
 def coverage_rows() -> list[dict[str, Any]]:

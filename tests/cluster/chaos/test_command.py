@@ -69,5 +69,8 @@ def test_a_full_disk_is_named(tmp_path: Path):
         _, hard = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (1, hard))
         code = process.wait(120)
+    text = printed.read_text()
     assert code in {1, 3}
+    assert "File too large" in text, text
+    assert "Traceback" not in text
     eventually(lambda: not processes_of(tmp_path / "chaos"), 20, lambda: str(processes_of(tmp_path)))

@@ -97,7 +97,7 @@ def divergence(lost_from: int, end: int | None) -> CommandEnded:
     return CommandEnded(["divergence"], 0, [0], answer=answer)
 
 
-PAID: Final = CommandEnded(["fence", "pay"], 0, [0])
+PAID: Final = CommandEnded(["fence", "pay"], 0, [0], answer={"paid": True})
 ON_STANDBY: Final = ScenarioEnded(STANDBY, [])
 ON_PRIMARY: Final = ScenarioEnded(PRIMARY, [])
 

@@ -191,7 +191,7 @@ class PairModel:
         if pending:
             self.write(late, source)
             self._divergence(source)
-            self._type("fence", "pay")
+            self._type("fence", "pay", answer={"paid": True})
 
     def _loss(self, source: str, tp: TopicPartition) -> dict[str, Any]:
         records = list(self.logs[source][tp].records(self.lost[tp]))

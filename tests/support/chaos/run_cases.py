@@ -110,6 +110,14 @@ HOLDS: Cases = {
             LEFT_OPEN,
             ON_STANDBY,
         ],
+        "only a dry run": [
+            OPENED,
+            CommandEnded(["fence", "pay", "--dry-run"], 0, [0], answer={"notes": []}),
+            *LATE,
+            divergence(3, 4),
+            LEFT_OPEN,
+            ON_STANDBY,
+        ],
         "opened again by the way home": [
             OPENED,
             BACK,
@@ -153,6 +161,7 @@ HOLDS: Cases = {
     "no living primary is called lost": {
         "it is slow": [Observed("DEGRADED", "slow")],
         "it is dead": [Observed("UP", "well"), KILL, Observed("LOST", "confirmed")],
+        "it was killed twice": [KILL, KILL, Observed("LOST", "confirmed")],
     },
     "nothing left behind": {
         "nothing": [ON_STANDBY],

@@ -99,10 +99,11 @@ def test_a_half_line_at_the_end_is_dropped(file: Path):
 
 
 @pytest.mark.parametrize("line", [b'{"what": "another"}', b"{}", b"not JSON"])
-def test_a_foreign_line_is_refused(file: Path, line: bytes):
+def test_a_line_that_is_no_event_is_a_failed_look(file: Path, line: bytes):
+    whole = read_events(file, 0)[0]
     file.write_bytes(line + b"\n" + file.read_bytes())
-    with pytest.raises(ValueError, match=r"not an event|Expecting"):
-        read_events(file, 0)
+    failed = LookFailed("history", f"not an event: {line.decode()}")
+    assert read_events(file, 0)[0] == [failed, *whole]
 
 
 def test_events_of_one_kind_and_the_newest():

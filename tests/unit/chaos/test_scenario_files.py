@@ -10,15 +10,11 @@ from unittest.mock import Mock
 import pytest
 
 from drkit.chaos.actions import fault
-from drkit.chaos.faults import END, FAULTS
 from drkit.chaos.scenario import FOLDER, Scenario, load_scenario, scenarios
 from drkit.cli import main as cli
-from drkit.detect.verdict import VerdictKind
 from drkit.errors import ConfigError, Failed, Usage
-from drkit.journal.machine import TABLES
 from tests.support.errors import coded, sentence
 
-STEPS = {step.value for table in TABLES.values() for step in table.order} | {k.name for k in VerdictKind}
 KILLED = (FOLDER / "primary-killed.yaml").read_text(encoding="utf-8")
 
 
@@ -41,12 +37,8 @@ def faults_of(scenario: Scenario) -> set[str]:
 
 @pytest.mark.parametrize("scenario", scenarios(), ids=lambda s: s.name)
 def test_a_scenario_is_whole(scenario: Scenario):
-    own = {"rival orchestrator", "suspend orchestrator"}
-    names = {*FAULTS, *own, *(f"{END} {name}" for name in FAULTS)}
-    assert faults_of(scenario) <= names
     assert scenario.exercises
     assert {fault for fault, _ in scenario.exercises} <= faults_of(scenario)
-    assert {step for _, step in scenario.exercises} <= STEPS
     assert scenario.promised
     assert scenario.circle in {"test", "wide", "soak"}
     assert (FOLDER.parent / "runbooks" / f"{scenario.runbook}.md").is_file()
@@ -64,6 +56,13 @@ def test_there_are_thirty():
         ("title: [", sentence("scenario_not_yaml")),
         ("- 1\n- 2\n", sentence("scenario_not_an_experiment")),
         ("title: x\n", sentence("scenario_not_an_experiment")),
+        ("title: 2024-99-99\n", sentence("scenario_not_yaml")),
+        (
+            KILLED.split("steady-state")[0] + KILLED[KILLED.index("method:") :],
+            "'steady-state-hypothesis' is missing",
+        ),
+        (KILLED.replace("name: kill primary", "name: klil primary"), "no fault or step klil primary"),
+        (KILLED.replace("step: OPEN", "step: OPNE"), "no fault or step OPNE"),
         (KILLED.replace("func: fault", "func: fautl"), "a function called 'fautl'"),
         (KILLED.replace("{name: kill primary}", "{nmae: kill primary}"), "name"),
     ],
@@ -131,7 +130,7 @@ def test_an_action_outside_of_a_scenario_is_refused():
 
 
 def test_an_action_that_fails_by_any_error_is_in_the_history(monkeypatch: pytest.MonkeyPatch):
-    stage = Mock()
+    stage = Mock(failed=None)
     monkeypatch.setattr("drkit.chaos.actions.current_stage", lambda: stage)
     with pytest.raises(TypeError):
         fault("slow operator", delay=1)
