@@ -113,7 +113,7 @@ def _probe(stage: ClientStage, active: str) -> None:
     for cluster in (PRIMARY, STANDBY) if moved and not stage.is_source_lost else (active,):
         for topic in stage.topics:
             error, _ = stage.send(cluster, topic, f"{PROBE} {cluster}")
-            if error is not None and (error.code() < 0 or error.retriable()):  # no word of the cluster
+            if error is not None and error.code() < 0:  # of the client alone, such as a timeout
                 stage.recorder.record(LookFailed(f"probe of {topic} on {cluster}", error.name()))
             else:
                 name = "" if error is None else error.name()
@@ -132,12 +132,12 @@ def _read_logs(stage: ClientStage, _active: str) -> None:
             partitions = sorted(_partitions(cluster, *stage.topics))
             # Asked first, as the library looks for the leaders of a new topic only once a second.
             for tp, start, end in [(tp, reader.log_start(tp), reader.log_end(tp)) for tp in partitions]:
-                # The reader returns at the end; offsets behind the last record are markers.
+                # The reader returns at the end, or raises; offsets behind the last record are markers.
                 for record in reader.read(tp, start, end):
                     value = (record.value or b"").decode(errors="replace")
                     if not value.startswith(PROBE):
                         stage.recorder.record(Read(name, *tp, record.offset, value))
-                stage.recorder.record(LogEnd(name, *tp, start, end, end))
+                stage.recorder.record(LogEnd(name, *tp, start, end))
 
 
 def _read_positions(stage: ClientStage, _active: str) -> None:

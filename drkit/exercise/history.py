@@ -164,11 +164,10 @@ class Read(_AtPartition, kind="read"):
 
 
 class LogEnd(_AtPartition, kind="log_end"):
-    """The final log of a partition was read from `start` to `end`, or only up to `read_to`."""
+    """The final log of a partition was read from `start` to `end`."""
 
     start: int
     end: int
-    read_to: int
 
 
 class FinalPosition(_AtPartition, kind="position"):
@@ -383,7 +382,7 @@ class ScenarioHistory:
     @cached_property
     def log_ends(self) -> dict[tuple[str, TopicPartition], LogEnd]:
         """The final logs that were read to their end."""
-        return {(e.cluster, e.tp): e for e in self.of(LogEnd) if e.read_to >= e.end}
+        return {(e.cluster, e.tp): e for e in self.of(LogEnd)}
 
     @cached_property
     def positions(self) -> dict[tuple[str, str, TopicPartition], FinalPosition]:

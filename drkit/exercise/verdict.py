@@ -18,7 +18,6 @@ from drkit.exercise.history import (
     FaultEnded,
     FinalPosition,
     JournalEntered,
-    LogEnd,
     LookFailed,
     Observed,
     Read,
@@ -133,12 +132,8 @@ def _unknown(facts: ScenarioHistory) -> Iterator[str]:
         yield "the run has no end"
     for look in facts.of(LookFailed):
         yield f"not read: {look.what}: {look.error}"
-    for log in facts.of(LogEnd):
-        if log.read_to < log.end:
-            yield f"{log.tp} on {log.cluster} was read to {log.read_to} of {log.end}"
-    ended = {(log.cluster, log.tp) for log in facts.of(LogEnd)}
     for tp in sorted({tp for tp, _ in facts.acked}):
-        if facts.active and (facts.active, tp) not in ended:
+        if facts.active and (facts.active, tp) not in facts.log_ends:
             yield f"{tp} on {facts.active} was not read"
     for f in facts.failovers:
         if f.opened == len(facts.events):

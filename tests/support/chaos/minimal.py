@@ -36,7 +36,7 @@ def log(*values: str, cluster: str = STANDBY, start: int = 0) -> list[Event]:
     """A log that was read to its end."""
     reads = [Read(cluster, *TP, start + i, value) for i, value in enumerate(values)]
     end = start + len(values)
-    return [*reads, LogEnd(cluster, *TP, start, end, end)]
+    return [*reads, LogEnd(cluster, *TP, start, end)]
 
 
 def entry(step: str, kind: str, effect: str = "", *, table: str = "failover", run: str = RUN) -> Event:

@@ -256,7 +256,7 @@ class PairModel:
         for cluster, logs in self.logs.items():
             for tp, log in logs.items():
                 self.events += [Read(cluster, *tp, offset, value) for offset, value in log.records()]
-                self.events.append(LogEnd(cluster, *tp, log.start, log.end, log.end))
+                self.events.append(LogEnd(cluster, *tp, log.start, log.end))
             for (group, tp), offset in self.committed[cluster].items():
                 self.events.append(FinalPosition(cluster, *tp, group, offset))
         for topic in sorted({tp.topic for tp in PARTITIONS}):

@@ -42,7 +42,7 @@ EVENTS = (
     CommandEnded(["fence", "pay"], None, [None, 0], {"error": "refused"}, {"clean": True}),
     RunReported("failover", "run", "done", PRIMARY, {"loss": {"records": 1}}, 38, ["OPEN before FENCE"]),
     Read(STANDBY, "orders", 0, 3, ""),
-    LogEnd(STANDBY, "orders", 0, 0, 9, 8),
+    LogEnd(STANDBY, "orders", 0, 0, 9),
     FinalPosition(STANDBY, "orders", 0, "shop", 4),
     Probed(PRIMARY, "orders", is_accepted=False, error="TOPIC_AUTHORIZATION_FAILED"),
     Observed("HOLD", "lag_above_rpo"),

@@ -26,7 +26,6 @@ from drkit.exercise.history import (
     FaultEnded,
     FinalPosition,
     JournalEntered,
-    LogEnd,
     LookFailed,
     Observed,
     OffsetCommitted,
@@ -161,7 +160,6 @@ def test_an_offence_fails_whatever_else_is_unknown():
 INCONCLUSIVE: dict[str, tuple[list[Event], str]] = {
     "no end": (without(ScenarioEnded), "the run has no end"),
     "a failed look": ([*RUN, LookFailed("logs", "no answer")], "not read: logs: no answer"),
-    "half a log": ([*RUN, LogEnd(PRIMARY, *TP, 0, 9, 3)], "orders-0 on primary was read to 3 of 9"),
     "no log of a partition": (
         [Acked(PRIMARY, "orders", 1, 0, "z"), *RUN],
         "orders-1 on standby was not read",
