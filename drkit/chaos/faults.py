@@ -310,9 +310,8 @@ def _advance(stage: ScenarioStage, group: str) -> str:
 def _open(stage: ScenarioStage, target: str) -> Iterator[str]:
     """Leave a transaction open on the primary."""
     name, bootstrap = f"{target}-transaction", stage.bootstrap(PRIMARY)
-    before = len(stage.history().events)
     stage.start_client(name, "hanging transaction", cluster=PRIMARY, bootstrap=bootstrap, topics=[ORDERS])
-    stage.wait_for(lambda: any(e.by == name for e in stage.history().events[before:]), "an open transaction")
+    stage.wait_for(lambda: stage.acked(name) > 0, "an open transaction")
     yield "a transaction is open"
     stage.stop_clients(name)
 
