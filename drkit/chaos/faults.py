@@ -92,9 +92,6 @@ def end_faults(stage: ScenarioStage) -> None:
         _end_fault(stage, name)
 
 
-# -- processes --------------------------------------------------------------------------------------------
-
-
 @_fault("kill", "orchestrator")
 def _kill_orchestrator(stage: ScenarioStage, _target: str) -> str:
     child = stage.waiting_command()
@@ -157,9 +154,6 @@ def _stop_in_turns(stage: ScenarioStage, target: str) -> Iterator[str]:
     yield f"{target} stops and continues every {_DUTY_SECONDS * 1000:.0f} ms"
     over.set()
     thread.join()
-
-
-# -- disks and files ----------------------------------------------------------------------------------------
 
 
 def _limit_files(pid: int, limit: int) -> None:
@@ -239,9 +233,6 @@ def _alter(stage: ScenarioStage, _target: str) -> Iterator[str]:
     return _replace(file, bytes(data), f"one byte of {file.name} differs")
 
 
-# -- links ------------------------------------------------------------------------------------------------
-
-
 def _free_link(stage: ScenarioStage, target: str) -> Link:
     """Return a link. Raises Usage if a fault of it is in force: the end of one would end both."""
     if other := [name for name in stage.faults if FAULTS[name][1] == target]:
@@ -274,9 +265,6 @@ def _slow(stage: ScenarioStage, target: str, delay_ms: float = 50.0) -> Iterator
         raise Failed("link_not_slow", where=target, evidence=f"a connection took {took_ms:.0f} ms")
     yield f"every byte is delayed by {delay_ms:g} ms: a connection took {took_ms:.0f} ms"
     link.restore()
-
-
-# -- topics and groups ------------------------------------------------------------------------------------
 
 
 @_fault("grow", PRIMARY)

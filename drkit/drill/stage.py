@@ -148,7 +148,7 @@ class BubbleStage(ClientStage):
     def is_aborted(self) -> bool:
         """Return whether the drill was aborted. It is when others killed one of its processes."""
         named = {**self.clients, **self.replicators}
-        killed = [name for name, child in named.items() if not self.abort_reason and child.was_killed()]
+        killed = [name for name, child in named.items() if not self.abort_reason and child.has_ended()]
         if killed or not (self.abort_reason or self.parent.is_alive()):
             self.abort(f"a process of the drill was killed: {killed[0] if killed else 'the parent of all'}")
         return bool(self.abort_reason)

@@ -84,9 +84,6 @@ def check(name: str) -> Callable[[Callable[[ScenarioHistory], Iterator[str]]], C
     return register
 
 
-# -- groups -------------------------------------------------------------------------------------------------
-
-
 @check(POSITIONS)
 def check_positions(facts: ScenarioHistory) -> Iterator[str]:
     """Check that no group skips a record, and none repeats one, unless the report names it (I5 to I8)."""
@@ -209,9 +206,6 @@ def _skipped(facts: ScenarioHistory, e: FinalPosition) -> Iterator[str]:
             yield f"group {e.group} skips {value}, {e.tp}@{offset} on {e.cluster}" if is_skipped else ""
 
 
-# -- records ------------------------------------------------------------------------------------------------
-
-
 @check(ACKNOWLEDGED)
 def check_acknowledged(facts: ScenarioHistory) -> Iterator[str]:
     """Check that each acknowledged record is on the active side, or was stated as lost (I1, I2)."""
@@ -309,9 +303,6 @@ def check_readers(facts: ScenarioHistory) -> Iterator[str]:
             values.setdefault(place, e.value)
 
 
-# -- sides, runs, commands ----------------------------------------------------------------------------------
-
-
 def _is_sent_after(e: Acked, event: Event) -> bool:
     """Return whether a record was sent after an event; without its time, as it was acknowledged after it."""
     return e.sent is None or e.sent > event.seconds
@@ -395,9 +386,6 @@ def check_left(facts: ScenarioHistory) -> Iterator[str]:
     end = facts.last(ScenarioEnded)
     if end is not None:
         yield ", ".join(end.left)
-
-
-# -- returns ------------------------------------------------------------------------------------------------
 
 
 @check(SAME_SIDES)

@@ -207,9 +207,6 @@ class ScenarioEnded(Event, kind="end"):
     left: list[str]
 
 
-# -- files --------------------------------------------------------------------------------------------------
-
-
 _E = TypeVar("_E", bound=Event)
 
 
@@ -254,9 +251,6 @@ def _event(line: bytes) -> Event:
         return _KINDS[fields.pop("event")](**fields)
     except (ValueError, TypeError, KeyError, AttributeError):
         return LookFailed("history", f"not an event: {line[:60].decode(errors='replace')}")
-
-
-# -- facts ----------------------------------------------------------------------------------------------
 
 
 Record = tuple[TopicPartition, str]

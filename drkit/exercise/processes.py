@@ -45,9 +45,6 @@ _ACTIONS: Final = ("failover", "fence", "status", "divergence", "back.reprotect"
 _PR_SET_PDEATHSIG: Final = 1
 
 
-# -- the side of the scenario -------------------------------------------------------------------------------
-
-
 class Child:
     """A child process; one that runs a command waits for leave at each entry of its journal."""
 
@@ -115,10 +112,6 @@ class Child:
         if self.result is None and not self._process.alive:
             self.kill()
         return self.result is not None
-
-    def was_killed(self) -> bool:
-        """Return whether the process has ended without saying so."""
-        return self.has_ended() and self.ended().code is None
 
     def end_before(self, deadline: float) -> None:
         """Wait for the end of a process that got SIGTERM; kill it at the deadline (a monotonic time)."""
@@ -199,9 +192,6 @@ class ProcessParent:
             return Child(words, connection, command)
         except OSError as error:
             raise Failed("child_not_started", evidence=repr(error)) from error
-
-
-# -- the side of the children -------------------------------------------------------------------------------
 
 
 class PausingJournal(Journal):

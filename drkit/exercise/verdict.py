@@ -56,9 +56,6 @@ class ScenarioVerdict(NamedTuple):
     checked: list[checks.CheckResult]
 
 
-# -- faults and steps ---------------------------------------------------------------------------------------
-
-
 def coverage(history: ScenarioHistory) -> set[tuple[str, str, str]]:
     """Return each fault with the table and the step, or the verdict, during which it was in force.
 
@@ -92,9 +89,6 @@ def in_force(history: ScenarioHistory, wanted: RequiredFault) -> bool:
     if not wanted.step:
         return any(e.fault == wanted.fault for e in history.of(FaultBegan))
     return any((fault, step) == wanted for fault, _, step in coverage(history))
-
-
-# -- the verdict --------------------------------------------------------------------------------------------
 
 
 def judge(
@@ -138,9 +132,6 @@ def _unknown(facts: ScenarioHistory) -> Iterator[str]:
     for f in facts.failovers:
         if f.opened == len(facts.events):
             yield f"failover {f.report.get('run', '')} is done, and no entry has the end of OPEN"
-
-
-# -- negative controls --------------------------------------------------------------------------------------
 
 
 def negative_controls(history: ScenarioHistory) -> dict[str, bool]:
