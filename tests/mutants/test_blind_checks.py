@@ -60,7 +60,7 @@ def test_a_blind_check_is_noticed(name: str, seed: int, monkeypatch: pytest.Monk
     assert verdict_of(history, monkeypatch) == INCONCLUSIVE
     write_row(
         "blind_check",
-        broken="a check sees nothing",
+        broken="one of the five checks with controls sees nothing",
         scenario="every scenario",
         caught_by="negative controls: the verdict is inconclusive",
     )
