@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 from prometheus_client import CollectorRegistry, Counter, Gauge
 import structlog
 
-from drkit.masking import MASK, is_secret, scrubbed, without_secrets
+from drkit.masking import MASK, is_secret, without_secrets
 from drkit.visible import visible_lines
 
 LogFormat = Literal["console", "json"]
@@ -87,14 +87,17 @@ def setup(log_format: LogFormat = "console", level: Level = "info") -> None:
     # Libraries log through the standard library; only their warnings and errors are logged here.
     logging.basicConfig(level=max(number, logging.WARNING), stream=sys.stderr, force=True)
     for handler in logging.getLogger().handlers:
-        handler.setFormatter(_Escaped("%(name)s: %(message)s"))
+        handler.setFormatter(_AsEvent())
 
 
-class _Escaped(logging.Formatter):
-    """Escapes a library's line: it may contain names from a cluster."""
+class _AsEvent(logging.Formatter):
+    """Formats a library's message as an event: it may contain names from a cluster, and several lines."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return visible_lines(scrubbed(super().format(record)))
+        line: Any = {"event": "library_message", "library": record.name, "message": super().format(record)}
+        for processor in structlog.get_config()["processors"]:
+            line = processor(None, record.levelname.lower(), line)
+        return str(line)
 
 
 def event(kind: str, *, level: Level = "info", **fields: object) -> None:

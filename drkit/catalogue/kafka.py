@@ -74,7 +74,7 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="list and abort hanging transactions on {alias}: kafka-transactions.sh find-hanging",
     ),
     "own_topic_settings": failed(
-        "one of drkit's topics was not created by drkit, and would lose records",
+        "one of drkit's topics has settings that would lose records",
         hint="set {settings} on {topic} with kafka-configs.sh, then try again",
     ),
     "own_topic_unreadable": failed(

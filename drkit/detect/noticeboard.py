@@ -29,7 +29,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.clients import QUIET, KafkaError, KafkaException, Message, Producer, confluent_config
 from drkit.kafka.reading.log_tail import SMALL_BYTES, LogRestarted
 from drkit.kafka.reading.signed_log import SignedLog
-from drkit.kafka.topics import create_own_topic, describe_topics, refuse_deleting
+from drkit.kafka.topics import describe_topics, ensure_own_topic
 from drkit.wire import Record
 
 _RETRY_SECONDS: Final = 2.0
@@ -57,8 +57,7 @@ def ensure_board(cluster: Cluster, flow: FlowSettings) -> None:
         "unclean.leader.election.enable": "false",
         "message.timestamp.type": "LogAppendTime",  # a copy of a signed note shows its age
     }
-    create_own_topic(cluster, topic_name(flow), configs | kept_tombstones(cluster.settings))
-    refuse_deleting(cluster, topic_name(flow), configs)
+    ensure_own_topic(cluster, topic_name(flow), configs | kept_tombstones(cluster.settings))
 
 
 def read_notes(cluster: Cluster, flow: FlowSettings, speakers: Speakers = ANYBODY) -> Notes:

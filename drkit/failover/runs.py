@@ -45,9 +45,10 @@ from drkit.journal.file import JournalFile, folder_of
 from drkit.journal.journal import Journal, NoJournal, RunLocked, open_run, refuse_open
 from drkit.journal.machine import FAILOVER, RETURN, RunState, StepName
 from drkit.journal.stall import Stall
-from drkit.journal.topic import JournalTopic, ensure_topic
+from drkit.journal.topic import JournalTopic
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.requests import exists, metadata
+from drkit.kafka.topics import ALL_KEPT, ensure_own_topic
 from drkit.pair.promotions import opened_term
 from drkit.status.pair.journal import JournalRuns
 
@@ -275,7 +276,7 @@ class Runs:
         self, context: Context, opening: Mapping[str, Any], decision: Mapping[str, Any]
     ) -> dict[str, Any]:
         term = max(least_term(context, self._folder), context.request.term)
-        ensure_topic(context.target_admin(), self._topic.name)
+        ensure_own_topic(context.target_admin(), self._topic.name, ALL_KEPT)
         journal = self._journal(uuid.uuid4().hex[:12])
         chosen: dict[str, Any] = {"scope": context.scope.to_json(), "request": context.request.to_json()}
         ids = {"target_id": context.target.cluster_id, "state_id": self._id_of_state()}

@@ -13,6 +13,7 @@ from drkit.flow_state.codec.fields import ByPartition, partition_of
 from drkit.flow_state.left_out import NONE_KEPT, KeptTail, LeftOut, tail_end_of
 from drkit.flow_state.producer_ids import ProducerIds
 from drkit.flow_state.records import (
+    BulkProducerRecord,
     ConfigsRecord,
     CutRecord,
     GenerationRecord,
@@ -89,6 +90,8 @@ class Producers(NamedTuple):
     left_out: frozenset[int] = frozenset()
     map_id: str = ""
     """Id of the topic with the map of what they wrote; empty: any topic of that name."""
+    bulk: frozenset[int] = frozenset()
+    """The flow's producer ids of bulk mode."""
 
 
 class CopiedTopics(NamedTuple):
@@ -226,6 +229,7 @@ def known_of(state: FlowState) -> CopiedTopics:
         frozenset(ids.ids if ids is not None else ()),
         frozenset(skips.ids if skips is not None else ()),
         str(offset_map.topic_id) if offset_map is not None else "",
+        frozenset(map(int, state.all(BulkProducerRecord))),
     )
     return CopiedTopics(
         topics,

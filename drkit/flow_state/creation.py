@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final
 
 from drkit import observe
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.errors import ClusterUnreachable, Failed, NotAuthenticated, NotAuthorized, Refused
+from drkit.errors import Failed, Refused
 from drkit.flow_state.names import journal_topic, offset_map_topic, state_topic
 from drkit.flow_state.records import ClustersRecord, ConfigurationRecord, FormerSourcesRecord, OffsetMapRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.requests import TopicMetadata
-from drkit.kafka.topics import appeared, create_own_topic, describe_topics, refuse_deleting
+from drkit.kafka.topics import describe_topics, ensure_own_topic
 
 _CONFIGS: Final = {"cleanup.policy": "compact", "unclean.leader.election.enable": "false"}
 _STATE_SEGMENT: Final = {"segment.bytes": str(16 << 20), "max.message.bytes": str(16 << 20)}
@@ -77,8 +76,7 @@ def ensure_offset_map(target: Cluster, flow: FlowSettings, state: StateTopic) ->
             evidence=f"it had the id {known.topic_id}, now {found.topic_id if found else 'it is missing'}",
             hint=to_copy_again(target, flow, name, state.name),
         )
-    found = found or _ensure(target, name, flow.buckets, _MAP_SEGMENT)
-    refuse_deleting(target, name, _CONFIGS)
+    found = ensure_own_topic(target, name, _CONFIGS, flow.buckets, optional=_MAP_SEGMENT)
     if len(found.leaders) != flow.buckets:
         raise Failed(
             "map_buckets_differ",
@@ -106,36 +104,13 @@ def to_copy_again(target: Cluster, flow: FlowSettings, *topics: str) -> str:
 
 def ensure_compacted(target: Cluster, name: str) -> TopicMetadata:
     """Create another compacted topic of drkit's own where it is missing. Raises DrkitError."""
-    return _ensure(target, name, 1, _STATE_SEGMENT, kept_tombstones(target.settings))
+    configs = {**_CONFIGS, **kept_tombstones(target.settings)}
+    return ensure_own_topic(target, name, configs, optional=_STATE_SEGMENT)
 
 
 def kept_tombstones(cluster: ClusterSettings) -> dict[str, str]:
     """With a control key tombstones stay: one without a MAC must not erase a record and leave no trace."""
     return {} if cluster.control is None else {"delete.retention.ms": KEPT_MS}
-
-
-def _ensure(
-    target: Cluster,
-    name: str,
-    partitions: int,
-    segment: Mapping[str, str],
-    configs: Mapping[str, str] = MappingProxyType({}),
-) -> TopicMetadata:
-    """The topic, created where it is missing.
-
-    :param segment: settings that some services refuse; the topic is correct without them
-    """
-    found, needed = describe_topics(target, [name]).get(name), {**_CONFIGS, **configs}
-    if found is not None:
-        refuse_deleting(target, name, needed)
-        return found
-    try:
-        create_own_topic(target, name, {**needed, **segment}, partitions)
-    except (ClusterUnreachable, NotAuthenticated, NotAuthorized):
-        raise  # fewer settings would change nothing
-    except Failed:
-        create_own_topic(target, name, needed, partitions)
-    return appeared(target, name)
 
 
 _TRIES: Final = 5

@@ -20,11 +20,9 @@ from drkit.flow_state.topic import Dropped
 from drkit.journal.entries import Assembly, JournalEntry, JournalHistory, parts_of
 from drkit.journal.machine import FAILOVER, TABLES
 from drkit.kafka import codes
-from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.reading.log_tail import SMALL_BYTES, LogRestarted, LogTail, NoAnswerYet, T
 from drkit.kafka.requests import Append, metadata, produce_request
-from drkit.kafka.topics import ALL_KEPT, create_own_topic, refuse_deleting
 from drkit.kafka.transactions import ProducerIdentity, Transactions
 from drkit.model import TopicPartition
 from drkit.wire import Record, encode, stamp
@@ -36,15 +34,6 @@ _UNCOMPRESSED: Final = 0
 
 class JournalFenced(Failed):
     """Another process appends to the journal in a newer epoch."""
-
-
-def ensure_topic(target: Cluster, name: str) -> None:
-    """Create the journal topic if it is missing, with unlimited retention.
-
-    :raises DrkitError: it cannot be created
-    """
-    create_own_topic(target, name, ALL_KEPT)
-    refuse_deleting(target, name, ALL_KEPT)
 
 
 class JournalReader:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException
@@ -49,14 +50,6 @@ _APPEAR_SECONDS: Final = 20.0
 BROKER_DEFAULT: Final = -1
 """As replication factor or number of partitions: the brokers' default (KIP-464)."""
 T = TypeVar("T")
-
-
-def in_requests(items: Iterable[T], records: Callable[[T], int]) -> Iterator[list[T]]:
-    """Yield items in parts that a controller accepts as one request; an item is not divided.
-
-    :param records: approximate number of metadata log records of an item
-    """
-    return in_parts(items, records, MOST_RECORDS)
 
 
 def in_parts(items: Iterable[T], weight: Callable[[T], int], most: int) -> Iterator[list[T]]:
@@ -280,7 +273,7 @@ def _change(
     :param fine: Kafka's code of an error that is no failure
     """
     failed: dict[str, DrkitError] = {}
-    for changes in in_requests(weights, weights.__getitem__):
+    for changes in in_parts(weights, weights.__getitem__, MOST_RECORDS):
         futures = cluster.call(what, function, changes, request_timeout=CALL_SECONDS)
         failed |= _failures(cluster, {getattr(i, "name", i): f for i, f in futures.items()}, what, fine)
     return failed
@@ -317,34 +310,42 @@ def one_by_one(
         return answers, refused
 
 
-def create_own_topic(cluster: Cluster, name: str, configs: Mapping[str, str], partitions: int = 1) -> None:
-    """Create a topic where it is missing: three replicas, or one for each of fewer brokers.
+def ensure_own_topic(
+    cluster: Cluster,
+    name: str,
+    configs: Mapping[str, str],
+    partitions: int = 1,
+    *,
+    optional: Mapping[str, str] = MappingProxyType({}),
+) -> TopicMetadata:
+    """Return one of drkit's own topics, created where it is missing.
 
-    With three of them a record counts when two have it.
+    It gets three replicas, or one for each of fewer brokers: with three a record counts when two have it. A
+    topic with another cleanup policy or retention is refused, if drkit may describe it.
 
-    :raises DrkitError: it cannot be created
+    :param optional: settings that some services refuse; the topic is correct without them
+    :raises DrkitError: it cannot be created, or is refused
     """
-    replicas = min(_REPLICAS, len(cluster.brokers))
-    in_sync = {"min.insync.replicas": "2" if replicas == _REPLICAS else "1"}
-    plan = TopicPlan(name, partitions, replicas or BROKER_DEFAULT, {**in_sync, **configs})
-    for error in create_topics(cluster, [plan]).values():
-        raise error
-
-
-def refuse_deleting(cluster: Cluster, name: str, wanted: Mapping[str, str]) -> None:
-    """Refuse a topic that others created, if its settings delete records and drkit may describe them.
-
-    :param wanted: the settings that drkit creates it with
-    :raises Failed: they differ
-    """
+    topic = describe_topics(cluster, [name]).get(name)
+    if topic is None:
+        replicas = min(_REPLICAS, len(cluster.brokers))
+        needed = {"min.insync.replicas": "2" if replicas == _REPLICAS else "1", **configs}
+        plan = TopicPlan(name, partitions, replicas or BROKER_DEFAULT, {**needed, **optional})
+        if (failed := create_topics(cluster, [plan])) and optional:
+            failed = create_topics(cluster, [plan._replace(configs=needed)])
+        for error in failed.values():
+            raise error
+        topic = appeared(cluster, name)
     with suppress(NotAuthorized):
-        configs = topic_configs(cluster, [name]).get(name, {})
-        differing = [s for s in _KEEPING if s in wanted and s in configs and configs[s].value != wanted[s]]
+        existing = topic_configs(cluster, [name]).get(name, {})
+        compared = [s for s in _KEEPING if s in configs and s in existing]
+        differing = [s for s in compared if existing[s].value != configs[s]]
         if differing:
-            evidence = ", ".join(f"{setting} = {configs[setting].value}" for setting in differing)
-            settings = ",".join(f"{setting}={wanted[setting]}" for setting in differing)
+            evidence = ", ".join(f"{setting} = {existing[setting].value}" for setting in differing)
+            settings = ",".join(f"{setting}={configs[setting]}" for setting in differing)
             where = f"{name} on {cluster.alias}"
             raise Failed("own_topic_settings", where=where, evidence=evidence, topic=name, settings=settings)
+    return topic
 
 
 def appeared(cluster: Cluster, name: str) -> TopicMetadata:

@@ -21,6 +21,7 @@ from drkit.offsets import (
 )
 from drkit.offsets.map_codec import about, mark_key
 from drkit.offsets.map_record import MapRecordKind, Reign
+from drkit.offsets.resolution import Foreign, Resolution
 from drkit.wire import Record, encode
 
 Pair = tuple[bytes, bytes | None]
@@ -54,6 +55,8 @@ class MapBucket:
     next_offset: int = 0
     epoch: int = -1
     """See :class:`drkit.kafka.reading.log_tail.LogTail`."""
+    is_partial: bool = False
+    """It was read only up to an open transaction."""
     partitions: dict[MapKey, PartitionMap] = field(default_factory=dict)
     keys: dict[MapKey, dict[bytes, None]] = field(default_factory=dict)
     """Keys of the valid intents, turns and packs, per partition; a new pack replaces them."""
@@ -74,18 +77,34 @@ class MapBucket:
     signatures: Signatures | None = None
     """Verifies the records of this bucket, or None before the first read."""
 
-    def doubt(self, key: MapKey) -> Unavailable | None:
-        """Return why the map of a partition is not reliable, or None if it is."""
+    def doubt(self, key: MapKey, resolution: Resolution | None = None) -> Unavailable | None:
+        """Return why the map of a partition is not reliable, or None if it is.
+
+        :param resolution: of a log that was read before the map; no transaction of `unmapped` is open
+        """
+        where, state = f"{self.name}-{self.bucket}", self.partitions.get(key)
         record = next(iter(self.doubtful.get(key, {}).values()), None)
         if record is not None:
-            where = f"{self.name}-{self.bucket} at offset {record.offset}"
-            if record.lacks_mac:
-                return Unavailable(f"a record of the offset map has no valid MAC: {where}, {record.why}")
-            return Unavailable(f"a record of the offset map is damaged: {where}, {record.why}")
-        state = self.partitions.get(key)
+            fault = "has no valid MAC" if record.lacks_mac else "is damaged"
+            where += f" at offset {record.offset}"
+            return Unavailable(f"a record of the offset map {fault}: {where}, {record.why}")
         if state is not None and state.broken:
-            return Unavailable(f"the offset map {self.name}-{self.bucket} is incomplete: {state.broken}")
+            return Unavailable(f"the offset map {where} is incomplete: {state.broken}")
+        # A map record is durable before the batches that it describes, or in their transaction.
+        for batch in resolution.unmapped if resolution is not None and not self.is_partial else ():
+            if not self._is_of_earlier_topic(key, batch):
+                copied = f"no record describes offset {batch.base} of producer id {batch.producer_id}"
+                return Unavailable(f"the offset map {where} has lost records of this partition: {copied}")
         return None
+
+    def _is_of_earlier_topic(self, key: MapKey, batch: Foreign) -> bool:
+        """Return whether a batch was copied from an earlier source topic, as the map has it."""
+        return any(
+            state.history == (batch.producer_id, batch.epoch)
+            or (state.tail is not None and batch.base < state.tail.downstream)
+            for other, state in self.partitions.items()
+            if (other.target_id, other.partition) == (key.target_id, key.partition) and other != key
+        )
 
     def lacks_mac(self, key: MapKey) -> bool:
         """Return whether the map of a partition is not reliable because of a missing MAC."""

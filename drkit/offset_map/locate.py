@@ -78,7 +78,8 @@ class PartitionLocator:
         The logs are read first and the map second: a claim is durable before its batch, so the map covers
         every batch of the log (decision 9).
 
-        :param own_ids: live producer ids of the flow
+        :param own_ids: producer ids of the flow; those of bulk mode only if `is_copying`, because else the
+            logs are read past open transactions
         :param map_id: id of the map topic; empty: any topic of that name
         :param scan_up_to: how many target offsets may be read from a log where numbers do not settle the
             map; None: as many as it takes
@@ -166,13 +167,13 @@ class PartitionLocator:
     ) -> Settled:
         bucket = self._bucket(copy)
         key = MapKey(copy.source_id, copy.target_id, copy.source.partition)
-        if bucket is not None and (doubt := bucket.doubt(key)) is not None:
-            return Settled(doubt, 0, look)
         partition = Wanted(
             copy.target, self.state(copy), own_ids, began_at=copy.began_at, emptied=copy.emptied,
             tail_end=copy.tail_end, until=copy.until,
         )  # fmt: skip
-        return await settle_one(self.target, self.topics, partition, look, scan_up_to)
+        settled = await settle_one(self.target, self.topics, partition, look, scan_up_to)
+        doubt = bucket.doubt(key, settled.resolution) if bucket is not None else None
+        return settled if doubt is None else Settled(doubt, 0, look)
 
     def _located(self, copy: CopiedPartition, settled: Settled) -> Located:
         state, look, answer = self.state(copy), settled.look, settled.answer

@@ -77,7 +77,7 @@ class PositionReader:
         self, partitions: Iterable[CopiedPartition], producers: Producers
     ) -> dict[TopicPartition, Located]:
         """Return positions from the map and the target's log, by source partition. Raises as :meth:`look`."""
-        return await self._locator.locate(partitions, producers.own, map_id=producers.map_id)
+        return await self._locator.locate(partitions, producers.own | producers.bulk, map_id=producers.map_id)
 
     @property
     def unreadable(self) -> dict[str, tuple[UnreadableRecord, ...]]:

@@ -35,7 +35,7 @@ async def read_on(
     :param undecided: wait for the transactions that are open now; False stops before the first of them
     :raises Failed: the topic was recreated, a transaction stays open, or the bucket has no leader
     """
-    deadline, end = monotonic() + _PATIENCE_SECONDS, None
+    bucket.is_partial, deadline, end = False, monotonic() + _PATIENCE_SECONDS, None
     tail = _tail(cluster, topic, bucket)
     while end is None or bucket.next_offset < end:
         old_offset, evidence = bucket.next_offset, ""
@@ -54,6 +54,7 @@ async def read_on(
         if bucket.next_offset > old_offset or (end is not None and bucket.next_offset >= end):
             continue
         if not (evidence or undecided):
+            bucket.is_partial = True
             return
         if monotonic() > deadline:
             where = f"{bucket.name}-{bucket.bucket} on {cluster.alias}"

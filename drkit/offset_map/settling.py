@@ -24,6 +24,8 @@ from drkit.offsets.resolve import resolve
 _ROUNDS: Final = 4
 _SCANS: Final = 12
 """A log is scanned for the records after the map's last one, and before that to verify that last one."""
+_LAST_OFFSETS: Final = 64
+"""Offsets at the end of a log without a map that are searched for records of this flow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,7 @@ def settling(
     """
     if look.error:
         return Settled(None, look.error, look)
-    if is_stale(look, partition.state) or _is_older(look, partition):
+    if is_stale(look, partition.state) or -1 < look.leader_epoch < partition.seen_epoch:
         return Settled(None, codes.LEADER_NOT_AVAILABLE, look)
     if reason := _reason_of_loss(look, partition):
         return Settled(Unavailable(f"{partition.target}: {reason}"), 0, look)
@@ -141,11 +143,7 @@ def settling(
         log_look = look.log_look(state, partition.own_ids, partition.bulk_ids, partition.began_at)
         answer = resolve(state, log_look, log, log_from)
         if isinstance(answer, Resolution) and answer.first_foreign:
-            # Aborted batches of this flow at the beginning are not foreign records.
-            first_batches: list[LogBatch] = yield Scan(0, look.end, first_visible=True)
-            visible = [b for b in first_batches if not (b.control or b.aborted)]
-            answer.first_foreign = bool(visible)
-            answer.foreign = [Foreign(b.base, b.records, b.producer_id, b.transactional) for b in visible]
+            yield from _add_first_records(answer, look.end)
         if not isinstance(answer, NeedLog):
             return Settled(_without_tail(answer, partition), 0, look)
         if look.start < 0:
@@ -161,6 +159,22 @@ def settling(
     return Settled(Unavailable("the target's log does not settle the offset map"), 0, look)
 
 
+def _add_first_records(found: Resolution, end: int) -> Generator[Scan, Any, None]:
+    """Add the records of a log without a map; aborted ones of this flow at its beginning do not count."""
+    found.foreign = _visible((yield Scan(0, end, first_visible=True)))
+    found.first_foreign = bool(found.foreign)
+    if found.foreign:
+        found.unmapped = found.foreign + _visible((yield Scan(max(0, end - _LAST_OFFSETS), end)))
+
+
+def _visible(batches: Iterable[LogBatch]) -> list[Foreign]:
+    return [
+        Foreign(b.base, b.records, b.producer_id, b.transactional, b.producer_epoch)
+        for b in batches
+        if not (b.control or b.aborted)
+    ]
+
+
 def _reason_of_loss(look: Look, wanted: Wanted) -> str:
     if look.end < wanted.emptied:
         return f"it ends at {look.end}, before {wanted.emptied}, up to where it was emptied: its end is lost"
@@ -170,9 +184,13 @@ def _reason_of_loss(look: Look, wanted: Wanted) -> str:
 
 
 def _without_tail(answer: Resolution | Unavailable, partition: Wanted) -> Resolution | Unavailable:
-    """Drop the records of a kept tail from the foreign ones."""
+    """Drop the records of a kept tail from the foreign ones, and those of others from the unmapped ones."""
     if isinstance(answer, Resolution):
         answer.foreign = [f for f in answer.foreign if f.base >= partition.tail_end]
+        # A transaction of bulk mode contains its map records; a live batch may be of an ended history.
+        unmapped = answer.unmapped or [f for f in answer.foreign if f.transactional]
+        own = partition.own_ids | partition.bulk_ids
+        answer.unmapped = [f for f in unmapped if f.producer_id in own]
     return answer
 
 
@@ -202,11 +220,6 @@ def confirmed_end(state: PartitionMap) -> int:
 def is_stale(look: Look, state: PartitionMap) -> bool:
     """Return whether a former leader answered: the map has a later leader epoch."""
     return state.tail is not None and -1 < look.leader_epoch < state.tail.target_epoch
-
-
-def _is_older(look: Look, partition: Wanted) -> bool:
-    """Return whether the caller knows a later leader epoch, which is not in the map yet."""
-    return -1 < look.leader_epoch < partition.seen_epoch
 
 
 def _behind(partitions: Sequence[Wanted], looks: Looks, shorter: set[TopicPartition]) -> list[Wanted]:
@@ -281,11 +294,8 @@ async def settle_one(
                     cluster, node, target, topic_id, question.start, question.end, first_visible=first
                 )
             else:
-                answer = await _log_start(cluster, node, partition.target)
+                at = partition.target
+                start = (await list_offsets(cluster, node, {at: EARLIEST}, committed=False))[at]
+                answer = 0 if start.error else max(0, start.offset)
         except RawError:
             return Settled(None, codes.REQUEST_TIMED_OUT, look)
-
-
-async def _log_start(cluster: RawCluster, node: int, target: TopicPartition) -> int:
-    listed = (await list_offsets(cluster, node, {target: EARLIEST}, committed=False))[target]
-    return 0 if listed.error else max(0, listed.offset)

@@ -37,6 +37,8 @@ class Foreign(NamedTuple):
     producer_id: int
     transactional: bool = False
     """In a transaction; one that was not aborted when the log was read."""
+    epoch: int = -1
+    """Of the producer, if it was read."""
 
 
 class NeedLog(NamedTuple):
@@ -73,6 +75,8 @@ class Resolution:
     """Retention has removed what was appended last: the leader's number alone says that it was."""
     first_foreign: bool = False
     """The target held records before the first copied one."""
+    unmapped: list[Foreign] = field(default_factory=list)
+    """Visible batches of this flow that no map record describes."""
     anchored: bool = True
     """The record before `sequence` is the one that ends at `copied_end`."""
     live: bool = False

@@ -21,10 +21,9 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.requests import TopicMetadata
 from drkit.kafka.topics import (
     ConfigValue,
-    appeared,
-    create_own_topic,
     create_partitions,
     describe_topics,
+    ensure_own_topic,
     list_offsets,
     topic_configs,
     topic_names,
@@ -316,8 +315,7 @@ class Quarantine:
         like = self._topics[source]
         most = 1 + max(t.source.partition for t in self._export.tails if t.source.topic == source)
         configs = {**_SETTINGS, MAX_MESSAGE_BYTES: str(like.max_bytes + _HEADER_ROOM)}
-        create_own_topic(self._log.cluster, name, configs, max(like.partitions, most))
-        topic = appeared(self._log.cluster, name)
+        topic = ensure_own_topic(self._log.cluster, name, configs, max(like.partitions, most))
         if len(topic.leaders) < most:  # an earlier export was of fewer
             for error in create_partitions(self._log.cluster, {name: most}).values():
                 raise error

@@ -200,7 +200,7 @@ class StatusCollector:
         if self._side is None or self._side.cluster is not target:
             name = offset_map_topic(self._flow.source)
             self._side = CopyLocator(target, name, self._scan_up_to)
-        return await self._side.places(known, known.topics, known.producers.own)
+        return await self._side.places(known, known.topics)
 
     async def _held_on_target(
         self, names: list[str], own: frozenset[int]

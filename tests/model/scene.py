@@ -205,8 +205,12 @@ class World:
         if lane.target.at(leader) is not None:
             look = grown(look, bucket.of(SOURCE_ID, TARGET_ID, lane.number), self._stable(lane, leader))
         yield
-        wanted = Wanted(lane.name, bucket.of(SOURCE_ID, TARGET_ID, lane.number), OWN_IDS)
-        return (yield from self.settle(wanted, leader, look))
+        own = OWN_IDS | {BULK_ID}
+        wanted = Wanted(lane.name, bucket.of(SOURCE_ID, TARGET_ID, lane.number), own)
+        settled: Settled = yield from self.settle(wanted, leader, look)
+        if (doubt := bucket.doubt(MapKey(SOURCE_ID, TARGET_ID, lane.number), settled.resolution)) is not None:
+            raise Violated(f"the map is in doubt: {doubt.reason}")
+        return settled
 
     def compare(self, lane: Lane, bucket: MapBucket) -> Generator[None, None, Settled]:
         """As verify does it: the ends, then who leads, then the map."""

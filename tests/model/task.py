@@ -267,7 +267,7 @@ class Task:
 
     def _take_up(self, c: Copy, settled: Settled) -> TakeUp | None:
         p = c.p
-        if (doubt := self.bucket.doubt(p.key)) is not None:
+        if (doubt := self.bucket.doubt(p.key, settled.resolution)) is not None:
             raise Violated(f"the map is in doubt: {doubt.reason}")
         if isinstance(settled.answer, Unavailable):
             self.world.stopped.append(settled.answer.reason)

@@ -179,14 +179,11 @@ class PartitionResolver:
 
     def _has_exact_answer(self, p: PartitionCopy, settled: Settled) -> bool:
         """Stop a partition whose map is damaged; retry one whose log gives no exact answer yet."""
-        doubt = self._task.buckets[p.lease.bucket].doubt(p.key)
+        bucket = self._task.buckets[p.lease.bucket]
+        doubt = bucket.doubt(p.key, settled.resolution)
         if doubt is not None:
-            copy = p.target.topic
-            hint = (
-                f'to copy the topic from the start: delete {copy}, with on_target_deleted = "new_generation"'
-            )
-            if self._task.buckets[p.lease.bucket].lacks_mac(p.key):
-                hint = HOW_TO_ADOPT
+            again = f'delete {p.target.topic}, with on_target_deleted = "new_generation"'
+            hint = HOW_TO_ADOPT if bucket.lacks_mac(p.key) else f"to copy the topic from the start: {again}"
             self._task.stop(p, "map_unreadable", doubt.reason, hint=hint)
             return False
         if isinstance(settled.answer, Unavailable):

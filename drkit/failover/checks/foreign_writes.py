@@ -18,9 +18,7 @@ def places_of(context: Context) -> dict[TopicPartition, CopyPosition]:
     """Return the copied positions of the scope, by source partition. Raises RawError or Failed."""
     known, side = context.known, context.kept.side_of(context.target, context.flow.source)
     names = [name for name in known.topics if name in context.scope.topics]
-    positions: dict[TopicPartition, CopyPosition] = context.run(
-        side.places, known, names, known.producers.own
-    )
+    positions: dict[TopicPartition, CopyPosition] = context.run(side.places, known, names)
     return positions
 
 

@@ -15,7 +15,7 @@ from drkit.flow_state.names import ADOPTED, BEGUN, fence_topic
 from drkit.flow_state.source_fence.entries import FenceEntry, FenceLog, FenceMark
 from drkit.kafka.admin import Cluster
 from drkit.kafka.reading.signed_log import SignedLog
-from drkit.kafka.topics import ALL_KEPT, appeared, create_own_topic, describe_topics
+from drkit.kafka.topics import ALL_KEPT, describe_topics, ensure_own_topic
 from drkit.wire import Record
 
 
@@ -33,10 +33,10 @@ class FenceTopic:
         self.name = fence_topic(flow.source, flow.target)
         self._log = SignedLog(source, self.name, self._take, on_restart=self._begin)
         self._known: Cluster | None = None
-        self._exists = False
         self._begin()
 
     def _begin(self) -> None:
+        self._exists = self._is_ensured = False
         self._fences, self._refused = FenceLog(), dict[str, str]()
         self._signed: FenceLog | None = None
         """The entries since `drkit control adopt` began to sign all of them again."""
@@ -49,7 +49,7 @@ class FenceTopic:
 
     def close(self) -> None:
         """End the connections; a later call makes new ones, and reads all again."""
-        self._known, self._exists = None, False
+        self._known = None
         self._log.restart()
         self._begin()
 
@@ -118,9 +118,9 @@ class FenceTopic:
 
         :raises DrkitError: it was not accepted, or cannot be read back
         """
-        if not self._exists and not self.exists():
-            create_own_topic(self._cluster, self.name, ALL_KEPT)
-            appeared(self._cluster, self.name)
+        if not self._is_ensured:
+            ensure_own_topic(self._cluster, self.name, ALL_KEPT)
+            self._is_ensured = True
         self._log.append(*((f"{e.run_id}/{e.token}".encode(), e.encode()) for e in entries))
         log = self.read()
         if missing := [e for e in entries if e.token not in log.tokens]:

@@ -48,9 +48,7 @@ class CopyLocator:
     removed: RemovedLook = field(default_factory=RemovedLook)
     _locator: PartitionLocator | None = field(default=None, init=False)
 
-    async def places(
-        self, known: CopiedTopics, names: Iterable[str], own_ids: frozenset[int]
-    ) -> dict[TopicPartition, CopyPosition]:
+    async def places(self, known: CopiedTopics, names: Iterable[str]) -> dict[TopicPartition, CopyPosition]:
         """Return the position of every partition of these topics, by its name on the source.
 
         :raises RawError: the target does not answer
@@ -68,7 +66,8 @@ class CopyLocator:
                 positions[TopicPartition(name, -1)] = CopyPosition(None, None, reason=reason)
                 continue
             copies += [known.pair(name, number)._replace(until=None) for number in topic.leaders]
-        located = await locator.locate(copies, own_ids, scan_up_to=self.scan_up_to, is_copying=False)
+        ids, limit = known.producers.own, self.scan_up_to
+        located = await locator.locate(copies, ids, scan_up_to=limit, is_copying=False)
         starts = await listed(self.cluster, topics, [w.target for w in copies], EARLIEST)
         positions |= {w.source: _with_removed(located[w.source], w, starts.get(w.target, 0)) for w in copies}
         return positions

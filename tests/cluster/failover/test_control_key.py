@@ -22,10 +22,10 @@ from drkit.flow_state.records import ClustersRecord
 from drkit.flow_state.state import Damaged
 from drkit.flow_state.topic import StateTopic
 from drkit.journal.entries import EntryKind, JournalEntry, parts_of
-from drkit.journal.topic import JournalTopic, ensure_topic
+from drkit.journal.topic import JournalTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster
-from drkit.kafka.topics import topic_configs
+from drkit.kafka.topics import ALL_KEPT, ensure_own_topic, topic_configs
 from drkit.model import TopicPartition
 from drkit.replicate.flow_run import InternalTopics
 from tests.support.detect.any_notes import VOTE
@@ -95,7 +95,7 @@ def forge_all(world: World, topic: str) -> None:
 
 def forge_run(world: World, run: str = "f1", term: int = 99) -> None:
     name = journal_topic(world.source.alias)
-    ensure_topic(Cluster.connect(world.target), name)
+    ensure_own_topic(Cluster.connect(world.target), name, ALL_KEPT)
     opening = {"scope": {"topics": {}, "groups": []}, "request": {}, "decision": {}, "holder": {"token": "x"}}
     entry = JournalEntry(run, 0, "x", term, EntryKind.RUN, None, "", 1, opening)
     forge(world, name, {run.encode(): parts_of(entry)[0]})

@@ -25,11 +25,10 @@ from drkit.flow_state.source_fence.entries import FenceMark
 from drkit.flow_state.source_fence.topic import FenceTopic
 from drkit.flow_state.state import Damaged
 from drkit.flow_state.topic import StateTopic
-from drkit.journal.topic import ensure_topic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.clients import deliver
 from drkit.kafka.reading.signed_log import SignedLog
-from drkit.kafka.topics import appeared, create_own_topic, delete_topics, describe_topics
+from drkit.kafka.topics import ALL_KEPT, delete_topics, describe_topics, ensure_own_topic
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.wire import Record
@@ -142,8 +141,7 @@ def test_what_the_old_key_signed_counts_in_every_topic(settings: Settings):
     for kind in SignedTopic:
         side = settings.sides(flow)[0 if kind is SignedTopic.FENCES else 1]
         topics[kind] = side, kind.of(flow.source, flow.target)
-        create_own_topic(Cluster.connect(side), topics[kind][1], {"cleanup.policy": "compact"})
-        appeared(Cluster.connect(side), topics[kind][1])
+        ensure_own_topic(Cluster.connect(side), topics[kind][1], {"cleanup.policy": "compact"})
         key = Pause.KEY if kind is SignedTopic.NOTES else PromotionRecord.key()
         old = side.with_control(ControlKeys(OLD))
         with closing(SignedLog(old, topics[kind][1], lambda _record, _why: None)) as log:
@@ -171,16 +169,14 @@ def test_topics_that_were_restored_by_copying_are_signed_again(settings: Setting
         side = settings.sides(flow)[0 if kind is SignedTopic.FENCES else 1].with_control(ControlKeys(NEW))
         topics[kind] = side, kind.of(flow.source, flow.target)
         cluster, name = Cluster.connect(side), topics[kind][1]
-        create_own_topic(cluster, name, {"cleanup.policy": "compact"})
-        appeared(cluster, name)
+        ensure_own_topic(cluster, name, {"cleanup.policy": "compact"})
         key = Pause.KEY if kind is SignedTopic.NOTES else PromotionRecord.key()
         with closing(SignedLog(side, name, lambda _record, _why: None)) as log:
             log.append((key.encode(), value))
         saved = stored(side, name)
         delete_topics(cluster, [name])
         eventually(partial(gone, cluster, name), what="the topic gone")
-        create_own_topic(cluster, name, {"cleanup.policy": "compact"})
-        appeared(cluster, name)
+        ensure_own_topic(cluster, name, {"cleanup.policy": "compact"})
         write_again(side, name, saved)
     assert not any(values_in(*where) for where in topics.values())
     found = look(settings, flow)
@@ -233,8 +229,7 @@ def test_records_of_megabytes_are_signed_again(settings: Settings):
     (flow,) = settings.flows
     side = settings.sides(flow)[1].with_control(ControlKeys(OLD))
     ensure_state_topic(Cluster.connect(side), flow)
-    ensure_topic(Cluster.connect(side), names.journal_topic(flow.source))
-    appeared(Cluster.connect(side), names.journal_topic(flow.source))
+    ensure_own_topic(Cluster.connect(side), names.journal_topic(flow.source), ALL_KEPT)
     large = {
         names.state_topic(flow.source): (SourceSeenRecord.KEY.encode(), b"x" * (3 << 20)),
         names.journal_topic(flow.source): (b"run", b"y" * 1_000_000),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from drkit.config import ClusterSettings, FlowSettings
@@ -9,13 +11,35 @@ from drkit.detect.noticeboard import ensure_board
 from drkit.detect.noticeboard import topic_name as board_of
 from drkit.errors import Failed
 from drkit.flow_state.creation import ensure_state_topic
-from drkit.flow_state.names import journal_topic, state_topic
-from drkit.journal.topic import ensure_topic
+from drkit.flow_state.names import fence_topic, journal_topic, state_topic
+from drkit.flow_state.source_fence.entries import FenceMark
+from drkit.flow_state.source_fence.topic import FenceTopic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.topics import TopicPlan, alter_topic_configs, create_topics, topic_configs
+from drkit.kafka.topics import (
+    ALL_KEPT,
+    TopicPlan,
+    alter_topic_configs,
+    create_topics,
+    ensure_own_topic,
+    topic_configs,
+)
 from drkit.local.cluster import LocalCluster
+from tests.support.waiting import eventually
 
-KINDS = ("state", "journal", "notes")
+KINDS = ("state", "journal", "notes", "fences")
+
+
+def record_fence(cluster: Cluster, flow: FlowSettings) -> None:
+    with FenceTopic(cluster.settings, flow) as fences:
+        fences.append(fences.entry(FenceMark.RAISED, "run", 1))
+
+
+def refusal(ensure: Callable[[], object]) -> Failed | None:
+    try:
+        ensure()
+    except Failed as error:
+        return error
+    return None
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -26,18 +50,18 @@ def test_settings_that_delete_records_are_refused(target: LocalCluster, topic_na
     cluster = Cluster.connect(ClusterSettings(alias="b", bootstrap_servers=target.bootstrap()))
     name, ensure = {
         "state": (state_topic(alias), lambda: ensure_state_topic(cluster, flow)),
-        "journal": (journal_topic(alias), lambda: ensure_topic(cluster, journal_topic(alias))),
+        "journal": (journal_topic(alias), lambda: ensure_own_topic(cluster, journal_topic(alias), ALL_KEPT)),
         "notes": (board_of(flow), lambda: ensure_board(cluster, flow)),
+        "fences": (fence_topic(alias, "b"), lambda: record_fence(cluster, flow)),
     }[kind]
     assert not create_topics(cluster, [TopicPlan(name, 1, 1, {})])
 
-    with pytest.raises(Failed) as refused:
-        ensure()
-    assert refused.value.code == "own_topic_settings"
-    assert name in str(refused.value.hint)
+    refused = eventually(lambda: refusal(ensure), what="every broker knows the topic")
+    assert refused.code == "own_topic_settings"
+    assert name in str(refused.hint)
 
-    pairs = str(refused.value.hint).split()[1]  # set NAME=VALUE,NAME=VALUE on …
+    pairs = str(refused.hint).split()[1]  # set NAME=VALUE,NAME=VALUE on …
     settings = dict(pair.split("=") for pair in pairs.split(","))
     assert settings.keys() <= topic_configs(cluster, [name])[name].keys()
     assert not alter_topic_configs(cluster, {name: settings})
-    ensure()
+    eventually(lambda: refusal(ensure) is None, what="every broker knows its settings")

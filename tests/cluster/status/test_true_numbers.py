@@ -14,9 +14,8 @@ import pytest
 
 from drkit.failover.core.request import RunRequest
 from drkit.flow_state.names import journal_topic
-from drkit.journal.topic import ensure_topic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.topics import appeared, create_own_topic
+from drkit.kafka.topics import ALL_KEPT, ensure_own_topic
 from drkit.local.cluster import LocalCluster
 from drkit.local.ports import PortReservation
 from drkit.local.spec import ClusterSpec
@@ -166,8 +165,7 @@ def test_what_others_write_to_the_journal_hides_no_replication_that_moves(world:
     """Without heartbeats the copies are the only sign that a primary beyond reach is alive."""
     topic, journal = copied(world), journal_topic(world.source.alias)
     target = world.target.with_control(CONTROL)
-    ensure_topic(Cluster.connect(target), journal)
-    appeared(Cluster.connect(target), journal)
+    ensure_own_topic(Cluster.connect(target), journal, ALL_KEPT)
     seen: list[str] = []
     growth = Growth(target, world.source.alias, lambda: [topic], seen.append, 0.2)
     growth.start()
@@ -255,7 +253,7 @@ def test_a_journal_file_of_another_pair_is_not_this_one_s(
         left.write_text("".join(lines[:-1]))  # the process died before the end
         for report in (tmp_path / "journal").glob("*.report.json"):
             report.unlink()
-        create_own_topic(Cluster.connect(second.target), f"drkit-state.{second.source.alias}.internal", {})
+        ensure_own_topic(Cluster.connect(second.target), f"drkit-state.{second.source.alias}.internal", {})
         file = tmp_path / "drkit.toml"
         file.write_text(toml(second.plain()), encoding="utf-8")
         other = drkit(file, "failover", "--resume")

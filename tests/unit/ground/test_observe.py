@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from io import StringIO
 import json
+import logging
 import re
 import sys
 
@@ -71,6 +72,23 @@ def test_secrets_do_not_reach_a_log(log_format: observe.LogFormat, capsys: pytes
     err = capsys.readouterr().err
     assert "top-secret" not in err
     assert "********" in err
+
+
+@pytest.mark.parametrize("log_format", ["json", "console"])
+@pytest.mark.parametrize("harmful", ["\n", "\r", "\x1b[2K", "\u2028", "\x85"])
+def test_a_message_of_a_library_is_one_line(
+    log_format: observe.LogFormat, harmful: str, capsys: pytest.CaptureFixture[str]
+):
+    """Names from a cluster are in them: a line of its own would look like one of drkit's."""
+    observe.setup(log_format, "info")
+    logging.getLogger("kafka").warning("group %s is unknown", f"g{harmful}failover_done password=hidden-one")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert not [c for c in harmful if c in line and not c.isprintable()]
+    assert "hidden-one" not in line
+    assert "failover_done" in line
+    if log_format == "json":
+        event = json.loads(line)
+        assert (event["event"], event["library"], event["level"]) == ("library_message", "kafka", "warning")
 
 
 class _Terminal(StringIO):

@@ -134,7 +134,7 @@ FIRST_TRIED: Final = {
     "one append at a time until the leader knows the producer": 110,
     "what retention has removed is not lost": 1280,
     "retention before the first record after the tail is not lost": 290,
-    "a claim or an append without an answer binds its task": 3020,
+    "a claim or an append without an answer binds its task": 9_002_800,
     "a claim on its way is waited for": 9_001_500,
     "one writer a bucket": 110,
 }

@@ -58,17 +58,17 @@ class Kafka:
         export: Any = SimpleNamespace(run_id="r2", tails=(TAIL,))
         self.quarantine = Quarantine(log, export, {"orders": TopicCopy("orders", 1, 1_000)})
         monkeypatch.setattr(module, "describe_topics", lambda *_: self.topics())
-        monkeypatch.setattr(module, "create_own_topic", lambda *_: self.create())
-        monkeypatch.setattr(module, "appeared", lambda *_: self.topics()[NAME])
+        monkeypatch.setattr(module, "ensure_own_topic", lambda *_: self.create())
         monkeypatch.setattr(module, "create_partitions", lambda _, totals: self.grow(totals))
         monkeypatch.setattr(module, "list_offsets", lambda *_: {AT: end})
 
     def topics(self) -> dict[str, TopicMetadata]:
         return {} if self.there is None else {NAME: TopicMetadata(0, self.there, {0: None}, NAME)}  # type: ignore[dict-item]
 
-    def create(self) -> None:
+    def create(self) -> TopicMetadata:
         self.there = self.there or NEW
         self.did.append("create")
+        return self.topics()[NAME]
 
     def grow(self, totals: dict[str, int]) -> dict[str, Exception]:
         self.did.append(totals)
