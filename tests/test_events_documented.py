@@ -15,7 +15,7 @@ from tests.support.laws import source_of
 ROOT = Path(__file__).parents[1]
 PAGE = next(ROOT.glob("docs/**/events.md"))
 SOURCES = sorted((ROOT / "drkit").rglob("*.py"))
-FIRST = {"event", "emit", "emit_at", "once", "done", "written"}
+FIRST = {"event", "emit", "once", "done", "written"}
 """Methods and functions whose first argument is the event's kind."""
 SECOND = {"stop"}
 """Those of a partition: its second argument."""

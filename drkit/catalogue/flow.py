@@ -131,6 +131,9 @@ ERRORS: Final[dict[str, Entry]] = {
         ),
     ),
     "state_unsigned": refused("the flow's state has no valid MAC of the control key", hint=HOW_TO_ADOPT),
-    "transaction_left_open": failed("drkit may not end a transaction that an earlier task left open"),
+    "transaction_left_open": failed(
+        "drkit may not end a transaction that an earlier task left open",
+        hint="grant ALTER on the target cluster to drkit's principal",
+    ),
     "write_time_over": failed("this task's right to write has expired"),
 }

@@ -132,7 +132,8 @@ ERRORS: Final[dict[str, Entry]] = {
         "the partition to replay into has an open transaction",
         hint=(
             "what it wrote cannot be compared: let it end, or abort it (kafka-transactions.sh "
-            "abort); then run the same command again: what was appended is not appended again"
+            "abort), never one of a transactional id drkit.…: a replay without --dry-run ends it; then "
+            "run the same command again: what was appended is not appended again"
         ),
         page="replay-not-comparable",
     ),

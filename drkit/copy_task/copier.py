@@ -18,7 +18,6 @@ from drkit.config import ClusterSettings, FlowSettings
 from drkit.copy_task.core.assignment import TaskAssignment
 from drkit.copy_task.core.context import TaskContext
 from drkit.copy_task.core.links import WorkerLinks
-from drkit.copy_task.core.marks import write_marks
 from drkit.copy_task.core.partition import CopyState, PartitionCopy
 from drkit.copy_task.report import TaskReport, report_of
 from drkit.copy_task.source.fetching import Fetcher
@@ -39,7 +38,7 @@ from drkit.kafka.reading.log_tail import LogTail, NoAnswerYet
 from drkit.kafka.requests import LATEST, list_offsets
 from drkit.kafka.transactions import Transactions
 from drkit.model import TopicPartition
-from drkit.offset_map.bucket import MapBucket
+from drkit.offset_map.bucket import MapBucket, pairs
 from drkit.offset_map.reading import read_on
 from drkit.offset_map.writer import MapTaken, MapWriter
 from drkit.offsets import Intent
@@ -357,7 +356,7 @@ class CopyTask:
     async def _intend(self, p: PartitionCopy, generation: int, intent: Intent, barrier: Future) -> None:
         """Make an intent durable, then release its batches."""
         try:
-            await self.task.write_map(p.lease.bucket, [(p.key, intent)])
+            await self.task.write_map(p.lease.bucket, pairs([(p.key, intent)]))
         except Failed as error:
             p.claiming -= 1
             p.unanswered()  # the claim may still become durable, and would bind the next writer
@@ -378,13 +377,18 @@ class CopyTask:
                 last = boottime()
                 # A mark only saves reading the log: copying continues while none can be written.
                 with suppress(Failed):
-                    await self._write_marks()
-
-    async def _write_marks(self) -> None:
-        await self.task.loop.together(self._mark, self.task.maps)
+                    await self.task.loop.together(self._mark, self.task.maps)
 
     async def _mark(self, bucket: int) -> None:
-        await write_marks(self.task, bucket, self.task.in_bucket[bucket])
+        """Write in the map how far the partitions of a bucket are, where that has changed. Raises Failed."""
+        task = self.task
+        marks = [
+            (p, p.generation, m) for p in task.in_bucket[bucket] if (m := p.mark(task.nonce)) is not None
+        ]
+        if marks:
+            await task.write_map(bucket, pairs((p.key, mark) for p, _, mark in marks))
+        for p, generation, mark in marks:
+            p.confirmed(mark, generation)
 
     async def _drain(self) -> None:
         """Wait for in-flight batches, confirm them in the map, and let the coroutines end."""

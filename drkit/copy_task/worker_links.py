@@ -10,7 +10,6 @@ from drkit.config import ClusterSettings, FlowSettings
 from drkit.copy_task.core.links import WorkerLinks
 from drkit.errors import DrkitError
 from drkit.flow_state.names import state_topic
-from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import metadata
 from drkit.wire import Record, encode, transform
 from drkit.wire.merge import WHOLE_FROM
@@ -74,6 +73,5 @@ def rehearse(flow: FlowSettings) -> int:
 
 async def _ask(links: WorkerLinks, topic: str) -> None:
     await links.connect()
-    both: tuple[RawCluster, RawCluster] = links.source, links.target
-    for cluster in both:
+    for cluster in (links.source, links.target):
         await metadata(cluster, [topic])

@@ -125,7 +125,7 @@ def replay_transactional_id(source: str, target: str, at: TopicPartition) -> str
 
     No run is in it: of two runs for one partition only one may write.
     """
-    return f"drkit.{source}.{target}.replay.{at.topic}.{at.partition}"
+    return f"{replay_transactional_ids(source, target)[0]}{at.topic}.{at.partition}"
 
 
 def keep_transactional_id(source: str, target: str, at: TopicPartition, run_id: str) -> str:
@@ -133,7 +133,12 @@ def keep_transactional_id(source: str, target: str, at: TopicPartition, run_id: 
 
     The flow back leaves out what its producer id wrote.
     """
-    return f"drkit.{source}.{target}.keep.{at.topic}.{at.partition}.{run_id}"
+    return f"{replay_transactional_ids(source, target)[1]}{at.topic}.{at.partition}.{run_id}"
+
+
+def replay_transactional_ids(source: str, target: str) -> tuple[str, str]:
+    """Return how the transactional ids of all replays begin: the shared ones, and those of kept tails."""
+    return f"drkit.{source}.{target}.replay.", f"drkit.{source}.{target}.keep."
 
 
 def is_transactional_id_of(source: str, name: str) -> bool:

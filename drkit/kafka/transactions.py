@@ -41,6 +41,8 @@ from drkit.kafka.requests import (
     partitions_of,
 )
 from drkit.model import TopicPartition
+from drkit.offsets.map_record import SEQUENCE_MODULUS
+from drkit.wire import stamp
 
 _VERSION = 3
 _TRANSACTION_COORDINATOR = 1
@@ -100,6 +102,7 @@ class Transactions:
         self._timeout_ms = timeout_ms
         self._coordinator: int | None = None
         self.identity = ProducerIdentity(-1, -1)
+        self._sequences: dict[TopicPartition, int] = {}
 
     async def begin_epoch(self) -> ProducerIdentity:
         """InitProducerId: aborts what a predecessor left open and fences it."""
@@ -114,7 +117,14 @@ class Transactions:
             "InitProducerId",
         )
         self.identity = ProducerIdentity(answer.producer_id, answer.producer_epoch)
+        self._sequences.clear()
         return self.identity
+
+    def stamp(self, at: TopicPartition, data: bytearray, records: int) -> None:
+        """Make a batch the next one of this epoch in a partition."""
+        sequence = self._sequences.get(at, 0)
+        stamp(data, *self.identity, sequence, transactional=True)
+        self._sequences[at] = (sequence + records) % SEQUENCE_MODULUS
 
     async def add(self, partitions: Iterable[TopicPartition]) -> None:
         """Add partitions to the transaction, before anything is written to them."""
@@ -267,6 +277,15 @@ class OpenProducer(NamedTuple):
     producer_id: int
     state: ProducerState
 
+    async def end(self, cluster: RawCluster, at: TopicPartition, epoch: int, *, commits: bool) -> int:
+        """Write the marker that its coordinator has left out; return Kafka's error code.
+
+        :param epoch: the producer's newest; with it the marker also fences appends that may be in flight
+        :raises RawError: no answer
+        """
+        marker = Marker(self.producer_id, epoch, max(0, self.state.coordinator_epoch), (at,), commits)
+        return (await write_markers(cluster, self.node, [marker])).get((self.producer_id, at), -1)
+
 
 class Owner(NamedTuple):
     """A producer, as its coordinator knows it."""
@@ -314,17 +333,20 @@ async def open_on(cluster: RawCluster, topics: Iterable[str]) -> dict[TopicParti
 
 
 async def open_in(
-    cluster: RawCluster, leaders: Mapping[TopicPartition, int]
+    cluster: RawCluster, leaders: Mapping[TopicPartition, int], *, complete: bool = False
 ) -> dict[TopicPartition, list[OpenProducer]]:
     """Return open transactions of some partitions.
 
     :param leaders: the partitions, each with the broker that leads it
+    :param complete: a partition whose leader refuses to answer is an error, and is not left out
     :raises RawError: a leader does not answer
     """
     open_by_partition: dict[TopicPartition, list[OpenProducer]] = {}
     for node in dict.fromkeys(leaders.values()):
         led = [tp for tp, leader in leaders.items() if leader == node]
         for tp, (error, producers) in (await describe_producers(cluster, node, led)).items():
+            if error and complete:
+                raise RawError(f"{tp}: {error_name(error)}")
             opened = [OpenProducer(node, i, s) for i, s in sorted(producers.items()) if s.open_since >= 0]
             if opened and not error:
                 open_by_partition[tp] = opened

@@ -31,6 +31,7 @@ from drkit.kafka.topics import (
 from drkit.model import TopicPartition
 from drkit.replay.log import ReplayLog
 from drkit.replay.progress import QuarantineRecord, ReplayBook
+from drkit.replay.side import MISSING
 from drkit.replay.tail import Export, Tail
 from drkit.status.pair.delta import DELETE_RETENTION_MS, RETENTION_MS, may_lack_tombstones
 from drkit.topology.topic_configs import PASSIVE
@@ -47,7 +48,6 @@ _DEFAULT_BYTES: Final = 1_048_588
 Configs = Mapping[str, ConfigValue]
 _HEADER_ROOM: Final = 4096
 """Bytes that drkit's header may add to a record that just fitted its topic."""
-MISSING: Final = UUID(int=0)
 _LONGEST_NAME: Final = 249
 _SETTINGS: Final = {**PASSIVE, CLEANUP_POLICY: "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 """Records keep their times, whatever they are, and stay."""
@@ -331,13 +331,14 @@ class Quarantine:
         """
         names, configs = self.names(), topic_configs(self._log.cluster, there)
         destinations = {}
-        for tail in self._export.tails:
-            name = names[tail.source.topic]
-            at = TopicPartition(name, tail.source.partition)
-            if (topic := there.get(name)) is None:
-                limit = self._topics[tail.source.topic].max_bytes + _HEADER_ROOM
-                destinations[tail.source] = Destination(at, MISSING, max_bytes=limit)
-            else:
-                limit = int(setting(configs[name], MAX_MESSAGE_BYTES, "0"))
-                destinations[tail.source] = Destination(at, topic.topic_id, max_bytes=limit)
+        for source in (tail.source for tail in self._export.tails):
+            name, limit, topic_id = (
+                names[source.topic],
+                self._topics[source.topic].max_bytes + _HEADER_ROOM,
+                MISSING,
+            )
+            if (topic := there.get(name)) is not None:
+                limit, topic_id = int(setting(configs[name], MAX_MESSAGE_BYTES, "0")), topic.topic_id
+            at = TopicPartition(name, source.partition)
+            destinations[source] = Destination(at, topic_id, max_bytes=limit)
         return destinations

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
-from uuid import UUID
 
 from drkit.clock import monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
@@ -18,8 +17,8 @@ from drkit.kafka.reading.compacted import NewestValues
 from drkit.kafka.reading.log_tail import LogRestarted, LogTail
 from drkit.kafka.topics import describe_topics
 from drkit.model import TopicPartition
-from drkit.replay.progress import ReplayBook
-from drkit.replay.side import DECIDED_SECONDS, PAUSE_SECONDS, ActiveSide, no_topic
+from drkit.replay.progress import ReplayBook, ReplayProgress
+from drkit.replay.side import DECIDED_SECONDS, MISSING, PAUSE_SECONDS, ActiveSide, no_topic
 from drkit.wire import Record, encode
 
 _UNPACKED: Final = 0
@@ -34,6 +33,8 @@ class ReplayLog:
     def __init__(self, target: ClusterSettings, flow: FlowSettings) -> None:
         self._target = target
         self.at = TopicPartition(replay_topic(flow.source, flow.target), 0)
+        self.id = MISSING
+        """Of the topic, once it was found; :data:`MISSING` where nothing was ever replayed."""
         self._known: Cluster | None = None
         self._signatures = Signatures(target.control, self.at)
 
@@ -48,27 +49,30 @@ class ReplayLog:
         self._known = self._known or Cluster.connect(self._target)
         return self._known
 
-    def topic_id(self) -> UUID | None:
-        """Return the topic's id, or None if nothing was ever replayed there. Raises DrkitError."""
+    def find(self) -> bool:
+        """Return whether the topic exists. Raises DrkitError."""
         topic = describe_topics(self.cluster, [self.at.topic]).get(self.at.topic)
-        return None if topic is None else topic.topic_id
+        self.id = MISSING if topic is None else topic.topic_id
+        return topic is not None
 
-    def ensure(self) -> UUID:
-        """Create the topic if it is missing, and return its id. Raises DrkitError."""
-        return ensure_compacted(self.cluster, self.at.topic).topic_id
+    def ensure(self) -> None:
+        """Create the topic if it is missing. Raises DrkitError."""
+        self.id = ensure_compacted(self.cluster, self.at.topic).topic_id
 
-    async def read(self, side: ActiveSide, topic_id: UUID, *, decided: bool) -> ReplayBook:
+    async def read(self, side: ActiveSide, *, decided: bool) -> ReplayBook:
         """Return everything that is committed.
 
         :param decided: wait until no transaction hides a record of drkit's
         :raises Refused: a record is not drkit's, or has no valid MAC; a transaction stays open
         :raises DrkitError: the topic cannot be read
         """
+        if self.id == MISSING:
+            return ReplayBook()
         cluster, deadline = side.cluster, monotonic() + DECIDED_SECONDS
         signatures = Signatures(self._target.control, self.at)
         newest = NewestValues(signatures)
         tail = LogTail(cluster, self.at, newest.take, newest.pass_over, signatures=signatures)
-        tail.topic_id = topic_id
+        tail.topic_id = self.id
         try:
             end = (await tail.patiently(cluster, tail.to_end, DECIDED_SECONDS)).replicated
             # Other replays write all the time: transactions that begin later are not waited for.
@@ -86,10 +90,20 @@ class ReplayLog:
         if newest.refused:
             key, reason = next(iter(newest.refused.items()))
             raise self.damaged(f"key {key.decode(errors='replace')}: {reason}")
+        book = self._book(newest)
+        hidden_by = tail.undecided_of.items()
+        book.hidden = {i: {r.key: r.value for r in kept if r.key and r.value} for i, kept in hidden_by}
+        return book
+
+    def _book(self, values: Mapping[bytes, bytes]) -> ReplayBook:
         try:
-            return ReplayBook.of(newest)
+            return ReplayBook.of(values)
         except Malformed as error:
             raise self.damaged(str(error)) from error
+
+    def hidden(self, book: ReplayBook, producer_id: int) -> dict[bytes, ReplayProgress]:
+        """Return the progress that a producer's open transaction adds. Raises Refused if it is damaged."""
+        return self._book(book.hidden.get(producer_id, {})).progress
 
     def damaged(self, evidence: str) -> Refused:
         """Return the error for a record that does not count."""

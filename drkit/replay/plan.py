@@ -250,7 +250,10 @@ async def plan_partition(
     if begun is not None and begun.is_done:
         return PartitionPlan(tail, to, begun.compared_to, b"", TailCounts(), seen)
     if begun is not None:
-        compared_to, flags = begun.compared_to, _decided(log, book, begun)
+        try:
+            compared_to, flags = begun.compared_to, book.flags(begun)
+        except Malformed as error:
+            raise log.damaged(str(error)) from error
     elif to.cut is None:
         compared_to, flags = 0, bytes(tail.records)
     else:
@@ -287,13 +290,6 @@ def quarantined_before(tail: Tail, to: Destination, seen: Iterable[ReplayProgres
     return any(
         p.run_id != tail.origin.run_id and p.topic_id == to.topic_id and covers_part(p, tail) for p in seen
     )
-
-
-def _decided(log: ReplayLog, book: ReplayBook, begun: ReplayProgress) -> bytes:
-    try:
-        return book.flags(begun)
-    except Malformed as error:
-        raise log.damaged(str(error)) from error
 
 
 async def _compared(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 import binascii
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Final, TypeVar
 import zlib
@@ -175,6 +175,8 @@ class ReplayBook:
     quarantines: dict[str, QuarantineRecord] = field(default_factory=dict)
     values: Mapping[bytes, bytes] = field(default_factory=dict)
     """All of it, by key."""
+    hidden: Mapping[int, Mapping[bytes, bytes]] = field(default_factory=dict)
+    """Producer → the values that its open transaction would add, from whomever."""
 
     @classmethod
     def of(cls, values: Mapping[bytes, bytes]) -> ReplayBook:
@@ -183,14 +185,11 @@ class ReplayBook:
         for key, value in values.items():
             kind = key.partition(b"/")[0].decode(errors="replace")
             if kind == _PROGRESS:
-                book.progress[key] = progress = _read(ReplayProgress, key, value)
-                _own_key(key, progress.key)
+                book.progress[key] = _read(ReplayProgress, key, value, lambda r: r.key)
             elif kind == _ROLLED_BACK:
-                book.rolled_back[key] = progress = _read(ReplayProgress, key, value)
-                _own_key(key, progress.rolled_back_key)
+                book.rolled_back[key] = _read(ReplayProgress, key, value, lambda r: r.rolled_back_key)
             elif kind == _QUARANTINE:
-                quarantine = _read(QuarantineRecord, key, value)
-                _own_key(key, quarantine.key)
+                quarantine = _read(QuarantineRecord, key, value, lambda r: r.key)
                 book.quarantines[quarantine.topic] = quarantine
         return book
 
@@ -203,13 +202,11 @@ class ReplayBook:
         return unpacked(run.run_id, run.at, run.records, self.values)
 
 
-def _read(kind: type[B], key: bytes, value: bytes) -> B:
+def _read(kind: type[B], key: bytes, value: bytes, key_of: Callable[[B], bytes]) -> B:
     try:
-        return kind.decode(value)
+        record = kind.decode(value)
     except Malformed as error:
         raise Malformed(f"{key.decode(errors='replace')}: {error}") from None
-
-
-def _own_key(key: bytes, own: bytes) -> None:
-    if own != key:
+    if (own := key_of(record)) != key:
         raise Malformed(f"{key.decode(errors='replace')}: it is the record of {own.decode()}")
+    return record

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import chain
 from typing import Final, NamedTuple, Self
 from uuid import UUID
 
@@ -12,6 +13,7 @@ from drkit.clock import Millis, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.counted import first_of
 from drkit.errors import Refused
+from drkit.flow_state.names import replay_transactional_ids
 from drkit.flow_state.records import UnreplayedRecord
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
@@ -20,17 +22,17 @@ from drkit.kafka.raw import connections
 from drkit.model import TopicPartition
 from drkit.replay.compare import Same
 from drkit.replay.destination import (
-    MISSING,
     Destination,
     Quarantine,
     copied_topics,
     destination_of,
     promoted_topics,
 )
+from drkit.replay.left_open import ReplayMarkers
 from drkit.replay.log import ReplayLog
 from drkit.replay.plan import Commits, PartitionPlan, ReplayPlan, covers_part, plan_partition
 from drkit.replay.progress import QuarantineRecord, ReplayBook, ReplayProgress
-from drkit.replay.side import ActiveSide
+from drkit.replay.side import MISSING, ActiveSide
 from drkit.replay.tail import Export, Tail
 from drkit.replay.writer import (
     PartitionReplay,
@@ -79,18 +81,22 @@ class Replayer:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def plan(self, state: FlowState) -> ReplayPlan:
+    def plan(self, state: FlowState, *, dry_run: bool = False) -> ReplayPlan:
         """Compare the tails with what the new primary took since, or continue with earlier decisions.
 
         :param state: of the flow, as the new primary has it
+        :param dry_run: leave open what earlier replays have left open
         :raises Refused: they may not be replayed, or a file of the export was altered
         :raises DrkitError: the new primary does not answer, or refuses
         """
         export = self._request.export
-        book = self._book(self._log.topic_id(), decided=False)
+        exists = self._log.find()
+        book = self._book(decided=False)
+        to = self._quarantined(state, book) if self._request.to_quarantine else self._promoted(state)
+        if exists and not dry_run and self._side.run(self._end_abandoned, to):
+            book = self._book(decided=False)
         self._refuse_other_manifest(book)
         same = self._same(book)
-        to = self._quarantined(state, book) if self._request.to_quarantine else self._promoted(state)
         planned = self._side.run(self._plan_all, to, book, same)
         elsewhere = self._replayed_before(book) if self._request.to_quarantine else ()
         return ReplayPlan(export, same, self._request.to_quarantine, tuple(planned), elsewhere)
@@ -111,17 +117,15 @@ class Replayer:
         todo = [p for p in plan.partitions if not p.is_done]
         if not todo:
             return done
-        log_id = self._log.ensure()
+        self._log.ensure()
         if plan.to_quarantine:
-            todo = self._with_topics(todo, log_id)
-        work = ReplayWork(self._side, self._log, log_id, same, plan.export.sha256, told=told, stopped=stopped)
+            todo = self._with_topics(todo)
+        work = ReplayWork(self._side, self._log, same, plan.export.sha256, told=told, stopped=stopped)
         results: Results = self._side.run(self._run_all, todo, work)
         return {**done, **results}
 
-    def _book(self, log_id: UUID | None, *, decided: bool) -> ReplayBook:
-        if log_id is None:
-            return ReplayBook()
-        book: ReplayBook = self._side.run(lambda: self._log.read(self._side, log_id, decided=decided))
+    def _book(self, *, decided: bool) -> ReplayBook:
+        book: ReplayBook = self._side.run(lambda: self._log.read(self._side, decided=decided))
         return book
 
     def _same(self, book: ReplayBook) -> Same | None:
@@ -168,6 +172,15 @@ class Replayer:
         self._place = Quarantine(self._log, export, copied_topics(self._log.cluster, export, state))
         return self._place.destinations(self._place.look(book))
 
+    async def _end_abandoned(self, to: Mapping[TopicPartition, Destination]) -> bool:
+        """End what replays that do not run have left open; return whether there was something."""
+        places = {d.at: d.topic_id for d in to.values() if d.topic_id != MISSING}
+        left = ReplayMarkers(self._side, self._log, places)
+        prefixes = replay_transactional_ids(self._flow.source, self._flow.target)
+        if producers := await left.abandoned(prefixes):
+            await left.end(producers)
+        return bool(producers)
+
     async def _plan_all(
         self, to: Mapping[TopicPartition, Destination], book: ReplayBook, same: Same | None
     ) -> list[PartitionPlan]:
@@ -177,23 +190,25 @@ class Replayer:
 
         return await self._side.cluster.loop.some_at_once(one, self._request.export.tails, _AT_ONCE)
 
-    def _with_topics(self, plans: list[PartitionPlan], log_id: UUID) -> list[PartitionPlan]:
+    def _with_topics(self, plans: list[PartitionPlan]) -> list[PartitionPlan]:
         assert self._place is not None  # noqa: S101  the plan has it
         created: dict[str, UUID] = {}
         for source, name in sorted({(p.tail.source.topic, p.to.at.topic) for p in plans}):
-            known = self._book(log_id, decided=True).quarantines.get(name)
-            created[name] = self._place.create(name, source, known, lambda r: self._put(r, log_id)).topic_id
+            known = self._book(decided=True).quarantines.get(name)
+            created[name] = self._place.create(name, source, known, self._put).topic_id
         return [_moved(p, created[p.to.at.topic]) for p in plans]
 
-    def _put(self, record: QuarantineRecord, log_id: UUID) -> None:
+    def _put(self, record: QuarantineRecord) -> None:
         batch, _ = self._log.batch([(record.key, record.encode())])
-        self._side.run(self._side.append, self._log.at, log_id, batch)
+        self._side.run(self._side.append, self._log.at, self._log.id, batch)
 
     async def _run_all(self, plans: list[PartitionPlan], work: ReplayWork) -> Results:
         """Fence all others, read what they had done, then append."""
         loop = self._side.cluster.loop
         begun = await loop.some_at_once(self._fenced, plans, _AT_ONCE)
-        book = await self._log.read(self._side, work.log_id, decided=True)
+        left = ReplayMarkers(self._side, self._log, {p.to.at: p.to.topic_id for p in plans})
+        await left.end(chain.from_iterable(begun))
+        book = await self._log.read(self._side, decided=True)
 
         async def one(each: tuple[PartitionPlan, TailProducers]) -> ReplayResult:
             plan, producers = each
@@ -207,9 +222,8 @@ class Replayer:
         return {p.tail.source: result for p, result in zip(plans, results, strict=True)}
 
     async def _fenced(self, plan: PartitionPlan) -> TailProducers:
-        origin = plan.tail.origin
-        run_id = origin.run_id if origin.is_kept else None
-        return await fenced(self._side.cluster, self._flow, plan.to.at, run_id)
+        kept_by = plan.tail.origin.run_id if plan.tail.origin.is_kept else None
+        return await fenced(self._side.cluster, self._flow, plan.to.at, kept_by)
 
 
 def _moved(plan: PartitionPlan, topic_id: UUID) -> PartitionPlan:
@@ -246,22 +260,24 @@ def roll_back_kept(
     :raises DrkitError: the new primary does not answer, or refuses
     """
     log = ReplayLog(target, flow)
-    log_id = log.topic_id()
-    if log_id is None:
+    if not log.find():
         return []
     with connections("replay", target) as (cluster,):
         side = ActiveSide(cluster)
 
         async def note() -> list[ReplayProgress]:
             producers = {tp: await fenced(cluster, flow, tp, run_id) for tp in sorted(partitions)}
-            book = await log.read(side, log_id, decided=True)
+            begun = (await log.read(side, decided=False)).progress.values()
+            places = {p.at: p.topic_id for p in begun if p.run_id == run_id and p.at in producers}
+            await ReplayMarkers(side, log, places).end(chain.from_iterable(producers.values()))
+            book = await log.read(side, decided=True)
             pending = [
                 p for p in book.progress.values()
                 if p.run_id == run_id and p.at in producers and p.ids is not None and p.is_open
             ]  # fmt: skip
             for progress in pending:
                 noted = replace(progress, rolled_back_ms=wall_ms())
-                await side.append(log.at, log_id, log.batch([(noted.key, noted.encode())])[0])
+                await side.append(log.at, log.id, log.batch([(noted.key, noted.encode())])[0])
                 # Fence again: a process that began its epoch again did so before the note.
                 await producers[progress.at].appends.begin_epoch()
             return pending

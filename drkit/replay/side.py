@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container, Mapping
+from contextlib import suppress
 from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -22,6 +23,7 @@ from drkit.kafka.requests import (
     metadata,
     produced,
 )
+from drkit.kafka.transactions import OpenProducer, open_in
 from drkit.model import TopicPartition
 from drkit.wire import Record, is_whole, split, stamp
 
@@ -34,6 +36,8 @@ _MISFITS: Final = {
 }
 """Error of the broker → error for a batch that does not fit the settings of the topic."""
 T = TypeVar("T")
+MISSING: Final = UUID(int=0)
+"""Id of a topic that does not exist."""
 _FETCH_BYTES: Final = 4 << 20
 _PATIENCE_SECONDS: Final = 30.0
 PAUSE_SECONDS: Final = 0.1
@@ -41,6 +45,8 @@ _APPEND_MS: Final = 30_000
 _NO_PRODUCER: Final = (-1, -1, -1)
 _NEW_SECONDS: Final = 3.0
 """After this time a topic that a broker does not know is deleted; before, it may be new."""
+TRANSACTION_MS: Final = 30_000
+"""After a kill the coordinator ends what is open; until then readers of committed records wait."""
 DECIDED_SECONDS: Final = 75.0
 """Longer than a transaction of drkit's own may take until its coordinator ends it."""
 
@@ -172,6 +178,27 @@ class ActiveSide:
             self._topics[name] = topic
         return self._topics[name]
 
+    async def opened(
+        self, places: Mapping[TopicPartition, UUID], ids: Container[int] | None = None
+    ) -> list[tuple[TopicPartition, OpenProducer]]:
+        """Return the open transactions of some producers on some partitions, if their topics still exist.
+
+        :param places: the partitions, each with the id of its topic
+        :param ids: the producers, or None for all
+        :raises NotYet: a partition has no leader at the moment
+        :raises RawError: no answer
+        """
+        leaders = {}
+        for at, topic_id in places.items():
+            with suppress(Refused):
+                leaders[at] = await self.leader(at, topic_id)
+        try:
+            found = await open_in(self.cluster, leaders, complete=True)
+        except RawError:
+            self._topics.clear()
+            raise
+        return [(at, o) for at, some in found.items() for o in some if ids is None or o.producer_id in ids]
+
     async def start(self, at: TopicPartition, topic_id: UUID) -> int:
         """Return the log start of a partition. Raises DrkitError."""
         return await self._listed(at, topic_id, EARLIEST, committed=False)
@@ -218,6 +245,7 @@ class ActiveSide:
         :raises DrkitError: the partition does not answer, or refuses
         """
         where, whole = f"{at} on {self.alias}", True
+        ids = apart.ids if apart is not None else frozenset[int]()
 
         async def fetch(offset: int, most_bytes: int) -> Any:
             return await self.patiently(lambda: ask(offset, most_bytes), at)
@@ -238,9 +266,9 @@ class ActiveSide:
         cursor = RecordCursor(where, fetch, span, committed=committed, fetch_bytes=_FETCH_BYTES, hint=AGAIN)
         while (step := await cursor.next()) is not None:
             whole = whole and is_whole(step.answer.records, step.position)
-            ranges = _ranges_of(apart, step.answer.records)
+            headers = [h for h, _ in split(step.answer.records) if h.producer_id in ids] if ids else []
             for record in step.records:
-                if apart is not None and any(record.offset in offsets for offsets in ranges):
+                if apart is not None and any(h.base_offset <= record.offset < h.next_offset for h in headers):
                     apart.take(record)
                 else:
                     take(record)
@@ -266,10 +294,3 @@ class ActiveSide:
             raise not_authorized("read", at, self.alias, code)
         if code:
             raise NotYet(error_name(code))
-
-
-def _ranges_of(apart: Apart | None, batches: bytes) -> list[range]:
-    if apart is None or not apart.ids:
-        return []
-    headers = (header for header, _ in split(batches) if header.producer_id in apart.ids)
-    return [range(header.base_offset, header.next_offset) for header in headers]

@@ -149,7 +149,9 @@ def batches(records: Sequence[Record], limit: int) -> Iterator[tuple[bytearray, 
     size = _HEADER_BYTES
     for record in records:
         adds = at_most(record)
-        if batch and (size + adds > most or _are_apart(batch[0], record)):
+        # The times in a batch must not be too far apart.
+        is_late = bool(batch) and abs(record.timestamp - batch[0].timestamp) >= HALF_RANGE_MS // 2
+        if batch and (is_late or size + adds > most):
             yield _packed(batch), len(batch)
             batch, size = [], _HEADER_BYTES
         batch.append(record)
@@ -168,11 +170,6 @@ def at_most(record: Record) -> int:
     """Return an upper bound of the bytes of a record in a batch."""
     headers = sum(len(name) + len(value or b"") + _FIELD_BYTES for name, value in record.headers)
     return _RECORD_BYTES + len(record.key or b"") + len(record.value or b"") + headers
-
-
-def _are_apart(first: Record, other: Record) -> bool:
-    """Return whether the times of two records are too far apart for one batch."""
-    return abs(other.timestamp - first.timestamp) >= HALF_RANGE_MS // 2
 
 
 def _packed(records: Sequence[Record]) -> bytearray:

@@ -19,18 +19,16 @@ from drkit.kafka.requests import Append, produce_request
 from drkit.kafka.transactions import TransactionFailed, Transactions
 from drkit.kafka.transport import may_send
 from drkit.model import TopicPartition
-from drkit.offsets.map_record import SEQUENCE_MODULUS
 from drkit.replay.compare import Origin, Same, fate_of, key_hash
 from drkit.replay.destination import Destination
+from drkit.replay.left_open import ReplayMarkers
 from drkit.replay.log import ReplayLog
 from drkit.replay.plan import PartitionPlan, begun_by, refuse_other_way
 from drkit.replay.progress import ReplayProgress, packed, part_keys
-from drkit.replay.side import ActiveSide, NotYet, refused_append, taken
+from drkit.replay.side import TRANSACTION_MS, ActiveSide, NotYet, refused_append, taken
 from drkit.replay.tail import TailPiece, batches, pieces
-from drkit.wire import Record, stamp
+from drkit.wire import Record
 
-TRANSACTION_MS: Final = 30_000
-"""After a kill the coordinator ends what is open; until then readers of committed records wait."""
 _TRIES: Final = 8
 _PAUSE_SECONDS: Final = 0.5
 _REQUEST_SECONDS: Final = 30.0
@@ -112,7 +110,8 @@ class ReplayResult(NamedTuple):
     def of(cls, progress: ReplayProgress) -> ReplayResult:
         """Return the result for a recorded progress."""
         counts = progress.appended, progress.already, progress.kept_back
-        return cls(*counts, progress.is_done, progress.ids, progress.copied_to)
+        copied_to = progress.copied_to if progress.ids is not None else None
+        return cls(*counts, progress.is_done, progress.ids, copied_to)
 
 
 class ReplayWork(NamedTuple):
@@ -120,7 +119,6 @@ class ReplayWork(NamedTuple):
 
     side: ActiveSide
     log: ReplayLog
-    log_id: UUID
     same: Same
     manifest: str
     """Its SHA-256."""
@@ -139,11 +137,11 @@ class PartitionReplay:
     """
 
     def __init__(self, work: ReplayWork, plan: PartitionPlan, producers: TailProducers) -> None:
-        self._work, self._side, self._log, self._log_id = work, work.side, work.log, work.log_id
+        self._work, self._side, self._log = work, work.side, work.log
         self._plan, self._same = plan, plan.progress.same if plan.progress else work.same
         self._transactions, self._producers = producers.begins, producers
         self._progress = plan.progress
-        self._sequences: dict[TopicPartition, int] = {}
+        self._left = ReplayMarkers(work.side, work.log, {plan.to.at: plan.to.topic_id})
 
     async def run(self) -> ReplayResult:
         """Append what is left.
@@ -158,8 +156,6 @@ class PartitionReplay:
                 if tries:
                     await self._take_up()
                 await self._append_rest()
-                # The coordinator answers when the markers of the last transaction are written.
-                await self._begin_epoch()
                 assert self._progress is not None  # noqa: S101  begun
                 return ReplayResult.of(self._progress)
             except (RawError, NotYet, TransactionFailed) as error:
@@ -187,14 +183,16 @@ class PartitionReplay:
         with suppress(DrkitError):
             await self._transactions.end(commit=False)
 
-    async def _begin_epoch(self) -> None:
-        await self._transactions.begin_epoch()
-        self._sequences.clear()
+    async def _end(self, *, commit: bool) -> None:
+        """End the transaction, and wait for its markers: the next one would decide about what is open."""
+        await self._transactions.end(commit=commit)
+        await self._left.await_markers(self._transactions)
 
     async def _take_up(self) -> None:
         """Continue from the recorded progress: the end of the last attempt is unknown."""
-        await self._begin_epoch()
-        book = await self._log.read(self._side, self._log_id, decided=True)
+        await self._transactions.begin_epoch()
+        await self._left.end([self._transactions])
+        book = await self._log.read(self._side, decided=True)
         seen = book.of_partition(self._plan.to.at)
         recorded = seen.get(self._new().key)
         if self._plan.tail.origin.is_kept and recorded is not None and recorded.rolled_back_ms is not None:
@@ -205,9 +203,7 @@ class PartitionReplay:
     async def _append_rest(self) -> None:
         if self._progress is None:
             await self._begin()
-        if self._transactions is not self._producers.appends:
-            self._transactions = self._producers.appends
-            self._sequences.clear()
+        self._transactions = self._producers.appends
         progress, plan = self._progress, self._plan
         assert progress is not None  # noqa: S101  begun
         if progress.is_done:
@@ -241,7 +237,7 @@ class PartitionReplay:
         if (rolled_back := self._plan.rolled_back) is not None:
             written += [(rolled_back.rolled_back_key, rolled_back.encode())]
         await self._produce_log(written)
-        await self._transactions.end(commit=True)
+        await self._end(commit=True)
         self._progress = begun
 
     async def _append(self, piece: TailPiece, late: LateKeys | None) -> None:
@@ -258,7 +254,7 @@ class PartitionReplay:
             await late.read_on(end)
             if len(rest := late.without(records)) == len(records):
                 break
-            await self._transactions.end(commit=False)
+            await self._end(commit=False)
             records = rest
         await self._commit(piece, len(records), end)
 
@@ -270,15 +266,15 @@ class PartitionReplay:
             before, next=piece.next, appended=before.appended + appended,
             already=before.already + piece.already,
             kept_back=before.kept_back + piece.kept_back + len(piece.records) - appended,
+            copied_to=end if appended else before.copied_to,
         )  # fmt: skip
         if before.ids is not None:
-            ids = tuple(sorted({*before.ids, self._transactions.identity.id}))
-            after = replace(after, ids=ids, copied_to=end if appended else before.copied_to)
+            after = replace(after, ids=tuple(sorted({*before.ids, self._transactions.identity.id})))
         written: list[tuple[bytes, bytes | None]] = [(after.key, after.encode())]
         if after.is_done:
             written += [(key, None) for key in part_keys(after.run_id, after.at, after.records)]
         await self._produce_log(written)
-        await self._transactions.end(commit=True)
+        await self._end(commit=True)
         self._progress = after
         self._work.told(after)
 
@@ -293,20 +289,17 @@ class PartitionReplay:
         return end
 
     async def _produce_log(self, written: list[tuple[bytes, bytes | None]]) -> None:
-        at = self._log.at
-        node = await self._side.leader(at, self._log_id)
-        self._checked(at, await (await self._queued(node, at, self._log_id, self._log.batch(written))))
+        at, topic_id = self._log.at, self._log.id
+        node = await self._side.leader(at, topic_id)
+        self._checked(at, await (await self._queued(node, at, topic_id, self._log.batch(written))))
 
     async def _queued(
         self, node: int, at: TopicPartition, topic_id: UUID, batch: tuple[bytearray, int]
     ) -> Any:
         """Send a batch after those before it, and return the future of the answer."""
         may_send()
-        data, count = batch
-        identity, sequence = self._transactions.identity, self._sequences.get(at, 0)
-        stamp(data, identity.id, identity.epoch, sequence, transactional=True)
-        self._sequences[at] = (sequence + count) % SEQUENCE_MODULUS
-        append = Append(at.topic, topic_id, at.partition, data)
+        self._transactions.stamp(at, *batch)
+        append = Append(at.topic, topic_id, at.partition, batch[0])
         request = produce_request([append], transactional_id=self._transactions.transactional_id)
         return await self._side.cluster.queue(request, node, monotonic() + _REQUEST_SECONDS)
 

@@ -97,6 +97,11 @@ class Chunk:
         """Bytes of the batch."""
         return len(self.data)
 
+    @property
+    def copied_end(self) -> int:
+        """Source offset after its last copied record; markers may follow."""
+        return self.runs[-1].source + self.runs[-1].count
+
 
 def check_sound(chunk: Chunk) -> None:
     """Check a chunk before it leaves ``transform``: counts, offsets and runs must agree.

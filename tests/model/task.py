@@ -47,7 +47,7 @@ class MapFailed(Exception):
 
 def may_send(p: PartitionCopy) -> bool:
     """As the live appender asks."""
-    return p.may_send(64)
+    return p.in_flight < (1 if p.alone else 64)
 
 
 @dataclass(eq=False)
@@ -345,8 +345,8 @@ class Task:
         if may_send(p) and (staged.barrier is None or c.barriers.get(staged.barrier, False)):
             p.ready.popleft()
             p.in_flight += 1
-            sequence = (staged.sequence_end - staged.records) % (1 << 31)
-            _, indexes = c.contents[id(staged.data)]
+            sequence = (staged.sequence_end - staged.chunk.count) % (1 << 31)
+            _, indexes = c.contents[id(staged.chunk.data)]
             request = Request(self.number, c.lane.target, p.history, sequence, indexes, c.leader)
             self.world.network.append(request)
             c.sent.append((request, staged, p.generation))

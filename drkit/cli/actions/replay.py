@@ -53,53 +53,34 @@ def replay(
             raise Usage("give_up_excludes", where=_COMMAND)
         return _give_up(settings, flow, manifest, topics, give_up, yes=yes)
     with _way_out(settings, flow, manifest):
-        return _replay(
-            settings, flow, manifest, topics, Same(same) if same else None, sha256,
-            to_quarantine=to_quarantine, dry_run=dry_run, yes=yes,
-        )  # fmt: skip
-
-
-def _replay(
-    settings: Settings,
-    flow: str | None,
-    manifest: str,
-    topics: tuple[str, ...],
-    same: Same | None,
-    sha256: str | None,
-    *,
-    to_quarantine: bool,
-    dry_run: bool,
-    yes: bool,
-) -> int:
-    """Append the records of an export."""
-    export = export_at(manifest, sha256)
-    chosen = _flow(settings, flow, export.flow)
-    if topics:
-        export = export.of_topics(frozenset(topics))
-    target = settings.cluster(chosen.target).with_client(chosen.target_admin)
-    request = ReplayRequest(export, same, to_quarantine=to_quarantine)
-    state = _state(target, chosen)
-    is_known = sha256 is not None or _on_record(state, export, manifest)
-    with Replayer(target, chosen, request) as replayer:
-        plan = replayer.plan(state)
-        if not (dry_run and session().as_json):
-            show_plan(plan, target.alias, is_known=is_known)
-        if dry_run:
-            emit(answer(plan, None, whole=session().as_json))
-            plan.decided()
-            return 0
-        if not plan.is_done:
-            plan.decided()
-            if not yes:
-                ask(f"Append to {target.alias}?", command=_COMMAND)
-        results = replayer.run(plan, ReplayTicker(plan), until_signalled().is_set)
-    if unreplayed(state):
-        how = UnreplayedEnd.QUARANTINED if to_quarantine else UnreplayedEnd.REPLAYED
-        with StateTopic(target, chosen.source) as topic:
-            topic.load()
-            note_replayed(topic, export, results, how, person())
-    emit(answer(plan, results, whole=session().as_json))
-    return 0 if total(results).is_done else Failed.exit_code
+        export = export_at(manifest, sha256)
+        chosen = _flow(settings, flow, export.flow)
+        if topics:
+            export = export.of_topics(frozenset(topics))
+        target = settings.cluster(chosen.target).with_client(chosen.target_admin)
+        request = ReplayRequest(export, Same(same) if same else None, to_quarantine=to_quarantine)
+        state = _state(target, chosen)
+        is_known = sha256 is not None or _on_record(state, export, manifest)
+        with Replayer(target, chosen, request) as replayer:
+            plan = replayer.plan(state, dry_run=dry_run)
+            if not (dry_run and session().as_json):
+                show_plan(plan, target.alias, is_known=is_known)
+            if dry_run:
+                emit(answer(plan, None, whole=session().as_json))
+                plan.decided()
+                return 0
+            if not plan.is_done:
+                plan.decided()
+                if not yes:
+                    ask(f"Append to {target.alias}?", command=_COMMAND)
+            results = replayer.run(plan, ReplayTicker(plan), until_signalled().is_set)
+        if unreplayed(state):
+            how = UnreplayedEnd.QUARANTINED if to_quarantine else UnreplayedEnd.REPLAYED
+            with StateTopic(target, chosen.source) as topic:
+                topic.load()
+                note_replayed(topic, export, results, how, person())
+        emit(answer(plan, results, whole=session().as_json))
+        return 0 if total(results).is_done else Failed.exit_code
 
 
 def _on_record(state: FlowState, export: Export, manifest: str) -> bool:

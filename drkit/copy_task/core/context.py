@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import time
 from typing import Any, Final
 
+from drkit.catalogue import ERRORS
 from drkit.clock import Seconds, boottime, wall_ms
 from drkit.config import FlowSettings
 from drkit.control_key import LogPlace, Signatures
@@ -24,10 +25,9 @@ from drkit.kafka.raw import EventLoop, Future, RawError
 from drkit.kafka.requests import Append, TopicMetadata, metadata, produce_request
 from drkit.kafka.transactions import Transactions
 from drkit.model import TopicPartition
-from drkit.offset_map.bucket import MapBucket, Pair, pairs
+from drkit.offset_map.bucket import MapBucket, Pair
 from drkit.offset_map.topic import made_anew, new_nonce
 from drkit.offset_map.writer import MapTaken, MapWriter
-from drkit.offsets import MapKey, MapRecord
 from drkit.wire import Record, encode, stamp
 
 _BURST_SECONDS: Final = 1.0
@@ -99,7 +99,6 @@ _PAUSE_SECONDS = 0.05
 _APPEND_MS = 30_000
 SAY_AT = frozenset({5, 20, 100, 1000})
 """Tries in a row after which a partition without progress is reported."""
-MARKERS_HINT = "grant ALTER on the target cluster to drkit's principal"
 QUEUE_LIMIT_BYTES = 24 << 20
 """Upper bound of the fetched but not yet acknowledged bytes of a task."""
 
@@ -259,18 +258,14 @@ class TaskContext:
     def stop_unfenced(self, p: PartitionCopy, reason: str) -> None:
         """Stop a partition for which drkit lacks permission to write transaction markers."""
         evidence = error_name(CLUSTER_AUTHORIZATION_FAILED)
-        self.stop(p, "fence_refused", reason, evidence=evidence, hint=MARKERS_HINT)
+        self.stop(p, "fence_refused", reason, evidence=evidence, hint=ERRORS["transaction_left_open"].hint)
 
-    def emit(self, kind: str, p: PartitionCopy, **fields: object) -> Future:
+    def emit(self, kind: str, of: PartitionCopy | TopicPartition, **fields: object) -> Future:
         """Write an event to the state topic, where the driver and `drkit status` read it.
 
         The event is written in any case. The future ends when it is durable, or raises Failed.
         """
-        return self.emit_at(kind, p.source, **fields)
-
-    def emit_at(self, kind: str, at: TopicPartition, **fields: object) -> Future:
-        """Like :meth:`emit`, of any partition."""
-        fields = {"flow": self.lease.flow, **fields}
+        at, fields = of if isinstance(of, TopicPartition) else of.source, {"flow": self.lease.flow, **fields}
         event = EventRecord(kind, at.topic, at.partition, wall_ms(), fields)
         written: Future = self.loop.spawn(self.write_state, event, event.name)
         self.events.append(written)
@@ -312,12 +307,8 @@ class TaskContext:
         evidence = f"Kafka error code {code}"
         raise Failed("internal_topic_refuses", where=f"{topic}-0", evidence=evidence)
 
-    async def write_map(self, bucket: int, records: Iterable[tuple[MapKey, MapRecord]]) -> None:
-        """Make map records durable (acks=all) outside any transaction. Raises Failed."""
-        await self.write_map_pairs(bucket, pairs(records))
-
-    async def write_map_pairs(self, bucket: int, written: list[Pair]) -> None:
-        """Like :meth:`write_map`, of encoded records and tombstones; they stay in one batch.
+    async def write_map(self, bucket: int, written: list[Pair]) -> None:
+        """Make map records and tombstones durable (acks=all) in one batch, outside any transaction.
 
         :raises Failed: the map topic does not take them
         """

@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from drkit.copy_task.core.assignment import PartitionAssignment
-from drkit.copy_task.core.runs import extend_runs
-from drkit.copy_task.core.staged import Staged
 from drkit.min_max_mean import MinMaxMean
 from drkit.model import TopicPartition
 from drkit.offsets import History, Intent, MapKey, Mark
@@ -36,9 +34,23 @@ class CopyState(Enum):
     """Not copied until an operator clears the reason."""
 
 
-def _own_nonce(nonce: int, number: int) -> int:
-    """The nonce of a task's claim of some number."""
-    return (nonce + number) % (1 << 63)
+class Staged(NamedTuple):
+    """A batch that may be sent, with the target offset that it must get."""
+
+    chunk: Chunk
+    base: int
+    sequence_end: int
+    barrier: Any
+    """Future of the intent that must be durable first, or None."""
+
+
+def extend_runs(runs: list[tuple[int, int]], chunk: Chunk) -> None:
+    """Add a chunk's runs to (first source offset, records) pairs, joining what is consecutive."""
+    for run in chunk.runs:
+        if runs and runs[-1][0] + runs[-1][1] == run.source:
+            runs[-1] = (runs[-1][0], runs[-1][1] + run.count)
+        else:
+            runs.append((run.source, run.count))
 
 
 @dataclass(slots=True, eq=False)
@@ -98,7 +110,7 @@ class PartitionCopy:
     inherited: bool = False
     """Appends of earlier tasks in this history may still be in flight, or claims of it are not appended."""
     lost: bool = False
-    """An append of this task in this history was not answered: it may still arrive, however late."""
+    """An append or a claim of this task in this history was not answered: it may still arrive."""
     named_loss: int | None = None
     """Target offset from which records were lost, once this task has reported it."""
     deviation: str = ""
@@ -177,13 +189,6 @@ class PartitionCopy:
         if self.settled:
             self._advance_frontier(to)
         return True
-
-    def may_send(self, pipeline: int) -> bool:
-        """Return whether another append may be sent in addition to those in flight.
-
-        :param pipeline: maximum number of in-flight batches of one partition
-        """
-        return self.in_flight < (1 if self.alone else pipeline)
 
     def let_go(self) -> None:
         """Drop fetched chunks that are not staged: the frontier must not pass them."""
@@ -289,16 +294,8 @@ class PartitionCopy:
         # A key of its own: the log cleaner must not replace an earlier claim, which may still come true.
         self.claims += 1
         self.claiming += 1
-        own = _own_nonce(nonce, self.claims)
-        return Intent(
-            Mode.LIVE,
-            own,
-            self.history,
-            *first_position,
-            leader_epoch=self.staged_epoch,
-            runs=tuple(runs),
-            target_epoch=self.target_epoch,
-        )
+        own, found = (nonce + self.claims) % (1 << 63), (self.staged_epoch, tuple(runs), self.target_epoch)
+        return Intent(Mode.LIVE, own, self.history, *first_position, *found)
 
     @property
     def contested(self) -> bool:
@@ -315,49 +312,31 @@ class PartitionCopy:
         return not continues or chunk.leader_epoch != self.staged_epoch
 
     def _stage_chunk(self, chunk: Chunk, barrier: Any) -> None:
-        last = chunk.runs[-1]
         self.staged_epoch = chunk.leader_epoch
-        end = last.source + last.count
         self.sequence = (self.sequence + chunk.count) % SEQUENCE_MODULUS
-        self.ready.append(
-            Staged(
-                data=chunk.data,
-                base=self.downstream,
-                records=chunk.count,
-                sequence_end=self.sequence,
-                next_source=chunk.next_source,
-                copied_end=end,
-                leader_epoch=chunk.leader_epoch,
-                max_timestamp=chunk.max_timestamp,
-                barrier=barrier,
-            )
-        )
+        self.ready.append(Staged(chunk, self.downstream, self.sequence, barrier))
         self.downstream += chunk.count
         self.own_end = self.downstream
-        self.delta = end - self.downstream
+        self.delta = chunk.copied_end - self.downstream
 
     def acknowledge(self, staged: Staged) -> None:
         """Account for an append that got the predicted offset."""
-        self.acked_downstream = self.acked_own_end = staged.base + staged.records
         self.acked_sequence, self.live, self.alone = staged.sequence_end, True, False
-        self.acked_copied_end = staged.copied_end
-        self._advance(staged.next_source, staged.leader_epoch, staged.records, len(staged.data))
+        self._advance(staged.chunk, staged.base)
 
     def committed(self, chunk: Chunk, base: int) -> None:
         """Account for a chunk that a committed transaction has copied."""
-        last = chunk.runs[-1]
         self.uncommitted, self.live = self.uncommitted - 1, False
-        self.acked_downstream = self.acked_own_end = base + chunk.count
-        self.acked_copied_end = last.source + last.count
-        self._advance(chunk.next_source, chunk.leader_epoch, chunk.count, len(chunk.data))
+        self._advance(chunk, base)
 
-    def _advance(self, next_source: int, leader_epoch: int, records: int, size: int) -> None:
-        self.acked_upstream = next_source
-        self.acked_epoch = leader_epoch
-        self.records += records
-        self.bytes += size
+    def _advance(self, chunk: Chunk, base: int) -> None:
+        self.acked_downstream = self.acked_own_end = base + chunk.count
+        self.acked_copied_end, self.acked_upstream = chunk.copied_end, chunk.next_source
+        self.acked_epoch = chunk.leader_epoch
+        self.records += chunk.count
+        self.bytes += chunk.size
         self.batches += 1
-        self.queued_bytes -= size
+        self.queued_bytes -= chunk.size
         self.attempts = 0
         if self.settled:
             self._advance_frontier(self.fetch_position)

@@ -144,15 +144,9 @@ class Fetcher:
             if p.queued_bytes >= limit:
                 self._held_back = True
                 continue
-            position = session.get(p)
-            if (
-                position is None
-                or position.offset != p.fetch_position
-                or position.generation != p.generation
-                or position.leader_epoch != p.leader_epoch
-            ):
-                position = RequestedPosition(p.generation, p.fetch_position, p.leader_epoch)
-            requested[p] = position
+            position = RequestedPosition(p.generation, p.fetch_position, p.leader_epoch)
+            known = session.get(p)  # the same object shows later that the session has it
+            requested[p] = known if known == position else position
         return requested if queued <= QUEUE_LIMIT_BYTES else {}
 
     async def _ask(self, requested: dict[PartitionCopy, RequestedPosition]) -> Any:
@@ -173,11 +167,8 @@ class Fetcher:
 
     def _is_current(self, p: PartitionCopy, position: RequestedPosition) -> bool:
         current = (p.leader, p.generation, p.fetch_position)
-        return p.state is not CopyState.STOPPED and current == (
-            self._node,
-            position.generation,
-            position.offset,
-        )
+        requested = (self._node, position.generation, position.offset)
+        return p.state is not CopyState.STOPPED and current == requested
 
     def _failed(self, requested: dict[PartitionCopy, RequestedPosition], reason: str) -> None:
         """Note that the fetch of these partitions failed."""

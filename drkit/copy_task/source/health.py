@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from drkit.copy_task.core.activity import Activity, ReportedBy, activity, view_of
+from drkit.copy_task.core.activity import Activity, ReportedBy, activity
 from drkit.copy_task.core.context import SAY_AT
 from drkit.copy_task.core.partition import CopyState, PartitionCopy
 from drkit.model import TopicPartition
@@ -127,7 +127,7 @@ class SourceHealth:
         """The activity for a partition, or the reason why it makes no progress."""
         trouble = self._troubles.get(p)
         error = self.overdue(p.leader, now) or (trouble.reason if trouble is not None else "")
-        return activity(view_of(p, fetcher=p.leader in self._fetchers, source_error=error))
+        return activity(p, fetcher=p.leader in self._fetchers, source_error=error)
 
     def reason(self, p: PartitionCopy, now: float) -> str:
         """Why a partition makes no progress; empty when it does."""

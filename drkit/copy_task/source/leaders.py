@@ -31,13 +31,8 @@ async def source_trouble(task: TaskContext, p: PartitionCopy, partition_data: An
     code = partition_data.error_code
     if partition_data.diverging_epoch is not None:
         diverged = partition_data.diverging_epoch.end_offset
-        task.emit(
-            "source_diverged",
-            p,
-            copied_up_to=p.fetch_position,
-            source_history_ends=diverged,
-            leader_epoch=partition_data.diverging_epoch.epoch,
-        )
+        ends = {"source_history_ends": diverged, "leader_epoch": partition_data.diverging_epoch.epoch}
+        task.emit("source_diverged", p, copied_up_to=p.fetch_position, **ends)
         rewind(task, p, diverged, partition_data.diverging_epoch.epoch)
         return ""
     if code == codes.OFFSET_OUT_OF_RANGE:
@@ -102,13 +97,8 @@ def stop_if_gone(task: TaskContext, p: PartitionCopy, topic: TopicMetadata) -> b
         return True
     if topic.error or topic.topic_id == p.source_id:
         return False
-    task.stop(
-        p,
-        "source_recreated",
-        "the source topic was deleted and created again",
-        old_id=str(p.source_id),
-        new_id=str(topic.topic_id),
-    )
+    ids = {"old_id": str(p.source_id), "new_id": str(topic.topic_id)}
+    task.stop(p, "source_recreated", "the source topic was deleted and created again", **ids)
     return True
 
 

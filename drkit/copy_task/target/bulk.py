@@ -11,8 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from drkit.clock import boottime, wall_ms
 from drkit.copy_task.core.context import TaskContext
-from drkit.copy_task.core.partition import CopyState, PartitionCopy
-from drkit.copy_task.core.runs import extend_runs
+from drkit.copy_task.core.partition import CopyState, PartitionCopy, extend_runs
 from drkit.copy_task.target.live import refused
 from drkit.errors import Failed
 from drkit.flow_state.records import BulkProducerRecord
@@ -23,8 +22,8 @@ from drkit.kafka.transactions import TransactionFailed, Transactions
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import batch_of, pairs
 from drkit.offsets import Intent, MapKey
-from drkit.offsets.map_record import SEQUENCE_MODULUS, Mode
-from drkit.wire import Chunk, stamp
+from drkit.offsets.map_record import Mode
+from drkit.wire import Chunk
 
 GAP: Final = "another producer took offsets of the target"
 
@@ -128,17 +127,9 @@ def _intent(stretch: list[Placed], previous_end: int, nonce: int) -> Intent:
     for sent, _ in stretch:
         extend_runs(runs, sent.chunk)
     p = stretch[0][0].partition
-    return Intent(
-        mode=Mode.BULK,
-        nonce=nonce,
-        history=p.history,
-        base_sequence=p.acked_sequence,
-        downstream=stretch[0][1],
-        previous_end=previous_end,
-        leader_epoch=stretch[-1][0].chunk.leader_epoch,
-        runs=tuple(runs),
-        target_epoch=p.target_epoch,
-    )
+    base = p.acked_sequence, stretch[0][1], previous_end
+    found = stretch[-1][0].chunk.leader_epoch, tuple(runs), p.target_epoch
+    return Intent(Mode.BULK, nonce, p.history, *base, *found)
 
 
 _IDLE_SECONDS = 0.5
@@ -164,7 +155,6 @@ class BulkAppender:
         self._bucket = bucket
         self._transactions = transactions
         self._partitions = task.in_bucket[bucket]
-        self._sequences: dict[TopicPartition, int] = {}
         self._added: set[TopicPartition] = set()
         self._sent: list[Sent] = []
         self._requests: list[Any] = []
@@ -191,7 +181,7 @@ class BulkAppender:
                 if self._broken:
                     # At once: no partition of the bucket can be resolved while the lost transaction is open.
                     await self._transactions.begin_epoch()
-                    self._sequences, self._broken = {}, False
+                    self._broken = False
                 else:
                     await self._transaction()
             except BucketFenced:
@@ -305,19 +295,13 @@ class BulkAppender:
             await self._transactions.add(new)
             self._added.update(new)
 
-    def _stamp(self, topic_partition: TopicPartition, data: bytearray, count: int) -> None:
-        sequence = self._sequences.get(topic_partition, 0)
-        identity = self._transactions.identity
-        stamp(data, identity.id, identity.epoch, sequence, transactional=True)
-        self._sequences[topic_partition] = (sequence + count) % SEQUENCE_MODULUS
-
     async def _send(self, node: int, chunks: list[Sent]) -> int:
         task = self._task
         appends, size = [], 0
         for p, _, chunk, _ in chunks:
-            self._stamp(p.target, chunk.data, chunk.count)
+            self._transactions.stamp(p.target, chunk.data, chunk.count)
             appends.append(Append(p.target.topic, p.target_id, p.target.partition, chunk.data))
-            size += len(chunk.data)
+            size += chunk.size
         answers = {(s.partition.target_id, s.partition.target.partition): s.answer for s in chunks}
         self._sent += chunks
         request = produce_request(appends, transactional_id=self._transactions.transactional_id)
@@ -385,7 +369,7 @@ class BulkAppender:
         map_partition = TopicPartition(task.lease.map_topic, self._bucket)
         signatures = task.buckets[self._bucket].signatures
         data, count = batch_of(pairs(intents_of(placed, task.nonce)), wall_ms(), signatures)
-        self._stamp(map_partition, data, count)
+        self._transactions.stamp(map_partition, data, count)
         topic = await task.internal(map_partition.topic, refresh=False)
         append = Append(map_partition.topic, topic.topic_id, self._bucket, data)
         request = produce_request([append], transactional_id=self._transactions.transactional_id)

@@ -23,7 +23,7 @@ async def forget_deleted(task: TaskContext) -> None:
         for number, bucket in task.buckets.items():
             pairs = bucket.tombstones(deleted)
             for i in range(0, len(pairs), _TOMBSTONES):
-                await task.write_map_pairs(number, pairs[i : i + _TOMBSTONES])
+                await task.write_map(number, pairs[i : i + _TOMBSTONES])
     except Failed:
         return
 

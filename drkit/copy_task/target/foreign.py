@@ -8,8 +8,7 @@ consumer ever sees its records; so the partition waits for its end.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from enum import Enum, auto
-from typing import Final, NamedTuple
+from typing import Final
 
 from drkit.clock import wall_ms
 from drkit.copy_task.core.context import TaskContext
@@ -27,25 +26,10 @@ _PAUSE_SECONDS: Final = 0.1
 _UNKNOWN: Final = -1
 
 
-class Fate(Enum):
-    """The visibility of a foreign record to consumers."""
-
-    VISIBLE = auto()
-    UNDECIDED = auto()
-    """Its transaction may still be aborted."""
-
-
-class Stranger(NamedTuple):
-    """The first foreign record of a partition, and its visibility."""
-
-    record: Foreign
-    fate: Fate
-
-
-def stranger_in(resolution: Resolution, own: frozenset[int], stable: int) -> Stranger | None:
+def stranger_in(resolution: Resolution, own: frozenset[int], stable: int) -> tuple[Foreign, bool] | None:
     """Return the foreign record that stops a partition or makes it wait, or None.
 
-    A visible one counts before one that is undecided.
+    A visible one counts before one that is undecided. False beside it: its transaction may be aborted.
 
     :param own: every producer id of this flow
     :param stable: the last stable offset, asked before the log was read; negative: unknown
@@ -53,8 +37,8 @@ def stranger_in(resolution: Resolution, own: frozenset[int], stable: int) -> Str
     foreign = [f for f in resolution.foreign if f.producer_id not in own]
     visible = [f for f in foreign if not f.transactional or f.base < stable]
     if visible:
-        return Stranger(visible[0], Fate.VISIBLE)
-    return Stranger(foreign[0], Fate.UNDECIDED) if foreign else None
+        return visible[0], True
+    return (foreign[0], False) if foreign else None
 
 
 def stop_written(task: TaskContext) -> None:
@@ -101,11 +85,11 @@ async def without_written(
             stranger = stranger_in(resolution, _own(task, p), stable.get(p.target, _UNKNOWN))
         if stranger is None:
             continuing.append(p)
-        elif stranger.fate is Fate.UNDECIDED:
-            p.reason = f"a transaction of producer id {stranger.record.producer_id} is open on the target"
+        elif not stranger[1]:
+            p.reason = f"a transaction of producer id {stranger[0].producer_id} is open on the target"
             task.trouble(p, pause=_PAUSE_SECONDS)
         elif await _was_passive(task, p):
-            await _stop(task, p, stranger.record)
+            await _stop(task, p, stranger[0])
         else:
             p.reason = "the target does not say whether it was promoted"
             task.trouble(p, pause=_PAUSE_SECONDS)

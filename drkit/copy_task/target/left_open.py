@@ -15,14 +15,14 @@ from typing import Final, NamedTuple
 
 from drkit.catalogue import ERRORS
 from drkit.control_key import Signatures
-from drkit.copy_task.core.context import MARKERS_HINT, TaskContext, error_name
+from drkit.copy_task.core.context import TaskContext, error_name
 from drkit.copy_task.core.partition import PartitionCopy
 from drkit.errors import Failed
 from drkit.kafka.codes import CLUSTER_AUTHORIZATION_FAILED
 from drkit.kafka.raw import RawError
 from drkit.kafka.reading.log_tail import LogTail, NoAnswerYet
-from drkit.kafka.requests import ProducerState, TopicMetadata, metadata
-from drkit.kafka.transactions import Marker, open_in, owners, write_markers
+from drkit.kafka.requests import TopicMetadata, metadata
+from drkit.kafka.transactions import OpenProducer, open_in, owners
 from drkit.model import TopicPartition
 from drkit.offset_map.scan import scan
 from drkit.offsets import Intent, MapKey, PartitionMap, decode_record
@@ -30,21 +30,15 @@ from drkit.offsets.map_record import Mode
 
 _DECIDED: Final = {"CompleteCommit": True, "CompleteAbort": False}
 """The coordinator's state of a transaction that has ended → whether it was committed."""
-_REFUSED: Final = ERRORS["transaction_left_open"]
 
 
 class LeftOpen(NamedTuple):
     """A hanging transaction of a bucket: no coordinator will end it."""
 
     at: TopicPartition
-    node: int
-    """The partition's leader."""
-    producer_id: int
-    epoch: int
-    """The bucket's newest: with it the marker also fences appends that may still be in flight."""
-    state: ProducerState
+    opened: OpenProducer
     committed: bool | None
-    """What the coordinator decided; None: unknown."""
+    """The coordinator's decision, or None if unknown: it has an older epoch."""
 
 
 async def end_on_map(task: TaskContext, bucket: int) -> None:
@@ -59,14 +53,13 @@ async def end_on_map(task: TaskContext, bucket: int) -> None:
         return
     map_partition = TopicPartition(task.lease.map_topic, bucket)
     for txn in await _left_open(task, bucket, {map_partition: leader.node}):
-        if txn.state.epoch < txn.epoch:
-            code = await _end(task, txn, commits=await _has_committed_data(task, bucket, topic, txn))
+        if txn.committed is None:
+            code = await _end(task, bucket, txn, commits=await _has_committed_data(task, bucket, topic, txn))
             if code == CLUSTER_AUTHORIZATION_FAILED:
                 raise Failed(
                     "transaction_left_open",
                     where=f"{map_partition.topic}-{map_partition.partition} on {task.links.target.alias}",
                     evidence=error_name(code),
-                    hint=MARKERS_HINT,
                 )
 
 
@@ -83,9 +76,9 @@ async def end_on_targets(task: TaskContext, partitions: Iterable[PartitionCopy])
             p, committed = by_target[txn.at], txn.committed
             if committed is None:
                 state = task.buckets[bucket].of(p.source_id, p.target_id, p.target.partition)
-                committed = is_in_map(state, txn.state.open_since)
-            if await _end(task, txn, commits=committed) == CLUSTER_AUTHORIZATION_FAILED:
-                task.stop_unfenced(p, _REFUSED.sentence)
+                committed = is_in_map(state, txn.opened.state.open_since)
+            if await _end(task, bucket, txn, commits=committed) == CLUSTER_AUTHORIZATION_FAILED:
+                task.stop_unfenced(p, ERRORS["transaction_left_open"].sentence)
 
 
 def is_in_map(state: PartitionMap, open_since: int) -> bool:
@@ -103,38 +96,38 @@ async def _left_open(task: TaskContext, bucket: int, leaders: Mapping[TopicParti
     identity = task.transactions[bucket].identity
     if task.expired or identity.id < 0:
         return []
-    open_states = await _open_states(task, identity.id, leaders)
-    current = {tp: s for tp, s in open_states.items() if s.epoch == identity.epoch}
+    opened = await _opened(task, identity.id, leaders)
+    current = {tp: o for tp, o in opened.items() if o.state.epoch == identity.epoch}
     decided = None
     if current:
         # A transaction of the current epoch is active unless its coordinator has completed it.
         owner = (await owners(task.links.target, [identity.id])).get(identity.id)
         decided = _DECIDED.get(owner.state) if owner is not None else None
-        later = await _open_states(task, identity.id, leaders) if decided is not None else {}
-        current = {tp: s for tp, s in current.items() if tp in later and later[tp].open_since == s.open_since}
+        later = await _opened(task, identity.id, leaders) if decided is not None else {}
+        current = {tp: o for tp, o in current.items() if later.get(tp) == o}
     return [
-        LeftOpen(tp, leaders[tp], identity.id, identity.epoch, state, decided if tp in current else None)
-        for tp, state in open_states.items()
-        if state.epoch < identity.epoch or (decided is not None and tp in current)
+        LeftOpen(tp, each, decided if tp in current else None)
+        for tp, each in opened.items()
+        if each.state.epoch < identity.epoch or (decided is not None and tp in current)
     ]
 
 
-async def _open_states(
+async def _opened(
     task: TaskContext, producer_id: int, leaders: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, ProducerState]:
+) -> dict[TopicPartition, OpenProducer]:
     opened = await open_in(task.links.target, leaders)
-    return {tp: o.state for tp, states in opened.items() for o in states if o.producer_id == producer_id}
+    return {tp: o for tp, producers in opened.items() for o in producers if o.producer_id == producer_id}
 
 
-async def _end(task: TaskContext, txn: LeftOpen, *, commits: bool) -> int:
+async def _end(task: TaskContext, bucket: int, txn: LeftOpen, *, commits: bool) -> int:
     """Write the marker; returns Kafka's error code."""
-    marker = Marker(txn.producer_id, txn.epoch, max(0, txn.state.coordinator_epoch), (txn.at,), commits)
-    codes = await write_markers(task.links.target, txn.node, [marker])
-    code = codes.get((txn.producer_id, txn.at), -1)
+    newest = task.transactions[bucket].identity.epoch
+    code = await txn.opened.end(task.links.target, txn.at, newest, commits=commits)
     if not code:
-        task.emit_at(
-            "transaction_ended", txn.at, offset=txn.state.open_since, producer_id=txn.producer_id,
-            committed=commits, reason="its coordinator took a transaction of drkit's own for ended",
+        task.emit(
+            "transaction_ended", txn.at, offset=txn.opened.state.open_since,
+            producer_id=txn.opened.producer_id, committed=commits,
+            reason="its coordinator took a transaction of drkit's own for ended",
         )  # fmt: skip
     return code
 
@@ -158,12 +151,12 @@ async def _bulk_records(
     target, intents = task.links.target, []
     signatures = Signatures(target.control, txn.at)
     tail = LogTail(target, txn.at, lambda _record: None, signatures=signatures, topic=topic)
-    tail.next_offset = txn.state.open_since
+    tail.next_offset = txn.opened.state.open_since
     try:
         await tail.to_end(target)
     except NoAnswerYet as error:
         raise RawError(f"{txn.at}: {error}") from error
-    for record in tail.undecided:
+    for record in tail.undecided_of.get(txn.opened.producer_id, ()):
         with suppress(ValueError):
             decoded = decode_record(record.key, record.value)
             if isinstance(decoded.record, Intent) and decoded.record.mode is Mode.BULK:
@@ -176,8 +169,8 @@ async def _is_committed(
 ) -> bool:
     if node < 0:
         raise RawError(f"{p.target} has no leader")
-    if p.target in await _open_states(task, txn.producer_id, {p.target: node}):
+    if p.target in await _opened(task, txn.opened.producer_id, {p.target: node}):
         return False
     start = intent.downstream
     batches = await scan(task.links.target, node, p.target, p.target_id, start, start + 1)
-    return any(b.base == start and b.producer_id == txn.producer_id and not b.aborted for b in batches)
+    return any(b.base == start and b.producer_id == txn.opened.producer_id and not b.aborted for b in batches)

@@ -12,8 +12,7 @@ from typing import Any
 
 from drkit.clock import wall_ms
 from drkit.copy_task.core.context import TaskContext, error_name
-from drkit.copy_task.core.partition import CopyState, PartitionCopy
-from drkit.copy_task.core.staged import Staged
+from drkit.copy_task.core.partition import CopyState, PartitionCopy, Staged
 from drkit.kafka import codes
 from drkit.kafka.raw import Future, RawError
 from drkit.kafka.requests import Append, produce_request
@@ -86,9 +85,9 @@ class LiveAppender:
             staged = p.ready[0]
             if staged.barrier is not None and not staged.barrier.succeeded():
                 continue  # offered again when its intent is durable
-            if not p.may_send(_PIPELINE):
+            if p.in_flight >= (1 if p.alone else _PIPELINE):
                 continue  # offered again by an acknowledgement
-            size += len(staged.data)
+            size += staged.chunk.size
             if batches and size > self._task.flow.produce_request_bytes:
                 p.listed = True
                 self._queue.appendleft(p)
@@ -104,7 +103,7 @@ class LiveAppender:
 
     async def _send(self, round_: list[tuple[PartitionCopy, Staged]]) -> None:
         task = self._task
-        appends = [Append(p.target.topic, p.target_id, p.target.partition, s.data) for p, s in round_]
+        appends = [Append(p.target.topic, p.target_id, p.target.partition, s.chunk.data) for p, s in round_]
         self._requests += 1
         task.counters.requests += 1
         task.counters.batches += len(round_)
@@ -118,17 +117,14 @@ class LiveAppender:
         future.add_callback(task.guarded(self._handle_response, round_))
         future.add_errback(task.guarded(self._request_failed, round_))
 
-    def _finished(self) -> None:
-        self._requests -= 1
-        self._wake_up()
-
     def _request_failed(self, round_: list[tuple[PartitionCopy, Staged]], error: BaseException) -> None:
         for p, _ in round_:
             p.in_flight -= 1
             p.reason = str(error)
             p.unanswered()
             self._task.trouble(p)
-        self._finished()
+        self._requests -= 1
+        self._wake_up()
 
     def _handle_response(self, round_: list[tuple[PartitionCopy, Staged]], response: Any) -> None:
         by_partition = {(p.target_id, p.target.partition): (p, s) for p, s in round_}
@@ -141,7 +137,8 @@ class LiveAppender:
             p.in_flight -= 1
             p.unanswered()
             self._task.trouble(p)
-        self._finished()
+        self._requests -= 1
+        self._wake_up()
         if self._task.awaits_acknowledgement(p for p, _ in round_):
             self._task.changed.set()
 
@@ -149,14 +146,14 @@ class LiveAppender:
         if p.state is not CopyState.LIVE:
             return  # voided meanwhile; resolving reads the effect of this append
         if r.error_code:
-            refused(self._task, p, r.error_code, len(staged.data), r.error_message)
+            refused(self._task, p, r.error_code, staged.chunk.size, r.error_message)
         elif r.base_offset != staged.base or r.log_append_time_ms != _NO_TIMESTAMP:
             # Another offset: another writer appended. A timestamp: the broker treated it as a duplicate.
             p.reason = f"expected offset {staged.base}, got {r.base_offset}"
             self._task.trouble(p)
         else:
             p.acknowledge(staged)
-            p.latency_ms.add(wall_ms() - staged.max_timestamp)
+            p.latency_ms.add(wall_ms() - staged.chunk.max_timestamp)
             if p.ready:
                 self.offer(p)
 
@@ -166,14 +163,8 @@ def refused(task: TaskContext, p: PartitionCopy, code: int, size: int, message: 
     evidence = f"{error_name(code)}{': ' + message if message else ''}"
     p.reason = evidence
     if code in OVERSIZED:
-        task.stop(
-            p,
-            "oversized",
-            FATAL[code],
-            evidence=evidence,
-            batch_bytes=size,
-            max_message_bytes=p.lease.max_message_bytes,
-        )
+        sizes = {"batch_bytes": size, "max_message_bytes": p.lease.max_message_bytes}
+        task.stop(p, "oversized", FATAL[code], evidence=evidence, **sizes)
     elif code in FATAL:
         task.stop(p, "partition_stopped", FATAL[code], evidence=evidence)
     else:

@@ -56,9 +56,9 @@ async def pack(task: TaskContext, settled: Iterable[tuple[PartitionCopy, Resolut
         state = task.buckets[p.lease.bucket].of(p.source_id, p.target_id, p.target.partition)
         batches, tombstones = pack_of(p.key, state, result, author, list(stored_keys))
         for batch in batches:
-            await task.write_map_pairs(p.lease.bucket, batch)
+            await task.write_map(p.lease.bucket, batch)
         for i in range(0, len(tombstones), _TOMBSTONES):
-            await task.write_map_pairs(p.lease.bucket, tombstones[i : i + _TOMBSTONES])
+            await task.write_map(p.lease.bucket, tombstones[i : i + _TOMBSTONES])
 
 
 def pack_of(
@@ -203,21 +203,14 @@ class PartitionResolver:
             topic = topics[p.target.topic]
             leader = topic.leaders.get(p.target.partition)
             if topic.error in NO_SUCH_TOPIC:
-                task.stop(
-                    p, "target_deleted", "the target topic was deleted", evidence=error_name(topic.error)
-                )
+                evidence = error_name(topic.error)
+                task.stop(p, "target_deleted", "the target topic was deleted", evidence=evidence)
             elif topic.error == TOPIC_AUTHORIZATION_FAILED:
-                task.stop(
-                    p, "partition_stopped", "no permission on the target topic", evidence=error_name(29)
-                )
+                evidence = error_name(topic.error)
+                task.stop(p, "partition_stopped", "no permission on the target topic", evidence=evidence)
             elif not topic.error and topic.topic_id != p.target_id:
-                task.stop(
-                    p,
-                    "target_deleted",
-                    "the target topic was deleted and created again",
-                    old_id=str(p.target_id),
-                    new_id=str(topic.topic_id),
-                )
+                ids = {"old_id": str(p.target_id), "new_id": str(topic.topic_id)}
+                task.stop(p, "target_deleted", "the target topic was deleted and created again", **ids)
             elif leader is None or leader.node < 0:
                 p.reason = "the target partition has no leader"
                 task.trouble(p, pause=_PAUSE_SECONDS)
@@ -277,7 +270,7 @@ class PartitionResolver:
             by_bucket.setdefault(taken.p.lease.bucket, []).extend(records)
         for bucket, batch in by_bucket.items():
             if batch:
-                await self._task.write_map(bucket, batch)
+                await self._task.write_map(bucket, pairs(batch))
 
     async def _fence(self, take_ups: Iterable[tuple[TakeUp, Fence]]) -> None:
         """Make leaders refuse appends that may still be in flight; then the partitions are settled again.
@@ -299,7 +292,7 @@ class PartitionResolver:
                 if not code:
                     await self._name_loss(taken)
                     records = taken.records_behind_fence(self._author(taken))
-                    await task.write_map(p.lease.bucket, [(p.key, r) for r in records])
+                    await task.write_map(p.lease.bucket, pairs((p.key, r) for r in records))
                     task.emit("history_ended", p, reason=fence.reason, producer_epoch=fence.epoch)
                 p.reason = error_name(code) if code else fence.reason
                 p.retry_at = time.monotonic() + (_PAUSE_SECONDS if code else 0.0)
@@ -316,14 +309,10 @@ class PartitionResolver:
         p, resolution = taken.p, taken.found
         if resolution.truncated_from is None or resolution.truncated_from == p.named_loss:
             return
-        await self._task.emit(
-            "target_truncated",
-            p,
-            copied_up_to=resolution.truncated_from,
-            target_end=resolution.downstream,
-            resumed_at=resolution.upstream,
-        )
-        p.named_loss = resolution.truncated_from
+        lost_from, ends = resolution.truncated_from, (resolution.downstream, resolution.upstream)
+        fields = {"copied_up_to": lost_from, "target_end": ends[0], "resumed_at": ends[1]}
+        await self._task.emit("target_truncated", p, **fields)
+        p.named_loss = lost_from
 
 
 def _must_be_resolved(p: PartitionCopy) -> bool:

@@ -150,7 +150,12 @@ class LogTail:
     @property
     def undecided(self) -> list[Record]:
         """Records of open transactions before the log's end that may count."""
-        return [record for records in self._open.values() for record in filter(self._may_count, records)]
+        return [record for records in self.undecided_of.values() for record in records]
+
+    @property
+    def undecided_of(self) -> dict[int, list[Record]]:
+        """These records by their producer."""
+        return {producer: list(filter(self._may_count, kept)) for producer, kept in self._open.items()}
 
     def _may_count(self, record: Record) -> bool:
         signed = self._signatures

@@ -11,7 +11,7 @@ from drkit.config import ClusterSettings, FlowSettings
 from drkit.control_key import ControlKeys
 from drkit.export.manifest import TailRange
 from drkit.flow_state.creation import ensure_state_topic
-from drkit.flow_state.names import replay_topic
+from drkit.flow_state.names import replay_topic, state_topic
 from drkit.flow_state.records import ClustersRecord, GenerationRecord, Role, RoleRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
@@ -40,14 +40,20 @@ YEAR_MS = 365 * 86_400_000
 class ReplayWorld(Clusters):
     """Topics on the new primary as a failover leaves them, clients that write there, and replays."""
 
-    def __init__(self, target: LocalCluster, folder: Path, control: ControlKeys | None = None) -> None:
+    def __init__(
+        self, target: LocalCluster, folder: Path, control: ControlKeys | None = None,
+        client: Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
         name = uuid4().hex[:8]
         self.folder = folder
         nowhere = ClusterSettings(alias=f"a{name}", bootstrap_servers="127.0.0.1:1")
-        there = ClusterSettings(alias=f"b{name}", bootstrap_servers=target.bootstrap()).with_control(control)
+        there = ClusterSettings(
+            alias=f"b{name}", bootstrap_servers=target.bootstrap(), client=dict(client or {})
+        ).with_control(control)
         super().__init__(nowhere, there, 1)
         self.flow = FlowSettings(source=nowhere.alias, target=there.alias)
         self.log_topic = replay_topic(self.flow.source, self.flow.target)
+        self.state_topic = state_topic(self.flow.source)
         self.ids: dict[str, UUID] = {}
         """Of the old primary's topics."""
         cluster = Cluster.connect(there)
@@ -122,7 +128,7 @@ class ReplayWorld(Clusters):
         """What a replay would do."""
         with self.replayer(manifest, same, **more) as replayer, self.state() as state:
             state.load()
-            return replayer.plan(state.records)
+            return replayer.plan(state.records, dry_run=True)
 
     def replay(self, manifest: str, same: Same | None = None, **more: Any) -> dict[str, ReplayResult]:
         """Replay an export to its end."""

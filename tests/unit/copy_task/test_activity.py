@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import pytest
 
-from drkit.copy_task.core.activity import ActivityView, ReportedBy, activity
+from drkit.copy_task.core.activity import Activity, ReportedBy, activity
 from drkit.copy_task.core.assignment import PartitionAssignment
 from drkit.copy_task.core.context import SAY_AT
 from drkit.copy_task.core.partition import CopyState, PartitionCopy
@@ -15,13 +16,39 @@ from drkit.copy_task.source.health import SourceHealth
 from drkit.model import TopicPartition
 
 BOTH = (False, True)
+
+
+class View(NamedTuple):
+    """What a partition's activity depends on."""
+
+    state: CopyState
+    reason: str
+    asked_before: bool
+    exhausted: bool
+    waiting: bool
+    in_flight: bool
+    leader_known: bool
+    fetcher: bool
+    source_error: str
+
+    @property
+    def activity(self) -> Activity:
+        p = partition(
+            state=self.state, leader=1 if self.leader_known else -1, end=0 if self.exhausted else None
+        )
+        p.reason, p.attempts, p.in_flight = self.reason, int(self.asked_before), int(self.in_flight)
+        chunk: Any = "a chunk"
+        p.waiting.extend([chunk] * self.waiting)
+        return activity(p, fetcher=self.fetcher, source_error=self.source_error)
+
+
 VIEWS = [
-    ActivityView(*rest)
+    View(*rest)
     for rest in product(CopyState, ("", "why"), BOTH, BOTH, BOTH, BOTH, BOTH, BOTH, ("", "an error"))
 ]
 
 
-def at_work(view: ActivityView) -> bool:
+def at_work(view: View) -> bool:
     """Whether a part of the task has something to do for the partition, or waits for an answer to it."""
     appends = view.in_flight or (view.waiting and view.state in {CopyState.LIVE, CopyState.BULK})
     resolves = view.state is CopyState.RESOLVING and not view.asked_before
@@ -33,7 +60,7 @@ def at_work(view: ActivityView) -> bool:
 @pytest.mark.parametrize("state", CopyState)
 def test_every_state_is_progress_or_has_a_reason_and_an_event(state: CopyState) -> None:
     for view in (v for v in VIEWS if v.state is state):
-        found = activity(view)
+        found = view.activity
         assert found.text, view
         assert found.progress == (found.reported_by is ReportedBy.NOTHING)
         if found.progress:
@@ -43,18 +70,21 @@ def test_every_state_is_progress_or_has_a_reason_and_an_event(state: CopyState) 
 
 
 def test_a_live_partition_that_the_source_does_not_feed_says_which_part_is_missing() -> None:
-    live = ActivityView(CopyState.LIVE, "", False, False, False, False, True, True, "")  # noqa: FBT003 - a row
-    assert activity(live).progress
-    assert activity(live._replace(leader_known=False)).reported_by is ReportedBy.SOURCE
-    assert activity(live._replace(fetcher=False)).reported_by is ReportedBy.SOURCE
-    assert activity(live._replace(source_error="an error")) == (ReportedBy.SOURCE, "an error")
-    assert activity(live._replace(source_error="an error", exhausted=True)).progress, (
+    live = View(CopyState.LIVE, "", False, False, False, False, True, True, "")  # noqa: FBT003 - a row
+    assert live.activity.progress
+    assert live._replace(leader_known=False).activity.reported_by is ReportedBy.SOURCE
+    assert live._replace(fetcher=False).activity.reported_by is ReportedBy.SOURCE
+    assert live._replace(source_error="an error").activity == (ReportedBy.SOURCE, "an error")
+    assert live._replace(source_error="an error", exhausted=True).activity.progress, (
         "its source is not needed"
     )
 
 
-def partition(number: int = 0, state: CopyState = CopyState.LIVE, leader: int = 1) -> PartitionCopy:
-    made = PartitionCopy(PartitionAssignment("t", str(UUID(int=1)), "t", str(UUID(int=2)), number, 0))
+def partition(
+    number: int = 0, state: CopyState = CopyState.LIVE, leader: int = 1, end: int | None = None
+) -> PartitionCopy:
+    ids = str(UUID(int=1)), str(UUID(int=2))
+    made = PartitionCopy(PartitionAssignment("t", ids[0], "t", ids[1], number, 0, end=end))
     made.begin(upstream=0, downstream=0, copied_end=0, sequence=0, delta=0, leader_epoch=0)
     made.state, made.leader = state, leader
     return made

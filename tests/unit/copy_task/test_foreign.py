@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from drkit.copy_task.target.bulk import Placed, gaps_of
-from drkit.copy_task.target.foreign import Fate, stranger_in
+from drkit.copy_task.target.foreign import stranger_in
 from drkit.model import TopicPartition
 from drkit.offsets import SegmentMap
 from drkit.offsets.resolution import Foreign, Resolution
@@ -26,13 +26,13 @@ def found(*foreign: Foreign) -> Resolution:
     [
         ([], 50, None),
         ([Foreign(40, 2, OWN), Foreign(42, 1, OWN, transactional=True)], 50, None),
-        ([Foreign(40, 2, CLIENT)], 50, (40, Fate.VISIBLE)),
-        ([Foreign(40, 2, CLIENT)], -1, (40, Fate.VISIBLE)),
-        ([Foreign(40, 2, OWN), Foreign(42, 1, -1)], 50, (42, Fate.VISIBLE)),
-        ([Foreign(40, 2, CLIENT, transactional=True)], 43, (40, Fate.VISIBLE)),
-        ([Foreign(40, 2, CLIENT, transactional=True)], 40, (40, Fate.UNDECIDED)),
-        ([Foreign(40, 2, CLIENT, transactional=True)], -1, (40, Fate.UNDECIDED)),
-        ([Foreign(40, 2, CLIENT, transactional=True), Foreign(42, 1, OTHER)], 40, (42, Fate.VISIBLE)),
+        ([Foreign(40, 2, CLIENT)], 50, (40, True)),
+        ([Foreign(40, 2, CLIENT)], -1, (40, True)),
+        ([Foreign(40, 2, OWN), Foreign(42, 1, -1)], 50, (42, True)),
+        ([Foreign(40, 2, CLIENT, transactional=True)], 43, (40, True)),
+        ([Foreign(40, 2, CLIENT, transactional=True)], 40, (40, False)),
+        ([Foreign(40, 2, CLIENT, transactional=True)], -1, (40, False)),
+        ([Foreign(40, 2, CLIENT, transactional=True), Foreign(42, 1, OTHER)], 40, (42, True)),
     ],
     ids=[
         "none", "own", "plain", "plain, last stable offset unknown", "after an own one", "committed", "open",
@@ -40,10 +40,10 @@ def found(*foreign: Foreign) -> Resolution:
     ],
 )  # fmt: skip
 def test_a_record_that_a_consumer_sees_counts(
-    foreign: list[Foreign], stable: int, wanted: tuple[int, Fate] | None
+    foreign: list[Foreign], stable: int, wanted: tuple[int, bool] | None
 ) -> None:
     stranger = stranger_in(found(*foreign), frozenset({OWN}), stable)
-    assert (stranger and (stranger.record.base, stranger.fate)) == wanted
+    assert (stranger and (stranger[0].base, stranger[1])) == wanted
 
 
 def placed(*spans: tuple[int, int]) -> list[Placed]:

@@ -96,7 +96,7 @@ def test_where_an_earlier_task_may_append_another_leader_epoch_ends_the_history(
 ) -> None:
     partition.inherited = True
     assert stage(partition, chunk(10, 5, 3), chunk(15, 5, 4)) is None
-    assert [staged.records for staged in partition.ready] == [5]
+    assert [staged.chunk.count for staged in partition.ready] == [5]
     assert "another leader" in partition.deviation
 
 

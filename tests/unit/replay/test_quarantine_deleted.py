@@ -14,10 +14,11 @@ from drkit.kafka.requests import TopicMetadata
 from drkit.model import TopicPartition
 from drkit.replay import destination as module
 from drkit.replay.compare import Same, TailCounts
-from drkit.replay.destination import MISSING, Destination, Quarantine, TopicCopy
+from drkit.replay.destination import Destination, Quarantine, TopicCopy
 from drkit.replay.plan import PartitionPlan, begun_by
 from drkit.replay.progress import QuarantineRecord, ReplayProgress
 from drkit.replay.run import _moved
+from drkit.replay.side import MISSING
 from tests.support.errors import coded
 
 SOURCE, NAME = TopicPartition("orders", 0), "orders.divergent.7"

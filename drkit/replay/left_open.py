@@ -1,0 +1,141 @@
+"""Ends transactions of replays that are open on a partition after their coordinator has ended them.
+
+A coordinator may leave out the marker of a partition (docs/internal/upstream.md). A transaction of a replay
+appends to the destination and then its progress to the log, or to the log alone. Its producer begins no other
+while something of it is open, since one marker would end both; and hidden progress has no effect. So, once a
+new epoch has begun:
+
+| still open on | what decides | it is committed |
+| --- | --- | --- |
+| the destination | the log | if progress of its producer counts records behind its first one |
+| the log, with nothing appended | | no: it is decided again |
+| the log | its last record on the destination | if consumers of committed records see that one |
+| both | | no: consumers of committed records see none of it |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+from uuid import UUID
+
+from drkit.errors import Failed, Refused
+from drkit.kafka.codes import NOT_AUTHORIZED, error_name
+from drkit.kafka.transactions import OpenProducer, Transactions, owners
+from drkit.model import TopicPartition
+from drkit.offset_map.scan import scan
+from drkit.replay.log import ReplayLog
+from drkit.replay.progress import ReplayBook, ReplayProgress
+from drkit.replay.side import TRANSACTION_MS, ActiveSide, NotYet
+
+_ENDED: Final = frozenset({"Empty", "CompleteCommit", "CompleteAbort"})
+"""The coordinator's states of a producer without a transaction."""
+_UNKNOWN: Final = "it is drkit's own, and its outcome is unknown: no record shows it"
+_DECIDE: Final = (
+    "keep the export; an abort by hand may lose records that count as appended, or have records appended"
+    " twice; compare both sides before it"
+)
+_TRIES: Final = 9
+_PAUSE_SECONDS: Final = 0.005
+
+
+class ReplayMarkers:
+    """Awaits markers on the log and some destinations, each with its topic's id, and writes missing ones."""
+
+    def __init__(self, side: ActiveSide, log: ReplayLog, to: Mapping[TopicPartition, UUID]) -> None:
+        self._side, self._log = side, log
+        self._places = {**to, log.at: log.id}
+
+    async def await_markers(self, producer: Transactions) -> None:
+        """Wait for the markers of a producer's last transaction. Raises NotYet if one is missing."""
+        for tries in range(_TRIES):
+            if not (left := await self._side.opened(self._places, {producer.identity.id})):
+                return
+            await self._side.cluster.loop.sleep(_PAUSE_SECONDS * 2**tries)
+        raise NotYet(f"a transaction that has ended is open on {left[0][0]}")
+
+    async def abandoned(self, prefixes: tuple[str, ...]) -> list[Transactions]:
+        """Begin an epoch of each producer that has something open without a transaction; return them.
+
+        :param prefixes: of their transactional ids
+        :raises DrkitError: the new primary does not answer, or refuses
+        """
+
+        async def look() -> set[str]:
+            opened = await self._side.opened(self._places)
+            known = await owners(self._side.cluster, {o.producer_id for _, o in opened}) if opened else {}
+            # Markers may have arrived since, and a new transaction begins elsewhere.
+            later = await self._side.opened(self._places, known) if known else []
+            ended = [known[o.producer_id] for at, o in later if (at, o) in opened]
+            return {o.transactional_id for o in ended if o.state in _ENDED}
+
+        names = await self._side.patiently(look, self._log.at)
+        own = [name for name in sorted(names) if name.startswith(prefixes)]
+        found = [Transactions(self._side.cluster, name, TRANSACTION_MS) for name in own]
+        for producer in found:
+            await producer.begin_epoch()
+        return found
+
+    async def end(self, producers: Iterable[Transactions]) -> None:
+        """End what producers have left open, whose epoch has just begun.
+
+        :raises Refused: a record that decides is gone, or is hidden by a transaction of a client
+        :raises Failed: drkit may not write the marker
+        :raises DrkitError: the new primary does not answer
+        """
+        epochs = dict(p.identity for p in producers)
+
+        async def end() -> None:
+            if not (left := await self._side.opened(self._places, epochs)):
+                return
+            book = await self._log.read(self._side, decided=False)
+            for at, opened in left:
+                where, commits = f"{at} on {self._side.alias}", await self._is_committed(at, opened, book)
+                if commits is None:
+                    raise Refused("replay_open_transaction", where=where, evidence=_UNKNOWN, hint=_DECIDE)
+                epoch = epochs[opened.producer_id]
+                code = await opened.end(self._side.cluster, at, epoch, commits=commits)
+                if code in NOT_AUTHORIZED:
+                    raise Failed("transaction_left_open", where=where, evidence=error_name(code))
+                if code:
+                    self._side.forget(at.topic)
+                    raise NotYet(error_name(code))
+
+        await self._side.patiently(end, self._log.at)
+
+    async def _is_committed(self, at: TopicPartition, opened: OpenProducer, book: ReplayBook) -> bool | None:
+        """Return whether a transaction is committed, or None if it is unknown."""
+        if at != self._log.at:
+            runs = [r for r in book.of_partition(at).values() if r.topic_id == self._places[at]]
+            return is_counted(runs, opened.producer_id, opened.state.open_since)
+        for key, hidden in self._log.hidden(book, opened.producer_id).items():
+            if hidden.appended > (book.progress[key].appended if key in book.progress else 0):
+                return await self._is_visible(hidden, opened.producer_id)
+        return False
+
+    async def _is_visible(self, hidden: ReplayProgress, producer_id: int) -> bool | None:
+        """Return whether the last record before the end of progress is committed, or None if it is gone."""
+        side, at, topic_id, end = self._side, hidden.at, hidden.topic_id, hidden.copied_to
+        try:
+            node = await side.leader(at, topic_id)
+        except Refused:  # the topic is gone
+            return False
+        if await side.opened({at: topic_id}, {producer_id}):
+            return False
+        if end is None:  # of drkit 0.1
+            return None
+        await side.decided_end(at, topic_id)
+        batches = await scan(side.cluster, node, at, topic_id, end - 1, end)
+        own = [b for b in batches if b.producer_id == producer_id and not b.control]
+        return not own[0].aborted if own else None
+
+
+def is_counted(runs: Iterable[ReplayProgress], producer_id: int, open_since: int) -> bool | None:
+    """Return whether progress counts records of a producer from an offset of the destination on. Pure.
+
+    :param runs: the progress of all runs in the partition
+    :returns: None if it is unknown: drkit 0.1 notes no such offset
+    """
+    own = [r for r in runs if r.appended and (r.ids is None or producer_id in r.ids)]
+    ends = [r.copied_to for r in own if r.copied_to is not None]
+    return any(end > open_since for end in ends) or (None if len(ends) < len(own) else False)
