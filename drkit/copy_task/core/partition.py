@@ -294,8 +294,10 @@ class PartitionCopy:
         # A key of its own: the log cleaner must not replace an earlier claim, which may still come true.
         self.claims += 1
         self.claiming += 1
-        own, found = (nonce + self.claims) % (1 << 63), (self.staged_epoch, tuple(runs), self.target_epoch)
-        return Intent(Mode.LIVE, own, self.history, *first_position, *found)
+        return Intent(
+            Mode.LIVE, (nonce + self.claims) % (1 << 63), self.history, *first_position,
+            leader_epoch=self.staged_epoch, runs=tuple(runs), target_epoch=self.target_epoch,
+        )  # fmt: skip
 
     @property
     def contested(self) -> bool:

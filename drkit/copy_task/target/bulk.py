@@ -127,9 +127,11 @@ def _intent(stretch: list[Placed], previous_end: int, nonce: int) -> Intent:
     for sent, _ in stretch:
         extend_runs(runs, sent.chunk)
     p = stretch[0][0].partition
-    base = p.acked_sequence, stretch[0][1], previous_end
-    found = stretch[-1][0].chunk.leader_epoch, tuple(runs), p.target_epoch
-    return Intent(Mode.BULK, nonce, p.history, *base, *found)
+    return Intent(
+        Mode.BULK, nonce, p.history, base_sequence=p.acked_sequence, downstream=stretch[0][1],
+        previous_end=previous_end, leader_epoch=stretch[-1][0].chunk.leader_epoch, runs=tuple(runs),
+        target_epoch=p.target_epoch,
+    )  # fmt: skip
 
 
 _IDLE_SECONDS = 0.5

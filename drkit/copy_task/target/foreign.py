@@ -80,16 +80,18 @@ async def without_written(
     continuing = []
     for p in partitions:
         resolution, look = settled[p.target].resolution, settled[p.target].look
-        stranger = None
+        found = None
         if p.lease.returning and resolution is not None and not _is_frozen(task, look.producers):
-            stranger = stranger_in(resolution, _own(task, p), stable.get(p.target, _UNKNOWN))
-        if stranger is None:
+            found = stranger_in(resolution, _own(task, p), stable.get(p.target, _UNKNOWN))
+        if found is None:
             continuing.append(p)
-        elif not stranger[1]:
-            p.reason = f"a transaction of producer id {stranger[0].producer_id} is open on the target"
+            continue
+        stranger, is_visible = found
+        if not is_visible:
+            p.reason = f"a transaction of producer id {stranger.producer_id} is open on the target"
             task.trouble(p, pause=_PAUSE_SECONDS)
         elif await _was_passive(task, p):
-            await _stop(task, p, stranger[0])
+            await _stop(task, p, stranger)
         else:
             p.reason = "the target does not say whether it was promoted"
             task.trouble(p, pause=_PAUSE_SECONDS)

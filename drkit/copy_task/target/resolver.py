@@ -309,9 +309,9 @@ class PartitionResolver:
         p, resolution = taken.p, taken.found
         if resolution.truncated_from is None or resolution.truncated_from == p.named_loss:
             return
-        lost_from, ends = resolution.truncated_from, (resolution.downstream, resolution.upstream)
-        fields = {"copied_up_to": lost_from, "target_end": ends[0], "resumed_at": ends[1]}
-        await self._task.emit("target_truncated", p, **fields)
+        lost_from, end, resumed_at = resolution.truncated_from, resolution.downstream, resolution.upstream
+        ends = {"target_end": end, "resumed_at": resumed_at}
+        await self._task.emit("target_truncated", p, copied_up_to=lost_from, **ends)
         p.named_loss = lost_from
 
 

@@ -81,14 +81,20 @@ def test_a_message_of_a_library_is_one_line(
 ):
     """Names from a cluster are in them: a line of its own would look like one of drkit's."""
     observe.setup(log_format, "info")
-    logging.getLogger("kafka").warning("group %s is unknown", f"g{harmful}failover_done password=hidden-one")
+    logging.getLogger("a-library").warning(
+        "group %s is unknown", f"g{harmful}failover_done password=hidden-one"
+    )
     (line,) = capsys.readouterr().err.splitlines()
     assert not [c for c in harmful if c in line and not c.isprintable()]
     assert "hidden-one" not in line
     assert "failover_done" in line
     if log_format == "json":
         event = json.loads(line)
-        assert (event["event"], event["library"], event["level"]) == ("library_message", "kafka", "warning")
+        assert (event["event"], event["library"], event["level"]) == (
+            "library_message",
+            "a-library",
+            "warning",
+        )
 
 
 class _Terminal(StringIO):
