@@ -57,16 +57,12 @@ def unknown_names(scenario: Scenario) -> list[str]:
 
 @contextmanager
 def _recorded(action: str) -> Iterator[None]:
-    """Record the error of an action, whatever it is; after it only `heal` begins."""
-    stage = current_stage()
-    if stage.failed is not None and action != "heal":
-        raise stage.failed
+    """Record the error of an action, whatever it is."""
     try:
         yield
     except BaseException as error:
-        stage.failed = stage.failed or error
         text = error.in_short if isinstance(error, DrkitError) else repr(error)
-        stage.recorder.record(LookFailed(f"action {action}", text))
+        current_stage().recorder.record(LookFailed(f"action {action}", text))
         raise
 
 
@@ -108,7 +104,7 @@ def drkit(
         raise Failed(
             "chaos_command_failed", where=where, evidence=evidence, error_code=ended.code, expect=[*expect]
         )
-    if unused := [t.entry for t in triggers if not t.fired]:
+    if unused := [t.entry for t in triggers if not (t.fired or t.never)]:
         raise Failed("trigger_never_fired", where=where, entries=", ".join(unused))
     return ended.code
 
@@ -119,6 +115,8 @@ class _Trigger:
 
     entry: str
     then: Sequence[Then]
+    never: bool = False
+    """True for an entry that must not come: `then` kills the command there."""
     fired: set[str] = field(default_factory=set, init=False)
     """The entries at which they happened."""
 

@@ -77,8 +77,6 @@ class ScenarioStage(ClientStage):
     """The command that waits at an entry of its journal, while faults happen there."""
     faults: dict[str, Iterator[str]] = field(default_factory=dict, init=False)
     """Each fault in force; it ends when it is continued."""
-    failed: BaseException | None = field(default=None, init=False)
-    """The error of the action that failed."""
     verdict: ScenarioVerdict | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:

@@ -130,7 +130,7 @@ def test_an_action_outside_of_a_scenario_is_refused():
 
 
 def test_an_action_that_fails_by_any_error_is_in_the_history(monkeypatch: pytest.MonkeyPatch):
-    stage = Mock(failed=None)
+    stage = Mock()
     monkeypatch.setattr("drkit.chaos.actions.current_stage", lambda: stage)
     with pytest.raises(TypeError):
         fault("slow operator", delay=1)
