@@ -49,10 +49,10 @@ class ReplayMarkers:
     async def await_markers(self, producer: Transactions) -> None:
         """Wait for the markers of a producer's last transaction. Raises NotYet if one is missing."""
         for tries in range(_TRIES):
-            if not (left := await self._side.opened(self._places, {producer.identity.id})):
+            if not (still_open := await self._side.opened(self._places, {producer.identity.id})):
                 return
             await self._side.cluster.loop.sleep(_PAUSE_SECONDS * 2**tries)
-        raise NotYet(f"a transaction that has ended is open on {left[0][0]}")
+        raise NotYet(f"a transaction that has ended is open on {still_open[0][0]}")
 
     async def abandoned(self, prefixes: tuple[str, ...]) -> list[Transactions]:
         """Begin an epoch of each producer that has something open without a transaction; return them.
@@ -66,15 +66,15 @@ class ReplayMarkers:
             known = await owners(self._side.cluster, {o.producer_id for _, o in opened}) if opened else {}
             # Markers may have arrived since, and a new transaction begins elsewhere.
             later = await self._side.opened(self._places, known) if known else []
-            ended = [known[o.producer_id] for at, o in later if (at, o) in opened]
+            ended = [known[o.producer_id] for tp, o in later if (tp, o) in opened]
             return {o.transactional_id for o in ended if o.state in _ENDED}
 
         names = await self._side.patiently(look, self._log.at)
         own = [name for name in sorted(names) if name.startswith(prefixes)]
-        found = [Transactions(self._side.cluster, name, TRANSACTION_MS) for name in own]
-        for producer in found:
+        producers = [Transactions(self._side.cluster, name, TRANSACTION_MS) for name in own]
+        for producer in producers:
             await producer.begin_epoch()
-        return found
+        return producers
 
     async def end(self, producers: Iterable[Transactions]) -> None:
         """End what producers have left open, whose epoch has just begun.
@@ -86,27 +86,27 @@ class ReplayMarkers:
         epochs = dict(p.identity for p in producers)
 
         async def end() -> None:
-            if not (left := await self._side.opened(self._places, epochs)):
+            if not (still_open := await self._side.opened(self._places, epochs)):
                 return
             book = await self._log.read(self._side, decided=False)
-            for at, opened in left:
-                where, commits = f"{at} on {self._side.alias}", await self._is_committed(at, opened, book)
+            for tp, opened in still_open:
+                where, commits = f"{tp} on {self._side.alias}", await self._is_committed(tp, opened, book)
                 if commits is None:
                     raise Refused("replay_open_transaction", where=where, evidence=_UNKNOWN, hint=_DECIDE)
                 epoch = epochs[opened.producer_id]
-                code = await opened.end(self._side.cluster, at, epoch, commits=commits)
+                code = await opened.end(self._side.cluster, tp, epoch, commits=commits)
                 if code in NOT_AUTHORIZED:
                     raise Failed("transaction_left_open", where=where, evidence=error_name(code))
                 if code:
-                    self._side.forget(at.topic)
+                    self._side.forget(tp.topic)
                     raise NotYet(error_name(code))
 
         await self._side.patiently(end, self._log.at)
 
-    async def _is_committed(self, at: TopicPartition, opened: OpenProducer, book: ReplayBook) -> bool | None:
+    async def _is_committed(self, tp: TopicPartition, opened: OpenProducer, book: ReplayBook) -> bool | None:
         """Return whether a transaction is committed, or None if it is unknown."""
-        if at != self._log.at:
-            runs = [r for r in book.of_partition(at).values() if r.topic_id == self._places[at]]
+        if tp != self._log.at:
+            runs = [r for r in book.of_partition(tp).values() if r.topic_id == self._places[tp]]
             return is_counted(runs, opened.producer_id, opened.state.open_since)
         for key, hidden in self._log.hidden(book, opened.producer_id).items():
             if hidden.appended > (book.progress[key].appended if key in book.progress else 0):
@@ -115,17 +115,17 @@ class ReplayMarkers:
 
     async def _is_visible(self, hidden: ReplayProgress, producer_id: int) -> bool | None:
         """Return whether the last record before the end of progress is committed, or None if it is gone."""
-        side, at, topic_id, end = self._side, hidden.at, hidden.topic_id, hidden.copied_to
+        side, tp, topic_id, end = self._side, hidden.at, hidden.topic_id, hidden.copied_to
         try:
-            node = await side.leader(at, topic_id)
+            node = await side.leader(tp, topic_id)
         except Refused:  # the topic is gone
             return False
-        if await side.opened({at: topic_id}, {producer_id}):
+        if await side.opened({tp: topic_id}, {producer_id}):
             return False
         if end is None:  # of drkit 0.1
             return None
-        await side.decided_end(at, topic_id)
-        batches = await scan(side.cluster, node, at, topic_id, end - 1, end)
+        await side.decided_end(tp, topic_id)
+        batches = await scan(side.cluster, node, tp, topic_id, end - 1, end)
         own = [b for b in batches if b.producer_id == producer_id and not b.control]
         return not own[0].aborted if own else None
 

@@ -189,15 +189,16 @@ class ActiveSide:
         :raises RawError: no answer
         """
         leaders = {}
-        for at, topic_id in places.items():
+        for tp, topic_id in places.items():
             with suppress(Refused):
-                leaders[at] = await self.leader(at, topic_id)
+                leaders[tp] = await self.leader(tp, topic_id)
         try:
-            found = await open_in(self.cluster, leaders, complete=True)
+            opened = await open_in(self.cluster, leaders, complete=True)
         except RawError:
             self._topics.clear()
             raise
-        return [(at, o) for at, some in found.items() for o in some if ids is None or o.producer_id in ids]
+        every = ((tp, each) for tp, producers in opened.items() for each in producers)
+        return [(tp, each) for tp, each in every if ids is None or each.producer_id in ids]
 
     async def start(self, at: TopicPartition, topic_id: UUID) -> int:
         """Return the log start of a partition. Raises DrkitError."""

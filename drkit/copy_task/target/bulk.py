@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from drkit.clock import boottime, wall_ms
 from drkit.copy_task.core.context import TaskContext
 from drkit.copy_task.core.partition import CopyState, PartitionCopy, extend_runs
+from drkit.copy_task.target.left_open import end_on_map, opened_by
 from drkit.copy_task.target.live import refused
 from drkit.errors import Failed
 from drkit.flow_state.records import BulkProducerRecord
@@ -136,6 +137,8 @@ def _intent(stretch: list[Placed], previous_end: int, nonce: int) -> Intent:
 
 _IDLE_SECONDS = 0.5
 _LINGER_SECONDS = 0.02
+_MARKER_TRIES, _MARKER_SECONDS = 8, 0.005
+"""Markers may take more than a second after a broker has started."""
 
 
 class BulkRefused(Exception):
@@ -183,6 +186,7 @@ class BulkAppender:
                 if self._broken:
                     # At once: no partition of the bucket can be resolved while the lost transaction is open.
                     await self._transactions.begin_epoch()
+                    await end_on_map(self._task, self._bucket)
                     self._broken = False
                 else:
                     await self._transaction()
@@ -243,6 +247,24 @@ class BulkAppender:
 
     def _ready(self, p: PartitionCopy) -> bool:
         return p.state is CopyState.BULK and p.oldest_is_older_than(self._task.live_floor_ms(CopyState.BULK))
+
+    async def _await_markers(self) -> None:
+        """Wait until the last transaction has its markers: one of the next transaction would end both.
+
+        :raises Failed: a coordinator has left one out; it is written when the partition is resolved
+        """
+        task, bucket = self._task, TopicPartition(self._task.lease.map_topic, self._bucket)
+        leaders = {p.target: p.target_leader for p in self._partitions if p.target in self._added}
+        if bucket in self._added:
+            leaders[bucket] = (
+                (await task.internal(bucket.topic, refresh=False)).leaders[bucket.partition].node
+            )
+        for tries in range(_MARKER_TRIES):
+            producer_id = self._transactions.identity.id
+            if not (opened := await opened_by(task, producer_id, leaders, complete=True)):
+                return
+            await task.loop.sleep(_MARKER_SECONDS * 2**tries)
+        raise Failed("transaction_left_open", where=str(next(iter(opened))), evidence="it has ended")
 
     async def _transaction(self) -> None:
         task, flow = self._task, self._task.flow
@@ -356,6 +378,7 @@ class BulkAppender:
         await self._transactions.end(commit=True)
         self._ends = ends
         self._committed(placed, gaps)
+        await self._await_markers()
 
     def _committed(self, placed: list[Placed], gaps: list[ForeignOffsets]) -> None:
         now = wall_ms()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import pytest
 
+from drkit.copy_task.target import bulk
 from drkit.copy_task.target.left_open import is_in_map
 from drkit.flow_state.names import bulk_transactional_id
-from drkit.kafka.raw import RawCluster
+from drkit.kafka.raw import Future, RawCluster
 from drkit.kafka.requests import Append, fetch_one, metadata, produce_request
-from drkit.kafka.transactions import Transactions
+from drkit.kafka.transactions import ProducerIdentity, Transactions
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import MapBucket, batch_of, pairs
 from drkit.offset_map.reading import read_on
@@ -102,6 +106,52 @@ def test_the_next_task_ends_them(flow: Flow, topic_name: str, known: set[str], c
     flow.copy(topic_name)
     truth.is_exact(more_than=COPIED + OPEN + LATER - 1)
     assert [e["committed"] for e in flow.events("transaction_ended")] == committed
+
+
+@pytest.mark.parametrize("missing", ["data", "map"])
+def test_an_abort_takes_back_nothing_of_the_transaction_before_it(
+    flow: Flow, topic_name: str, missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A marker ends everything that a producer has open on a partition, also of an earlier transaction."""
+    flow.settings = flow.settings.model_copy(update={"bulk_commit_bytes": 1, "merge_below_bytes": 0})
+    flow.create_both(topic_name, retention_ms="-1")
+    truth, commits = Truth(flow, topic_name), list[bool]()
+    add, end = Transactions.add, Transactions.end
+
+    async def added(self: Transactions, partitions: Iterable[TopicPartition]) -> None:
+        hidden = topic_name if missing == "data" else flow.map_topic
+        await add(self, [tp for tp in partitions if commits or tp.topic != hidden])
+
+    async def ended(self: Transactions, *, commit: bool) -> None:
+        await end(self, commit=commit)
+        commits.append(commit)
+
+    async def moved(*_: object) -> bool:
+        return len(commits) == 1  # until the second one is broken
+
+    async def began(self: Transactions) -> ProducerIdentity:
+        commits.extend([False] * (len(commits) == 1))
+        return await begin(self)
+
+    def answered(answers: dict[Any, Future], completed: Future, response: Any) -> None:
+        for future in answers.values():  # of one partition; that version names no topic id
+            future.success(response.responses[0].partition_responses[0])
+        completed.success(None)
+
+    begin = Transactions.begin_epoch
+    for name, patch in (("add", added), ("end", ended), ("begin_epoch", began)):
+        monkeypatch.setattr(Transactions, name, patch)
+    monkeypatch.setattr(
+        bulk, "produce_request", lambda *a, **k: before_implicit_adding(produce_request(*a, **k))
+    )
+    monkeypatch.setattr(bulk.BulkAppender, "_answered", staticmethod(answered))
+    monkeypatch.setattr(bulk, "moved", moved)
+    for number in range(5):
+        fill(flow.source, topic_name, COPIED, first=number * COPIED, timestamp=OLD, linger_ms=200)
+    flow.copy(topic_name)
+    assert len(commits) > 2
+    truth.is_exact(more_than=5 * COPIED - 1)
+    assert [e["committed"] for e in flow.events("transaction_ended")] == [True]
 
 
 @pytest.mark.wide
