@@ -162,7 +162,7 @@ def _round(turning: Turning, methods: Mapping[int, Method], killed: LocalCluster
     if killed is not None:
         turning.restarted(killed, flow.target.alias)
         assert turning.came_back(seeds).keys() >= methods.keys() - {EMPTY}, "the deletion was not durable"
-        with pytest.raises(Refused, check=coded("checkpoint_folder_in_use")) as refused:
+        with pytest.raises(Refused, check=coded("copy_not_empty")) as refused:
             turning.write(seeds)
         assert "drkit reprotect --resume" in refused.value.hint
         turning.empty(seeds)
