@@ -110,7 +110,11 @@ BROKEN: Cases = {
     },
     "nothing aborted is seen": {
         "read": [*acked("a", transaction="aborted"), *log("a")],
-        "consumed": [*acked("a", transaction="aborted"), Consumed(PRIMARY, *TP, "shop", 0, "a")],
+        "consumed": [*acked("a", transaction="aborted"), Consumed(STANDBY, *TP, "shop", 0, "a")],
+        "at another offset of its own cluster": [
+            *acked("a", transaction="aborted"),
+            Consumed(PRIMARY, *TP, "shop", 1, "a"),
+        ],
     },
     "same for every reader": {
         "an older disk of the other side": [
@@ -220,6 +224,11 @@ HOLDS: Cases = {
         ],
     },
     "nothing aborted is seen": {
+        "restored by its own cluster, and copied": [
+            *acked("a", transaction="aborted"),
+            *log("a", cluster=PRIMARY),
+            *log("a"),
+        ],
         "at the offset of an aborted one, on the other side": [
             *acked("x", transaction="aborted"),
             *acked("a", first=2),
