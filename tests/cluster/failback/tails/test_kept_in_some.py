@@ -101,7 +101,8 @@ def _is_asked_after_it_has_begun(stage: KilledReturns, person: Typist, first: st
     assert "--resume --same none" in refused.err
     assert f" --abort; then drkit reprotect --config {person.file} --flow" in refused.err
     assert f" --topic {topic} " in refused.err, "as the return was begun"
-    assert f" --disposition {topic}=replay --method {topic}=rebuild --same content appends" in refused.err
+    rebuilt = f" --disposition {topic}=replay --method {topic}=rebuild --same content --reason"
+    assert rebuilt in refused.err
     late = person.types(
         "--resume", "--method", f"{topic}=rebuild", "--disposition", f"{topic}=replay", "--same", "content",
         "--yes", code=3,
