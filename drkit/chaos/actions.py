@@ -139,14 +139,14 @@ def _type(stage: ScenarioStage, words: Sequence[str], triggers: Sequence[_Trigge
             stage.recorder.record(entry)
             stage.tell("entry", f"{entry.step} {entry.kind}" if not entry.effect else "")
             for each in (each for t in triggers if t.is_due(entry) for each in t.then):
-                _happen(stage, each)
+                _trigger_action(stage, each)
             child.proceed()
     finally:
         stage.orchestrator = outer
     return child
 
 
-def _happen(stage: ScenarioStage, what: Then) -> None:
+def _trigger_action(stage: ScenarioStage, what: Then) -> None:
     """Let something happen while a command waits."""
     if isinstance(what, Mapping):
         options = {"machine": _ELSEWHERE, **what}

@@ -15,13 +15,7 @@ import socket
 import threading
 from typing import Any, Final
 
-from drkit.chaos.stage import (
-    DRKIT,
-    DRKIT_ON_CLUSTER,
-    IDLE_GROUPS,
-    ORDERS,
-    ScenarioStage,
-)
+from drkit.chaos.stage import DRKIT, DRKIT_ON_CLUSTER, IDLE_GROUPS, ORDERS, ScenarioStage
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings
 from drkit.endpoint import Endpoint

@@ -283,10 +283,10 @@ def check_aborted(facts: ScenarioHistory) -> Iterator[str]:
     """
     sights: list[Read | Consumed] = [*facts.of(Read), *facts.of(Consumed)]
     seen = {(e.topic, e.value): e for e in sights}
-    places = {(e.cluster, e.tp, e.offset, e.value) for e in sights}
+    shown = {(e.cluster, e.tp, e.offset, e.value) for e in sights}
     for e in facts.of(Acked):
         if e.transaction == "aborted":
-            is_restored = (e.cluster, e.tp, e.offset, e.value) in places
+            is_restored = (e.cluster, e.tp, e.offset, e.value) in shown
             sight = None if is_restored else seen.get((e.topic, e.value))
             yield f"{place_of(sight)}: {e.value} was aborted" if sight is not None else ""
 

@@ -130,6 +130,17 @@ class EventLoop:
             await ended
         return [await future for future in running]
 
+    async def until_nothing(self, look: Callable[[], Awaitable[T]], seconds: float, tries: int) -> T:
+        """Look until there is nothing, and return what there is at the last try.
+
+        :param seconds: of the first pause; each is twice as long as the one before
+        """
+        for number in range(tries):
+            if not (result := await look()):
+                break
+            await self.sleep(seconds * 2**number)
+        return result
+
     async def some_at_once(
         self, coroutine: Callable[[Any], Awaitable[T]], each: Iterable[Any], most: int
     ) -> list[T]:

@@ -159,12 +159,12 @@ def settling(
     return Settled(Unavailable("the target's log does not settle the offset map"), 0, look)
 
 
-def _add_first_records(found: Resolution, end: int) -> Generator[Scan, Any, None]:
+def _add_first_records(resolution: Resolution, end: int) -> Generator[Scan, Any, None]:
     """Add the records of a log without a map; aborted ones of this flow at its beginning do not count."""
-    found.foreign = _visible((yield Scan(0, end, first_visible=True)))
-    found.first_foreign = bool(found.foreign)
-    if found.foreign:
-        found.unmapped = found.foreign + _visible((yield Scan(max(0, end - _LAST_OFFSETS), end)))
+    resolution.foreign = _visible((yield Scan(0, end, first_visible=True)))
+    resolution.first_foreign = bool(resolution.foreign)
+    if resolution.foreign:
+        resolution.unmapped = resolution.foreign + _visible((yield Scan(max(0, end - _LAST_OFFSETS), end)))
 
 
 def _visible(batches: Iterable[LogBatch]) -> list[Foreign]:
@@ -287,15 +287,13 @@ async def settle_one(
             return settled
         node = leader_of(topics, partition.target)
         try:
+            target = partition.target
             if isinstance(question, Scan):
-                target, first = partition.target, question.first_visible
+                span, first = (question.start, question.end), question.first_visible
                 topic_id = topics[target.topic].topic_id
-                answer = await scan(
-                    cluster, node, target, topic_id, question.start, question.end, first_visible=first
-                )
+                answer = await scan(cluster, node, target, topic_id, *span, first_visible=first)
             else:
-                at = partition.target
-                start = (await list_offsets(cluster, node, {at: EARLIEST}, committed=False))[at]
+                start = (await list_offsets(cluster, node, {target: EARLIEST}, committed=False))[target]
                 answer = 0 if start.error else max(0, start.offset)
         except RawError:
             return Settled(None, codes.REQUEST_TIMED_OUT, look)

@@ -332,13 +332,11 @@ class Quarantine:
         names, configs = self.names(), topic_configs(self._log.cluster, there)
         destinations = {}
         for source in (tail.source for tail in self._export.tails):
-            name, limit, topic_id = (
-                names[source.topic],
-                self._topics[source.topic].max_bytes + _HEADER_ROOM,
-                MISSING,
-            )
+            name = names[source.topic]
             if (topic := there.get(name)) is not None:
-                limit, topic_id = int(setting(configs[name], MAX_MESSAGE_BYTES, "0")), topic.topic_id
-            at = TopicPartition(name, source.partition)
-            destinations[source] = Destination(at, topic_id, max_bytes=limit)
+                topic_id, limit = topic.topic_id, int(setting(configs[name], MAX_MESSAGE_BYTES, "0"))
+            else:
+                topic_id, limit = MISSING, self._topics[source.topic].max_bytes + _HEADER_ROOM
+            quarantine = TopicPartition(name, source.partition)
+            destinations[source] = Destination(quarantine, topic_id, max_bytes=limit)
         return destinations

@@ -16,6 +16,7 @@ new epoch has begun:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Final
 from uuid import UUID
 
@@ -48,11 +49,9 @@ class ReplayMarkers:
 
     async def await_markers(self, producer: Transactions) -> None:
         """Wait for the markers of a producer's last transaction. Raises NotYet if one is missing."""
-        for tries in range(_TRIES):
-            if not (still_open := await self._side.opened(self._places, {producer.identity.id})):
-                return
-            await self._side.cluster.loop.sleep(_PAUSE_SECONDS * 2**tries)
-        raise NotYet(f"a transaction that has ended is open on {still_open[0][0]}")
+        look = partial(self._side.opened, self._places, {producer.identity.id})
+        if still_open := await self._side.cluster.loop.until_nothing(look, _PAUSE_SECONDS, _TRIES):
+            raise NotYet(f"a transaction that has ended is open on {still_open[0][0]}")
 
     async def abandoned(self, prefixes: tuple[str, ...]) -> list[Transactions]:
         """Begin an epoch of each producer that has something open without a transaction; return them.

@@ -175,10 +175,10 @@ class Replayer:
     async def _end_abandoned(self, to: Mapping[TopicPartition, Destination]) -> bool:
         """End what replays that do not run have left open; return whether there was something."""
         places = {d.at: d.topic_id for d in to.values() if d.topic_id != MISSING}
-        left = ReplayMarkers(self._side, self._log, places)
+        markers = ReplayMarkers(self._side, self._log, places)
         prefixes = replay_transactional_ids(self._flow.source, self._flow.target)
-        if producers := await left.abandoned(prefixes):
-            await left.end(producers)
+        if producers := await markers.abandoned(prefixes):
+            await markers.end(producers)
         return bool(producers)
 
     async def _plan_all(
@@ -206,8 +206,8 @@ class Replayer:
         """Fence all others, read what they had done, then append."""
         loop = self._side.cluster.loop
         begun = await loop.some_at_once(self._fenced, plans, _AT_ONCE)
-        left = ReplayMarkers(self._side, self._log, {p.to.at: p.to.topic_id for p in plans})
-        await left.end(chain.from_iterable(begun))
+        markers = ReplayMarkers(self._side, self._log, {p.to.at: p.to.topic_id for p in plans})
+        await markers.end(chain.from_iterable(begun))
         book = await self._log.read(self._side, decided=True)
 
         async def one(each: tuple[PartitionPlan, TailProducers]) -> ReplayResult:

@@ -7,6 +7,7 @@ In an open transaction it is kept, and progress commits with the data: a crash l
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from drkit.clock import boottime, wall_ms
@@ -137,8 +138,8 @@ def _intent(stretch: list[Placed], previous_end: int, nonce: int) -> Intent:
 
 _IDLE_SECONDS = 0.5
 _LINGER_SECONDS = 0.02
-_MARKER_TRIES, _MARKER_SECONDS = 8, 0.005
-"""Markers may take more than a second after a broker has started."""
+_MARKER_SECONDS, _MARKER_TRIES = 0.005, 8
+"""More than a second: markers take that long after a broker has started."""
 
 
 class BulkRefused(Exception):
@@ -251,20 +252,15 @@ class BulkAppender:
     async def _await_markers(self) -> None:
         """Wait until the last transaction has its markers: one of the next transaction would end both.
 
-        :raises Failed: a coordinator has left one out; it is written when the partition is resolved
+        :raises BulkRefused: a coordinator has left one out; it is written when the partition is resolved
         """
-        task, bucket = self._task, TopicPartition(self._task.lease.map_topic, self._bucket)
+        task, map_topic = self._task, self._task.lease.map_topic
         leaders = {p.target: p.target_leader for p in self._partitions if p.target in self._added}
-        if bucket in self._added:
-            leaders[bucket] = (
-                (await task.internal(bucket.topic, refresh=False)).leaders[bucket.partition].node
-            )
-        for tries in range(_MARKER_TRIES):
-            producer_id = self._transactions.identity.id
-            if not (opened := await opened_by(task, producer_id, leaders, complete=True)):
-                return
-            await task.loop.sleep(_MARKER_SECONDS * 2**tries)
-        raise Failed("transaction_left_open", where=str(next(iter(opened))), evidence="it has ended")
+        map_leader = (await task.internal(map_topic, refresh=False)).leaders[self._bucket]
+        leaders[TopicPartition(map_topic, self._bucket)] = map_leader.node
+        look = partial(opened_by, task, self._transactions.identity.id, leaders, complete=True)
+        if opened := await task.loop.until_nothing(look, _MARKER_SECONDS, _MARKER_TRIES):
+            raise BulkRefused(f"a transaction that has ended is open on {next(iter(opened))}")
 
     async def _transaction(self) -> None:
         task, flow = self._task, self._task.flow

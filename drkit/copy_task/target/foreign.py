@@ -80,13 +80,13 @@ async def without_written(
     continuing = []
     for p in partitions:
         resolution, look = settled[p.target].resolution, settled[p.target].look
-        found = None
+        foreign = None
         if p.lease.returning and resolution is not None and not _is_frozen(task, look.producers):
-            found = stranger_in(resolution, _own(task, p), stable.get(p.target, _UNKNOWN))
-        if found is None:
+            foreign = stranger_in(resolution, _own(task, p), stable.get(p.target, _UNKNOWN))
+        if foreign is None:
             continuing.append(p)
             continue
-        stranger, is_visible = found
+        stranger, is_visible = foreign
         if not is_visible:
             p.reason = f"a transaction of producer id {stranger.producer_id} is open on the target"
             task.trouble(p, pause=_PAUSE_SECONDS)

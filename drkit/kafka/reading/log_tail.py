@@ -155,7 +155,7 @@ class LogTail:
     @property
     def undecided_of(self) -> dict[int, list[Record]]:
         """These records by their producer."""
-        return {producer: list(filter(self._may_count, kept)) for producer, kept in self._open.items()}
+        return {producer: list(filter(self._may_count, records)) for producer, records in self._open.items()}
 
     def _may_count(self, record: Record) -> bool:
         signed = self._signatures

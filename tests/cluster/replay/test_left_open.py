@@ -53,9 +53,9 @@ def _client(cluster: LocalCluster, user: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def world(locked: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplayWorld]:
-    found = ReplayWorld(locked, Path(tmp_path_factory.mktemp("exports")), client=_client(locked, ADMIN))
-    yield found
-    found.close()
+    world = ReplayWorld(locked, Path(tmp_path_factory.mktemp("exports")), client=_client(locked, ADMIN))
+    yield world
+    world.close()
 
 
 @pytest.fixture(autouse=True)
@@ -97,13 +97,13 @@ class Left(NamedTuple):
     @property
     def open(self) -> set[str]:
         """Topics of the replay with an open transaction."""
-        found = self.world.ask(self.world.target, open_on, [self.copy, self.world.log_topic])
-        return {at.topic for at in found}
+        opened = self.world.ask(self.world.target, open_on, [self.copy, self.world.log_topic])
+        return {tp.topic for tp in opened}
 
     def is_replayed(self) -> None:
         """The next replay appends each record once, and leaves nothing open."""
-        [found] = self.world.replay(self.manifest, kept=self.kept).values()
-        assert (found.appended, found.is_done) == (NUMBER, True)
+        [result] = self.world.replay(self.manifest, kept=self.kept).values()
+        assert (result.appended, result.is_done) == (NUMBER, True)
         self.has_each_once()
 
     def has_each_once(self) -> None:
@@ -174,8 +174,8 @@ def test_another_export_of_the_same_records(
 ) -> None:
     """It is compared with what is there, so before it the plan ends what the first one has left open."""
     left = Left.by(world, topic_name, monkeypatch, LeftOut(world, SECOND, {DATA}))
-    [found] = world.replay(world.export({left.at: left.lost})).values()
-    assert (found.appended, found.already) == (NUMBER - 2 * PIECE, 2 * PIECE)
+    [result] = world.replay(world.export({left.at: left.lost})).values()
+    assert (result.appended, result.already) == (NUMBER - 2 * PIECE, 2 * PIECE)
     left.has_each_once()
 
 
@@ -186,8 +186,8 @@ def test_a_replay_into_another_partition(
     left = Left.by(world, topic_name, monkeypatch, LeftOut(world, SECOND, {LOG}))
     other = f"{topic_name}-other"
     world.promoted(other)
-    [found] = world.replay(world.export({TopicPartition(other, 0): tail(3)})).values()
-    assert found.appended == 3
+    [result] = world.replay(world.export({TopicPartition(other, 0): tail(3)})).values()
+    assert result.appended == 3
     assert not left.open
     left.is_replayed()
 
@@ -200,8 +200,8 @@ def test_a_return_that_is_rolled_back(
     [noted] = roll_back_kept(world.target, world.flow, run_of(left.manifest), [at])
     assert noted.appended == 2 * PIECE
     assert not left.open
-    [found] = world.replay(left.manifest).values()
-    assert (found.appended, found.already) == (NUMBER - 2 * PIECE, 2 * PIECE)
+    [result] = world.replay(left.manifest).values()
+    assert (result.appended, result.already) == (NUMBER - 2 * PIECE, 2 * PIECE)
     left.has_each_once()
 
 
@@ -232,8 +232,8 @@ def test_one_of_a_client_is_not_ended(
         world.replay(manifest)
     assert "never one of a transactional id drkit." in refused.value.hint
     client.commit_transaction(30)
-    [found] = world.replay(manifest).values()
-    assert found.appended == NUMBER
+    [result] = world.replay(manifest).values()
+    assert result.appended == NUMBER
     seen = [(s.key, s.value) for s in world.seen(copy)]
     assert seen == [(b"key", b"of a client"), *((r.key, r.value) for r in lost)]
 

@@ -19,7 +19,7 @@ BOTH = (False, True)
 
 
 class View(NamedTuple):
-    """What a partition's activity depends on."""
+    """The state that determines a partition's activity."""
 
     state: CopyState
     reason: str
