@@ -51,8 +51,9 @@ sync_group_offsets_interval_seconds = 1
 on_source_deleted = "mirror"
 on_source_group_deleted = "mirror"
 """
-_JVM: Final = {"JAVA_TOOL_OPTIONS": "-Xmn16m"}
-"""Small young generations: a large one takes half an hour of a standby to fill, and rises until then."""
+_IDLE_JVM: Final = {"JAVA_TOOL_OPTIONS": "-Xmn16m"}
+"""A small young generation: a large one takes half an hour of a standby to fill, and rises until then.
+At work it would be too small: what survives fills the old generation, which rises until it is collected."""
 _SAMPLE_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 0.5
 _WARM: Final = 0.4
@@ -165,8 +166,8 @@ class Scene:
     def _start(self, name: str, *words: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "tests.endure.hasty", *words, "--config", str(self._config)]
         with self._config.with_name(f"{name}.log").open("wb") as log:
-            environment = os.environ | _JVM | ({EPOCHS: str(self._counted)} if name == "driver" else {})
-            return subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+            given = {"driver": {EPOCHS: str(self._counted)}, "standby": _IDLE_JVM}.get(name, {})
+            return subprocess.Popen(command, stdout=log, stderr=log, env=os.environ | given)
 
 
 def _end(driver: subprocess.Popen[bytes]) -> None:
