@@ -41,14 +41,15 @@ def _topic(found: list[PartitionStatus]) -> TopicStatus:
 def lags_of(status: FlowStatus) -> dict[str, TopicLag]:
     """How far a flow is with each topic; of partitions without a leader that answers nothing is known."""
     ages: dict[str, list[float | None]] = {}
-    lost, lags = Counter[str](), dict[str, TopicLag]()
+    lost, absent, lags = Counter[str](), Counter[str](), dict[str, TopicLag]()
     for p in status.partitions:
         ages.setdefault(p.topic, []).append(p.seconds)
         lost[p.topic] += p.missing
+        absent[p.topic] += (p.frontier, p.target_end) == (0, None)
     for t in status.topics:
         known = tuple(ages.get(t.topic, ()))
         lags[t.topic] = TopicLag(
-            t.records, t.seconds, t.reason, t.bytes, known, copy=t.target_topic, missing=lost[t.topic]
+            t.records, t.seconds, t.reason, t.bytes, known, t.target_topic, lost[t.topic], absent[t.topic]
         )
     for topic, away in status.unanswered.items():
         known = (*ages.get(topic, ()), *(None for _ in away))

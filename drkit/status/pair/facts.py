@@ -45,6 +45,8 @@ class TopicLag(NamedTuple):
     """The name of the copy, whether or not it exists yet."""
     missing: int = 0
     """Number of offsets at the beginning that the target has deleted and the source may keep."""
+    absent: int = 0
+    """Number of partitions that the copy does not have yet: a failover refuses the topic."""
 
     def in_step(self, rpo_seconds: float) -> int:
         """Number of partitions whose oldest missing record is not older than that."""

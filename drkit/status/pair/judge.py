@@ -328,6 +328,8 @@ def _in_step(flow: DirectionFacts, lag: TopicLag, rpo_seconds: float) -> tuple[P
         return PairState.UNPROTECTED, f"the lag of {flow.name} is unknown{reason}"
     if lag.seconds > rpo_seconds:
         return PairState.UNPROTECTED, f"{flow.name} is not in step: more than {rpo_seconds:g} s behind"
+    if lag.absent:
+        return PairState.UNPROTECTED, f"{flow.target} lacks {counted(lag.absent, 'partition')} of it"
     return PairState.PROTECTED, ""
 
 

@@ -14,11 +14,12 @@ from drkit.flow_state.unreplayed import Unreplayed
 from drkit.model import TopicPartition
 from drkit.pair.promotions import never_noted
 from drkit.status.faults import with_pair
+from drkit.status.model import FlowStatus, PartitionStatus
 from drkit.status.pair.facts import DirectionFacts, TopicLag
 from drkit.status.pair.judge import judge
 from drkit.status.pair.model import PairAlarm, PairState
 from drkit.status.pair.text import pair_lines
-from drkit.status.sums import lags_of
+from drkit.status.sums import lags_of, topics_of
 from tests.support.status.pair_facts import (
     NOT_KNOWN,
     OVER,
@@ -150,6 +151,22 @@ def test_a_partition_that_is_younger_than_the_note_is_not_called_protected():
     assert only(flow, back()).state is PairState.UNPROTECTED
     assert only(replace(flow, never_noted=frozenset()), back()).state is PairState.PROTECTED
     assert only(replace(flow, lags={}, never_noted=frozenset()), back()).state is PairState.PROTECTED
+
+
+def looked_at(partitions: tuple[PartitionStatus, ...]) -> FlowStatus:
+    """Return the status of a flow with these partitions."""
+    return replace(status("standby"), partitions=partitions, topics=topics_of([*partitions]))
+
+
+def test_a_topic_with_a_partition_that_the_copy_lacks_is_not_called_protected():
+    """Its records are within the RPO, and a failover would refuse it."""
+    copied = PartitionStatus(TOPIC, TOPIC, 0, 9, 9, 9, records=0, bytes=0, seconds=0.0)
+    grown = (copied, replace(copied, partition=1, frontier=0, target_end=None, records=9, seconds=0.1))
+    found = {
+        each: only(direction("p", "s", lags=lags_of(looked_at(each))), back()) for each in ((copied,), grown)
+    }
+    assert found[(copied,)].state is PairState.PROTECTED
+    assert (found[grown].state, found[grown].why) == (PairState.UNPROTECTED, "s lacks 1 partition of it")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
 from drkit.errors import Refused
@@ -13,6 +15,8 @@ from drkit.failover.steps.fence import FenceStep
 from drkit.flow_state.topic import StateTopic
 from drkit.journal.machine import StepName
 from drkit.local.cluster import LocalCluster
+from drkit.status.pair.model import PairState
+from drkit.status.paired import PairedCollector
 from drkit.topic_sync.rules import refuse_promoted
 from tests.support.errors import coded
 from tests.support.failover.fixtures import WorldFactory
@@ -58,6 +62,10 @@ def test_a_partition_that_the_standby_does_not_have_holds_a_switchover(
     assert f"{topic}-2" in held.value.evidence
     with world.desk() as desk:
         assert desk.abort("for the test")["state"] == "aborted"
+    settings, flow = world.settings, world.settings.flows[0]
+    with closing(PairedCollector(settings, flow, groups=False)) as collector:
+        [found] = [each for each in collector.read_pair().topics if each.topic == topic]
+    assert (found.state, found.why) == (PairState.UNPROTECTED, f"{flow.target} lacks 1 partition of it")
 
 
 def replicate_again(world: World, topic: str) -> None:
