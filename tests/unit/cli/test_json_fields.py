@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 import click
 import pytest
 
-from drkit.chaos.run import ScenarioResult
+from drkit.chaos.run import ScenarioRun
 from drkit.cli import main as cli
 from drkit.cli.actions.back import reprotect
 from drkit.cli.actions.divergence import _answer
@@ -137,7 +137,7 @@ _MADE: Final[dict[str, Callable[[Make], object]]] = {
     "drill history": lambda make: [entry_row(make(DrillEntry), as_json=True)],
     "drill run": lambda make: report_data(make(DrillReport), Path("x")),
     "drill report": lambda make: _report(make).model_dump(mode="json", by_alias=True),
-    "chaos run": lambda make: make(ScenarioResult).as_dict(),
+    "chaos run": lambda make: make(ScenarioRun).as_dict(),
 }
 """Answers with the values of clusters; after ``#`` another answer of a command."""
 _WITHOUT: Final = {

@@ -174,8 +174,8 @@ class Scene(World):
         if self.copier is None:
             plain = self.plain()
             plain["clusters"][self.source.alias] |= self._by(REPLICATION)
-            settings, log = Settings.model_validate(plain), self.folder / "replicator.log"
-            self.copier = self.stage.warm.start_replicator(settings, settings.flows[0], log)
+            settings = Settings.model_validate(plain)
+            self.copier = self.stage.warm.start_replicator(settings, settings.flows[0], self.folder)
 
     def replicate_anew(self) -> None:
         """Restart it, as `drkit replicate` does by itself when its state topic was away for long."""
@@ -197,7 +197,7 @@ class Scene(World):
 
     def said(self) -> str:
         """What the replicator printed."""
-        log = self.folder / "replicator.log"
+        log = self.folder / f"replicator-{self.source.alias}.log"
         return log.read_text(encoding="utf-8")[-3000:] if log.exists() else ""
 
     def joins(self, cluster: LocalCluster, group: str) -> None:
