@@ -228,17 +228,16 @@ def _alter(stage: ScenarioStage, _target: str) -> Iterator[str]:
 
 @_fault("cut", "operator", "replication")
 def _cut(stage: ScenarioStage, target: str) -> Iterator[str]:
-    party = target.upper()
-    link, address = stage.clusters[PRIMARY].link(party), stage.bootstrap(PRIMARY, party).split(",")[0]
-    host, _, port = address.rpartition(":")
+    link, bootstrap = stage.clusters[PRIMARY].link(target.upper()), stage.bootstrap(PRIMARY, target.upper())
+    host, _, port = bootstrap.split(",")[0].rpartition(":")
     link.cut()
     try:
         socket.create_connection((host, int(port)), _CONNECT_SECONDS).close()
     except OSError as error:
-        yield f"{address}: {error}"
+        yield f"{host}:{port}: {error}"
         link.restore()
     else:
-        raise Failed("link_still_connects", where=address)
+        raise Failed("link_still_connects", where=f"{host}:{port}")
 
 
 @_fault("slow", "operator")

@@ -30,7 +30,6 @@ from drkit.exercise.verdict import INCONCLUSIVE, ScenarioVerdict, coverage
 
 RESULT: Final = "result.json"
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
-_SCREENS: Final = "drkit.cli.screens.chaos"
 
 
 @dataclass(repr=False)  # signal() makes texts of handlers
@@ -85,8 +84,7 @@ class ScenarioRun:
         for cluster in (PRIMARY, STANDBY):
             shutil.rmtree(self.folder / cluster, ignore_errors=True)
         if self.stage is not None:
-            text = json.dumps(self.as_dict(), indent=2) + "\n"
-            (self.folder / RESULT).write_text(text, encoding="utf-8")
+            (self.folder / RESULT).write_text(json.dumps(self.as_dict(), indent=2) + "\n", encoding="utf-8")
         return self
 
     def as_dict(self) -> dict[str, Any]:
@@ -131,17 +129,14 @@ def recorded(activity: str) -> Iterator[None]:
 
 
 def current_run() -> ScenarioRun:
-    """Return the run of this process; Chaos Toolkit's own command has none at first."""
-    ScenarioRun.current = ScenarioRun.current or _run_of_toolkit()
-    return ScenarioRun.current
-
-
-def _run_of_toolkit() -> ScenarioRun:
-    """Return a run for Chaos Toolkit's own command; its result is shown when this process ends."""
+    """Return the run of this process; that of Chaos Toolkit's own command is shown when the process ends."""
+    if ScenarioRun.current is not None:
+        return ScenarioRun.current
     files = [word for word in sys.argv[1:] if word.endswith(SUFFIXES)]
     scenario = load_scenario(files[0]) if files else Scenario("experiment", "", {}, ())
-    screens, folder = import_module(_SCREENS), Path(tempfile.mkdtemp(prefix="drkit-chaos-"))
-    run = ScenarioRun(scenario, folder, options={"tell": screens.ScenarioProgress(scenario, "")})
+    screens, folder = import_module("drkit.cli.screens.chaos"), Path(tempfile.mkdtemp(prefix="drkit-chaos-"))
+    tell = screens.ScenarioProgress(scenario, "")
+    run = ScenarioRun.current = ScenarioRun(scenario, folder, options={"tell": tell})
     atexit.register(lambda: screens.say("\n".join(screens.result_lines(run.finish()))))
     return run
 

@@ -436,13 +436,12 @@ def check_sides(facts: ScenarioHistory) -> Iterator[str]:
 @check(GIVEN_UP)
 def check_given_up(facts: ScenarioHistory) -> Iterator[str]:
     """Check that of each tail that returned only those records are missing that were given up (I14)."""
-    taken_back = _taken_back(facts)
     for number, f in enumerate(facts.failovers, 1):
         if f.returned is None:
             continue
         given_up = (f.returned.get("request") or {}).get("give_up_history") or ()
         lost_again = {record for later in facts.failovers[number:] for record in later.stated}
-        for tp, value in sorted(f.tail - lost_again - taken_back):
+        for tp, value in sorted(f.tail - lost_again - _taken_back(facts)):
             if (facts.active, tp) not in facts.log_ends:
                 continue
             disposition, is_there = f.disposition((tp, value)), (tp, value) in facts.offsets[facts.active]

@@ -23,7 +23,6 @@ PRIMARY: Final = "primary"
 STANDBY: Final = "standby"
 """The clusters of a pair, by the names that they keep through every failover and return."""
 HISTORY: Final = "history.jsonl"
-"""The file of a run's history in its folder."""
 OTHER: Final = {PRIMARY: STANDBY, STANDBY: PRIMARY}
 _KINDS: Final[dict[str, type[Event]]] = {}
 """The classes of events, by the `event` of a line."""

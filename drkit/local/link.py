@@ -1,4 +1,4 @@
-"""A TCP link between clients and brokers that can be cut, stalled or slowed."""
+"""A TCP link between clients and brokers that can be cut, stalled, slowed or left half open."""
 
 from __future__ import annotations
 
@@ -24,12 +24,10 @@ _T = TypeVar("_T")
 class Direction(Flag):
     """Which way bytes go."""
 
+    NONE = 0
     TO_BROKER = 1
     TO_CLIENT = 2
     BOTH = 3
-
-
-NOWHERE = Direction(0)
 
 
 class Link:
@@ -49,7 +47,7 @@ class Link:
         self._routes: dict[int, tuple[str, int]] = {}
         self._servers: list[asyncio.Server] = []
         self.connections: set[_Connection] = set()
-        self.stalled = NOWHERE
+        self.stalled = self.swallowing = Direction.NONE
         self.stalled_route: int | None = None
         self.flowing = asyncio.Event()
         self.passed = {Direction.TO_BROKER: 0, Direction.TO_CLIENT: 0}
@@ -72,7 +70,11 @@ class Link:
 
         :param route: only those of this route, by its port
         """
-        self._call(self._stall(direction, route))
+        self._call(self._set_faults(direction, Direction.NONE, route))
+
+    def half_open(self, direction: Direction = Direction.BOTH) -> None:
+        """Swallow all bytes while connections look alive; :meth:`restore` resets those that lost some."""
+        self._call(self._set_faults(Direction.NONE, direction))
 
     def slow(self, *, delay_ms: float = 0.0, bytes_per_second: float = 0.0) -> None:
         """Delay every byte each way, limit the rate each way per connection; 0 is no delay and no limit."""
@@ -122,15 +124,19 @@ class Link:
             connection.reset()
         await asyncio.gather(*(connection.ended.wait() for connection in connections))
 
-    async def _stall(self, direction: Direction, route: int | None = None) -> None:
-        self.stalled, self.stalled_route = direction, route
-        if direction:
+    async def _set_faults(self, stalled: Direction, swallowing: Direction, route: int | None = None) -> None:
+        self.stalled, self.stalled_route, self.swallowing = stalled, route, swallowing
+        if stalled:
             self.flowing.clear()
         else:
             self.flowing.set()
 
     async def _restore(self) -> None:
-        await self._stall(NOWHERE)
+        await self._set_faults(Direction.NONE, Direction.NONE)
+        damaged = [connection for connection in self.connections if connection.damaged]
+        for connection in damaged:
+            connection.reset()
+        await asyncio.gather(*(connection.ended.wait() for connection in damaged))
         if not self._servers:
             for own in self._routes:
                 await self._listen(own)
@@ -142,6 +148,7 @@ class _Connection:
     def __init__(
         self, link: Link, route: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
+        self.damaged = False
         self.ended = asyncio.Event()
         self._link, self._route = link, route
         self._client = (reader, writer)
@@ -196,6 +203,9 @@ class _Connection:
             await asyncio.sleep(received + link.delay_ms / 1000 - clock())
             while direction in link.stalled and link.stalled_route in {None, self._route}:
                 await link.flowing.wait()
+            if direction in link.swallowing:
+                self.damaged = True
+                continue
             if not data:
                 raise ConnectionResetError
             await self._write(writer, data)

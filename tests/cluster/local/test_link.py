@@ -137,10 +137,25 @@ def test_a_stall_may_be_of_one_route(echo, link):
 
 
 @pytest.mark.wide
-def test_a_one_way_link_holds_back_the_answers_only(dial, echo, link):
+def test_a_half_open_link_swallows_and_resets_the_damaged_connection_at_the_end(dial, echo, link):
+    damaged, untouched = dial(), dial()
+    _ask(damaged)
+    _ask(untouched)
+    link.half_open()
+    damaged.sendall(b"lost")
+    assert _is_silent(damaged)
+    assert b"lost" not in echo.received
+    link.restore()
+    with pytest.raises(ConnectionResetError):
+        damaged.recv(1)
+    assert _ask(untouched) == b"hello"
+
+
+@pytest.mark.wide
+def test_a_one_way_link_loses_the_answers_only(dial, echo, link):
     connection = dial()
     _ask(connection)
-    link.stall(Direction.TO_CLIENT)
+    link.half_open(Direction.TO_CLIENT)
     connection.sendall(b"heard")
     wait_until(lambda: b"heard" in echo.received, 5)
     assert _is_silent(connection)

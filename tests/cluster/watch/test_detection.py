@@ -180,8 +180,8 @@ def test_cut_off_while_replication_moves_holds(calm: World, watched: Lookout):
 
 
 @pytest.mark.soak
-def test_a_link_that_delivers_nothing_is_cut_off_too(calm: World, watched: Lookout):
-    calm.primary.link("PROBE").stall()
+def test_half_open_is_cut_off_too(calm: World, watched: Lookout):
+    calm.primary.link("PROBE").half_open()
     moment = watched.sees(Reason.REPLICATION_MOVES)
     assert any("does not answer" in line for line in moment.verdict.evidence)
     calm.primary.link("PROBE").restore()

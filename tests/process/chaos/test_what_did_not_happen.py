@@ -17,6 +17,7 @@ from drkit.chaos import actions
 from drkit.chaos.run import ScenarioRun
 from drkit.chaos.scenario import Scenario
 from drkit.chaos.stage import ScenarioStage
+from drkit.config import Settings
 from drkit.errors import Failed, Usage
 from drkit.exercise import processes
 from drkit.exercise.evidence import _probe, _read_positions, collect
@@ -206,7 +207,7 @@ def test_what_a_fence_refuses_a_replicator_is_recorded(
             self.on_report(report)
 
     monkeypatch.setattr(processes, "SoloReplicator", Zombie)
-    monkeypatch.setattr(processes.Settings, "model_validate", lambda _: Mock())
+    monkeypatch.setattr(Settings, "model_validate", lambda _: Mock())
     processes._replicate({}, "a->b", str(tmp_path / HISTORY))
     [event] = read_events(tmp_path / HISTORY, 0)[0]
     assert isinstance(event, CopyEnded)

@@ -25,6 +25,7 @@ from drkit.local.spec import ClusterSpec
 from drkit.model import TopicPartition
 from tests.support.failover.walk.application import Application, Clients
 from tests.support.failover.walk.pairs import Pair
+from tests.support.failover.walk.sleeping_parent import MODULE
 from tests.support.failover.world import World
 from tests.support.waiting import eventually
 
@@ -40,7 +41,7 @@ class Stage:
     def __init__(self) -> None:
         self.primary = LocalCluster(ClusterSpec("primary", listeners=_LISTENERS, linked=LINKED))
         self.standby = LocalCluster(ClusterSpec("standby"))
-        self.warm = ProcessParent()
+        self.warm = ProcessParent(MODULE)
 
     def __enter__(self) -> Self:
         start_together(self.primary, self.standby)
