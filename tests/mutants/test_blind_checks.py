@@ -53,7 +53,7 @@ def test_a_blind_check_is_noticed(name: str, seed: int, monkeypatch: pytest.Monk
     assert verdict_of(history, monkeypatch) == INCONCLUSIVE
     write_row(
         "blind_check",
-        broken="one of the 13 checks sees nothing",
+        broken="one of the 14 checks sees nothing",
         scenario="every scenario",
         caught_by="negative controls: the verdict is inconclusive",
     )
