@@ -174,24 +174,22 @@ def _limit(stage: ScenarioStage, _target: str) -> Iterator[str]:
     yield f"process {child.pid}: file size is limited to {_EXPORT_BYTES} bytes"
 
 
-def _copy_disks(stage: ScenarioStage, target: str, *, is_saved: bool) -> str:
+def _copy_disks(stage: ScenarioStage, target: str, *, is_saved: bool) -> Iterator[str]:
     """Save the disks of a killed cluster, or give it the saved ones, as from a backup; then start it."""
+    if (kill := f"kill {target}") not in stage.faults:
+        raise Usage("fault_not_in_force", where="chaos", name=kill)
     cluster = stage.clusters[target]
     for broker in cluster.brokers:
         disk, copy = broker.folder / "data", stage.folder / f"saved-disk-{target}" / broker.folder.name
         if is_saved:
             shutil.rmtree(disk)
         shutil.copytree(*(copy, disk) if is_saved else (disk, copy))
-    _end_fault(stage, f"kill {target}")
-    return f"{len(cluster.brokers)} disks of {target} are {'older' if is_saved else 'saved'}"
+    _end_fault(stage, kill)
+    yield f"{len(cluster.brokers)} disks of {target} are {'older' if is_saved else 'saved'}"
 
 
-_fault("save", PRIMARY, holds="disk")(partial(_copy_disks, is_saved=False))
-
-
-@_fault("age", PRIMARY, holds="disk")
-def _age(stage: ScenarioStage, target: str) -> Iterator[str]:
-    yield _copy_disks(stage, target, is_saved=True)
+_fault("save", PRIMARY, holds="copy of the disk")(partial(_copy_disks, is_saved=False))
+_fault("age", PRIMARY, holds="disk")(partial(_copy_disks, is_saved=True))
 
 
 def _replace(file: Path, data: bytes, evidence: str) -> Iterator[str]:

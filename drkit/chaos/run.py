@@ -34,7 +34,7 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 @dataclass(repr=False)  # signal() makes texts of handlers
 class ScenarioRun:
-    """A run of a scenario: its pair, and its result once it is finished."""
+    """A run of a scenario: its pair, with `options` of its stage, and its result once it is finished."""
 
     current: ClassVar[ScenarioRun | None] = None
     """That of this process: Chaos Toolkit calls actions and probes without a context."""
@@ -42,7 +42,6 @@ class ScenarioRun:
     folder: Path
     seed: int = 0
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Others of :class:`ScenarioStage`: `parent_module`, `tell`."""
     stage: ScenarioStage | None = None
     is_interrupted: bool = False
     """True once SIGINT or SIGTERM came: a C library may swallow its exception."""

@@ -91,8 +91,8 @@ class BubbleStage(ClientStage):
         """Groups at work, and the properties of their one member."""
         self.idle_groups = {group("start"): (orders, 0), group("middle"): (payments, 5)}
         """Groups without members: a topic and the offset of the next record."""
-        self.groups = dict.fromkeys(self.members, orders)
-        self.groups |= {group: topic for group, (topic, _) in self.idle_groups.items()}
+        topics = {name: topic for name, (topic, _) in self.idle_groups.items()}
+        self.groups = dict.fromkeys(self.members, orders) | topics
 
     def __enter__(self) -> Self:
         self.parent.__enter__()
@@ -211,8 +211,7 @@ class BubbleStage(ClientStage):
         self.wait_acked(_FIRST_RECORDS)
         for group, (topic, offset) in self.idle_groups.items():
             self.commit(PRIMARY, group, {TopicPartition(topic, p): offset for p in range(PARTITIONS)})
-        replicator = self.parent.start_replicator(self.settings, self.flow, self.folder)
-        self.replicators[self.flow.name] = replicator
+        self.replicators[self.flow.name] = self.parent.start_replicator(self.settings, self.flow, self.folder)
 
     def start_followers(self, writer: str = FOLLOWER) -> None:
         """Start the clients that follow the endpoint file.

@@ -242,8 +242,7 @@ def _taken_back(facts: ScenarioHistory) -> frozenset[Record]:
     empty -= {(e.cluster, e.tp, e.offset) for e in facts.of(Read)}
     seen = {(e.tp, e.value) for e in facts.events if isinstance(e, Read | Consumed)}
     committed = (e for _, e in facts.acked.values() if e.transaction == "committed")
-    lost = ((e.tp, e.value) for e in committed if (e.cluster, e.tp, e.offset) in empty)
-    return frozenset(lost) - seen
+    return frozenset((e.tp, e.value) for e in committed if (e.cluster, e.tp, e.offset) in empty) - seen
 
 
 def _is_excused(facts: ScenarioHistory, index: int, e: Acked) -> bool:

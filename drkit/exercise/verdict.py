@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from drkit.detect.verdict import VerdictKind
@@ -15,6 +16,7 @@ from drkit.exercise.history import (
     Acked,
     CommandEnded,
     Event,
+    Failover,
     FaultBegan,
     FaultEnded,
     FinalPosition,
@@ -85,11 +87,6 @@ def coverage(history: ScenarioHistory) -> set[tuple[str, str, str]]:
     return covered
 
 
-def in_force(history: ScenarioHistory, wanted: RequiredFault) -> bool:
-    """Return whether a fault was in force while a step was under way."""
-    return any((fault, step) == wanted for fault, _, step in coverage(history))
-
-
 def judge(history: ScenarioHistory, wanted: Sequence[RequiredFault]) -> ScenarioVerdict:
     """Return the verdict over a history, in which some faults had to be in force."""
     checked = [check(history) for check in checks.CHECKS.values()]
@@ -97,7 +94,8 @@ def judge(history: ScenarioHistory, wanted: Sequence[RequiredFault]) -> Scenario
         return ScenarioVerdict(FAIL, offences, checked)
     examined = {c.name for c in checked if c.examined}
     reasons = [f"nothing was examined: {name}" for name in _needs(history) if name not in examined]
-    reasons += [f"was not in force: {w}" for w in wanted if not in_force(history, w)]
+    in_force = {(fault, step) for fault, _, step in coverage(history)}
+    reasons += [f"was not in force: {w}" for w in wanted if w not in in_force]
     reasons += _unknown(history)
     return ScenarioVerdict(INCONCLUSIVE if reasons else PASS, reasons, checked)
 
@@ -144,19 +142,14 @@ def negative_controls(history: ScenarioHistory) -> dict[str, bool]:
 
 def _defects(facts: ScenarioHistory) -> Iterator[_Defect]:
     """Return the check that must find each defect, its name, its events, and what is there instead."""
-    active, f = facts.active, facts.failovers[-1] if facts.failovers else None
+    active = facts.active
     reads = [(i, e) for i, e in facts.at(Read) if e.cluster == active]
     plain = {record for record, (_, e) in facts.acked.items() if not e.transaction}
     known = [(i, e) for i, e in reads if (e.tp, e.value) in plain]
     positions = [(i, e) for i, e in facts.at(FinalPosition) if e.cluster == active]
     aborted = [(i, e) for i, e in facts.at(Acked) if e.transaction == "aborted" and active]
-    opened = [(i, e) for i, e in facts.at(JournalEntered) if f is not None and i == f.opened]
-    done = [(i, e) for i, e in facts.at(RunReported) if f is not None and e.report is f.report]
     first, lost = [*enumerate(facts.events[:1])], Observed(VerdictKind.LOST.name, "put in")
     commands, ends = [*facts.at(CommandEnded)], [*facts.at(ScenarioEnded)]
-
-    def shown(e: Acked) -> list[Event]:
-        return [e, Read(active, *e.tp, _FAR, e.value)]
 
     def later(e: FinalPosition) -> list[Event]:
         log, end = facts.logs[active].get(e.tp, ()), facts.log_ends.get((active, e.tp))
@@ -167,33 +160,45 @@ def _defects(facts: ScenarioHistory) -> Iterator[_Defect]:
         before = (o for o, _ in facts.logs[active].get(e.tp, ()) if o < e.offset)
         return [replace(e, offset=max(before, default=e.offset - 1))]
 
-    def unfinished(e: RunReported) -> list[Event]:
-        return [replace(e, entries=[text for text in e.entries if f'"{StepName.OPEN}"' not in text])]
-
     yield checks.ACKNOWLEDGED, "a copied record dropped", known, lambda _: []
     yield checks.IN_ORDER, "a copied record repeated", reads, lambda e: [e, replace(e, offset=_FAR)]
     yield checks.IN_ORDER, "a foreign record", reads, lambda e: [e, replace(e, offset=_FAR, value="a stray")]
     yield checks.IN_ORDER, "a record out of order", reads, lambda e: [replace(e, offset=_FAR)]
     yield checks.POSITIONS, "a position one later", positions, later
     yield checks.POSITIONS, "a position one earlier", positions, earlier
-    yield checks.ABORTED, "an aborted record shown", aborted, shown
+    yield checks.ABORTED, "an aborted record shown", aborted, partial(_shown, active)
     yield checks.READERS, "another record at an offset", reads, lambda e: [e, replace(e, value="a stray")]
     yield checks.OBSERVED, "a living primary called lost", first, lambda e: [lost, e]
     yield checks.COMMANDS, "another exit code", commands, lambda e: [replace(e, expected=[])]
     yield checks.LEFT_BEHIND, "a run left open", ends, lambda e: [replace(e, left=["a run"])]
-    yield checks.JOURNAL, "OPEN without entries", done, unfinished
+    for f in facts.failovers[-1:]:
+        yield from _defects_of(f, facts)
+
+
+def _defects_of(f: Failover, facts: ScenarioHistory) -> Iterator[_Defect]:
+    """Return the defects of the last failover, and of its return."""
+    shown, late = partial(_shown, facts.active), Acked(f.source, "any topic", 0, _FAR, "a record after OPEN")
+    opened = [(i, e) for i, e in facts.at(JournalEntered) if i == f.opened]
+    done = [(i, e) for i, e in facts.at(RunReported) if e.report is f.report]
+    own = {e.tp for i, e in facts.acked.values() if e.cluster == f.target and i > f.opened}
+    old = [(i, e) for i, e in facts.acked.values() if e.cluster == f.source and e.tp in own]
+    old = [(i, e) for i, e in old if i < f.until and (e.tp, e.value) not in facts.replayed]
+
+    def unopened(e: RunReported) -> list[Event]:
+        return [replace(e, entries=[text for text in e.entries if f'"{StepName.OPEN}"' not in text])]
+
+    yield checks.JOURNAL, "OPEN without entries", done, unopened
     yield checks.DECIDED, "no loss stated", done, lambda e: [replace(e, report={**e.report, "loss": {}})]
-    if f is not None:
-        own = {e.tp for i, e in facts.acked.values() if e.cluster == f.target and i > f.opened}
-        old = [(i, e) for i, e in facts.acked.values() if e.cluster == f.source and e.tp in own]
-        old = [(i, e) for i, e in old if i < f.until and (e.tp, e.value) not in facts.replayed]
-        yield checks.OLDER_WRITER, "a record of the old primary added", old, shown
-        late = Acked(f.source, "any topic", 0, _FAR, "a record after OPEN")
-        yield checks.ONE_SIDE, "a record acknowledged after OPEN", opened, lambda e: [e, late]
-    if f is not None and f.returned is not None:
+    yield checks.OLDER_WRITER, "a record of the old primary added", old, shown
+    yield checks.ONE_SIDE, "a record acknowledged after OPEN", opened, lambda e: [e, late]
+    if f.returned is not None:
         sides = [{tp for cluster, tp in facts.log_ends if cluster == side} for side in (f.source, f.target)]
         copied = [(i, e) for i, e in facts.at(Read) if e.cluster == f.source and e.tp in sides[0] & sides[1]]
         whole = [(i, e) for i, e in copied if f.copies_whole(e.topic)]
         yield checks.SAME_SIDES, "a record of the standby dropped", whole, lambda _: []
         given_up = [facts.acked[r] for r in sorted(f.tail) if f.disposition(r) == "discard"]
         yield checks.GIVEN_UP, "a record that was given up shown", given_up, shown
+
+
+def _shown(cluster: str, e: Acked) -> list[Event]:
+    return [e, Read(cluster, *e.tp, _FAR, e.value)]

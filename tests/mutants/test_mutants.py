@@ -13,8 +13,9 @@ from drkit.chaos.run import RESULT, ScenarioRun, run_scenario
 from drkit.chaos.scenario import load_scenario
 from drkit.exercise.checks import CHECKS
 from drkit.exercise.history import HISTORY, CommandEnded, ScenarioHistory, read_events
-from drkit.exercise.verdict import RequiredFault, in_force
+from drkit.exercise.verdict import RequiredFault
 from tests.mutants.parent import MODULE, MUTANT
+from tests.support.chaos.in_force import in_force
 from tests.support.chaos.mutant_rows import write_row
 from tests.support.laws import ROOT
 

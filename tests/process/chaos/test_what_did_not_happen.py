@@ -108,7 +108,7 @@ def test_a_target_takes_one_fault_at_a_time(stage: ScenarioStage, second: str):
         ("kill standby 1", "kill standby"),
         ("kill standby", "fill standby"),
         ("freeze replicator", "kill replicator"),
-        ("age primary", "save primary"),
+        ("age primary", "age primary"),
     ],
 )
 def test_two_faults_of_one_target_are_refused(stage: ScenarioStage, first: str, second: str):
@@ -117,13 +117,21 @@ def test_two_faults_of_one_target_are_refused(stage: ScenarioStage, first: str, 
         actions.fault(second)
 
 
-def test_a_disk_is_that_of_a_killed_cluster(stage: ScenarioStage):
-    with pytest.raises(Usage, check=coded("fault_not_in_force")):
-        actions.fault("save primary")
-    stage.faults["kill primary"] = iter(())
-    actions.fault("save primary")
-    assert [type(e) for e in stage.history().events][-2:] == [FaultEnded, FaultBegan]
-    assert not stage.faults
+def test_a_disk_is_that_of_a_killed_cluster(stage: ScenarioStage, monkeypatch: pytest.MonkeyPatch):
+    disk = stage.folder / "broker-0" / "data"
+    disk.mkdir(parents=True)
+    monkeypatch.setattr(stage.clusters[PRIMARY], "brokers", [SimpleNamespace(folder=disk.parent)])
+    for name in ("save primary", "age primary"):
+        with pytest.raises(Usage, check=coded("fault_not_in_force")):
+            actions.fault(name)
+        assert [*stage.folder.rglob("data")] == [disk]
+    for name, content in (("save primary", "older"), ("age primary", "newer")):
+        stage.faults["kill primary"] = iter(())
+        (disk / "log").write_text(content)
+        actions.fault(name)
+        assert [type(e) for e in stage.history().events][-2:] == [FaultEnded, FaultBegan]
+        assert "kill primary" not in stage.faults
+        assert (disk / "log").read_text() == "older"
 
 
 def test_another_replicator_ends_the_fault_of_the_first(

@@ -34,7 +34,8 @@ from drkit.exercise.history import (
     ScenarioEnded,
     ScenarioHistory,
 )
-from drkit.exercise.verdict import RequiredFault, coverage, in_force, judge, negative_controls
+from drkit.exercise.verdict import RequiredFault, coverage, judge, negative_controls
+from tests.support.chaos.in_force import in_force
 from tests.support.chaos.minimal import (
     ON_STANDBY,
     OPENED,
