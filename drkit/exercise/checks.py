@@ -440,7 +440,7 @@ def check_given_up(facts: ScenarioHistory) -> Iterator[str]:
             continue
         given_up = (f.returned.get("request") or {}).get("give_up_history") or ()
         lost_again = {record for later in facts.failovers[number:] for record in later.stated}
-        for tp, value in sorted(f.tail - lost_again - _taken_back(facts)):
+        for tp, value in sorted(f.tail - lost_again):
             if (facts.active, tp) not in facts.log_ends:
                 continue
             disposition, is_there = f.disposition((tp, value)), (tp, value) in facts.offsets[facts.active]
