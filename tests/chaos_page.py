@@ -60,6 +60,12 @@ and the fault must have been in force.
 """
 
 
+def circle_of(scenario: Scenario) -> str:
+    """Return the test run that includes a scenario: test, wide or soak."""
+    [extension] = (each for each in scenario.experiment["extensions"] if each["name"] == "drkit")
+    return str(extension["circle"])
+
+
 def results() -> dict[str, Any]:
     """Return the results of the last runs: `scenarios` and `mutants`, each by name."""
     found: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8"))
@@ -122,7 +128,7 @@ def _cells(cells: Collection[tuple[str, str, str]], table: str, steps: Sequence[
 
 def _row(scenario: Scenario) -> tuple[str, ...]:
     runbook = f"[{scenario.runbook}](../../runbooks/{scenario.runbook}.md)"
-    return f"`{scenario.name}`", scenario.title, runbook, _CIRCLES[scenario.circle]
+    return f"`{scenario.name}`", scenario.title, runbook, _CIRCLES[circle_of(scenario)]
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:

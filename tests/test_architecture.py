@@ -33,7 +33,7 @@ FOREIGN_IN_PURE = {
 # Only these may load a module late, each because loading it early would cost every command.
 LATE_IMPORTS = {
     "drkit.exercise.processes": "its children run drkit's commands as a user types them, from above",
-    "drkit.chaos.run": "chaostoolkit-lib is an optional package, needed to run a scenario only",
+    "drkit.chaos.run": "chaostoolkit-lib is an optional package; only its own command needs drkit's screens",
     "drkit.chaos.scenario": "chaostoolkit-lib and PyYAML are optional packages, needed for scenarios only",
     "drkit.cli.loading": "what a command does loads when it runs, so that no --help needs a client of Kafka",
     "drkit.export.parts": "only who reads or writes Parquet needs pyarrow",

@@ -17,7 +17,6 @@ ERRORS: Final[dict[str, Entry]] = {
     "chaos_run_under_way": refused(
         "another chaos run is in progress", hint="wait for it, or give --folder another folder"
     ),
-    "chaos_until_unknown": wrong("unknown condition '{until}'", hint="{drkit:explain chaos}"),
     "chaos_waited_in_vain": failed("timed out after {seconds:.0f} s waiting for {what}"),
     "child_not_ended": failed("a child process did not end"),
     "child_not_started": failed("a process of the scenario did not start"),
@@ -77,8 +76,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "failovers_paused": refused("failovers are paused", page="failover-paused"),
     "fault_not_in_force": wrong("fault '{name}' is not active", hint="a fault of an instant has no end"),
-    "fault_unknown": wrong("unknown fault '{name}'", hint="{drkit:explain chaos}"),
-    "fault_on_same_link": wrong("the link of {target} has a fault already", hint="end that fault first"),
+    "fault_on_same_target": wrong("the {target} has a fault already", hint="end that fault first"),
     "link_not_slow": failed("the link is not slow"),
     "link_still_connects": failed("the link still accepts connections"),
     "no_exported_file": failed("the export has no file"),

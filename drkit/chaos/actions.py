@@ -6,25 +6,25 @@ what did not happen.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 import shlex
 from typing import Any, Final
 
 from drkit.chaos.faults import END, FAULTS, begin_fault, end_faults
-from drkit.chaos.run import current_stage
+from drkit.chaos.run import current_stage, recorded
 from drkit.chaos.scenario import Scenario
 from drkit.chaos.stage import OPERATOR, ScenarioStage
 from drkit.detect.verdict import VerdictKind
-from drkit.errors import DrkitError, Failed, Usage
+from drkit.errors import Failed
 from drkit.exercise.history import (
     PRIMARY,
     STANDBY,
+    CopyEnded,
+    E,
     FaultBegan,
     FaultEnded,
     JournalEntered,
-    LookFailed,
     NotAcked,
     Observed,
 )
@@ -38,12 +38,13 @@ _SOURCES: Final = {"forth": PRIMARY, "back": STANDBY}
 """The cluster from which each direction copies."""
 _RIVAL, _EVERY = "rival orchestrator", "every"
 _REFUSED_WRITES: Final = 3
+_UNTIL: Final = ("acked", "protected", "refused", "verdict", "left", "fenced")
 Then = str | Mapping[str, Any]
 """The action at an entry: the name of a fault, or ``{drkit: [words], ...}`` for another orchestrator."""
 
 
 def unknown_names(scenario: Scenario) -> list[str]:
-    """Return the faults and steps of a scenario that do not exist. Raises as for a wrong type."""
+    """Return the faults, steps and conditions of a scenario that do not exist. Raises as for a wrong type."""
     calls = (activity["provider"] for activity in scenario.experiment["method"])
     arguments = [(call["func"], call.get("arguments") or {}) for call in calls]
     triggers = [trigger for _, each in arguments for trigger in each.get("at", ())]
@@ -52,28 +53,19 @@ def unknown_names(scenario: Scenario) -> list[str]:
     faults = [name.removeprefix(f"{END} ") for name in faults] + [name for name, _ in scenario.exercises]
     steps = [step for _, step in scenario.exercises] + [t["entry"].split(" ")[0] for t in triggers]
     known, entries = {*FAULTS, _RIVAL}, {_EVERY, *StepName, *VerdictKind.__members__}
-    return [n for n in faults if n not in known] + [step for step in steps if step not in entries]
+    untils = [each["until"].split(" ")[0] for func, each in arguments if func == wait.__name__]
+    wrong = [n for n in faults if n not in known] + [step for step in steps if step not in entries]
+    return wrong + [until for until in untils if until not in _UNTIL]
 
 
-@contextmanager
-def _recorded(action: str) -> Iterator[None]:
-    """Record the error of an action, whatever it is."""
-    try:
-        yield
-    except BaseException as error:
-        text = error.in_short if isinstance(error, DrkitError) else repr(error)
-        current_stage().recorder.record(LookFailed(f"action {action}", text))
-        raise
-
-
-@_recorded("fault")
+@recorded("action fault")
 def fault(name: str, **options: Any) -> str:
     """Begin a fault, such as ``kill primary``, or end it: ``end kill primary``."""
     begin_fault(current_stage(), name, **options)
     return name
 
 
-@_recorded("drkit")
+@recorded("action drkit")
 def drkit(
     words: Sequence[str],
     at: Sequence[Mapping[str, Any]] = (),
@@ -151,49 +143,44 @@ def _trigger_action(stage: ScenarioStage, what: Then) -> None:
     if isinstance(what, Mapping):
         options = {"machine": _ELSEWHERE, **what}
         words = options.pop("drkit")
-        stage.recorder.record(FaultBegan(_RIVAL, " ".join(words)))
+        stage.recorder.record(FaultBegan(_RIVAL, " ".join(words), lasts=True))
         drkit(words, **options)
         stage.recorder.record(FaultEnded(_RIVAL))
     else:
         begin_fault(stage, what)
 
 
-@_recorded("wait")
+@recorded("action wait")
 def wait(until: str, records: int = 20, by: str = "writer", seconds: float = 60.0) -> str:
     """Wait for a state of the pair, never for a time.
 
-    :param until: such as ``acked``, ``protected forth``, ``left primary shop``, ``verdict HOLD REASON``
+    :param until: such as ``acked``, ``fenced``, ``protected forth``, ``left primary shop``, ``verdict LOST``
     :param records: how many records `acked` waits for
     :param by: the client of `acked`
     """
     stage, (what, _, rest) = current_stage(), until.partition(" ")
     began = len(stage.history().events)
 
-    def is_refused() -> bool:
-        events = stage.history().events[began:]
-        return sum(isinstance(e, NotAcked) and e.is_refused for e in events) >= _REFUSED_WRITES
+    def recent(kind: type[E]) -> list[E]:
+        return [e for e in stage.history().events[began:] if isinstance(e, kind)]
 
-    def is_verdict() -> bool:
-        looks = [e for e in stage.history().events[began:] if isinstance(e, Observed)]
-        return any(rest in {e.verdict, f"{e.verdict} {e.reason}"} for e in looks[-1:])
-
-    def have_left() -> bool:
-        return not stage.has_members(*rest.split(" ", 1))
-
-    conditions = {"refused": is_refused, "verdict": is_verdict, "left": have_left}
+    conditions: dict[str, Callable[[], bool]] = {
+        "refused": lambda: sum(e.is_refused for e in recent(NotAcked)) >= _REFUSED_WRITES,
+        "verdict": lambda: any(rest in {e.verdict, f"{e.verdict} {e.reason}"} for e in recent(Observed)[-1:]),
+        "left": lambda: not stage.has_members(*rest.split(" ", 1)),
+        "fenced": lambda: any(e.was_fenced for e in stage.history().of(CopyEnded)),
+    }
     stage.tell("wait", until)
     if what == "acked":
         stage.wait_acked(records, by, seconds)
-    elif what == "protected" and rest in _SOURCES:
+    elif what == "protected":
         stage.wait_protected(_SOURCES[rest])
-    elif what in conditions:
-        stage.wait_for(conditions[what], until, seconds)
     else:
-        raise Usage("chaos_until_unknown", where="chaos", until=until)
+        stage.wait_for(conditions[what], until, seconds)
     return until
 
 
-@_recorded("observe")
+@recorded("action observe")
 def observe() -> str:
     """Start an observer, as of `drkit watch`; it works until `stop` names it."""
     stage = current_stage()
@@ -201,25 +188,28 @@ def observe() -> str:
     return "observer"
 
 
-@_recorded("stop")
+@recorded("action stop")
 def stop(clients: Sequence[str]) -> str:
     """Stop clients: writer, transactions, till, shop, observer."""
     current_stage().stop_clients(*clients)
     return ", ".join(clients)
 
 
-@_recorded("replicate")
+@recorded("action replicate")
 def replicate(direction: str) -> str:
     """Start the replicator of a direction, `forth` or `back`; the other one is stopped."""
     stage, source = current_stage(), _SOURCES[direction]
     while stage.replicators:
-        stage.replicators.popitem()[1].kill()
+        stage.kill_replicator()
+    for name in [name for name in stage.faults if name.endswith("replicator")]:
+        del stage.faults[name]  # it is not restored: another one works now
+        stage.recorder.record(FaultEnded(name))
     stage.start_replicator(source)
     stage.tell("replicate", stage.flows[source].name)
     return direction
 
 
-@_recorded("heal")
+@recorded("action heal")
 def heal() -> str:
     """End every fault that is in force."""
     end_faults(current_stage())

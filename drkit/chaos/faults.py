@@ -25,7 +25,6 @@ from drkit.exercise.stage import PARTITIONS
 from drkit.kafka.access.acls import create_acls, delete_acls, list_acls
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import create_partitions
-from drkit.local.link import Link
 from drkit.local.process import wait_stopped
 
 END: Final = "end"
@@ -37,15 +36,15 @@ _EXPORT_BYTES: Final = 2048
 _NEWER_TERM: Final = 100
 _Apply = Callable[..., str | Iterator[str]]
 """Returns the evidence that a fault took effect; of one that lasts, yields it and ends it when continued."""
-FAULTS: Final[dict[str, tuple[_Apply, str]]] = {}
-"""All faults by their names, each with its target."""
+FAULTS: Final[dict[str, tuple[_Apply, str, str]]] = {}
+"""All faults by their names, each with its target, and with what it holds while it lasts."""
 
 
-def _fault(verb: str, *targets: str) -> Callable[[_Apply], _Apply]:
-    """Register a fault under its verb, for each target."""
+def _fault(verb: str, *targets: str, holds: str = "") -> Callable[[_Apply], _Apply]:
+    """Register a fault under its verb, for each target; by default it holds its target."""
 
     def register(apply: _Apply) -> _Apply:
-        FAULTS.update({f"{verb} {target}": (apply, target) for target in targets})
+        FAULTS.update({f"{verb} {target}": (apply, target, holds or target) for target in targets})
         return apply
 
     return register
@@ -54,16 +53,17 @@ def _fault(verb: str, *targets: str) -> Callable[[_Apply], _Apply]:
 def begin_fault(stage: ScenarioStage, name: str, **options: Any) -> None:
     """Apply a fault, such as ``kill primary``; ``end kill primary`` ends it.
 
-    :raises Usage: there is no such fault, or it is not in force
+    :raises Usage: it is not in force, or another one holds its target
     :raises Failed: its effect cannot be verified
     """
     stage.tell("fault", name)
     if name.startswith(f"{END} "):
         _end_fault(stage, name.removeprefix(f"{END} "))
         return
-    if name not in FAULTS:
-        raise Usage("fault_unknown", where="chaos", evidence=f"faults: {', '.join(FAULTS)}", name=name)
-    apply, target = FAULTS[name]
+    apply, target, held = FAULTS[name]
+    # The end of one would end both.
+    if others := [other for other in stage.faults if FAULTS[other][2] == held]:
+        raise Usage("fault_on_same_target", where="chaos", evidence=f"in force: {others[0]}", target=held)
     applied = apply(stage, target, **options)
     if isinstance(applied, str):
         stage.recorder.record(FaultBegan(name, applied))
@@ -94,13 +94,13 @@ def _kill_orchestrator(stage: ScenarioStage, _target: str) -> str:
 
 @_fault("kill", "replicator")
 def _kill_replicator(stage: ScenarioStage, _target: str) -> Iterator[str]:
-    source, child = stage.replicators.popitem()
-    child.kill()
+    source, child = stage.kill_replicator()
     yield f"replicator of {source}, process {child.pid}, has ended"
     stage.start_replicator(source)
 
 
-@_fault("kill", *_EITHER, "standby 1")
+@_fault("kill", *_EITHER)
+@_fault("kill", "standby 1", holds=STANDBY)
 def _kill_brokers(stage: ScenarioStage, target: str) -> Iterator[str]:
     name, _, broker = target.partition(" ")
     cluster = stage.clusters[name]
@@ -174,25 +174,22 @@ def _limit(stage: ScenarioStage, _target: str) -> Iterator[str]:
     yield f"process {child.pid}: file size is limited to {_EXPORT_BYTES} bytes"
 
 
-def _copy_disks(stage: ScenarioStage, target: str, *, is_saved: bool) -> str:
-    """Save a cluster's disks, or start it with the saved ones, as from a backup or a snapshot."""
+def _copy_disks(stage: ScenarioStage, target: str, *, is_saved: bool) -> Iterator[str]:
+    """Save the disks of a killed cluster, or give it the saved ones, as from a backup; then start it."""
+    if (kill := f"kill {target}") not in stage.faults:
+        raise Usage("fault_not_in_force", where="chaos", name=kill)
     cluster = stage.clusters[target]
-    cluster.kill()
     for broker in cluster.brokers:
         disk, copy = broker.folder / "data", stage.folder / f"saved-disk-{target}" / broker.folder.name
         if is_saved:
             shutil.rmtree(disk)
         shutil.copytree(*(copy, disk) if is_saved else (disk, copy))
-    cluster.restart()
-    return f"{len(cluster.brokers)} disks of {target} are {'older' if is_saved else 'saved'}"
+    _end_fault(stage, kill)
+    yield f"{len(cluster.brokers)} disks of {target} are {'older' if is_saved else 'saved'}"
 
 
-_fault("save", PRIMARY)(partial(_copy_disks, is_saved=False))
-
-
-@_fault("age", PRIMARY)
-def _age(stage: ScenarioStage, target: str) -> Iterator[str]:
-    yield _copy_disks(stage, target, is_saved=True)
+_fault("save", PRIMARY, holds="copy of the disk")(partial(_copy_disks, is_saved=False))
+_fault("age", PRIMARY, holds="disk")(partial(_copy_disks, is_saved=True))
 
 
 def _replace(file: Path, data: bytes, evidence: str) -> Iterator[str]:
@@ -227,30 +224,23 @@ def _alter(stage: ScenarioStage, _target: str) -> Iterator[str]:
     return _replace(file, bytes(data), f"one byte of {file.name} differs")
 
 
-def _free_link(stage: ScenarioStage, target: str) -> Link:
-    """Return a link. Raises Usage if a fault of it is in force: the end of one would end both."""
-    if other := [name for name in stage.faults if FAULTS[name][1] == target]:
-        raise Usage("fault_on_same_link", where="chaos", evidence=f"in force: {other[0]}", target=target)
-    return stage.link(target)
-
-
 @_fault("cut", "operator", "replication")
 def _cut(stage: ScenarioStage, target: str) -> Iterator[str]:
-    link, address = _free_link(stage, target), stage.bootstrap(PRIMARY, target.upper()).split(",")[0]
-    host, _, port = address.rpartition(":")
+    link, bootstrap = stage.clusters[PRIMARY].link(target.upper()), stage.bootstrap(PRIMARY, target.upper())
+    host, _, port = bootstrap.split(",")[0].rpartition(":")
     link.cut()
     try:
         socket.create_connection((host, int(port)), _CONNECT_SECONDS).close()
     except OSError as error:
-        yield f"{address}: {error}"
+        yield f"{host}:{port}: {error}"
         link.restore()
     else:
-        raise Failed("link_still_connects", where=address)
+        raise Failed("link_still_connects", where=f"{host}:{port}")
 
 
 @_fault("slow", "operator")
 def _slow(stage: ScenarioStage, target: str, delay_ms: float = 50.0) -> Iterator[str]:
-    link, bootstrap = _free_link(stage, target), stage.bootstrap(PRIMARY, target.upper())
+    link, bootstrap = stage.clusters[PRIMARY].link(target.upper()), stage.bootstrap(PRIMARY, target.upper())
     link.slow(delay_ms=delay_ms)
     began = monotonic()
     Cluster.connect(ClusterSettings(alias=target, bootstrap_servers=bootstrap, client=stage.client()))

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from drkit.chaos.run import begin_stage, running_stage
+from drkit.chaos.run import current_run, current_stage, recorded
 from drkit.exercise.evidence import collect
 from drkit.exercise.verdict import INCONCLUSIVE, PASS, RequiredFault, judge, negative_controls
 
 STEADY: Final = "steady"
 
 
+@recorded("probe holds")
 def holds(
     exercises: Sequence[Mapping[str, str]],
-    needs: Sequence[str] = (),
     brokers: int = 1,
     *,
     authorizer: bool = False,
@@ -23,23 +23,21 @@ def holds(
     """Return ``steady`` before the method; after it ``pass``, ``fail`` or ``inconclusive``.
 
     :param exercises: ``{fault: kill primary, step: OPEN}``: faults that must be in force while a step runs
-    :param needs: names of checks that must have examined something, besides those that always must
-    :param brokers: of each cluster
-    :param authorizer: both clusters enforce ACLs
-    :param rpo_seconds: the loss that a failover accepts by itself
+    :param brokers: with `authorizer` and `rpo_seconds` as of :class:`ScenarioStage`
     :raises DrkitError: the pair is not steady in time
     """
-    stage = running_stage()
-    if stage is None:
-        stage = begin_stage(brokers=brokers, authorizer=authorizer, rpo_seconds=rpo_seconds)
+    run = current_run()
+    if run.stage is None:
+        stage = run.begin(brokers=brokers, authorizer=authorizer, rpo_seconds=rpo_seconds)
         stage.tell("pair", "two clusters are up")
         stage.prepare()
         stage.tell("steady", f"{stage.acked()} records acknowledged, all copied, all groups synced")
         return STEADY
+    stage = current_stage()
     stage.tell("judge", "reading both clusters to their ends")
     collect(stage)
     history, wanted = stage.history(), [RequiredFault(**each) for each in exercises]
-    verdict = judge(history, wanted, needs)
+    verdict = judge(history, wanted)
     if verdict.word == PASS:
         missed = [name for name, is_found in negative_controls(history).items() if not is_found]
         reasons = [f"a defect put into the history was not found: {name}" for name in missed]

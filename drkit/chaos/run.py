@@ -6,98 +6,90 @@ So the scenario that runs is that of this process. Its verdict is that of the ch
 from __future__ import annotations
 
 import atexit
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 import json
 import logging
 from pathlib import Path
 import shutil
 import signal
+import sys
 import tempfile
 from types import FrameType
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from drkit.chaos.scenario import Scenario
+from drkit.chaos.scenario import SUFFIXES, Scenario, load_scenario
 from drkit.chaos.stage import ScenarioStage
 from drkit.clock import monotonic
-from drkit.errors import Failed
-from drkit.exercise.history import PRIMARY, STANDBY, CommandEnded, ScenarioHistory
-from drkit.exercise.stage import HISTORY
+from drkit.errors import DrkitError, Failed
+from drkit.exercise.history import HISTORY, PRIMARY, STANDBY, CommandEnded, LookFailed, ScenarioHistory
 from drkit.exercise.verdict import INCONCLUSIVE, ScenarioVerdict, coverage
 
 RESULT: Final = "result.json"
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
-class _Current:
-    """The scenario of this process; without :func:`run_scenario`, Chaos Toolkit's own command runs it."""
+@dataclass(repr=False)  # signal() makes texts of handlers
+class ScenarioRun:
+    """A run of a scenario: its pair, with `options` of its stage, and its result once it is finished."""
 
-    folder: Path | None = None
-    options: Mapping[str, Any] = {}
-    stage: ScenarioStage | None = None
-    is_interrupted = False
-    """True once SIGINT or SIGTERM came: a C library may swallow its exception."""
-    cleanup: Final = ExitStack()
-
-
-atexit.register(_Current.cleanup.close)
-
-
-def running_stage() -> ScenarioStage | None:
-    """Return the stage of this process, or None if no scenario runs."""
-    if _Current.is_interrupted:
-        raise KeyboardInterrupt
-    return _Current.stage
-
-
-def current_stage() -> ScenarioStage:
-    """Return the stage of this process. Raises Failed if no scenario runs."""
-    if (stage := running_stage()) is None:
-        raise Failed("no_scenario_running", where="chaos")
-    return stage
-
-
-def begin_stage(**pair: Any) -> ScenarioStage:
-    """Start a pair for the scenario of this process. Raises DrkitError if it does not start.
-
-    :param pair: arguments of the probe: `brokers`, `authorizer`, `rpo_seconds`
-    """
-    folder = _Current.folder or Path(tempfile.mkdtemp(prefix="drkit-chaos-"))
-    # Chaos Toolkit has handlers of its own, whose exception is another one.
-    for number in _SIGNALS:
-        signal.signal(number, _interrupt)
-    _Current.stage = _Current.cleanup.enter_context(ScenarioStage(folder, **_Current.options, **pair))
-    return _Current.stage
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    _Current.is_interrupted = True
-    raise KeyboardInterrupt
-
-
-@dataclass(frozen=True)
-class ScenarioResult:
-    """The end of a scenario."""
-
-    scenario: str
-    seed: int
-    verdict: ScenarioVerdict
-    seconds: float
+    current: ClassVar[ScenarioRun | None] = None
+    """That of this process: Chaos Toolkit calls actions and probes without a context."""
+    scenario: Scenario
     folder: Path
-    commands: tuple[CommandEnded, ...]
+    seed: int = 0
+    options: Mapping[str, Any] = field(default_factory=dict)
+    stage: ScenarioStage | None = None
+    is_interrupted: bool = False
+    """True once SIGINT or SIGTERM came: a C library may swallow its exception."""
+    pair: ExitStack = field(default_factory=ExitStack)
+    seconds: float = field(default_factory=lambda: -monotonic())
+    """How long it took, once it is finished."""
+    verdict: ScenarioVerdict = field(init=False)
+    commands: tuple[CommandEnded, ...] = ()
     """The commands of drkit that were typed."""
-    covered: tuple[tuple[str, str, str], ...]
+    covered: tuple[tuple[str, str, str], ...] = ()
     """Fault, table and step: the fault was in force while the step was under way, by the journal."""
-    deviated: bool
-    """Chaos Toolkit's own verdict: the hypothesis was not met after the method."""
+    deviated: bool | None = None
+    """Chaos Toolkit's verdict: the hypothesis was not met after the method. None: only its command knows."""
+
+    def begin(self, **pair: Any) -> ScenarioStage:
+        """Start a :class:`ScenarioStage` with the arguments of the probe. Raises DrkitError if it fails."""
+        # Chaos Toolkit has handlers of its own, whose exception is another one.
+        for number in _SIGNALS:
+            signal.signal(number, self._interrupt)
+        self.stage = ScenarioStage(self.folder, seed=self.seed, **self.options, **pair)
+        return self.pair.enter_context(self.stage)
+
+    def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
+        self.is_interrupted = True
+        raise KeyboardInterrupt
+
+    def finish(self, *, deviated: bool | None = None) -> ScenarioRun:
+        """End the pair, remove its disks, write the result; return the run."""
+        self.pair.close()
+        self.seconds += monotonic()
+        history = ScenarioHistory([]) if self.stage is None else self.stage.history()
+        failed = [f"{look.what}: {look.error}" for look in history.of(LookFailed)]
+        unknown = ScenarioVerdict(INCONCLUSIVE, failed or ["Chaos Toolkit called no probe of drkit"], [])
+        self.verdict = (self.stage and self.stage.verdict) or unknown
+        self.commands = tuple(history.of(CommandEnded))
+        exercised = {fault for fault, _ in self.scenario.exercises}
+        self.covered = tuple(sorted(each for each in coverage(history) if each[0] in exercised))
+        self.deviated = deviated
+        for cluster in (PRIMARY, STANDBY):
+            shutil.rmtree(self.folder / cluster, ignore_errors=True)
+        if self.stage is not None:
+            (self.folder / RESULT).write_text(json.dumps(self.as_dict(), indent=2) + "\n", encoding="utf-8")
+        return self
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain data."""
         return {
-            "scenario": self.scenario,
+            "scenario": self.scenario.name,
             "seed": self.seed,
             "verdict": self.verdict.word,
             "reasons": list(self.verdict.reasons),
@@ -113,48 +105,56 @@ class ScenarioResult:
         }
 
 
-def run_scenario(scenario: Scenario, folder: Path, seed: int = 0, **options: Any) -> ScenarioResult:
-    """Run a scenario from its pair's start to its end.
+def current_stage() -> ScenarioStage:
+    """Return the stage of this process. Raises Failed if no scenario runs."""
+    run = ScenarioRun.current
+    if run is None or run.stage is None:
+        raise Failed("no_scenario_running", where="chaos")
+    if run.is_interrupted:
+        raise KeyboardInterrupt
+    return run.stage
 
-    :param folder: of the history
-    :param options: others of :class:`ScenarioStage`: `parent_module`, `tell`
+
+@contextmanager
+def recorded(activity: str) -> Iterator[None]:
+    """Record the error of an action or a probe, whatever it is."""
+    try:
+        yield
+    except BaseException as error:
+        if ScenarioRun.current is not None and ScenarioRun.current.stage is not None:
+            text = error.in_short if isinstance(error, DrkitError) else repr(error)
+            ScenarioRun.current.stage.recorder.record(LookFailed(activity, text))
+        raise
+
+
+def current_run() -> ScenarioRun:
+    """Return the run of this process; that of Chaos Toolkit's own command is shown when the process ends."""
+    if ScenarioRun.current is not None:
+        return ScenarioRun.current
+    files = [word for word in sys.argv[1:] if word.endswith(SUFFIXES)]
+    scenario = load_scenario(files[0]) if files else Scenario("experiment", "", {}, ())
+    screens, folder = import_module("drkit.cli.screens.chaos"), Path(tempfile.mkdtemp(prefix="drkit-chaos-"))
+    tell = screens.ScenarioProgress(scenario, "")
+    run = ScenarioRun.current = ScenarioRun(scenario, folder, options={"tell": tell})
+    atexit.register(lambda: screens.say("\n".join(screens.result_lines(run.finish()))))
+    return run
+
+
+def run_scenario(scenario: Scenario, folder: Path, seed: int = 0, **options: Any) -> ScenarioRun:
+    """Run a scenario from its pair's start to its end; the parameters are those of :class:`ScenarioRun`.
+
     :raises KeyboardInterrupt: it was interrupted; nothing is left running
     """
     logging.getLogger("chaostoolkit").disabled = True
-    _Current.folder, _Current.options, _Current.is_interrupted = folder, {"seed": seed, **options}, False
-    began, experiment = monotonic(), deepcopy(dict(scenario.experiment))
-    handlers = {number: signal.getsignal(number) for number in _SIGNALS}
+    ScenarioRun.current = run = ScenarioRun(scenario, folder, seed, options)
+    experiment, handlers = deepcopy(dict(scenario.experiment)), {n: signal.getsignal(n) for n in _SIGNALS}
     try:
         journal: Mapping[str, Any] = import_module("chaoslib.experiment").run_experiment(experiment)
     finally:
-        _Current.cleanup.close()
-        stage, _Current.stage = _Current.stage, None
+        run.pair.close()
+        ScenarioRun.current = None
         for number, handler in handlers.items():
             signal.signal(number, handler)
-    if _Current.is_interrupted or journal["status"] in {"interrupted", "aborted"}:
+    if run.is_interrupted or journal["status"] in {"interrupted", "aborted"}:
         raise KeyboardInterrupt
-    history = ScenarioHistory([]) if stage is None else stage.history()
-    exercised = {fault for fault, _ in scenario.exercises}
-    result = ScenarioResult(
-        scenario=scenario.name,
-        seed=seed,
-        verdict=(stage and stage.verdict) or ScenarioVerdict(INCONCLUSIVE, _troubles(journal), []),
-        seconds=monotonic() - began,
-        folder=folder,
-        commands=tuple(history.of(CommandEnded)),
-        covered=tuple(sorted(each for each in coverage(history) if each[0] in exercised)),
-        deviated=bool(journal.get("deviated")) or journal["status"] != "completed",
-    )
-    for cluster in (PRIMARY, STANDBY):
-        shutil.rmtree(folder / cluster, ignore_errors=True)
-    if stage is not None:
-        (folder / RESULT).write_text(json.dumps(result.as_dict(), indent=2) + "\n", encoding="utf-8")
-    return result
-
-
-def _troubles(journal: Mapping[str, Any]) -> list[str]:
-    """Return why there is no verdict: what the activities raised."""
-    before = (journal.get("steady_states") or {}).get("before") or {}
-    runs = [*before.get("probes", ()), *journal.get("run", ())]
-    raised = dict.fromkeys(str(run["exception"][-1]).strip() for run in runs if run.get("exception"))
-    return [*raised] or [f"Chaos Toolkit ended with {journal['status']}"]
+    return run.finish(deviated=bool(journal.get("deviated")) or journal["status"] != "completed")

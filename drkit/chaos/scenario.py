@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
-import json
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,8 +16,9 @@ _PACKAGE: Final = Path(drkit.__file__).parent
 _INSTALLED: Final = _PACKAGE / "pages" / "chaos"
 FOLDER: Final = _INSTALLED if _INSTALLED.is_dir() else _PACKAGE.parent / "chaos"
 """In an installed drkit within the package, in a source tree beside it."""
+SUFFIXES: Final = (".yaml", ".yml")
 _EXTENSION: Final = "drkit"
-_EXTENSION_KEYS: Final = frozenset({"promised", "runbook", "circle"})
+_EXTENSION_KEYS: Final = frozenset({"promised", "runbook"})
 _HINT: Final = "drkit explain chaos shows how a scenario is written"
 
 
@@ -36,24 +36,11 @@ class Scenario:
     """The promise, in one sentence."""
     runbook: str = ""
     """The page for the operator who meets this."""
-    circle: str = "wide"
-    """The test run that includes it: test, wide or soak."""
 
 
 def scenarios() -> list[Scenario]:
     """Return all scenarios that drkit ships, by name. Raises DrkitError as :func:`load_scenario`."""
     return [load_scenario(str(path)) for path in sorted(FOLDER.glob("*.yaml"))]
-
-
-def observed_coverage() -> dict[tuple[str, str], list[str]]:
-    """Return table and step → the scenarios that passed with a fault in force there, by their last runs."""
-    results = json.loads((FOLDER.parent / "docs" / "chaos.json").read_text(encoding="utf-8"))["scenarios"]
-    rows: dict[tuple[str, str], list[str]] = {}
-    for name, result in sorted(results.items()):
-        for _, table, step in result["covered"] if result["verdict"] == "pass" else ():
-            names = rows.setdefault((table, step), [])
-            names += [name] if name not in names else []
-    return rows
 
 
 def load_scenario(name: str) -> Scenario:
@@ -63,7 +50,7 @@ def load_scenario(name: str) -> Scenario:
     :raises ConfigError: the file is not a scenario, or the chaos extra is not installed
     """
     path = Path(name)
-    if path.suffix not in {".yaml", ".yml"}:
+    if not name.endswith(SUFFIXES):
         path = FOLDER / f"{name}.yaml"
         if name not in (names := [each.stem for each in FOLDER.glob("*.yaml")]):
             nearest = did_you_mean(name, names)
@@ -95,7 +82,7 @@ def load_scenario(name: str) -> Scenario:
     except (problem, AttributeError, TypeError) as error:
         raise _wrong(path, "scenario_not_an_experiment", str(error)) from error
     if names:
-        raise _wrong(path, "scenario_not_an_experiment", f"there is no fault or step {', '.join(names)}")
+        raise _wrong(path, "scenario_not_an_experiment", f"unknown: {', '.join(names)}")
     return scenario
 
 

@@ -21,7 +21,6 @@ from drkit.kafka.access.acls import create_acls
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics
 from drkit.local.cluster import LocalCluster, start_together
-from drkit.local.link import Link
 from drkit.local.spec import ADMIN, ClusterSpec
 from drkit.model import TopicPartition
 from drkit.repoint.file import EndpointFile
@@ -81,8 +80,8 @@ class ScenarioStage(ClientStage):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.topics, self.groups = TOPICS, (LIVE_GROUP, *IDLE_GROUPS)
-        self.live_group, self.live_topic = LIVE_GROUP, ORDERS
+        self.topics, self.groups = TOPICS, {LIVE_GROUP: ORDERS, **IDLE_GROUPS}
+        self.live_group = LIVE_GROUP
         self.export_folder = self.folder / "export"
         spec = ClusterSpec(
             STANDBY, self.brokers, sasl=self.authorizer, mechanisms=("PLAIN",), authorizer=self.authorizer
@@ -111,10 +110,6 @@ class ScenarioStage(ClientStage):
     def bootstrap(self, cluster: str, role: str = "CLIENT") -> str:
         """Return ``bootstrap.servers`` of a cluster for a party; only the primary has links."""
         return self.clusters[cluster].bootstrap(role if cluster == PRIMARY else "CLIENT")
-
-    def link(self, party: str) -> Link:
-        """Return the primary's link of a party, such as ``operator``."""
-        return self.clusters[PRIMARY].link(party.upper())
 
     def client(self, user: str = ADMIN) -> dict[str, str]:
         """Return the client properties of a user, the same on both clusters; empty without an authorizer."""
@@ -182,8 +177,15 @@ class ScenarioStage(ClientStage):
 
     def start_replicator(self, source: str) -> None:
         """Start the replicator of the flow from a cluster."""
-        settings, log = load(self.config(REPLICATION)), self.folder / f"replicator-{source}.log"
-        self.replicators[source] = self.parent.start_replicator(settings, self.flows[source], log)
+        settings, flow = load(self.config(REPLICATION)), self.flows[source]
+        self.replicators[source] = self.parent.start_replicator(settings, flow, self.folder)
+
+    def kill_replicator(self) -> tuple[str, Child]:
+        """Kill the replicator at work; return the cluster from which it copied, and its process."""
+        source, child = self.replicators.popitem()
+        self.note_ended(f"replicator {source}", child)
+        child.kill()
+        return source, child
 
     def waiting_command(self) -> Child:
         """Return the command that waits at an entry of its journal. Raises Failed if no command waits."""

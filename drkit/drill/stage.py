@@ -15,12 +15,11 @@ from drkit.config import ClusterSettings, Settings
 from drkit.drill.entry import SOURCE, TARGET, MadeItem
 from drkit.drill.plan import DrillPlan
 from drkit.errors import Failed
-from drkit.exercise.checks import IN_ORDER
+from drkit.exercise.checks import CHECKS, IN_ORDER
 from drkit.exercise.clients import record_content
 from drkit.exercise.history import PRIMARY, STANDBY, Acked, CommandEnded, Consumed, Read, ScenarioHistory
 from drkit.exercise.processes import Child
 from drkit.exercise.stage import PARTITIONS, ClientStage
-from drkit.exercise.verdict import judge
 from drkit.failover.core.request import RunRequest
 from drkit.failover.fencing.own_writers import Writer, fence
 from drkit.flow_state.names import (
@@ -83,7 +82,7 @@ class BubbleStage(ClientStage):
         self.flow = self.settings.flows[0]
         self.flows = {PRIMARY: self.flow}
         self.topics = orders, payments, ledger
-        self.live_group, self.live_topic = group("reader"), orders
+        self.live_group = group("reader")
         self.members: dict[str, dict[str, str]] = {
             self.live_group: {},
             group("static"): {"group_instance_id": "static-1"},
@@ -92,7 +91,8 @@ class BubbleStage(ClientStage):
         """Groups at work, and the properties of their one member."""
         self.idle_groups = {group("start"): (orders, 0), group("middle"): (payments, 5)}
         """Groups without members: a topic and the offset of the next record."""
-        self.groups = (*self.members, *self.idle_groups)
+        topics = {name: topic for name, (topic, _) in self.idle_groups.items()}
+        self.groups = dict.fromkeys(self.members, orders) | topics
 
     def __enter__(self) -> Self:
         self.parent.__enter__()
@@ -121,8 +121,8 @@ class BubbleStage(ClientStage):
         )
         # A member of it that was killed keeps its group for 45 s.
         if not is_known or self.plan.cut == "lost":
-            self.members = {g: member for g, member in self.members.items() if member != _CONSUMER_PROTOCOL}
-            self.groups = (*self.members, *self.idle_groups)
+            for group in [g for g, member in self.members.items() if member == _CONSUMER_PROTOCOL]:
+                del self.members[group], self.groups[group]
 
     def made(self) -> tuple[MadeItem, ...]:
         """Return all that the bubble makes, or that its failover does."""
@@ -211,8 +211,7 @@ class BubbleStage(ClientStage):
         self.wait_acked(_FIRST_RECORDS)
         for group, (topic, offset) in self.idle_groups.items():
             self.commit(PRIMARY, group, {TopicPartition(topic, p): offset for p in range(PARTITIONS)})
-        log = self.folder / "replicator.log"
-        self.replicators[self.flow.name] = self.parent.start_replicator(self.settings, self.flow, log)
+        self.replicators[self.flow.name] = self.parent.start_replicator(self.settings, self.flow, self.folder)
 
     def start_followers(self, writer: str = FOLLOWER) -> None:
         """Start the clients that follow the endpoint file.
@@ -220,7 +219,7 @@ class BubbleStage(ClientStage):
         :param writer: name of the one that writes; values are unique by it
         """
         ids = {Cluster.connect(self.cluster(name)).cluster_id: name for name in (PRIMARY, STANDBY)}
-        following = {"endpoint": str(self.endpoint_file), "clusters": ids, "topics": [self.live_topic]}
+        following = {"endpoint": str(self.endpoint_file), "clusters": ids, "topics": [self.topics[0]]}
         self.start_client(writer, "following writer", **following)
         for group, member in self.members.items():
             self.start_client(group, "following consumer", **following, group=group, **member)
@@ -307,5 +306,4 @@ def is_foreign_record_named(stage: ClientStage) -> bool:
             for record in reader.read(tp, offset, offset + 1)
         ]
     history = ScenarioHistory((*stage.history().events, *reads))
-    checks = [each for each in judge(history, []).checked if each.name == IN_ORDER]
-    return any(_CONTROL in offence for each in checks for offence in each.offences)
+    return any(_CONTROL in offence for offence in CHECKS[IN_ORDER](history).offences)

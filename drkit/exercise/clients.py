@@ -33,7 +33,7 @@ _QUICK: Final[dict[str, Any]] = {
 """A client that gives up a dead broker within seconds, and finds it again as fast."""
 _ONCE: Final[Mapping[str, Any]] = {"retries": 0}
 """With retries an idempotent producer, too, has repeated a batch after records of it had timed out."""
-_REFUSALS: Final = frozenset(
+REFUSALS: Final = frozenset(
     {
         KafkaError.MSG_SIZE_TOO_LARGE,
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -94,7 +94,7 @@ class _Work:
             if error is None:
                 self.record(Acked(cluster, topic, partition, offset, value, transaction, sent=sent))
             else:
-                self.record(NotAcked(cluster, topic, value, error.name(), error.code() in _REFUSALS))
+                self.record(NotAcked(cluster, topic, value, error.name(), error.code() in REFUSALS))
 
         return delivered
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from drkit.config import FlowSettings
 from drkit.errors import DrkitError
+from drkit.exercise.clients import REFUSALS
 from drkit.exercise.history import (
     OTHER,
     PRIMARY,
@@ -23,12 +24,11 @@ from drkit.exercise.history import (
     RunReported,
     ScenarioEnded,
 )
-from drkit.exercise.stage import ClientStage
+from drkit.exercise.stage import PARTITIONS, ClientStage
 from drkit.failover.report import report_of
 from drkit.flow_state.records import PendingFence, PendingLift
 from drkit.flow_state.topic import StateTopic
 from drkit.journal.entries import RunLog
-from drkit.journal.lost import violations
 from drkit.journal.machine import FAILOVER, RunState
 from drkit.journal.topic import JournalReader
 from drkit.kafka.admin import Cluster
@@ -51,9 +51,9 @@ def collect(stage: ClientStage) -> None:
     stage.stop_clients(*(name for name in stage.clients if name != stage.live_group))
     runs = [(source, log) for source, flow in flows.items() for log in _runs(stage, source, flow)]
     for source, log in sorted(runs, key=lambda run: run[1].entries[0].at_ms):
-        table, report, broken = log.table.name, report_of(log, flows[source].name), violations(log)
-        entries = len(log.entries)
-        record(RunReported(table, log.run_id, log.state, source, report, entries, violations=broken))
+        table, report = log.table.name, report_of(log, flows[source].name)
+        entries = [entry.to_json() for entry in log.entries]
+        record(RunReported(table, log.run_id, log.state, source, report, entries))
         if table == FAILOVER.name and log.state == RunState.DONE:
             active = OTHER[source]
     for what, look in _LOOKS.items():
@@ -62,12 +62,9 @@ def collect(stage: ClientStage) -> None:
         except DrkitError as error:
             record(LookFailed(what, error.in_short))
     stage.stop_clients()
-    open_runs = [
-        f"run {log.run_id} of {flows[source].name} is {log.state.value}"
-        for source, log in runs
-        if not log.state.is_over
-    ]
-    record(ScenarioEnded(active, open_runs + [p for each in flows.items() for p in _pending(stage, *each)]))
+    for name, child in stage.replicators.items():
+        stage.note_ended(f"replicator {name}", child)
+    record(ScenarioEnded(active, [pending for each in flows.items() for pending in _pending(stage, *each)]))
 
 
 def _runs(stage: ClientStage, source: str, flow: FlowSettings) -> Iterable[RunLog]:
@@ -96,14 +93,15 @@ def _pending(stage: ClientStage, source: str, flow: FlowSettings) -> Iterator[st
 def _read_to_the_end(stage: ClientStage, active: str) -> None:
     """Let the live group read everything on the active side."""
     cluster = Cluster.connect(stage.cluster(active))
-    ends = list_offsets(cluster, _partitions(cluster, stage.live_topic), "latest", committed=True)
+    topic = stage.groups[stage.live_group]
+    ends = list_offsets(cluster, _partitions(cluster, topic), "latest", committed=True)
 
     def is_read() -> bool:
         committed = stage.committed(active, stage.live_group)
         # Markers of transactions at the end are read by no consumer.
         return all(committed.get(tp, 0) >= end for tp, end in ends.items() if end)
 
-    what = f"group {stage.live_group} at the end of {stage.live_topic} on {active}"
+    what = f"group {stage.live_group} at the end of {topic} on {active}"
     stage.wait_for(is_read, what, _CATCH_UP_SECONDS)
 
 
@@ -113,7 +111,7 @@ def _probe(stage: ClientStage, active: str) -> None:
     for cluster in (PRIMARY, STANDBY) if moved and not stage.is_source_lost else (active,):
         for topic in stage.topics:
             error, _ = stage.send(cluster, topic, f"{PROBE} {cluster}")
-            if error is not None and error.code() < 0:  # of the client alone, such as a timeout
+            if error is not None and error.code() not in REFUSALS:  # it is unknown, as after a timeout
                 stage.recorder.record(LookFailed(f"probe of {topic} on {cluster}", error.name()))
             else:
                 name = "" if error is None else error.name()
@@ -141,12 +139,14 @@ def _read_logs(stage: ClientStage, _active: str) -> None:
 
 
 def _read_positions(stage: ClientStage, _active: str) -> None:
-    for group in stage.groups:
-        positions = [(name, tp, o) for name in OTHER for tp, o in stage.committed(name, group).items()]
-        for name, tp, offset in positions:
-            stage.recorder.record(FinalPosition(name, tp.topic, tp.partition, group, offset))
-        if not positions:
-            stage.recorder.record(LookFailed(f"positions of group {group}", "no cluster has any"))
+    for group, topic in stage.groups.items():
+        missing = {TopicPartition(topic, p) for p in range(PARTITIONS)}
+        for name in OTHER:
+            for tp, offset in stage.committed(name, group).items():
+                stage.recorder.record(FinalPosition(name, tp.topic, tp.partition, group, offset))
+                missing.discard(tp)
+        for tp in sorted(missing):
+            stage.recorder.record(LookFailed(f"position of group {group} in {tp}", "no cluster has it"))
 
 
 _LOOKS: Final = {

@@ -22,6 +22,7 @@ from drkit.model import TopicPartition
 PRIMARY: Final = "primary"
 STANDBY: Final = "standby"
 """The clusters of a pair, by the names that they keep through every failover and return."""
+HISTORY: Final = "history.jsonl"
 OTHER: Final = {PRIMARY: STANDBY, STANDBY: PRIMARY}
 _KINDS: Final[dict[str, type[Event]]] = {}
 """The classes of events, by the `event` of a line."""
@@ -144,7 +145,7 @@ class CommandEnded(Event, kind="command"):
 
 
 class RunReported(Event, kind="run"):
-    """The report of a run, made from its journal, and where its entries break its table."""
+    """The report of a run, made from its journal, and the entries of that as JSON."""
 
     table: str
     run: str
@@ -152,8 +153,7 @@ class RunReported(Event, kind="run"):
     source: str
     """The cluster that clients leave: the old primary of a failover."""
     report: dict[str, Any]
-    entries: int
-    violations: list[str]
+    entries: list[str]
 
 
 class Read(_AtPartition, kind="read"):
@@ -168,6 +168,16 @@ class LogEnd(_AtPartition, kind="log_end"):
 
     start: int
     end: int
+
+
+class CopyEnded(Event, kind="copy_ended"):
+    """A task of a replicator ended; `was_fenced` if a fence refused what it appended."""
+
+    flow: str
+    ended: str
+    stopped: dict[str, str]
+    """Each partition without progress, with the reason."""
+    was_fenced: bool
 
 
 class FinalPosition(_AtPartition, kind="position"):
@@ -207,7 +217,7 @@ class ScenarioEnded(Event, kind="end"):
     left: list[str]
 
 
-_E = TypeVar("_E", bound=Event)
+E = TypeVar("E", bound=Event)
 
 
 class Recorder:
@@ -332,15 +342,15 @@ class ScenarioHistory:
 
     events: Sequence[Event]
 
-    def of(self, kind: type[_E]) -> Iterator[_E]:
+    def of(self, kind: type[E]) -> Iterator[E]:
         """Return the events of one kind."""
         return (event for event in self.events if isinstance(event, kind))
 
-    def at(self, kind: type[_E]) -> Iterator[tuple[int, _E]]:
+    def at(self, kind: type[E]) -> Iterator[tuple[int, E]]:
         """Return the events of one kind, each after its index in the history."""
         return ((i, event) for i, event in enumerate(self.events) if isinstance(event, kind))
 
-    def last(self, kind: type[_E]) -> _E | None:
+    def last(self, kind: type[E]) -> E | None:
         """Return the newest event of one kind, or None."""
         return next((event for event in reversed(self.events) if isinstance(event, kind)), None)
 

@@ -20,14 +20,14 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import traceback
 from typing import Any, ClassVar, Final, Self
 
 from drkit.config import FlowSettings, Settings
+from drkit.copy_task.report import TaskReport
 from drkit.errors import DrkitError, Failed
 from drkit.exercise.clients import run_client
-from drkit.exercise.history import CommandEnded, JournalEntered
+from drkit.exercise.history import HISTORY, CommandEnded, CopyEnded, JournalEntered, Recorder
 from drkit.failover.core.request import RunRequest
 from drkit.failover.runs import Runs
 from drkit.failover.service import FailoverService
@@ -43,6 +43,7 @@ _COMMAND_LINE: Final = "drkit.cli.main"
 _ACTIONS: Final = ("failover", "fence", "status", "divergence", "back.reprotect", "back.failback")
 """Commands that no child has to load."""
 _PR_SET_PDEATHSIG: Final = 1
+_FENCED: Final = ("InvalidProducerEpochError", "this flow's producer was fenced")
 
 
 class Child:
@@ -55,8 +56,6 @@ class Child:
         if not self.pid:
             raise BrokenPipeError("it has ended at once")
         self._process = ProcessIdentity.of(self.pid)
-        self.slept = 0.0
-        """Seconds by which its clocks advance when it continues, as after a suspension."""
         self.result: CommandEnded | None = None
         self.printed = ""
         """The standard error of a command that has ended."""
@@ -89,11 +88,10 @@ class Child:
         self.printed, self.result = err, CommandEnded([*self._words], code, [0], error, answer)
         self._connection.close()
 
-    def proceed(self) -> None:
-        """Let it continue, unless it has ended."""
+    def proceed(self, leave: object = None) -> None:
+        """Let it continue, unless it has ended; its :meth:`PausingJournal.wait_at` returns `leave`."""
         if self.result is None:
-            self._connection.send(self.slept)
-            self.slept = 0.0
+            self._connection.send(leave)
 
     def kill(self) -> CommandEnded:
         """Send SIGKILL and wait for the end."""
@@ -163,10 +161,11 @@ class ProcessParent:
         typed = ["--config", str(config), *words, "--json"]
         return self.start(words, "command", {"elsewhere": elsewhere}, typed=typed)
 
-    def start_replicator(self, settings: Settings, flow: FlowSettings, log: Path) -> Child:
-        """Start a replicator without Spark, which never waits for leave."""
-        plain = settings.model_dump(mode="json")
-        return self.start(("drkit", "replicate"), "replicate", log=log, settings=plain, flow=flow.name)
+    def start_replicator(self, settings: Settings, flow: FlowSettings, folder: Path) -> Child:
+        """Start a replicator without Spark, which never waits for leave; its log is in the folder."""
+        log, history = folder / f"replicator-{flow.source}.log", str(folder / HISTORY)
+        plain: dict[str, Any] = {"settings": settings.model_dump(mode="json"), "history": history}
+        return self.start(("drkit", "replicate"), "replicate", log=log, flow=flow.name, **plain)
 
     def start(
         self,
@@ -209,18 +208,10 @@ class PausingJournal(Journal):
         table = self.run.table.name
         self.wait_at(JournalEntered(table, self.run_id, entry.step or "", entry.kind, entry.effect))
 
-    def wait_at(self, entry: object) -> None:
-        """Report an entry, and wait for leave; the clocks may advance meanwhile."""
+    def wait_at(self, entry: object) -> Any:
+        """Report an entry, and wait for leave."""
         self.connection.send({"entry": entry})
-        if slept := self.connection.recv():
-            _advance_clocks(slept)
-
-
-def _advance_clocks(seconds: float) -> None:
-    """Set this process's clocks forward, as after a suspension."""
-    monotonic, any_clock = time.monotonic, time.clock_gettime
-    time.monotonic = lambda: monotonic() + seconds
-    time.clock_gettime = lambda clock: any_clock(clock) + seconds
+        return self.connection.recv()
 
 
 Ended = tuple[int, str, str]
@@ -245,9 +236,17 @@ def _fail_over(settings: Mapping[str, Any], request: Mapping[str, Any]) -> Ended
         return error.exit_code, "", json.dumps({**error.as_dict(), "kind": type(error).__name__}, indent=1)
 
 
-def _replicate(settings: Mapping[str, Any], flow: str) -> None:
-    plain = Settings.model_validate(settings)
-    SoloReplicator(plain, plain.one_flow(flow)).run()
+def _replicate(settings: Mapping[str, Any], flow: str, history: str) -> None:
+    plain, recorder = Settings.model_validate(settings), Recorder(Path(history), "replicator")
+
+    def record(report: TaskReport) -> None:
+        stopped = {f"{p.topic}-{p.partition}": p.reason for p in report.partitions if p.reason}
+        was_fenced = any(reason.startswith(_FENCED) for reason in stopped.values())
+        recorder.record(CopyEnded(flow, report.ended, stopped, was_fenced))
+
+    replicator = SoloReplicator(plain, plain.one_flow(flow))
+    replicator.on_report = record
+    replicator.run()
 
 
 WORK: Final[dict[str, Callable[..., Ended | None]]] = {

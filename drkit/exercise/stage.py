@@ -17,6 +17,7 @@ from drkit.clock import monotonic
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import DrkitError, Failed
 from drkit.exercise.history import (
+    HISTORY,
     PRIMARY,
     STANDBY,
     Acked,
@@ -36,7 +37,6 @@ from drkit.status.paired import PairedCollector
 
 PARTITIONS: Final = 2
 """The number of partitions of each topic."""
-HISTORY: Final = "history.jsonl"
 _STEADY_SECONDS: Final = 90.0
 _LOOK_SECONDS: Final = 0.2
 _STOP_SECONDS: Final = 5.0
@@ -67,12 +67,10 @@ class ClientStage(ABC):
     """The flows, by the cluster from which they copy."""
     topics: tuple[str, ...] = field(init=False)
     """The topics that clients write."""
-    groups: tuple[str, ...] = field(init=False)
-    """The groups whose positions are compared."""
+    groups: dict[str, str] = field(init=False)
+    """The groups whose positions are compared, with the topic that each reads."""
     live_group: str = field(init=False)
     """The group that reads and commits all the time."""
-    live_topic: str = field(init=False)
-    """The topic that it reads."""
     is_source_lost: bool = field(default=False, init=False)
     """True if the failover never reached the source: then its fence is pending at the end."""
 
@@ -101,15 +99,19 @@ class ClientStage(ABC):
         self.clients[name] = self.parent.start((kind,), "client", log=self.folder / f"{name}.log", **client)
 
     def stop_clients(self, *names: str) -> None:
-        """Stop clients, by default all; one that does not end is killed. One that had ended is recorded."""
+        """Stop clients, by default all; one that does not end is killed."""
         children = {n: self.clients.pop(n) for n in names or tuple(self.clients) if n in self.clients}
         for name, child in children.items():
-            if child.has_ended():
-                self.recorder.record(LookFailed(f"client {name}", "it ended before it was stopped"))
+            self.note_ended(f"client {name}", child)
             child.signal(signal.SIGTERM)
         deadline = monotonic() + _STOP_SECONDS
         for child in children.values():
             child.end_before(deadline)
+
+    def note_ended(self, name: str, child: Child) -> None:
+        """Record a process that ended before it was stopped: since then it has exercised nothing."""
+        if child.has_ended():
+            self.recorder.record(LookFailed(name, "it ended before it was stopped"))
 
     def send(self, cluster: str, topic: str, value: str) -> tuple[KafkaError | None, int]:
         """Write a record as an application; return its error, or None, and its offset.

@@ -5,15 +5,18 @@ What was not exercised, or not read to its end, is `inconclusive`, never `pass`.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, NamedTuple
 
+from drkit.detect.verdict import VerdictKind
 from drkit.exercise import checks
 from drkit.exercise.history import (
     Acked,
+    CommandEnded,
     Event,
+    Failover,
     FaultBegan,
     FaultEnded,
     FinalPosition,
@@ -21,9 +24,11 @@ from drkit.exercise.history import (
     LookFailed,
     Observed,
     Read,
+    RunReported,
     ScenarioEnded,
     ScenarioHistory,
 )
+from drkit.journal.machine import StepName
 
 PASS, FAIL, INCONCLUSIVE = "pass", "fail", "inconclusive"
 DETECTION: Final = "detection"
@@ -39,11 +44,11 @@ class RequiredFault(NamedTuple):
     """A fault that has to be in force while a step is under way."""
 
     fault: str
-    step: str = ""
-    """A step's name, a verdict of an observer, or empty for any time."""
+    step: str
+    """A step's name, or a verdict of an observer."""
 
     def __str__(self) -> str:
-        return f"{self.fault} at {self.step}" if self.step else self.fault
+        return f"{self.fault} at {self.step}"
 
 
 class ScenarioVerdict(NamedTuple):
@@ -65,15 +70,13 @@ def coverage(history: ScenarioHistory) -> set[tuple[str, str, str]]:
     covered: set[tuple[str, str, str]] = set()
     active: set[str] = set()
     under_way: dict[str, tuple[str, str]] = {}
-    ends = Counter(e.fault for e in history.of(FaultEnded))
     for e in history.events:
         faults = active
         if isinstance(e, FaultBegan):
             faults = active | {e.fault}
-            active = faults if e.lasts or ends[e.fault] else active
+            active = faults if e.lasts else active
         elif isinstance(e, FaultEnded):
             active = active - {e.fault}
-            ends[e.fault] -= 1
         elif isinstance(e, Observed):
             covered |= {(fault, DETECTION, e.verdict) for fault in faults}
         elif isinstance(e, JournalEntered) and not (e.effect and under_way.get(e.run) == (e.table, e.step)):
@@ -84,27 +87,15 @@ def coverage(history: ScenarioHistory) -> set[tuple[str, str, str]]:
     return covered
 
 
-def in_force(history: ScenarioHistory, wanted: RequiredFault) -> bool:
-    """Return whether a fault was in force while a step was under way."""
-    if not wanted.step:
-        return any(e.fault == wanted.fault for e in history.of(FaultBegan))
-    return any((fault, step) == wanted for fault, _, step in coverage(history))
-
-
-def judge(
-    history: ScenarioHistory, wanted: Sequence[RequiredFault], needs: Collection[str] = ()
-) -> ScenarioVerdict:
-    """Return the verdict over a history.
-
-    :param needs: names of checks that must have examined something, besides those of the runs that are done
-    """
+def judge(history: ScenarioHistory, wanted: Sequence[RequiredFault]) -> ScenarioVerdict:
+    """Return the verdict over a history, in which some faults had to be in force."""
     checked = [check(history) for check in checks.CHECKS.values()]
     if offences := [f"{c.name}: {offence}" for c in checked for offence in c.offences]:
         return ScenarioVerdict(FAIL, offences, checked)
     examined = {c.name for c in checked if c.examined}
-    needed = dict.fromkeys((*_needs(history), *needs))
-    reasons = [f"nothing was examined: {name}" for name in needed if name not in examined]
-    reasons += [f"was not in force: {w}" for w in wanted if not in_force(history, w)]
+    reasons = [f"nothing was examined: {name}" for name in _needs(history) if name not in examined]
+    in_force = {(fault, step) for fault, _, step in coverage(history)}
+    reasons += [f"was not in force: {w}" for w in wanted if w not in in_force]
     reasons += _unknown(history)
     return ScenarioVerdict(INCONCLUSIVE if reasons else PASS, reasons, checked)
 
@@ -151,14 +142,14 @@ def negative_controls(history: ScenarioHistory) -> dict[str, bool]:
 
 def _defects(facts: ScenarioHistory) -> Iterator[_Defect]:
     """Return the check that must find each defect, its name, its events, and what is there instead."""
-    active, f = facts.active, facts.failovers[-1] if facts.failovers else None
+    active = facts.active
     reads = [(i, e) for i, e in facts.at(Read) if e.cluster == active]
+    plain = {record for record, (_, e) in facts.acked.items() if not e.transaction}
+    known = [(i, e) for i, e in reads if (e.tp, e.value) in plain]
     positions = [(i, e) for i, e in facts.at(FinalPosition) if e.cluster == active]
     aborted = [(i, e) for i, e in facts.at(Acked) if e.transaction == "aborted" and active]
-    opened = [(i, e) for i, e in facts.at(JournalEntered) if f is not None and i == f.opened]
-
-    def shown(e: Acked) -> list[Event]:
-        return [e, Read(active, *e.tp, _FAR, e.value)]
+    first, lost = [*enumerate(facts.events[:1])], Observed(VerdictKind.LOST.name, "put in")
+    commands, ends = [*facts.at(CommandEnded)], [*facts.at(ScenarioEnded)]
 
     def later(e: FinalPosition) -> list[Event]:
         log, end = facts.logs[active].get(e.tp, ()), facts.log_ends.get((active, e.tp))
@@ -169,20 +160,45 @@ def _defects(facts: ScenarioHistory) -> Iterator[_Defect]:
         before = (o for o, _ in facts.logs[active].get(e.tp, ()) if o < e.offset)
         return [replace(e, offset=max(before, default=e.offset - 1))]
 
-    yield checks.ACKNOWLEDGED, "a copied record dropped", reads, lambda _: []
+    yield checks.ACKNOWLEDGED, "a copied record dropped", known, lambda _: []
     yield checks.IN_ORDER, "a copied record repeated", reads, lambda e: [e, replace(e, offset=_FAR)]
     yield checks.IN_ORDER, "a foreign record", reads, lambda e: [e, replace(e, offset=_FAR, value="a stray")]
     yield checks.IN_ORDER, "a record out of order", reads, lambda e: [replace(e, offset=_FAR)]
     yield checks.POSITIONS, "a position one later", positions, later
     yield checks.POSITIONS, "a position one earlier", positions, earlier
-    yield checks.ABORTED, "an aborted record shown", aborted, shown
-    if f is not None:
-        late = Acked(f.source, "any topic", 0, _FAR, "a record after OPEN")
-        yield checks.ONE_SIDE, "a record acknowledged after OPEN", opened, lambda e: [e, late]
-    if f is not None and f.returned is not None:
+    yield checks.ABORTED, "an aborted record shown", aborted, partial(_shown, active)
+    yield checks.READERS, "another record at an offset", reads, lambda e: [e, replace(e, value="a stray")]
+    yield checks.OBSERVED, "a living primary called lost", first, lambda e: [lost, e]
+    yield checks.COMMANDS, "another exit code", commands, lambda e: [replace(e, expected=[])]
+    yield checks.LEFT_BEHIND, "a run left open", ends, lambda e: [replace(e, left=["a run"])]
+    for f in facts.failovers[-1:]:
+        yield from _defects_of(f, facts)
+
+
+def _defects_of(f: Failover, facts: ScenarioHistory) -> Iterator[_Defect]:
+    """Return the defects of the last failover, and of its return."""
+    shown, late = partial(_shown, facts.active), Acked(f.source, "any topic", 0, _FAR, "a record after OPEN")
+    opened = [(i, e) for i, e in facts.at(JournalEntered) if i == f.opened]
+    done = [(i, e) for i, e in facts.at(RunReported) if e.report is f.report]
+    own = {e.tp for i, e in facts.acked.values() if e.cluster == f.target and i > f.opened}
+    old = [(i, e) for i, e in facts.acked.values() if e.cluster == f.source and e.tp in own]
+    old = [(i, e) for i, e in old if i < f.until and (e.tp, e.value) not in facts.replayed]
+
+    def unopened(e: RunReported) -> list[Event]:
+        return [replace(e, entries=[text for text in e.entries if f'"{StepName.OPEN}"' not in text])]
+
+    yield checks.JOURNAL, "OPEN without entries", done, unopened
+    yield checks.DECIDED, "no loss stated", done, lambda e: [replace(e, report={**e.report, "loss": {}})]
+    yield checks.OLDER_WRITER, "a record of the old primary added", old, shown
+    yield checks.ONE_SIDE, "a record acknowledged after OPEN", opened, lambda e: [e, late]
+    if f.returned is not None:
         sides = [{tp for cluster, tp in facts.log_ends if cluster == side} for side in (f.source, f.target)]
         copied = [(i, e) for i, e in facts.at(Read) if e.cluster == f.source and e.tp in sides[0] & sides[1]]
         whole = [(i, e) for i, e in copied if f.copies_whole(e.topic)]
         yield checks.SAME_SIDES, "a record of the standby dropped", whole, lambda _: []
         given_up = [facts.acked[r] for r in sorted(f.tail) if f.disposition(r) == "discard"]
         yield checks.GIVEN_UP, "a record that was given up shown", given_up, shown
+
+
+def _shown(cluster: str, e: Acked) -> list[Event]:
+    return [e, Read(cluster, *e.tp, _FAR, e.value)]

@@ -24,12 +24,10 @@ _T = TypeVar("_T")
 class Direction(Flag):
     """Which way bytes go."""
 
+    NONE = 0
     TO_BROKER = 1
     TO_CLIENT = 2
     BOTH = 3
-
-
-NOWHERE = Direction(0)
 
 
 class Link:
@@ -48,12 +46,12 @@ class Link:
         self._ports = PortReservation()
         self._routes: dict[int, tuple[str, int]] = {}
         self._servers: list[asyncio.Server] = []
-        self._connections: set[_Connection] = set()
-        self.stalled = NOWHERE
-        self._stalled_route: int | None = None
-        self.swallowing = NOWHERE
+        self.connections: set[_Connection] = set()
+        self.stalled = self.swallowing = Direction.NONE
+        self.stalled_route: int | None = None
         self.flowing = asyncio.Event()
-        self._passed = {Direction.TO_BROKER: 0, Direction.TO_CLIENT: 0}
+        self.passed = {Direction.TO_BROKER: 0, Direction.TO_CLIENT: 0}
+        """Bytes that were delivered."""
         self._thread.start()
 
     def add_route(self, host: str, port: int) -> int:
@@ -62,19 +60,6 @@ class Link:
         self._routes[own] = (host, port)
         self._call(self._listen(own))
         return own
-
-    @property
-    def connections(self) -> int:
-        """How many connections are up."""
-        return len(self._connections)
-
-    def passed(self, direction: Direction) -> int:
-        """How many bytes have been delivered that way, since the link began."""
-        return sum(size for way, size in self._passed.items() if way in direction)
-
-    def count(self, direction: Direction, size: int) -> None:
-        """Add to the bytes that were delivered."""
-        self._passed[direction] += size
 
     def cut(self) -> None:
         """Reset every connection, refuse new ones."""
@@ -85,11 +70,11 @@ class Link:
 
         :param route: only those of this route, by its port
         """
-        self._call(self._set_faults(stalled=direction, route=route))
+        self._call(self._set_faults(direction, Direction.NONE, route))
 
     def half_open(self, direction: Direction = Direction.BOTH) -> None:
         """Swallow all bytes while connections look alive; :meth:`restore` resets those that lost some."""
-        self._call(self._set_faults(swallowing=direction))
+        self._call(self._set_faults(Direction.NONE, direction))
 
     def slow(self, *, delay_ms: float = 0.0, bytes_per_second: float = 0.0) -> None:
         """Delay every byte each way, limit the rate each way per connection; 0 is no delay and no limit."""
@@ -120,13 +105,13 @@ class Link:
 
         async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             connection = _Connection(self, own, reader, writer)
-            self._connections.add(connection)
+            self.connections.add(connection)
             try:
                 await connection.run(*target)
             except asyncio.CancelledError:
                 pass  # it was reset: asyncio's server would print that
             finally:
-                self._connections.discard(connection)
+                self.connections.discard(connection)
 
         self._servers.append(await asyncio.start_server(accepted, HOST, own, limit=_CHUNK))
 
@@ -134,28 +119,21 @@ class Link:
         for server in self._servers:
             server.close()
         self._servers.clear()
-        connections = list(self._connections)
+        connections = list(self.connections)
         for connection in connections:
             connection.reset()
         await asyncio.gather(*(connection.ended.wait() for connection in connections))
 
-    async def _set_faults(
-        self, stalled: Direction = NOWHERE, swallowing: Direction = NOWHERE, route: int | None = None
-    ) -> None:
-        self.stalled, self._stalled_route = stalled, route
-        self.swallowing = swallowing
+    async def _set_faults(self, stalled: Direction, swallowing: Direction, route: int | None = None) -> None:
+        self.stalled, self.stalled_route, self.swallowing = stalled, route, swallowing
         if stalled:
             self.flowing.clear()
         else:
             self.flowing.set()
 
-    def is_stalled(self, direction: Direction, route: int) -> bool:
-        """Whether bytes of a route are held back."""
-        return direction in self.stalled and self._stalled_route in {None, route}
-
     async def _restore(self) -> None:
-        await self._set_faults()
-        damaged = [connection for connection in self._connections if connection.damaged]
+        await self._set_faults(Direction.NONE, Direction.NONE)
+        damaged = [connection for connection in self.connections if connection.damaged]
         for connection in damaged:
             connection.reset()
         await asyncio.gather(*(connection.ended.wait() for connection in damaged))
@@ -223,7 +201,7 @@ class _Connection:
         while True:
             received, data = await queue.get()
             await asyncio.sleep(received + link.delay_ms / 1000 - clock())
-            while link.is_stalled(direction, self._route):
+            while direction in link.stalled and link.stalled_route in {None, self._route}:
                 await link.flowing.wait()
             if direction in link.swallowing:
                 self.damaged = True
@@ -231,7 +209,7 @@ class _Connection:
             if not data:
                 raise ConnectionResetError
             await self._write(writer, data)
-            link.count(direction, len(data))
+            link.passed[direction] += len(data)
 
     async def _write(self, writer: asyncio.StreamWriter, data: bytes) -> None:
         while data:

@@ -26,6 +26,7 @@ from drkit.clock import wall_ms
 from drkit.config import FlowSettings, Settings, load
 from drkit.copy_task.copier import copy_task
 from drkit.copy_task.core.assignment import TaskAssignment
+from drkit.copy_task.report import TaskReport
 from drkit.errors import DrkitError, Failed
 from drkit.flow_state.copied_topics import known_of, written_of
 from drkit.flow_state.creation import (
@@ -60,6 +61,9 @@ _JOIN_SECONDS: Final = 2.0
 
 class SoloReplicator:
     """One run of a flow."""
+
+    on_report: Callable[[TaskReport], object] = staticmethod(lambda _report: None)
+    """Receives the report of each copy task that ends."""
 
     def __init__(self, settings: Settings, flow: FlowSettings) -> None:
         self._settings, self._flow = settings, flow
@@ -156,7 +160,9 @@ class SoloReplicator:
             observe.error(error, flow=self._flow.name)
             time.sleep(_PAUSE_SECONDS)
             return _AGAIN
-        return copy_task(assignment, self._source.settings, self._target.settings, self._flow).ended
+        report = copy_task(assignment, self._source.settings, self._target.settings, self._flow)
+        self.on_report(report)
+        return report.ended
 
     def _end_task_on_stop(self) -> None:
         self._stop.wait()

@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Final
+from itertools import count
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
 from drkit.chaos import probes
-from drkit.exercise.checks import (
-    ABORTED,
-    ACKNOWLEDGED,
-    CHECKS,
-    IN_ORDER,
-    ONE_SIDE,
-    POSITIONS,
-    Check,
-    CheckResult,
-)
+from drkit.chaos.run import ScenarioRun
+from drkit.exercise.checks import ABORTED, CHECKS, GIVEN_UP, OLDER_WRITER, SAME_SIDES, Check, CheckResult
 from drkit.exercise.history import ScenarioHistory
-from drkit.exercise.verdict import INCONCLUSIVE, PASS, negative_controls
+from drkit.exercise.verdict import INCONCLUSIVE, PASS, _defects, negative_controls
 from tests.support.chaos.mutant_rows import write_row
-from tests.support.chaos.pair_model import random_run
+from tests.support.chaos.pair_model import RUNS, random_run
 
-GUARDED: Final = {
-    ACKNOWLEDGED: "a copied record dropped",
-    IN_ORDER: "a record out of order",
-    POSITIONS: "a position one later",
-    ABORTED: "an aborted record shown",
-    ONE_SIDE: "a record acknowledged after OPEN",
-}
-"""Check → a defect that it must find."""
-SEEDS: Final = range(3)
+SEEDS = range(3)
+
+
+def controls_of(name: str, history: ScenarioHistory) -> list[str]:
+    """Return the controls of a check for which a history has a place."""
+    return [defect for check, defect, events, _ in _defects(history) if check == name and events]
 
 
 def blind(check: Check) -> Check:
@@ -45,22 +35,33 @@ def blind(check: Check) -> Check:
 
 def verdict_of(history: ScenarioHistory, monkeypatch: pytest.MonkeyPatch) -> str:
     """Return what the probe `holds` says of a history."""
-    monkeypatch.setattr(probes, "running_stage", lambda: Mock(history=lambda: history))
+    run = ScenarioRun(Mock(), Path(), stage=Mock(history=lambda: history))
+    monkeypatch.setattr(ScenarioRun, "current", run)
     monkeypatch.setattr(probes, "collect", lambda _: None)
     return probes.holds([])
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("name", GUARDED)
+@pytest.mark.parametrize("name", CHECKS)
 def test_a_blind_check_is_noticed(name: str, seed: int, monkeypatch: pytest.MonkeyPatch):
-    history = random_run(seed)
+    histories = (random_run(n, runs) for n in count(seed * 1000) for runs in RUNS)
+    history = next(each for each in histories if controls_of(name, each))
     assert verdict_of(history, monkeypatch) == PASS
     monkeypatch.setitem(CHECKS, name, blind(CHECKS[name]))
-    assert not negative_controls(history)[GUARDED[name]]
+    missed = [control for control, is_found in negative_controls(history).items() if not is_found]
+    assert missed == controls_of(name, history)
     assert verdict_of(history, monkeypatch) == INCONCLUSIVE
     write_row(
         "blind_check",
-        broken="one of the five checks with controls sees nothing",
+        broken="one of the 14 checks sees nothing",
         scenario="every scenario",
         caught_by="negative controls: the verdict is inconclusive",
     )
+
+
+def test_every_check_has_a_control_in_every_run_with_a_failover():
+    for_some = {SAME_SIDES, GIVEN_UP, ABORTED, OLDER_WRITER}
+    for seed in SEEDS:
+        history = random_run(seed, "f")
+        controlled = {check for check, _, events, _ in _defects(history) if events}
+        assert controlled >= CHECKS.keys() - for_some

@@ -9,13 +9,13 @@ from unittest.mock import patch
 
 import pytest
 
-from drkit.chaos.run import RESULT, ScenarioResult, run_scenario
+from drkit.chaos.run import RESULT, ScenarioRun, run_scenario
 from drkit.chaos.scenario import load_scenario
 from drkit.exercise.checks import CHECKS
-from drkit.exercise.history import CommandEnded, ScenarioHistory, read_events
-from drkit.exercise.stage import HISTORY
-from drkit.exercise.verdict import RequiredFault, in_force
+from drkit.exercise.history import HISTORY, CommandEnded, ScenarioHistory, read_events
+from drkit.exercise.verdict import RequiredFault
 from tests.mutants.parent import MODULE, MUTANT
+from tests.support.chaos.in_force import in_force
 from tests.support.chaos.mutant_rows import write_row
 from tests.support.laws import ROOT
 
@@ -29,7 +29,7 @@ CASES: Final = [
 ]
 
 
-def is_caught(mutant: Any, result: ScenarioResult, history: ScenarioHistory) -> bool:
+def is_caught(mutant: Any, result: ScenarioRun, history: ScenarioHistory) -> bool:
     """Return whether the named check, or the named error of a command, has caught a mutant."""
     if not mutant.CAUGHT_BY.startswith(ITSELF):
         return any(reason.startswith(f"{mutant.CAUGHT_BY}: ") for reason in result.verdict.reasons)

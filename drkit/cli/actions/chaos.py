@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from drkit.chaos.run import ScenarioResult, run_scenario
+from drkit.chaos.run import ScenarioRun, run_scenario
 from drkit.chaos.scenario import Scenario, load_scenario, scenarios
 from drkit.cli.render import emit
 from drkit.cli.screens.chaos import (
@@ -21,7 +21,7 @@ from drkit.cli.session import session
 from drkit.cli.talk import say
 from drkit.clock import wall_ms
 from drkit.errors import Failed, Refused, Usage
-from drkit.exercise.stage import HISTORY
+from drkit.exercise.history import HISTORY
 from drkit.local.file_lock import locked_alone
 from drkit.local.pair import default_folder
 
@@ -45,7 +45,7 @@ def run(names: Sequence[str], seed: int, folder: Path | None, *, whole: bool) ->
     as_json = session().as_json
     chosen = _chosen(names, whole=whole)
     histories = (folder or default_folder().parent / "chaos").absolute()
-    results: list[ScenarioResult] = []
+    results: list[ScenarioRun] = []
     histories.mkdir(parents=True, exist_ok=True)
     # Two pairs at once would slow each other down.
     with locked_alone(histories / ".lock", "chaos_run_under_way"):
@@ -59,7 +59,7 @@ def run(names: Sequence[str], seed: int, folder: Path | None, *, whole: bool) ->
                 raise
             results.append(result)
             if not as_json:
-                emit(result_lines(scenario, result))
+                emit(result_lines(result))
     if as_json:
         emit(results[0].as_dict() if len(chosen) == 1 else [r.as_dict() for r in results])
     elif len(results) > 1:

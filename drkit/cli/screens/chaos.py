@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
+import json
 from typing import Any, Final
 
-from drkit.chaos.run import ScenarioResult
-from drkit.chaos.scenario import Scenario, observed_coverage
+from drkit.chaos.run import ScenarioRun
+from drkit.chaos.scenario import FOLDER, Scenario
 from drkit.cli.layout import indented, labelled
 from drkit.cli.talk import say
 from drkit.clock import monotonic
 from drkit.counted import counted
-from drkit.exercise.stage import HISTORY
+from drkit.exercise.history import HISTORY
 from drkit.journal.machine import TABLES
 
 _WIDTH: Final = 80
@@ -43,35 +44,37 @@ class ScenarioProgress:
         say(f"{seconds} $ {text}" if kind == "command" else f"{seconds} {kind:9} {text}")
 
 
-def result_lines(scenario: Scenario, result: ScenarioResult) -> list[str]:
+def result_lines(run: ScenarioRun) -> list[str]:
     """Return the end of a scenario for a person."""
-    verdict = result.verdict
-    lines = [f"{verdict.word.upper()}  {scenario.name}  {result.seconds:.0f} s, seed {result.seed}"]
+    verdict, scenario = run.verdict, run.scenario
+    lines = [f"{verdict.word.upper()}  {scenario.name}  {run.seconds:.0f} s, seed {run.seed}"]
     held = [
         f"{c.name:<38}{c.examined:>7,} examined" for c in verdict.checked if c.examined and not c.offences
     ]
-    steps = Counter(fault for fault, _, _ in result.covered)
+    steps = Counter(fault for fault, _, _ in run.covered)
     broken = [offence for c in verdict.checked for offence in c.offences]
     rows = {
-        "failed": [f"{fault}: in force in {counted(n, 'step')}" for fault, n in steps.items()] or ["nothing"],
+        "faults": [f"{fault}: in force in {counted(n, 'step')}" for fault, n in steps.items()] or ["nothing"],
         "promised": [scenario.promised],
         "held": held,
-        "broken": broken[:_OFFENCES] + ([f"… {len(broken)} in all"] if broken else []),
+        "broken": broken[:_OFFENCES] + ([f"… {len(broken)} in all"] if len(broken) > _OFFENCES else []),
         "unproven": list(verdict.reasons)[:_OFFENCES] if verdict.word == "inconclusive" else [],
-        "typed": [f"{c.typed}  ({c.outcome})" for c in result.commands],
+        "typed": [f"{c.typed}  ({c.outcome})" for c in run.commands],
         "page": [f"drkit explain {scenario.runbook}"] if scenario.runbook else [],
-        "history": [str(result.folder / HISTORY)],
+        "history": [str(run.folder / HISTORY)],
     }
     return lines + indented(rows)
 
 
 def coverage_rows() -> list[dict[str, Any]]:
     """Return every step of both tables, with the scenarios observed to have a fault in force there."""
-    observed = observed_coverage()
+    results = json.loads((FOLDER.parent / "docs" / "chaos.json").read_text(encoding="utf-8"))["scenarios"]
+    passed = [(name, each) for name, r in results.items() if r["verdict"] == "pass" for each in r["covered"]]
+    observed = {(*at, name) for name, (_, *at) in passed}
+    steps = [(table.name, step.value) for table in TABLES.values() for step in table.order]
     return [
-        {"table": table.name, "step": step.value, "scenarios": observed.get((table.name, step.value), [])}
-        for table in TABLES.values()
-        for step in table.order
+        {"table": table, "step": step, "scenarios": sorted(n for *at, n in observed if at == [table, step])}
+        for table, step in steps
     ]
 
 
@@ -84,8 +87,8 @@ def coverage_lines() -> list[str]:
     return lines
 
 
-def summary_line(results: Sequence[ScenarioResult]) -> str:
+def summary_line(runs: Sequence[ScenarioRun]) -> str:
     """Return how many scenarios passed, and the names of the others."""
-    others = [f"{r.scenario} {r.verdict.word}" for r in results if r.verdict.word != "pass"]
-    passed = f"{len(results) - len(others)} of {counted(len(results), 'scenario')} passed"
+    others = [f"{r.scenario.name} {r.verdict.word}" for r in runs if r.verdict.word != "pass"]
+    passed = f"{len(runs) - len(others)} of {counted(len(runs), 'scenario')} passed"
     return "; ".join([passed, *others])

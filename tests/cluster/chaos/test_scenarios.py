@@ -8,9 +8,10 @@ import pytest
 
 from drkit.chaos.run import run_scenario
 from drkit.chaos.scenario import load_scenario, scenarios
+from tests.chaos_page import circle_of
 
 MARKS = {"test": (), "wide": (pytest.mark.wide,), "soak": (pytest.mark.soak,)}
-CASES = [pytest.param(scenario.name, marks=MARKS[scenario.circle]) for scenario in scenarios()]
+CASES = [pytest.param(scenario.name, marks=MARKS[circle_of(scenario)]) for scenario in scenarios()]
 
 
 @pytest.mark.parametrize("name", CASES)

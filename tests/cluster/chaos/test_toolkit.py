@@ -6,17 +6,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+import json
+import os
 from pathlib import Path
 import signal
+import subprocess
+import sys
 from typing import Any, Final
 
 import pytest
 import yaml
 
-from drkit.chaos.run import ScenarioResult, run_scenario
+from drkit.chaos.run import RESULT, ScenarioRun, run_scenario
 from drkit.chaos.scenario import load_scenario
 from drkit.chaos.stage import ScenarioStage
 from drkit.errors import Failed
+from drkit.exercise.history import HISTORY
 from drkit.exercise.processes import MODULE
 from tests.support.errors import made, sentence
 
@@ -35,13 +40,10 @@ UNEXPECTED: Final = activity("actions", "drkit", words=["status"], expect=[7])
 NEVER: Final = ({"fault": "kill primary", "step": "OPEN"},)
 
 
-def run(
-    folder: Path,
-    method: Sequence[Mapping[str, Any]],
-    exercises: Sequence[Mapping[str, str]] = (),
-    parent_module: str = MODULE,
-) -> ScenarioResult:
-    """Write an experiment, and run it."""
+def written(
+    folder: Path, method: Sequence[Mapping[str, Any]], exercises: Sequence[Mapping[str, str]] = ()
+) -> Path:
+    """Return the file of an experiment."""
     probe = activity("probes", "holds", exercises=list(exercises))
     probe |= {"type": "probe", "tolerance": {"type": "regex", "pattern": "^(steady|pass)$"}}
     experiment = {
@@ -53,6 +55,17 @@ def run(
     }  # fmt: skip
     file = folder / "experiment.yaml"
     file.write_text(yaml.safe_dump(experiment), encoding="utf-8")
+    return file
+
+
+def run(
+    folder: Path,
+    method: Sequence[Mapping[str, Any]],
+    exercises: Sequence[Mapping[str, str]] = (),
+    parent_module: str = MODULE,
+) -> ScenarioRun:
+    """Write an experiment, and run it."""
+    file = written(folder, method, exercises)
     return run_scenario(load_scenario(str(file)), folder, 1, parent_module=parent_module)
 
 
@@ -76,6 +89,27 @@ def test_the_exit_code_agrees_with_the_verdict(
     assert result.verdict.word == word, result.as_dict()
     assert any(each.startswith(reason) for each in [*result.verdict.reasons, ""])
     assert result.deviated is (word != "pass")
+
+
+@pytest.mark.wide
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("method", "word"), [([WAIT], "pass"), ([UNEXPECTED], "fail")])
+def test_the_toolkits_own_command_ends_as_drkits(method: list[Any], word: str, tmp_path: Path):
+    program = (
+        "import sys, pathlib, yaml; from chaoslib.experiment import run_experiment;"
+        "run_experiment(yaml.safe_load(pathlib.Path(sys.argv[1]).read_text()))"
+    )
+    typed = [sys.executable, "-c", program, str(written(tmp_path, method))]
+    done = subprocess.run(
+        typed, capture_output=True, text=True, check=True, env={**os.environ, "TMPDIR": str(tmp_path)}
+    )
+    [folder] = tmp_path.glob("drkit-chaos-*")
+    assert f"{word.upper()}  experiment" in done.stderr
+    assert str(folder / HISTORY) in done.stderr
+    result = json.loads((folder / RESULT).read_text())
+    assert result["verdict"] == word
+    assert all(reason in done.stderr for reason in result["reasons"])
+    assert not {"primary", "standby"} & {each.name for each in folder.iterdir()}
 
 
 @pytest.mark.wide

@@ -55,13 +55,13 @@ def _walked(pair: Pair, linked: tuple[LocalCluster, LocalCluster]) -> None:
     fill(there.source, topic, RECORDS, size=SIZE, compression_type="none", timestamp=aged(OLD_MS))
     there.replicate()
     there.copied([topic])
-    assert linked[0].link(LINK).passed(Direction.TO_CLIENT) > RECORDS * SIZE, "the first copy is whole"
+    assert linked[0].link(LINK).passed[Direction.TO_CLIENT] > RECORDS * SIZE, "the first copy is whole"
     assert pair.switch()["state"] == "done"
     fill(there.target, topic, DELTA, size=SIZE, compression_type="none", first=RECORDS)
     link = linked[1].link(LINK)
-    begun = link.passed(Direction.TO_CLIENT)
+    begun = link.passed[Direction.TO_CLIENT]
     assert pair.reprotect()["state"] == "done"
-    crossed = link.passed(Direction.TO_CLIENT) - begun
+    crossed = link.passed[Direction.TO_CLIENT] - begun
     assert crossed < OVERHEAD + LAST, f"the return reads {crossed:,} bytes: the log of the new primary"
     ends = sum(back.offsets(back.target, topic).values())
     back.replicate()
@@ -69,7 +69,7 @@ def _walked(pair: Pair, linked: tuple[LocalCluster, LocalCluster]) -> None:
     eventually(lambda: sum(back.offsets(back.target, topic).values()) == ends + DELTA, 60, back.said)
     back.copied([topic])
     assert pair.switch()["state"] == "done"
-    crossed = link.passed(Direction.TO_CLIENT) - begun
+    crossed = link.passed[Direction.TO_CLIENT] - begun
     assert DELTA * SIZE * 0.8 < crossed < DELTA * SIZE + OVERHEAD + LAST, f"{crossed:,} bytes"
     theirs, ours = back.records(back.source, topic), back.records(back.target, topic)
     assert {p: values(r) for p, r in theirs.items()} == {p: values(r) for p, r in ours.items()}

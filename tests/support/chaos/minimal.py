@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from drkit.exercise.history import (
@@ -18,6 +19,8 @@ from drkit.exercise.history import (
     RunReported,
     ScenarioEnded,
 )
+from drkit.journal.entries import EntryKind, JournalEntry
+from drkit.journal.machine import FAILOVER, RETURN, StepName, Table
 from drkit.model import TopicPartition
 
 Cases = Mapping[str, Mapping[str, list[Event]]]
@@ -44,6 +47,23 @@ def entry(step: str, kind: str, effect: str = "", *, table: str = "failover", ru
     return JournalEntered(table, run, step, kind, effect)
 
 
+def entries_of(table: Table, run: str) -> list[str]:
+    """The entries of a run that is done: of each step its beginning and its end."""
+    opening = {"table": table.name, "holder": {"token": "token"}}
+    kinds: list[tuple[EntryKind, StepName | None, dict[str, Any]]] = [(EntryKind.RUN, None, opening)]
+    kinds += [(kind, step, {}) for step in table.order for kind in (EntryKind.INTENT, EntryKind.RESULT)]
+    kinds.append((EntryKind.END, None, {"state": "done"}))
+    return [
+        JournalEntry(run, number, "token", 1, kind, step, "", 0, body).to_json()
+        for number, (kind, step, body) in enumerate(kinds)
+    ]
+
+
+def without_open(report: RunReported) -> RunReported:
+    """The report of a run whose journal lacks OPEN."""
+    return replace(report, entries=[e for e in report.entries if '"OPEN"' not in e])
+
+
 def failover(
     *,
     lost_from: int | None = None,
@@ -65,7 +85,7 @@ def failover(
         "fence": {"proven": proven},
         "groups": groups or {},
     } | report
-    return RunReported("failover", run, "done", source, whole, 38, [])
+    return RunReported("failover", run, "done", source, whole, entries_of(FAILOVER, run))
 
 
 def returned(
@@ -82,7 +102,8 @@ def returned(
         "methods": dict(methods or {}),
         "give_up_history": [*give_up_history],
     }
-    return RunReported("return", run, "done", source, {"run": run, "request": request}, 27, [])
+    report = {"run": run, "request": request}
+    return RunReported("return", run, "done", source, report, entries_of(RETURN, run))
 
 
 def position(group: str, offset: int, cluster: str = STANDBY) -> FinalPosition:

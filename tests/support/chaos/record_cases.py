@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drkit.exercise.history import PRIMARY, STANDBY, Consumed, FaultBegan, NotAcked, Read
+from drkit.exercise.history import PRIMARY, STANDBY, Consumed, FaultBegan, LogEnd, NotAcked, Read
 from tests.support.chaos.minimal import (
     ON_PRIMARY,
     ON_STANDBY,
@@ -28,8 +28,39 @@ ONE = {"topic": "orders", "partition": 0, "lost_from": 1, "records": 1}
 EXACT = failover(loss={"exact": True, "statement": "1 record", "partitions": [ONE]})
 REPLAY, DISCARD = (returned(dispositions={"*": word}) for word in ("replay", "discard"))
 
+TAKEN_BACK = [*acked("a", transaction="committed"), *acked("b", first=1)]
+"""The log of the primary will have nothing at offset 0."""
+HOLE = [Read(PRIMARY, *TP, 1, "b"), LogEnd(PRIMARY, *TP, 0, 2)]
+MOVED = [OPENED, *log("b"), failover(lost_from=2), ON_STANDBY]
+
 BROKEN: Cases = {
     "acknowledged or stated as lost": {
+        "its own cluster shows it": [*TAKEN_BACK, *log("a", "b", cluster=PRIMARY), *MOVED],
+        "its own log begins later": [*TAKEN_BACK, *log("b", cluster=PRIMARY, start=1), *MOVED],
+        "its own log ends earlier": [
+            *acked("b"),
+            *acked("a", first=1, transaction="committed"),
+            *log("b", cluster=PRIMARY),
+            *MOVED,
+        ],
+        "its own log was not read": [*TAKEN_BACK, *MOVED],
+        "its own log has another record there": [*TAKEN_BACK, *log("x", "b", cluster=PRIMARY), *MOVED],
+        "a reader was given it": [*TAKEN_BACK, Consumed(PRIMARY, *TP, "shop", 0, "a"), *HOLE, *MOVED],
+        "it was in no transaction": [*acked("a"), *TAKEN_BACK[1:], *HOLE, *MOVED],
+        "its own cluster has an older disk": [
+            *TAKEN_BACK,
+            FaultBegan("age primary", "the disk is older"),
+            *HOLE,
+            *MOVED,
+        ],
+        "its own cluster was emptied by a return": [
+            *TAKEN_BACK,
+            BACK,
+            *HOLE,
+            *MOVED[:-1],
+            returned(),
+            ON_STANDBY,
+        ],
         "missing, no failover": [*ABC, *log("a", "b", cluster=PRIMARY), ON_PRIMARY],
         "missing before lost_from": [*ABC, OPENED, *log("a", "c"), failover(lost_from=2), ON_STANDBY],
         "the loss is unknown": [*ABC, OPENED, *log("a", "b"), failover(lost_from=None), ON_STANDBY],
@@ -128,6 +159,24 @@ BROKEN: Cases = {
 }
 HOLDS: Cases = {
     "acknowledged or stated as lost": {
+        "Kafka took it back": [*TAKEN_BACK, *HOLE, *MOVED],
+        "Kafka took it back, and no failover": [*TAKEN_BACK, *HOLE, ON_PRIMARY],
+        "Kafka took it back after OPEN": [
+            OPENED,
+            *TAKEN_BACK,
+            *HOLE,
+            *log("b"),
+            failover(lost_from=2),
+            ON_STANDBY,
+        ],
+        "Kafka took one of the lost back": [
+            *TAKEN_BACK,
+            *HOLE,
+            OPENED,
+            *log(),
+            failover(loss={"exact": True, "statement": "1 record", "partitions": [{**ONE, "lost_from": 0}]}),
+            ON_STANDBY,
+        ],
         "stated": [*ABC, OPENED, *log("a"), failover(lost_from=1), ON_STANDBY],
         "as many are lost as stated": [*ABC[:2], OPENED, *log("a"), EXACT, ON_STANDBY],
         "aborted": [

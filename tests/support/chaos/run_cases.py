@@ -27,6 +27,7 @@ from tests.support.chaos.minimal import (
     entry,
     failover,
     returned,
+    without_open,
 )
 
 ABC = acked("a", "b", "c")
@@ -60,7 +61,7 @@ BROKEN: Cases = {
         "no failover, and closed": [refused(), ON_PRIMARY],
     },
     "journal follows the table": {
-        "a violation": [replace(failover(), violations=["OPEN before FENCE"])],
+        "a step without entries": [without_open(failover())],
     },
     "decided and stated": {
         "no loss": [OPENED, failover(loss=None)],
@@ -87,7 +88,8 @@ BROKEN: Cases = {
         "it is up again": [KILL, FaultEnded("kill primary"), Observed("LOST", "confirmed")],
     },
     "nothing left behind": {
-        "a run": [ScenarioEnded(PRIMARY, ["run r is held"])],
+        "a fence": [ScenarioEnded(PRIMARY, ["PendingFence of primary->standby"])],
+        "a run": [replace(failover(), state="held"), ON_STANDBY],
     },
 }
 HOLDS: Cases = {
@@ -165,6 +167,7 @@ HOLDS: Cases = {
     },
     "nothing left behind": {
         "nothing": [ON_STANDBY],
+        "runs that are over": [replace(failover(), state="aborted"), failover(run="2"), ON_STANDBY],
     },
 }
 NOTHING_EXAMINED: Cases = {

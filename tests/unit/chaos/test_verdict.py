@@ -34,7 +34,8 @@ from drkit.exercise.history import (
     ScenarioEnded,
     ScenarioHistory,
 )
-from drkit.exercise.verdict import RequiredFault, coverage, in_force, judge, negative_controls
+from drkit.exercise.verdict import RequiredFault, coverage, judge, negative_controls
+from tests.support.chaos.in_force import in_force
 from tests.support.chaos.minimal import (
     ON_STANDBY,
     OPENED,
@@ -47,7 +48,8 @@ from tests.support.chaos.minimal import (
     returned,
 )
 
-KILL = FaultBegan("kill primary", "no process is left")
+KILL = FaultBegan("kill primary", "no process is left", lasts=True)
+INSTANT = replace(KILL, lasts=False)
 HEALED = FaultEnded("kill primary")
 OPEN = [entry("OPEN", "intent"), entry("OPEN", "intent", "role"), entry("OPEN", "result", "role")]
 RUN = [
@@ -78,25 +80,24 @@ IN_FORCE: dict[str, list[Event]] = {
     "it begins in the step": [entry("OPEN", "intent"), KILL, entry("OPEN", "result"), HEALED],
     "it ends in the step": [KILL, entry("OPEN", "intent"), HEALED, entry("OPEN", "result")],
     "all the time": [KILL, entry("OPEN", "intent"), entry("OPEN", "result"), HEALED],
-    "never ended": [replace(KILL, lasts=True), entry("OPEN", "intent"), entry("OPEN", "result")],
-    "an instant": [entry("OPEN", "intent"), KILL, entry("OPEN", "result")],
+    "never ended": [KILL, entry("OPEN", "intent"), entry("OPEN", "result")],
+    "an instant": [entry("OPEN", "intent"), INSTANT, entry("OPEN", "result")],
     "in an effect": [*OPEN[:2], KILL, OPEN[2], entry("OPEN", "result")],
     "after an effect": [*OPEN, KILL, entry("OPEN", "result")],
     "the orchestrator is dead": [entry("OPEN", "intent"), KILL],
     "another run writes": [entry("OPEN", "intent"), entry("LOCK", "intent", run="2"), KILL],
-    "it never ends": [replace(KILL, lasts=True), entry("OPEN", "intent"), entry("OPEN", "result")],
     "the second time": [KILL, HEALED, entry("OPEN", "intent"), KILL, entry("OPEN", "result")],
 }
 NOT_IN_FORCE: dict[str, list[Event]] = {
     "never": [entry("OPEN", "intent"), entry("OPEN", "result")],
     "before": [KILL, HEALED, entry("OPEN", "intent"), entry("OPEN", "result")],
-    "an instant before": [KILL, entry("OPEN", "intent"), entry("OPEN", "result")],
+    "an instant before": [INSTANT, entry("OPEN", "intent"), entry("OPEN", "result")],
     "after": [entry("OPEN", "intent"), entry("OPEN", "result"), KILL, HEALED],
     "held": [entry("OPEN", "intent"), entry("OPEN", "held"), KILL],
     "after another orchestrator took over": [entry("OPEN", "intent"), entry("", "hold"), KILL],
     "an effect alone": [entry("OPEN", "intent", "role"), KILL],
     "another fault": [entry("OPEN", "intent"), FaultBegan("kill standby", ""), entry("OPEN", "result")],
-    "the end of another fault": [KILL, FaultEnded("kill standby"), entry("OPEN", "intent")],
+    "the end of another fault": [INSTANT, FaultEnded("kill standby"), entry("OPEN", "intent")],
     "an undo": [entry("OPEN", "undo"), KILL],
 }
 
@@ -112,11 +113,6 @@ def test_a_fault_is_in_force(case: str):
 @pytest.mark.parametrize("case", NOT_IN_FORCE)
 def test_a_fault_is_not_in_force(case: str):
     assert not in_force(ScenarioHistory(NOT_IN_FORCE[case]), RequiredFault("kill primary", "OPEN"))
-
-
-def test_a_fault_at_any_time():
-    assert in_force(ScenarioHistory([KILL]), RequiredFault("kill primary"))
-    assert not in_force(ScenarioHistory([HEALED]), RequiredFault("kill primary"))
 
 
 def test_a_fault_at_a_look_of_an_observer():
@@ -143,9 +139,7 @@ def test_the_steps_of_both_tables():
 
 
 def test_a_run_that_keeps_every_promise():
-    verdict = judge(
-        ScenarioHistory(RUN), [RequiredFault("kill primary", "OPEN"), RequiredFault("kill primary")]
-    )
+    verdict = judge(ScenarioHistory(RUN), [RequiredFault("kill primary", "OPEN")])
     assert (verdict.word, verdict.reasons) == ("pass", [])
     assert {c.name: c.examined for c in verdict.checked}[ACKNOWLEDGED] == 4
 
@@ -189,11 +183,6 @@ def test_a_fault_that_was_not_in_force_is_inconclusive():
     assert (verdict.word, verdict.reasons) == ("inconclusive", ["was not in force: kill primary at FENCE"])
 
 
-def test_a_scenario_names_more_needs():
-    verdict = judge(ScenarioHistory(RUN), [], [GIVEN_UP, ACKNOWLEDGED])
-    assert (verdict.word, verdict.reasons) == ("inconclusive", [f"nothing was examined: {GIVEN_UP}"])
-
-
 def test_a_return_has_needs_of_its_own():
     events = [*RUN, entry("LOCK", "intent", table="return", run="return"), returned()]
     reasons = judge(ScenarioHistory(events), []).reasons
@@ -221,6 +210,12 @@ def test_every_control_is_found():
             "a position one later",
             "a position one earlier",
             "an aborted record shown",
+            "another record at an offset",
+            "a living primary called lost",
+            "a run left open",
+            "OPEN without entries",
+            "no loss stated",
+            "a record of the old primary added",
             "a record acknowledged after OPEN",
         ),
         True,
@@ -244,6 +239,9 @@ def test_a_control_without_events_is_left_out():
         "a copied record repeated",
         "a foreign record",
         "a record out of order",
+        "another record at an offset",
+        "a living primary called lost",
+        "a run left open",
     }
 
 

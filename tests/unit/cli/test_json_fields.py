@@ -16,7 +16,8 @@ from typing import Any, Final, TypeAlias
 import click
 import pytest
 
-from drkit.chaos.run import ScenarioResult
+from drkit.chaos.run import ScenarioRun
+from drkit.chaos.scenario import Scenario
 from drkit.cli import main as cli
 from drkit.cli.actions.back import reprotect
 from drkit.cli.actions.divergence import _answer
@@ -34,6 +35,8 @@ from drkit.drill.entry import DrillEntry
 from drkit.drill.evidence import DrillEvidence
 from drkit.drill.position_rows import PackedPositions, PositionEvidence
 from drkit.drill.report import DrillReport
+from drkit.exercise.history import CommandEnded
+from drkit.exercise.verdict import ScenarioVerdict
 from drkit.export.run import Exported
 from drkit.failover.core.step import LossEvidence, StepEffect
 from drkit.failover.loss.count import Lost
@@ -88,6 +91,14 @@ Make: TypeAlias = Callable[..., Any]
 _FLOW: Final = FlowSettings(source="a", target="b")
 
 
+def _scenario_run(make: Make) -> ScenarioRun:
+    """A scenario that is finished."""
+    run = ScenarioRun(make(Scenario), Path("x"), make(int))
+    run.verdict, run.commands, run.seconds = make(ScenarioVerdict), (make(CommandEnded),), make(float)
+    run.covered, run.deviated = (make(tuple[str, str, str]),), make(bool | None)
+    return run
+
+
 def _run(make: Make) -> RunLog:
     """Return a run whose loss is stated."""
     evidence = {
@@ -137,7 +148,7 @@ _MADE: Final[dict[str, Callable[[Make], object]]] = {
     "drill history": lambda make: [entry_row(make(DrillEntry), as_json=True)],
     "drill run": lambda make: report_data(make(DrillReport), Path("x")),
     "drill report": lambda make: _report(make).model_dump(mode="json", by_alias=True),
-    "chaos run": lambda make: make(ScenarioResult).as_dict(),
+    "chaos run": lambda make: _scenario_run(make).as_dict(),
 }
 """Answers with the values of clusters; after ``#`` another answer of a command."""
 _WITHOUT: Final = {

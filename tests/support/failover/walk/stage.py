@@ -25,6 +25,7 @@ from drkit.local.spec import ClusterSpec
 from drkit.model import TopicPartition
 from tests.support.failover.walk.application import Application, Clients
 from tests.support.failover.walk.pairs import Pair
+from tests.support.failover.walk.sleeping_parent import MODULE
 from tests.support.failover.world import World
 from tests.support.waiting import eventually
 
@@ -40,7 +41,7 @@ class Stage:
     def __init__(self) -> None:
         self.primary = LocalCluster(ClusterSpec("primary", listeners=_LISTENERS, linked=LINKED))
         self.standby = LocalCluster(ClusterSpec("standby"))
-        self.warm = ProcessParent()
+        self.warm = ProcessParent(MODULE)
 
     def __enter__(self) -> Self:
         start_together(self.primary, self.standby)
@@ -174,8 +175,8 @@ class Scene(World):
         if self.copier is None:
             plain = self.plain()
             plain["clusters"][self.source.alias] |= self._by(REPLICATION)
-            settings, log = Settings.model_validate(plain), self.folder / "replicator.log"
-            self.copier = self.stage.warm.start_replicator(settings, settings.flows[0], log)
+            settings = Settings.model_validate(plain)
+            self.copier = self.stage.warm.start_replicator(settings, settings.flows[0], self.folder)
 
     def replicate_anew(self) -> None:
         """Restart it, as `drkit replicate` does by itself when its state topic was away for long."""
@@ -197,7 +198,7 @@ class Scene(World):
 
     def said(self) -> str:
         """What the replicator printed."""
-        log = self.folder / "replicator.log"
+        log = self.folder / f"replicator-{self.source.alias}.log"
         return log.read_text(encoding="utf-8")[-3000:] if log.exists() else ""
 
     def joins(self, cluster: LocalCluster, group: str) -> None:

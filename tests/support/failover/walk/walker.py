@@ -68,12 +68,10 @@ def walk(stage: Stage, pair: Pair, folder: Path, seed: int) -> Walked:
             said = [running.result]
         elif pair.event in ANOTHER:
             said.append(finish(scene.types("failover", ANOTHER[pair.event])))
-            running.slept = _SLEEP_SECONDS
-            running.proceed()
+            running.proceed(_SLEEP_SECONDS)
             said.append(finish(running))
         elif pair.event == "orchestrator-sleeps":
-            running.slept = _SLEEP_SECONDS
-            running.proceed()
+            running.proceed(_SLEEP_SECONDS)
             said = [finish(running)]
         elif pair.event == "orchestrator-dies":
             said = [running.kill(), finish(scene.types("failover", "--resume"))]

@@ -1,0 +1,50 @@
+"""Chaos Toolkit's own command: the end of a scenario is told as `drkit chaos run` tells it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+import subprocess
+import sys
+
+import pytest
+
+from drkit.chaos.scenario import FOLDER
+from tests.support.errors import sentence
+
+PROGRAM = """
+from pathlib import Path
+import sys
+
+from chaoslib.experiment import run_experiment
+import yaml
+
+from drkit.chaos.stage import ScenarioStage
+from drkit.errors import Failed
+
+
+def refuse(stage):
+    (stage.folder / "primary").mkdir()
+    raise Failed("broker_still_running", where="primary")
+
+
+ScenarioStage.__enter__ = refuse
+run_experiment(yaml.safe_load(Path(sys.argv[1]).read_text()))
+"""
+
+
+@pytest.mark.timeout(120)
+def test_a_pair_that_does_not_start_is_told_as_by_drkit(tmp_path: Path):
+    file = FOLDER / "primary-killed.yaml"
+    env = {"TMPDIR": str(tmp_path), "PYTHONPATH": ":".join(sys.path)}
+    typed = [sys.executable, "-c", PROGRAM, str(file)]
+    done = subprocess.run(typed, capture_output=True, text=True, check=True, env=env)
+    [folder] = tmp_path.glob("drkit-chaos-*")
+    assert "INCONCLUSIVE  primary-killed" in done.stderr
+    assert sentence("broker_still_running") in done.stderr
+    assert "only what the failover states is lost" in done.stderr
+    assert str(folder / "history.jsonl") in done.stderr
+    result = json.loads((folder / "result.json").read_text())
+    assert (result["scenario"], result["verdict"]) == ("primary-killed", "inconclusive")
+    assert [sentence("broker_still_running") in reason for reason in result["reasons"]] == [True]
+    assert not (folder / "primary").exists()
