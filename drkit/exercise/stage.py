@@ -134,12 +134,17 @@ class ClientStage(ABC):
         return sum(not by or event.by == by for event in self.history().of(Acked))
 
     def commit(self, cluster: str, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit offsets of a group that has no members."""
+        """Commit offsets of a group that has no members; its coordinator may be a new one."""
         new = {group: {tp: Committed(offset) for tp, offset in offsets.items()}}
         settings = self.cluster(cluster)
-        answer = ask_once(settings, self.WHERE, lambda raw: Groups(raw).alter(new), what="commit offsets")
-        if answer[group].value != dict.fromkeys(offsets, 0):
-            raise Failed("chaos_commit_refused", where=f"group {group}", evidence=str(answer[group]))
+
+        def is_committed() -> bool:
+            answer = ask_once(settings, self.WHERE, lambda raw: Groups(raw).alter(new), what="commit offsets")
+            if answer[group].value != dict.fromkeys(offsets, 0):
+                raise Failed("chaos_commit_refused", where=f"group {group}", evidence=str(answer[group]))
+            return True
+
+        self.wait_for(is_committed, f"committed offsets of the group {group}")
 
     def committed(self, cluster: str, group: str) -> dict[TopicPartition, int]:
         """Return the committed offsets of a group. Raises DrkitError if its coordinator does not answer."""
