@@ -94,7 +94,6 @@ class ScenarioStage(ClientStage):
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            stack.callback(self.recorder.close)
             for cluster in self.clusters.values():
                 stack.callback(cluster.stop)
             stack.enter_context(self.parent)  # it loads modules while the brokers start
@@ -106,6 +105,7 @@ class ScenarioStage(ClientStage):
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
+        self.recorder.close()
 
     def bootstrap(self, cluster: str, role: str = "CLIENT") -> str:
         """Return ``bootstrap.servers`` of a cluster for a party; only the primary has links."""

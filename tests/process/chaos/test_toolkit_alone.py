@@ -19,16 +19,16 @@ import sys
 from chaoslib.experiment import run_experiment
 import yaml
 
-from drkit.chaos.stage import ScenarioStage
+from drkit.chaos import stage
 from drkit.errors import Failed
 
 
-def refuse(stage):
-    (stage.folder / "primary").mkdir()
+def refuse(primary, standby):
+    primary.folder.mkdir(exist_ok=True)
     raise Failed("broker_still_running", where="primary")
 
 
-ScenarioStage.__enter__ = refuse
+stage.start_together = refuse
 run_experiment(yaml.safe_load(Path(sys.argv[1]).read_text()))
 """
 
