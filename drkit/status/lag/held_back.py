@@ -8,6 +8,7 @@ import shlex
 from typing import Final, NamedTuple
 
 from drkit.flow_state.left_out import LeftOut
+from drkit.flow_state.names import command_that_ends
 from drkit.kafka.raw import RawCluster, RequestUnsupported
 from drkit.kafka.requests import TopicMetadata, fetch_one, metadata
 from drkit.kafka.transactions import Ongoing, OpenProducer, ongoing, open_in
@@ -206,7 +207,7 @@ class OpenTransaction:
     held_back: int
     """Upper bound on the partition's records above the last stable offset."""
     command: str
-    """Ends it now."""
+    """Ends it now; if it is drkit's own, a command of drkit, which knows whether it is committed."""
     source: bool = True
     """On the flow's source; False: on its target."""
 
@@ -254,15 +255,17 @@ def open_transaction(
 
 
 def _command(servers: str, at: TopicPartition, holder: Holder) -> str:
-    """Return the command of Kafka's own tool that ends the transaction.
+    """Return the command that ends the transaction: of Kafka's own tool, unless it is one of drkit's.
 
     A marker that bypasses an active coordinator would split the transaction: its producer could continue and
     commit the rest. So the coordinator must end such a transaction.
     """
+    name = holder.known.owner.transactional_id if holder.known is not None else ""
+    if (own := command_that_ends(name)) is not None:
+        return own
     tool = f"kafka-transactions.sh --bootstrap-server {shlex.quote(servers)}"
-    if holder.is_current and holder.known is not None:
-        name = shlex.quote(holder.known.owner.transactional_id)
-        return f"{tool} forceTerminateTransaction --transactionalId {name}"
+    if holder.is_current:
+        return f"{tool} forceTerminateTransaction --transactionalId {shlex.quote(name)}"
     return (
         f"{tool} abort --topic {shlex.quote(at.topic)} --partition {at.partition}"
         f" --start-offset {holder.opened.state.open_since}"
@@ -289,6 +292,8 @@ def fault_text(late: Sequence[OpenTransaction], limit_seconds: float) -> str:
         if first.timeout_seconds is None
         else f"its coordinator aborts it after {first.timeout_seconds:g} s"
     )
+    if command_that_ends(first.transactional_id or "") is not None:
+        limit += "; its records may count as copied, so abort nothing by hand"
     others = [f"{t.topic}-{t.partition} on {t.cluster}" for t in late[1 : _SHOWN + 1]]
     more = f"; likewise {', '.join(others)}" if others else ""
     more += f" and {len(late) - 1 - _SHOWN} more" if len(late) > _SHOWN + 1 else ""
