@@ -72,36 +72,17 @@ def mark_key(key: MapKey) -> bytes:
 
 def encode_intent(key: MapKey, intent: Intent) -> tuple[bytes, bytes]:
     """An intent as (key, value) of a Kafka record."""
-    head = _INTENT.pack(
-        _VERSION,
-        intent.mode,
-        *intent.history,
-        intent.base_sequence,
-        intent.downstream,
-        intent.previous_end,
-        intent.nonce,
-        intent.leader_epoch,
-        intent.target_epoch & _UNSIGNED,
-        len(intent.runs),
-    )
+    place = (intent.base_sequence, intent.downstream, intent.previous_end, intent.nonce, intent.leader_epoch)
+    rest = (intent.target_epoch & _UNSIGNED, len(intent.runs))
+    head = _INTENT.pack(_VERSION, intent.mode, *intent.history, *place, *rest)
     body = b"".join([head, *(_RUN.pack(*r) for r in intent.runs)])
     return _key(key, MapRecordKind.INTENT) + _KEY_INTENT.pack(intent.downstream, intent.nonce), body
 
 
 def encode_mark(key: MapKey, mark: Mark) -> tuple[bytes, bytes]:
     """A mark as (key, value) of a Kafka record."""
-    value = _MARK.pack(
-        _VERSION,
-        mark.upstream,
-        mark.downstream,
-        mark.copied_end,
-        mark.sequence,
-        mark.nonce,
-        mark.leader_epoch,
-        *mark.history,
-        mark.target_epoch,
-        bool(mark.live),
-    )
+    place = (mark.upstream, mark.downstream, mark.copied_end, mark.sequence, mark.nonce, mark.leader_epoch)
+    value = _MARK.pack(_VERSION, *place, *mark.history, mark.target_epoch, bool(mark.live))
     return _key(key, MapRecordKind.MARK), value
 
 
@@ -114,19 +95,9 @@ def encode_pack(key: MapKey, pack: Pack) -> tuple[bytes, bytes]:
 
 def encode_turn(key: MapKey, turn: Turn) -> tuple[bytes, bytes]:
     """A turn as (key, value) of a Kafka record."""
-    value = _TURN.pack(
-        _VERSION,
-        *turn.ended,
-        turn.ended_sequence,
-        *turn.history,
-        turn.upstream,
-        turn.downstream,
-        turn.copied_end,
-        turn.leader_epoch,
-        turn.target_epoch,
-        turn.reign,
-        turn.nonce,
-    )
+    place = (turn.upstream, turn.downstream, turn.copied_end, turn.leader_epoch, turn.target_epoch)
+    histories = (*turn.ended, turn.ended_sequence, *turn.history)
+    value = _TURN.pack(_VERSION, *histories, *place, turn.reign, turn.nonce)
     return _key(key, MapRecordKind.TURN) + _KEY_TURN.pack(*turn.history), value
 
 
@@ -208,29 +179,9 @@ def decode_record(key: bytes | None, value: bytes | None) -> Decoded:
 def _decode_mark(value: bytes) -> Mark:
     if value[0] == _LEGACY:
         _, up, down, copied_end, sequence, nonce, leader_epoch = _LEGACY_MARK.unpack_from(value)
-        return Mark(
-            nonce=nonce,
-            history=NO_HISTORY,
-            upstream=up,
-            downstream=down,
-            copied_end=copied_end,
-            sequence=sequence,
-            leader_epoch=leader_epoch,
-        )
-    (_, up, down, copied_end, sequence, nonce, leader_epoch, pid, epoch, target_epoch, live) = (
-        _MARK.unpack_from(value)
-    )
-    return Mark(
-        nonce=nonce,
-        history=History(pid, epoch),
-        upstream=up,
-        downstream=down,
-        copied_end=copied_end,
-        sequence=sequence,
-        leader_epoch=leader_epoch,
-        target_epoch=target_epoch,
-        live=bool(live),
-    )
+        return Mark(nonce, NO_HISTORY, up, down, copied_end, sequence, leader_epoch)
+    _, up, down, copied_end, sequence, nonce, leader_epoch, *history, epoch, live = _MARK.unpack_from(value)
+    return Mark(nonce, History(*history), up, down, copied_end, sequence, leader_epoch, epoch, bool(live))
 
 
 def _decode_intent(value: bytes) -> Intent:
@@ -245,18 +196,8 @@ def _decode_intent(value: bytes) -> Intent:
         raise ValueError(f"an intent of {n_runs} runs in {len(value)} bytes")
     runs = tuple(_RUN.unpack_from(value, runs_start + i * _RUN.size) for i in range(n_runs))
     history = NO_HISTORY if legacy and mode == Mode.BULK else History(pid, epoch)
-    return Intent(
-        mode=Mode(mode),
-        nonce=nonce,
-        history=history,
-        base_sequence=sequence,
-        downstream=down,
-        previous_end=previous,
-        leader_epoch=leader_epoch,
-        runs=runs,
-        target_epoch=target_epoch,
-        legacy=legacy,
-    )
+    place = (sequence, down, previous, leader_epoch)
+    return Intent(Mode(mode), nonce, history, *place, runs, target_epoch, legacy)
 
 
 def _decode_pack(value: bytes) -> Pack:
@@ -268,13 +209,8 @@ def _decode_pack(value: bytes) -> Pack:
 
 
 def _decode_turn(value: bytes) -> Turn:
-    (_, old_pid, old_epoch, old_sequence, pid, epoch, up, down, copied_end, leader_epoch, target_epoch, reign,
-     nonce) = _TURN.unpack_from(value)  # fmt: skip
-    return Turn(
-        nonce=nonce, reign=reign, ended=History(old_pid, old_epoch), ended_sequence=old_sequence,
-        history=History(pid, epoch), upstream=up, downstream=down, copied_end=copied_end,
-        leader_epoch=leader_epoch, target_epoch=target_epoch,
-    )  # fmt: skip
+    _, old_id, old_epoch, sequence, producer_id, epoch, *place, reign, nonce = _TURN.unpack_from(value)
+    return Turn(nonce, reign, History(old_id, old_epoch), sequence, History(producer_id, epoch), *place)
 
 
 def _decode_reign(value: bytes) -> Reign:

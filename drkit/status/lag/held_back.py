@@ -287,11 +287,8 @@ def fault_text(late: Sequence[OpenTransaction], limit_seconds: float) -> str:
         )
     else:
         effect = f"consumers of committed records there see nothing from offset {first.start_offset} on"
-    limit = (
-        "no coordinator ends it"
-        if first.timeout_seconds is None
-        else f"its coordinator aborts it after {first.timeout_seconds:g} s"
-    )
+    after = first.timeout_seconds
+    limit = "no coordinator ends it" if after is None else f"its coordinator aborts it after {after:g} s"
     if command_that_ends(first.transactional_id or "") is not None:
         limit += "; its records may count as copied, so abort nothing by hand"
     others = [f"{t.topic}-{t.partition} on {t.cluster}" for t in late[1 : _SHOWN + 1]]
