@@ -146,8 +146,7 @@ class ReplayMarkers:
                 found.append(record.offset)
 
         start = max(span[0], await self._side.start(run.at, run.topic_id))
-        rest = (start, max(start, span[1]))
-        whole = await self._side.read(run.at, run.topic_id, rest, take, committed=committed)
+        whole = await self._side.read(run.at, run.topic_id, (start, span[1]), take, committed=committed)
         return bool(found) or (None if start > span[0] or not whole else False)
 
 

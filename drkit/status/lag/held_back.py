@@ -105,14 +105,11 @@ async def _holders(
     known = await ongoing(cluster, {o.producer_id for each in opened.values() for o in each})
     return {
         tp: tuple(
-            _holder(tp, o, known.get(o.producer_id)) for o in sorted(each, key=lambda o: o.state.open_since)
+            Holder(o, owned := known.get(o.producer_id), owned is not None and tp in owned.partitions)
+            for o in sorted(each, key=lambda o: o.state.open_since)
         )
         for tp, each in opened.items()
     }
-
-
-def _holder(at: TopicPartition, opened: OpenProducer, known: Ongoing | None) -> Holder:
-    return Holder(opened, known, known is not None and at in known.partitions)
 
 
 def _undecided(holders: tuple[Holder, ...]) -> dict[int, int]:
@@ -211,10 +208,6 @@ class OpenTransaction:
     source: bool = True
     """On the flow's source; False: on its target."""
 
-    def is_older_than(self, seconds: float) -> bool:
-        """Return whether the transaction is known to be open for longer."""
-        return self.age_seconds is not None and self.age_seconds > seconds
-
     def named(self) -> str:
         """Producer and transactional id."""
         known = f", transactional id {self.transactional_id}" if self.transactional_id is not None else ""
@@ -274,20 +267,17 @@ def _command(servers: str, at: TopicPartition, holder: Holder) -> str:
 
 def hanging(transactions: Iterable[OpenTransaction], limit_seconds: float) -> list[OpenTransaction]:
     """Return transactions that are open for longer than a limit, the oldest first."""
-    late = [t for t in transactions if t.is_older_than(limit_seconds)]
+    late = [t for t in transactions if t.age_seconds is not None and t.age_seconds > limit_seconds]
     return sorted(late, key=lambda t: -(t.age_seconds or 0.0))
 
 
 def fault_text(late: Sequence[OpenTransaction], limit_seconds: float) -> str:
     """Return the fault text: the oldest transaction with the command to end it, then further ones."""
-    first = late[0]
+    first, after = late[0], late[0].timeout_seconds
+    behind = f"from offset {first.start_offset} on"
+    effect = f"consumers of committed records there see nothing {behind}"
     if first.source:
-        effect = (
-            f"{first.held_back:,} records from offset {first.start_offset} on are not copied until it ends"
-        )
-    else:
-        effect = f"consumers of committed records there see nothing from offset {first.start_offset} on"
-    after = first.timeout_seconds
+        effect = f"{first.held_back:,} records {behind} are not copied until it ends"
     limit = "no coordinator ends it" if after is None else f"its coordinator aborts it after {after:g} s"
     if command_that_ends(first.transactional_id or "") is not None:
         limit += "; its records may count as copied, so abort nothing by hand"
