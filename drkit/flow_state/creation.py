@@ -76,7 +76,7 @@ def ensure_offset_map(target: Cluster, flow: FlowSettings, state: StateTopic) ->
             evidence=f"it had the id {known.topic_id}, now {found.topic_id if found else 'it is missing'}",
             hint=to_copy_again(target, flow, name, state.name),
         )
-    found = ensure_own_topic(target, name, _CONFIGS, flow.buckets, optional=_MAP_SEGMENT)
+    found = ensure_own_topic(target, name, _CONFIGS, flow.buckets, optional=_MAP_SEGMENT, described=found)
     if len(found.leaders) != flow.buckets:
         raise Failed(
             "map_buckets_differ",

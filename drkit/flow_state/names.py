@@ -5,10 +5,12 @@ Both sides of a rule use one function: a copy task writes with the transactional
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from drkit.control_key import NOT_MIRRORED, SignedTopic
 from drkit.model import TopicPartition
+from drkit.next_command import typed
 from drkit.topology import is_drill_alias
 
 CANARY_TOPIC: Final = "drkit-canary.internal"
@@ -19,6 +21,8 @@ BEGUN: Final = b"begun"
 """Value of the first one."""
 DONE: Final = b"done"
 """Value of the second one."""
+_OWN_TRANSACTIONAL_ID: Final = re.compile(r"drkit\.([\w-]+)\.([\w-]+)\.(replay\.|keep\.|\d).*", re.ASCII)
+_ENDED_BY: Final = {"replay.": ("replay", "--from", "MANIFEST"), "keep.": ("reprotect", "--resume")}
 
 
 def name_of(topic: SignedTopic, source: str, target: str = "") -> str:
@@ -139,6 +143,15 @@ def keep_transactional_id(source: str, target: str, at: TopicPartition, run_id: 
 def replay_transactional_ids(source: str, target: str) -> tuple[str, str]:
     """Return how the transactional ids of all replays begin: the shared ones, and those of kept tails."""
     return f"drkit.{source}.{target}.replay.", f"drkit.{source}.{target}.keep."
+
+
+def command_that_ends(transactional_id: str) -> str | None:
+    """Return the command that ends a hanging transaction of drkit's as decided, or None for one of others."""
+    own = _OWN_TRANSACTIONAL_ID.fullmatch(transactional_id)
+    if own is None:
+        return None
+    source, target, kind = own.groups()
+    return typed("drkit", *_ENDED_BY.get(kind, ("replicate",)), "--flow", f"{source}->{target}")
 
 
 def is_transactional_id_of(source: str, name: str) -> bool:

@@ -317,6 +317,7 @@ def ensure_own_topic(
     partitions: int = 1,
     *,
     optional: Mapping[str, str] = MappingProxyType({}),
+    described: TopicMetadata | None = None,
 ) -> TopicMetadata:
     """Return one of drkit's own topics, created where it is missing.
 
@@ -324,9 +325,10 @@ def ensure_own_topic(
     topic with another cleanup policy or retention is refused, if drkit may describe it.
 
     :param optional: settings that some services refuse; the topic is correct without them
+    :param described: the topic as it was just described, or None to ask for it
     :raises DrkitError: it cannot be created, or is refused
     """
-    topic = describe_topics(cluster, [name]).get(name)
+    topic = described or describe_topics(cluster, [name]).get(name)
     if topic is None:
         replicas = min(_REPLICAS, len(cluster.brokers))
         needed = {"min.insync.replicas": "2" if replicas == _REPLICAS else "1", **configs}

@@ -165,15 +165,17 @@ class PartitionLocator:
     async def _settle(
         self, copy: CopiedPartition, look: Look, own_ids: frozenset[int], scan_up_to: int | None
     ) -> Settled:
-        bucket = self._bucket(copy)
-        key = MapKey(copy.source_id, copy.target_id, copy.source.partition)
         partition = Wanted(
             copy.target, self.state(copy), own_ids, began_at=copy.began_at, emptied=copy.emptied,
-            tail_end=copy.tail_end, until=copy.until,
+            tail_end=copy.tail_end, until=copy.until, doubt=partial(self._doubt, copy),
         )  # fmt: skip
         settled = await settle_one(self.target, self.topics, partition, look, scan_up_to)
-        doubt = bucket.doubt(key, settled.resolution) if bucket is not None else None
+        doubt = self._doubt(copy, settled.resolution)
         return settled if doubt is None else Settled(doubt, 0, look)
+
+    def _doubt(self, copy: CopiedPartition, resolution: Resolution | None = None) -> Unavailable | None:
+        bucket, key = self._bucket(copy), MapKey(copy.source_id, copy.target_id, copy.source.partition)
+        return bucket.doubt(key, resolution) if bucket is not None else None
 
     def _located(self, copy: CopiedPartition, settled: Settled) -> Located:
         state, look, answer = self.state(copy), settled.look, settled.answer

@@ -51,6 +51,8 @@ class Wanted:
     """Target offset after a kept tail of any producer, whose records are in no map."""
     until: int | None = None
     """Target end at the promotion: later records are of producers, not copies."""
+    doubt: Callable[[], Unavailable | None] = lambda: None
+    """Returns why its map, once it is read, is not reliable: then its log does not matter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +279,8 @@ async def settle_one(
     :param scan_up_to: maximum number of target offsets to read from the log where numbers do not settle the
         map, or None for no limit
     """
+    if (doubt := partition.doubt()) is not None:
+        return Settled(doubt, 0, look)
     steps = settling(partition, look, scan_up_to)
     answer: list[LogBatch] | int | None = None
     while True:

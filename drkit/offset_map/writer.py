@@ -90,14 +90,14 @@ class MapWriter:
             if reign is None:
                 return
             self.reign = reign
-            await self.write([(BUCKET_KEY, self.reign)])
+            await self.write_pairs(pairs([(BUCKET_KEY, self.reign)]))
 
     async def end(self) -> None:
         """Write that the task has released the bucket and that nothing of it is in flight.
 
         :raises Failed: it is not accepted
         """
-        await self.write([self._ended])
+        await self.write_pairs(pairs([self._ended]))
 
     @property
     def _ended(self) -> tuple[MapKey, MapRecord]:
@@ -108,16 +108,12 @@ class MapWriter:
         """Return whether this task still owns the bucket, as of the last read."""
         return self._bucket.reign is not None and self._bucket.reign.nonce == self._nonce
 
-    async def write(self, records: Iterable[tuple[MapKey, MapRecord]]) -> None:
-        """Make map records durable (acks=all); waiting writes share a batch.
+    async def write_pairs(self, written: list[Pair]) -> None:
+        """Make map records and tombstones durable (acks=all), in one batch; waiting writes share it.
 
         :raises Failed: the map topic does not take them
         :raises MapTaken: the bucket is another task's
         """
-        await self.write_pairs(pairs(records))
-
-    async def write_pairs(self, written: list[Pair]) -> None:
-        """Like :meth:`write`; a pair without a value is a tombstone. The pairs stay in one batch."""
         durable = Future()
         if not written:
             return

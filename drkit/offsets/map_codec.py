@@ -10,9 +10,11 @@ Values of format 1 are read as well: `Intent.legacy` and marks without a history
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 import struct
+from typing import Any
 from uuid import UUID
 import zlib
 
@@ -48,6 +50,10 @@ _MARK = struct.Struct(">BqqqiqiqhiB")
 _KEY_TURN = struct.Struct(">qh")
 _TURN = struct.Struct(">Bqhiqhqqqiiqq")
 _REIGN = struct.Struct(">BqBqq")
+# Fields that are side by side in a value, in its order.
+_MARK_FIELDS = ("upstream", "downstream", "copied_end", "sequence", "nonce", "leader_epoch")
+_fields_of_mark = attrgetter(*_MARK_FIELDS)
+_TURN_FIELDS = ("upstream", "downstream", "copied_end", "leader_epoch", "target_epoch", "reign", "nonce")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,36 +78,16 @@ def mark_key(key: MapKey) -> bytes:
 
 def encode_intent(key: MapKey, intent: Intent) -> tuple[bytes, bytes]:
     """An intent as (key, value) of a Kafka record."""
-    head = _INTENT.pack(
-        _VERSION,
-        intent.mode,
-        *intent.history,
-        intent.base_sequence,
-        intent.downstream,
-        intent.previous_end,
-        intent.nonce,
-        intent.leader_epoch,
-        intent.target_epoch & _UNSIGNED,
-        len(intent.runs),
-    )
+    place = (intent.base_sequence, intent.downstream, intent.previous_end, intent.nonce, intent.leader_epoch)
+    target_epoch, number = intent.target_epoch & _UNSIGNED, len(intent.runs)
+    head = _INTENT.pack(_VERSION, intent.mode, *intent.history, *place, target_epoch, number)
     body = b"".join([head, *(_RUN.pack(*r) for r in intent.runs)])
     return _key(key, MapRecordKind.INTENT) + _KEY_INTENT.pack(intent.downstream, intent.nonce), body
 
 
 def encode_mark(key: MapKey, mark: Mark) -> tuple[bytes, bytes]:
     """A mark as (key, value) of a Kafka record."""
-    value = _MARK.pack(
-        _VERSION,
-        mark.upstream,
-        mark.downstream,
-        mark.copied_end,
-        mark.sequence,
-        mark.nonce,
-        mark.leader_epoch,
-        *mark.history,
-        mark.target_epoch,
-        bool(mark.live),
-    )
+    value = _MARK.pack(_VERSION, *_fields_of_mark(mark), *mark.history, mark.target_epoch, bool(mark.live))
     return _key(key, MapRecordKind.MARK), value
 
 
@@ -114,19 +100,8 @@ def encode_pack(key: MapKey, pack: Pack) -> tuple[bytes, bytes]:
 
 def encode_turn(key: MapKey, turn: Turn) -> tuple[bytes, bytes]:
     """A turn as (key, value) of a Kafka record."""
-    value = _TURN.pack(
-        _VERSION,
-        *turn.ended,
-        turn.ended_sequence,
-        *turn.history,
-        turn.upstream,
-        turn.downstream,
-        turn.copied_end,
-        turn.leader_epoch,
-        turn.target_epoch,
-        turn.reign,
-        turn.nonce,
-    )
+    fields = attrgetter(*_TURN_FIELDS)(turn)
+    value = _TURN.pack(_VERSION, *turn.ended, turn.ended_sequence, *turn.history, *fields)
     return _key(key, MapRecordKind.TURN) + _KEY_TURN.pack(*turn.history), value
 
 
@@ -205,32 +180,16 @@ def decode_record(key: bytes | None, value: bytes | None) -> Decoded:
         raise ValueError(f"a record of {len(key)} + {len(value)} bytes: {error}") from error
 
 
+def _named(names: Sequence[str], values: Sequence[int]) -> dict[str, Any]:
+    return dict(zip(names, values, strict=True))
+
+
 def _decode_mark(value: bytes) -> Mark:
     if value[0] == _LEGACY:
-        _, up, down, copied_end, sequence, nonce, leader_epoch = _LEGACY_MARK.unpack_from(value)
-        return Mark(
-            nonce=nonce,
-            history=NO_HISTORY,
-            upstream=up,
-            downstream=down,
-            copied_end=copied_end,
-            sequence=sequence,
-            leader_epoch=leader_epoch,
-        )
-    (_, up, down, copied_end, sequence, nonce, leader_epoch, pid, epoch, target_epoch, live) = (
-        _MARK.unpack_from(value)
-    )
-    return Mark(
-        nonce=nonce,
-        history=History(pid, epoch),
-        upstream=up,
-        downstream=down,
-        copied_end=copied_end,
-        sequence=sequence,
-        leader_epoch=leader_epoch,
-        target_epoch=target_epoch,
-        live=bool(live),
-    )
+        return Mark(history=NO_HISTORY, **_named(_MARK_FIELDS, _LEGACY_MARK.unpack_from(value)[1:]))
+    _, *fields, producer_id, epoch, target_epoch, live = _MARK.unpack_from(value)
+    history, named = History(producer_id, epoch), _named(_MARK_FIELDS, fields)
+    return Mark(history=history, target_epoch=target_epoch, live=bool(live), **named)
 
 
 def _decode_intent(value: bytes) -> Intent:
@@ -246,17 +205,9 @@ def _decode_intent(value: bytes) -> Intent:
     runs = tuple(_RUN.unpack_from(value, runs_start + i * _RUN.size) for i in range(n_runs))
     history = NO_HISTORY if legacy and mode == Mode.BULK else History(pid, epoch)
     return Intent(
-        mode=Mode(mode),
-        nonce=nonce,
-        history=history,
-        base_sequence=sequence,
-        downstream=down,
-        previous_end=previous,
-        leader_epoch=leader_epoch,
-        runs=runs,
-        target_epoch=target_epoch,
-        legacy=legacy,
-    )
+        Mode(mode), nonce, history, sequence, down, previous,
+        leader_epoch=leader_epoch, runs=runs, target_epoch=target_epoch, legacy=legacy,
+    )  # fmt: skip
 
 
 def _decode_pack(value: bytes) -> Pack:
@@ -268,13 +219,9 @@ def _decode_pack(value: bytes) -> Pack:
 
 
 def _decode_turn(value: bytes) -> Turn:
-    (_, old_pid, old_epoch, old_sequence, pid, epoch, up, down, copied_end, leader_epoch, target_epoch, reign,
-     nonce) = _TURN.unpack_from(value)  # fmt: skip
-    return Turn(
-        nonce=nonce, reign=reign, ended=History(old_pid, old_epoch), ended_sequence=old_sequence,
-        history=History(pid, epoch), upstream=up, downstream=down, copied_end=copied_end,
-        leader_epoch=leader_epoch, target_epoch=target_epoch,
-    )  # fmt: skip
+    _, old_id, old_epoch, sequence, producer_id, epoch, *fields = _TURN.unpack_from(value)
+    ended, history = History(old_id, old_epoch), History(producer_id, epoch)
+    return Turn(ended=ended, ended_sequence=sequence, history=history, **_named(_TURN_FIELDS, fields))
 
 
 def _decode_reign(value: bytes) -> Reign:

@@ -43,8 +43,8 @@ class Origin(NamedTuple):
 
     def offset_of(self, headers: Headers) -> int | None:
         """Return the offset from which any run has replayed a record, or None for every other record."""
-        header = next((value for name, value in reversed(headers) if name == HEADER), None)
-        if header is None or not header.startswith(self._place):
+        header = replay_header(headers)
+        if not header.startswith(self._place):
             return None
         match = _OFFSET.fullmatch(header, len(self._place))
         return int(match[1]) if match else None
@@ -58,6 +58,11 @@ class Origin(NamedTuple):
     @property
     def _place(self) -> bytes:
         return f"{self.cluster_id}/{self.at}@".encode()
+
+
+def replay_header(headers: Headers) -> bytes:
+    """Return the value of drkit's header, or nothing for a record that no replay has appended."""
+    return next((value for name, value in reversed(headers) if name == HEADER), None) or b""
 
 
 def content_hash(record: Record) -> bytes:

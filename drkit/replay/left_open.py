@@ -7,7 +7,7 @@ new epoch has begun:
 
 | still open on | what decides | it is committed |
 | --- | --- | --- |
-| the destination | the log | if progress of its producer counts records behind its first one |
+| the destination | the log | if progress of its producer counts records from its first one on |
 | the log, with nothing appended | | no: it is decided again |
 | the log | its last record on the destination | if consumers of committed records see that one |
 | both | | no: consumers of committed records see none of it |
@@ -17,20 +17,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
+import re
 from typing import Final
 from uuid import UUID
 
 from drkit.errors import Failed, Refused
 from drkit.kafka.codes import NOT_AUTHORIZED, error_name
-from drkit.kafka.transactions import OpenProducer, Transactions, owners
+from drkit.kafka.transactions import OpenProducer, Transactions
 from drkit.model import TopicPartition
 from drkit.offset_map.scan import scan
+from drkit.replay.compare import replay_header
 from drkit.replay.log import ReplayLog
 from drkit.replay.progress import ReplayBook, ReplayProgress
 from drkit.replay.side import TRANSACTION_MS, ActiveSide, NotYet
+from drkit.wire import Record
 
-_ENDED: Final = frozenset({"Empty", "CompleteCommit", "CompleteAbort"})
-"""The coordinator's states of a producer without a transaction."""
 _UNKNOWN: Final = "it is drkit's own, and its outcome is unknown: no record shows it"
 _DECIDE: Final = (
     "keep the export; an abort by hand may lose records that count as appended, or have records appended"
@@ -59,16 +60,7 @@ class ReplayMarkers:
         :param prefixes: of their transactional ids
         :raises DrkitError: the new primary does not answer, or refuses
         """
-
-        async def look() -> set[str]:
-            opened = await self._side.opened(self._places)
-            known = await owners(self._side.cluster, {o.producer_id for _, o in opened}) if opened else {}
-            # Markers may have arrived since, and a new transaction begins elsewhere.
-            later = await self._side.opened(self._places, known) if known else []
-            ended = [known[o.producer_id] for tp, o in later if (tp, o) in opened]
-            return {o.transactional_id for o in ended if o.state in _ENDED}
-
-        names = await self._side.patiently(look, self._log.at)
+        names = await self._side.patiently(partial(self._side.hanging, self._places), self._log.at)
         own = [name for name in sorted(names) if name.startswith(prefixes)]
         producers = [Transactions(self._side.cluster, name, TRANSACTION_MS) for name in own]
         for producer in producers:
@@ -106,14 +98,24 @@ class ReplayMarkers:
         """Return whether a transaction is committed, or None if it is unknown."""
         if tp != self._log.at:
             runs = [r for r in book.of_partition(tp).values() if r.topic_id == self._places[tp]]
-            return is_counted(runs, opened.producer_id, opened.state.open_since)
+            since = opened.state.open_since
+            if (counted := is_counted(runs, opened.producer_id, since)) is not None:
+                return counted
+            earlier = [r for r in runs if r.copied_to is None]
+            found = [await self._has(r, (since, since + 1), range(r.first, r.next)) for r in earlier]
+            return True if True in found else None if None in found else False
         for key, hidden in self._log.hidden(book, opened.producer_id).items():
-            if hidden.appended > (book.progress[key].appended if key in book.progress else 0):
-                return await self._is_visible(hidden, opened.producer_id)
+            known = book.progress.get(key)
+            if hidden.appended > (known.appended if known is not None else 0):
+                first = known.next if known is not None else hidden.first
+                return await self._is_visible(hidden, opened.producer_id, first)
         return False
 
-    async def _is_visible(self, hidden: ReplayProgress, producer_id: int) -> bool | None:
-        """Return whether the last record before the end of progress is committed, or None if it is gone."""
+    async def _is_visible(self, hidden: ReplayProgress, producer_id: int, first: int) -> bool | None:
+        """Return whether the records of a progress are committed, or None if they are gone.
+
+        :param first: the first offset on the old primary that it adds
+        """
         side, tp, topic_id, end = self._side, hidden.at, hidden.topic_id, hidden.copied_to
         try:
             node = await side.leader(tp, topic_id)
@@ -121,19 +123,38 @@ class ReplayMarkers:
             return False
         if await side.opened({tp: topic_id}, {producer_id}):
             return False
-        if end is None:  # of drkit 0.1
-            return None
-        await side.decided_end(tp, topic_id)
+        decided = await side.decided_end(tp, topic_id)
+        if end is None:
+            span, offsets = (hidden.compared_to, decided), range(first, hidden.next)
+            return await self._has(hidden, span, offsets, committed=True)
         batches = await scan(side.cluster, node, tp, topic_id, end - 1, end)
         own = [b for b in batches if b.producer_id == producer_id and not b.control]
         return not own[0].aborted if own else None
+
+    async def _has(
+        self, run: ReplayProgress, span: tuple[int, int], offsets: range, *, committed: bool = False
+    ) -> bool | None:
+        """Return whether a range has a record that a run has replayed from some offsets, by its header.
+
+        drkit 0.1 notes the ends of records without a header only. None: some of the range is gone.
+        """
+        found, from_run = list[int](), re.compile(rb".+@(\d+)/" + re.escape(run.run_id.encode()))
+
+        def take(record: Record) -> None:
+            match = from_run.fullmatch(replay_header(record.headers))
+            if match is not None and int(match[1]) in offsets:
+                found.append(record.offset)
+
+        start = max(span[0], await self._side.start(run.at, run.topic_id))
+        whole = await self._side.read(run.at, run.topic_id, (start, span[1]), take, committed=committed)
+        return bool(found) or (None if start > span[0] or not whole else False)
 
 
 def is_counted(runs: Iterable[ReplayProgress], producer_id: int, open_since: int) -> bool | None:
     """Return whether progress counts records of a producer from an offset of the destination on. Pure.
 
     :param runs: the progress of all runs in the partition
-    :returns: None if it is unknown: drkit 0.1 notes no such offset
+    :returns: None if the records must show it: drkit 0.1 notes no such offset
     """
     own = [r for r in runs if r.appended and (r.ids is None or producer_id in r.ids)]
     ends = [r.copied_to for r in own if r.copied_to is not None]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Container, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from drkit.clock import monotonic
+from drkit.counted import first_of
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, NotAuthorized, Refused
 from drkit.kafka import codes
 from drkit.kafka.codes import error_name
@@ -23,7 +25,7 @@ from drkit.kafka.requests import (
     metadata,
     produced,
 )
-from drkit.kafka.transactions import OpenProducer, open_in
+from drkit.kafka.transactions import OpenProducer, open_in, owners
 from drkit.model import TopicPartition
 from drkit.wire import Record, is_whole, split, stamp
 
@@ -49,6 +51,8 @@ TRANSACTION_MS: Final = 30_000
 """After a kill the coordinator ends what is open; until then readers of committed records wait."""
 DECIDED_SECONDS: Final = 75.0
 """Longer than a transaction of drkit's own may take until its coordinator ends it."""
+_ENDED: Final = frozenset({"Empty", "CompleteCommit", "CompleteAbort"})
+"""The coordinator's states of a producer without a transaction."""
 
 
 class ReplayTaken(Refused):
@@ -200,6 +204,15 @@ class ActiveSide:
         every = ((tp, each) for tp, producers in opened.items() for each in producers)
         return [(tp, each) for tp, each in every if ids is None or each.producer_id in ids]
 
+    async def hanging(self, places: Mapping[TopicPartition, UUID]) -> set[str]:
+        """Return transactional ids with something open that has ended. Raises as :meth:`opened` does."""
+        opened = await self.opened(places)
+        known = await owners(self.cluster, {o.producer_id for _, o in opened}) if opened else {}
+        # Markers may have arrived since, and a new transaction begins elsewhere.
+        later = await self.opened(places, known) if known else []
+        ended = [known[o.producer_id] for tp, o in later if (tp, o) in opened]
+        return {o.transactional_id for o in ended if o.state in _ENDED}
+
     async def start(self, at: TopicPartition, topic_id: UUID) -> int:
         """Return the log start of a partition. Raises DrkitError."""
         return await self._listed(at, topic_id, EARLIEST, committed=False)
@@ -218,11 +231,13 @@ class ActiveSide:
         return await self.patiently(ask, at)
 
     async def decided_end(self, at: TopicPartition, topic_id: UUID) -> int:
-        """Return the end once every transaction before it is decided. Raises Refused if one stays open."""
+        """Return the end once every transaction before it is decided. Raises Refused if one hangs."""
         end, deadline = await self.end(at, topic_id), monotonic() + DECIDED_SECONDS
         while (stable := await self.end(at, topic_id, committed=True)) < end:
-            if monotonic() > deadline:
-                evidence = f"its last stable offset is {stable}, its end {end}, for {DECIDED_SECONDS:.0f} s"
+            hanging = first_of(sorted(await self.patiently(partial(self.hanging, {at: topic_id}), at)))
+            if hanging or monotonic() > deadline:
+                evidence = f"its coordinator has ended {hanging}" if hanging else f"{DECIDED_SECONDS:.0f} s"
+                evidence = f"its last stable offset is {stable}, its end {end}: {evidence}"
                 raise Refused("replay_open_transaction", where=f"{at} on {self.alias}", evidence=evidence)
             await self.cluster.loop.sleep(PAUSE_SECONDS)
         return end

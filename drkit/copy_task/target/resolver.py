@@ -175,6 +175,7 @@ class PartitionResolver:
         return Wanted(
             p.target, self._map_state(p), own, bulk_id, p.target_epoch, known,
             began_at=p.lease.began_at, emptied=p.lease.emptied_to, tail_end=p.lease.tail_end,
+            doubt=partial(self._task.buckets[p.lease.bucket].doubt, p.key),
         )  # fmt: skip
 
     def _has_exact_answer(self, p: PartitionCopy, settled: Settled) -> bool:

@@ -8,6 +8,7 @@ import shlex
 from typing import Final, NamedTuple
 
 from drkit.flow_state.left_out import LeftOut
+from drkit.flow_state.names import command_that_ends
 from drkit.kafka.raw import RawCluster, RequestUnsupported
 from drkit.kafka.requests import TopicMetadata, fetch_one, metadata
 from drkit.kafka.transactions import Ongoing, OpenProducer, ongoing, open_in
@@ -104,14 +105,11 @@ async def _holders(
     known = await ongoing(cluster, {o.producer_id for each in opened.values() for o in each})
     return {
         tp: tuple(
-            _holder(tp, o, known.get(o.producer_id)) for o in sorted(each, key=lambda o: o.state.open_since)
+            Holder(o, owned := known.get(o.producer_id), owned is not None and tp in owned.partitions)
+            for o in sorted(each, key=lambda o: o.state.open_since)
         )
         for tp, each in opened.items()
     }
-
-
-def _holder(at: TopicPartition, opened: OpenProducer, known: Ongoing | None) -> Holder:
-    return Holder(opened, known, known is not None and at in known.partitions)
 
 
 def _undecided(holders: tuple[Holder, ...]) -> dict[int, int]:
@@ -206,13 +204,9 @@ class OpenTransaction:
     held_back: int
     """Upper bound on the partition's records above the last stable offset."""
     command: str
-    """Ends it now."""
+    """Ends it now; if it is drkit's own, a command of drkit, which knows whether it is committed."""
     source: bool = True
     """On the flow's source; False: on its target."""
-
-    def is_older_than(self, seconds: float) -> bool:
-        """Return whether the transaction is known to be open for longer."""
-        return self.age_seconds is not None and self.age_seconds > seconds
 
     def named(self) -> str:
         """Producer and transactional id."""
@@ -254,15 +248,17 @@ def open_transaction(
 
 
 def _command(servers: str, at: TopicPartition, holder: Holder) -> str:
-    """Return the command of Kafka's own tool that ends the transaction.
+    """Return the command that ends the transaction: of Kafka's own tool, unless it is one of drkit's.
 
     A marker that bypasses an active coordinator would split the transaction: its producer could continue and
     commit the rest. So the coordinator must end such a transaction.
     """
+    name = holder.known.owner.transactional_id if holder.known is not None else ""
+    if (own := command_that_ends(name)) is not None:
+        return own
     tool = f"kafka-transactions.sh --bootstrap-server {shlex.quote(servers)}"
-    if holder.is_current and holder.known is not None:
-        name = shlex.quote(holder.known.owner.transactional_id)
-        return f"{tool} forceTerminateTransaction --transactionalId {name}"
+    if holder.is_current:
+        return f"{tool} forceTerminateTransaction --transactionalId {shlex.quote(name)}"
     return (
         f"{tool} abort --topic {shlex.quote(at.topic)} --partition {at.partition}"
         f" --start-offset {holder.opened.state.open_since}"
@@ -271,24 +267,20 @@ def _command(servers: str, at: TopicPartition, holder: Holder) -> str:
 
 def hanging(transactions: Iterable[OpenTransaction], limit_seconds: float) -> list[OpenTransaction]:
     """Return transactions that are open for longer than a limit, the oldest first."""
-    late = [t for t in transactions if t.is_older_than(limit_seconds)]
+    late = [t for t in transactions if t.age_seconds is not None and t.age_seconds > limit_seconds]
     return sorted(late, key=lambda t: -(t.age_seconds or 0.0))
 
 
 def fault_text(late: Sequence[OpenTransaction], limit_seconds: float) -> str:
     """Return the fault text: the oldest transaction with the command to end it, then further ones."""
-    first = late[0]
+    first, after = late[0], late[0].timeout_seconds
+    behind = f"from offset {first.start_offset} on"
+    effect = f"consumers of committed records there see nothing {behind}"
     if first.source:
-        effect = (
-            f"{first.held_back:,} records from offset {first.start_offset} on are not copied until it ends"
-        )
-    else:
-        effect = f"consumers of committed records there see nothing from offset {first.start_offset} on"
-    limit = (
-        "no coordinator ends it"
-        if first.timeout_seconds is None
-        else f"its coordinator aborts it after {first.timeout_seconds:g} s"
-    )
+        effect = f"{first.held_back:,} records {behind} are not copied until it ends"
+    limit = "no coordinator ends it" if after is None else f"its coordinator aborts it after {after:g} s"
+    if command_that_ends(first.transactional_id or "") is not None:
+        limit += "; its records may count as copied, so abort nothing by hand"
     others = [f"{t.topic}-{t.partition} on {t.cluster}" for t in late[1 : _SHOWN + 1]]
     more = f"; likewise {', '.join(others)}" if others else ""
     more += f" and {len(late) - 1 - _SHOWN} more" if len(late) > _SHOWN + 1 else ""

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
+import pytest
+
+from drkit.kafka.raw import RawCluster
 from drkit.local.cluster import LocalCluster
-from drkit.offsets import MapKey, Unavailable
-from drkit.offsets.map_codec import mark_key
+from drkit.model import TopicPartition
+from drkit.offset_map import settling
+from drkit.offset_map.scan import scan
+from drkit.offsets import History, Intent, MapKey, Unavailable
+from drkit.offsets.map_codec import encode_intent, mark_key
+from drkit.offsets.map_record import Mode
 from tests.support.flow_state.keys import KEYS
 from tests.support.flows.compare import FOREIGN, check_copy
 from tests.support.flows.exactness import places
@@ -85,6 +92,34 @@ def test_a_copy_without_a_map_is_stopped_and_named(
         flow.create(flow.target, topic, 1, flow.passive({}))
         flow.copy(topic)
         check_copy(flow, topic, uncommitted=False)
+
+
+def test_a_damaged_map_is_named_before_the_log_is_read(
+    flow_factory: FlowFactory, source: LocalCluster, target: LocalCluster, topic_name: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    flow = flow_factory(source, target, buckets=1)
+    flow.create_both(topic_name, retention_ms="-1")
+    fill(flow.source, topic_name, 20)
+    flow.copy(topic_name)
+    source_id, target_id = (flow.topic(side, topic_name).topic_id for side in (flow.source, flow.target))
+    claim = Intent(Mode.LIVE, 1, History(7, 0), 0, 20, 20, 0, ((20, 1),))
+    out = producer(flow.target)
+    put(out, topic_name, b"x", FOREIGN)  # so that numbers do not settle it
+    out.produce(flow.map_topic, b"?", encode_intent(MapKey(source_id, target_id, 0), claim)[0], partition=0)
+    assert out.flush(30) == 0
+    read: list[TopicPartition] = []
+
+    async def scanned(cluster: RawCluster, node: int, at: TopicPartition, *rest: Any, **more: Any) -> Any:
+        read.append(at)
+        return await scan(cluster, node, at, *rest, **more)
+
+    monkeypatch.setattr(settling, "scan", scanned)
+    states = partition_states(flow.copy(topic_name))
+    assert states[topic_name, 0][0] == "stopped"
+    assert "a record of the offset map is damaged" in flow.events("map_unreadable")[0]["reason"]
+    assert isinstance(places(flow, topic_name)[0], Unavailable)
+    assert not read
 
 
 def test_a_copy_whose_map_has_lost_its_newest_records_is_stopped(

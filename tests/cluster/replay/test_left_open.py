@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,10 +13,12 @@ import pytest
 
 from drkit.config import ClusterSettings
 from drkit.errors import Failed, Refused
+from drkit.flow_state.names import replay_transactional_id
 from drkit.kafka.transactions import open_on
 from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ADMIN, ClusterSpec
 from drkit.model import TopicPartition
+from drkit.replay.progress import ReplayProgress
 from drkit.replay.run import Replayer, ReplayRequest, roll_back_kept
 from drkit.replay.tail import export_at
 from tests.support.circles import in_wide
@@ -144,6 +147,28 @@ def test_the_next_replay_ends_it(
     left.is_replayed()
 
 
+@pytest.mark.parametrize(
+    ("number", "on", "how"),
+    [
+        _case(SECOND, {DATA}, "committed on the destination alone", wide=False),
+        _case(SECOND, {DATA}, "aborted on the destination alone", commits=False),
+        _case(SECOND, {LOG}, "committed on the log alone", wide=False),
+        _case(SECOND, {LOG}, "aborted on the log alone", commits=False),
+        _case(LAST, {LOG}, "the end is committed on the log alone"),
+    ],
+)
+def test_the_next_replay_ends_one_of_the_first_release(
+    world: ReplayWorld, topic_name: str, monkeypatch: pytest.MonkeyPatch,
+    number: int, on: set[str], how: dict[str, bool],
+) -> None:  # fmt: skip
+    """Its progress notes no offset of the new primary, but its records name theirs on the old one."""
+    encode = ReplayProgress.encode
+    with monkeypatch.context() as patched:
+        patched.setattr(ReplayProgress, "encode", lambda self: encode(replace(self, copied_to=None)))
+        left = Left.by(world, topic_name, monkeypatch, LeftOut(world, number, on, **how))
+    left.is_replayed()
+
+
 @pytest.mark.parametrize("kept", KEPT)
 @pytest.mark.parametrize(
     ("number", "on"),
@@ -166,6 +191,18 @@ def test_a_replay_that_is_done_ends_it(
     left = Left.by(world, topic_name, monkeypatch, LeftOut(world, LAST, {DATA}))
     assert world.plan(left.manifest).is_done
     assert left.open == {left.copy}, "a dry run leaves it open"
+    left.is_replayed()
+
+
+def test_a_dry_run_of_another_export_names_it_at_once(
+    world: ReplayWorld, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = Left.by(world, topic_name, monkeypatch, LeftOut(world, SECOND, {DATA}))
+    with pytest.raises(Refused, check=coded("replay_open_transaction")) as refused:
+        world.plan(world.export({left.at: left.lost}))
+    own = replay_transactional_id(world.flow.source, world.flow.target, TopicPartition(left.copy, 0))
+    assert refused.value.evidence.endswith(f"its coordinator has ended {own}")
+    assert "a replay without --dry-run ends it" in refused.value.hint
     left.is_replayed()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 
@@ -13,7 +13,10 @@ from drkit.flow_state.creation import ensure_offset_map, ensure_state_topic
 from drkit.flow_state.names import offset_map_topic, state_topic
 from drkit.flow_state.records import Ends, SourceSeenRecord
 from drkit.flow_state.topic import StateTopic
+from drkit.kafka import topics as kafka_topics
+from drkit.kafka.admin import Cluster
 from drkit.kafka.reading.signed_log import log_producer
+from drkit.kafka.requests import TopicMetadata
 from drkit.kafka.topics import (
     create_partitions,
     describe_topics,
@@ -108,6 +111,20 @@ def test_another_number_of_buckets_is_refused_with_both_numbers(world: World):
     with pytest.raises(Failed, check=coded("map_buckets_differ")) as failed:
         ensure_offset_map(world.target, world.flow().model_copy(update={"buckets": 5}), world.state)
     assert "2 partitions, buckets = 5" in failed.value.evidence
+
+
+def test_a_start_describes_the_offset_map_once(world: World, monkeypatch: pytest.MonkeyPatch):
+    ensure_offset_map(world.target, world.flow(), world.state)
+    described: list[list[str]] = []
+
+    def counted(cluster: Cluster, names: Iterable[str]) -> dict[str, TopicMetadata]:
+        described.append(list(names))
+        return describe_topics(cluster, described[-1])
+
+    for module in (creation, kafka_topics):
+        monkeypatch.setattr(module, "describe_topics", counted)
+    ensure_offset_map(world.target, world.flow(), world.state)
+    assert described == [[offset_map_topic(world.source.alias)]]
 
 
 def test_a_deleted_offset_map_is_never_silently_created_again(world: World):

@@ -16,6 +16,12 @@ from drkit.failover.checks.preconditions import GATES, PreconditionInput
 from drkit.failover.checks.survey import ClusterIdentity
 from drkit.failover.core.request import RunRequest
 from drkit.failover.loss.count import Lost, held_of, is_drained
+from drkit.flow_state.names import (
+    bulk_transactional_id,
+    keep_transactional_id,
+    map_transactional_id,
+    replay_transactional_id,
+)
 from drkit.flow_state.records import SourceSeenRecord
 from drkit.kafka.requests import ProducerState
 from drkit.kafka.transactions import Ongoing, OpenProducer, Owner
@@ -258,6 +264,26 @@ def test_a_coordinator_ends_what_it_knows_and_a_marker_the_rest(
     assert (found.transactional_id, found.state, found.timeout_seconds, found.age_seconds) == expected
     assert found.command == f"kafka-transactions.sh --bootstrap-server h:1,i:2 {command}"
     assert (found.producer_id, found.producer_epoch, found.coordinator_epoch) == (7, 3, 4)
+
+
+@pytest.mark.parametrize("is_current", [True, False])
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        (replay_transactional_id("a", "b", AT), "drkit replay --from MANIFEST --flow 'a->b'"),
+        (keep_transactional_id("a", "b", AT, "run"), "drkit reprotect --resume --flow 'a->b'"),
+        (bulk_transactional_id("a", "b", 3), "drkit replicate --flow 'a->b'"),
+        (map_transactional_id("a-1", "b_2", 3), "drkit replicate --flow 'a-1->b_2'"),
+    ],
+)
+def test_drkit_ends_its_own_as_decided(name: str, command: str, *, is_current: bool):
+    """An abort by hand would remove records that count as copied."""
+    holder = Holder(OPENED, KNOWN._replace(owner=Owner(name, "Ongoing")), is_current=is_current)
+    held = HeldInPartition(HeldBack(52), (holder,))
+    found = open_transaction(("a", "h:1"), AT, held, holder, NOW, source=True)
+    assert found.command == command
+    text = fault_text([found], 60.0)
+    assert text.endswith(f"its records may count as copied, so abort nothing by hand; end it: {command}")
 
 
 # -- the failover ------------------------------------------------------------------------------------------
