@@ -49,8 +49,9 @@ def lags_of(status: FlowStatus) -> dict[str, TopicLag]:
     for t in status.topics:
         known = tuple(ages.get(t.topic, ()))
         lags[t.topic] = TopicLag(
-            t.records, t.seconds, t.reason, t.bytes, known, t.target_topic, lost[t.topic], absent[t.topic]
-        )
+            t.records, t.seconds, t.reason, t.bytes, known,
+            copy=t.target_topic, missing=lost[t.topic], absent=absent[t.topic],
+        )  # fmt: skip
     for topic, away in status.unanswered.items():
         known = (*ages.get(topic, ()), *(None for _ in away))
         some = counted(len(away), "partition")
