@@ -230,7 +230,7 @@ def _look(context: Context, source: RawCluster | None, readings: Readings | None
         begun_by_turn=(turned := begun_by_turn(state.records) & set(scope.topics.values())),
         hanging=context.run(hanging, context.target, turned, now) if turned else {},
         written=written(context, places),
-        home_acls=look_home_acls(context, turned, answers=source is not None),
+        home_acls=look_home_acls(context, turned),
         never_placed=never_placed(in_scope, scope_positions(context, source)) if planned else {},
         compacted_alone=tuple(t for t in compacted_alone(state.records) if t in scope.topics),
         # Only a side that was promoted before, and copied back since, can have some.

@@ -88,7 +88,7 @@ def remove_only_home(context: Context) -> list[str]:
 
 def _compare_acls(context: Context) -> HomeAcls:
     returning = begun_by_turn(context.state.records) & set(context.scope.topics.values())
-    return look_home_acls(context, returning, answers=bool(returning) and context.source() is not None)
+    return look_home_acls(context, returning)
 
 
 _HELD: Final = "held back while passive"
