@@ -123,7 +123,7 @@ def _outside(evidence: Mapping[StepName, Mapping[str, Any]]) -> dict[str, Any]:
     late = evidence.get(StepName.TRANSLATE, {}).get("late", {})
     too_late = evidence.get(StepName.VERIFY, {}).get("too_late", {})
     outside["groups"] = {**outside.get("groups", {}), **late.get("remaining", {}), **too_late}
-    outside["not_copied"] = {**outside.get("not_copied", {}), **late.get("not_copied", {})}
+    outside["not_copied"] = outside.get("not_copied", {}) | evidence.get(StepName.OPEN, {}).get("late", {})
     return outside
 
 
