@@ -33,6 +33,7 @@ from drkit.journal.entries import RunLog
 from drkit.journal.journal import NoRun, RunLocked
 from drkit.journal.machine import FAILOVER, RETURN
 from drkit.next_command import typed
+from drkit.pair.promotions import is_over
 from drkit.status.pair.model import PairState, PairStatus, PairTopic
 from drkit.status.paired import PairedCollector
 
@@ -318,7 +319,7 @@ class Failback:
         with FailoverService(self._settings, flow, self._operator.progress()) as service:
             if now.stage is FailbackStage.SWITCH:
                 self._refuse_uncut()
-                return service.rehearse([], self._switch_request(), self._topics)
+                return service.rehearse([], self._switch_request(), self._switched_topics())
             return service.rehearse_return(self._return_request(now.stage), self._topics)
 
     def _next_stage(self) -> FailbackState:
@@ -350,6 +351,13 @@ class Failback:
         """The topics that fail back, or none for all. Their names are the same on both sides."""
         return tuple(sorted(self._ways.topics))
 
+    def _switched_topics(self) -> tuple[str, ...]:
+        """Return the topics to move home, or none for all: clients may have left only some of them."""
+        settings, there = self._settings, self._ways.there
+        if self._ways.topics or is_over(records_of(settings, there), there):
+            return self._topics
+        return tuple(sorted(moved_topics(settings, there, self._ways.back).returned))
+
     def _flow_of(self, stage: FailbackStage) -> FlowSettings:
         return self._ways.there if stage is FailbackStage.RETURN else self._ways.back
 
@@ -368,7 +376,8 @@ class Failback:
             request = self._switch_request()
             if now.is_under_way:
                 return service.resume(request, take_over=take_over)
-            return service.begin([], request, self._operator.confirm_switch, topics=self._topics)
+            topics = self._switched_topics()
+            return service.begin([], request, self._operator.confirm_switch, topics=topics)
         request = self._return_request(now.stage)
         if now.is_under_way:
             return self._operator.resume_return(service, request, take_over=take_over)
@@ -391,12 +400,13 @@ class Failback:
 
     def _wait_for_copy(self) -> None:
         back = self._ways.back
+        ways = self._ways._replace(topics=frozenset(self._switched_topics()))
         deadline = monotonic() + self._options.wait_seconds
         shown = "nothing is known yet"
         with closing(PairedCollector(self._settings, back, groups=False)) as collector:
             while True:
                 pair = collector.look().pair
-                topics = going_home(pair.topics, self._ways) if pair is not None else []
+                topics = going_home(pair.topics, ways) if pair is not None else []
                 lagging = not_in_step(topics, back)
                 if topics and not lagging:
                     put_back(self._settings, self._ways.there, self._topics or None)

@@ -123,21 +123,23 @@ def _outside(evidence: Mapping[StepName, Mapping[str, Any]]) -> dict[str, Any]:
     late = evidence.get(StepName.TRANSLATE, {}).get("late", {})
     too_late = evidence.get(StepName.VERIFY, {}).get("too_late", {})
     outside["groups"] = {**outside.get("groups", {}), **late.get("remaining", {}), **too_late}
-    outside["not_copied"] = {**outside.get("not_copied", {}), **late.get("not_copied", {})}
+    outside["not_copied"] = outside.get("not_copied", {}) | evidence.get(StepName.OPEN, {}).get("late", {})
     return outside
 
 
 def _groups(evidence: Mapping[StepName, Mapping[str, Any]], scope: Mapping[str, Any]) -> dict[str, Any]:
     committed = evidence.get(StepName.COMMIT_OFFSETS, {})
     verified = evidence.get(StepName.VERIFY, {}).get("groups", {})
-    positions = evidence.get(StepName.TRANSLATE, {}).get("positions", {})
+    translated = evidence.get(StepName.TRANSLATE, {})
+    positions, away = translated.get("positions", {}), committed.get("away", {})
+    lost = {group: dict.fromkeys(positions[group], reason) for group, reason in away.items()}
     return {
         "moved": committed.get("groups", []),
         "kept": committed.get("kept", []),
         "asked": scope.get("groups", []),
-        "late": evidence.get(StepName.TRANSLATE, {}).get("late", {}).get("groups", []),
-        "positions": positions,
-        "unavailable": evidence.get(StepName.TRANSLATE, {}).get("unavailable", {}),
+        "late": translated.get("late", {}).get("groups", []),
+        "positions": {group: found for group, found in positions.items() if group not in away},
+        "unavailable": {**translated.get("unavailable", {}), **lost},
         "at_work": verified,
         "repeats": evidence.get(StepName.VERIFY, {}).get("repeats", {}),
     }

@@ -28,23 +28,12 @@ from drkit.status.pair.model import PairState, PairTopic
 from drkit.status.paired import PairedCollector
 
 
-def watch_returns(settings: Settings, flows: Collection[FlowSettings], stop: threading.Event) -> None:
-    """Start a thread for each of the flows, copied by this process, that has an opposite one."""
-    _start(ReturnWatch, "returns to {0.target}", settings, flows, stop)
-
-
-def watch_holds(settings: Settings, flows: Collection[FlowSettings], stop: threading.Event) -> None:
-    """Start a thread for each of the flows, copied by this process, that has an opposite one."""
-    _start(HoldWatch, "holds of {0.name}", settings, flows, stop)
-
-
-def _start(
-    kind: type[_Watch], name: str, settings: Settings, flows: Collection[FlowSettings], stop: threading.Event
-) -> None:
+def watch_pairs(settings: Settings, flows: Collection[FlowSettings], stop: threading.Event) -> None:
+    """Start the threads for each of the flows, copied by this process, that has an opposite one."""
     for there, back in pairs_of_flows(settings):
-        if back in flows:
-            watch = kind(settings, there, back)
-            threading.Thread(target=watch.run, args=(stop,), name=name.format(back), daemon=True).start()
+        for kind in (ReturnWatch, HoldWatch) if back in flows else ():
+            watch, name = kind(settings, there, back), f"{kind.__name__} of {back.name}"
+            threading.Thread(target=watch.run, args=(stop,), name=name, daemon=True).start()
 
 
 class _Watch(ABC):

@@ -197,6 +197,8 @@ class RawCluster:
             },
         )
         self.gate = self._manager.gate = SendGate()
+        self.away_groups = set[str]()
+        """Groups whose coordinator was away when they were asked about last."""
 
     async def connect(self, timeout_ms: int = 15_000) -> None:
         """Find the brokers.

@@ -26,6 +26,7 @@ from confluent_kafka.admin import (
 from tenacity import RetryError, Retrying, retry_if_exception, retry_if_result, stop_after_delay, wait_fixed
 
 from drkit.clock import monotonic
+from drkit.counted import counted, first_of
 from drkit.errors import DrkitError, Failed, NotAuthorized
 from drkit.kafka.admin import CALL_SECONDS, Cluster
 from drkit.kafka.raw import RawCluster, RawError, ask_once
@@ -177,6 +178,14 @@ def alter_topic_configs(
     }
     what = "alter the configuration of a topic"
     return _change(cluster, cluster.admin.incremental_alter_configs, what, weights)
+
+
+def refuse_unset(code: str, cluster: Cluster, refused: Mapping[str, DrkitError], done: str) -> None:
+    """Raise Failed with a code if topics refused their settings. `done`: what was to be done with them."""
+    if refused:
+        evidence = first_of(f"{topic}: {error}" for topic, error in sorted(refused.items()))
+        topics = counted(len(refused), "topic")
+        raise Failed(code, where=cluster.alias, evidence=evidence, topics=topics, done=done)
 
 
 def delete_topics(cluster: Cluster, names: Iterable[str]) -> dict[str, DrkitError]:

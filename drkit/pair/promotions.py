@@ -11,7 +11,8 @@ promotion would come before all copied records, so copying waits for a return th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
 from drkit.config import FlowSettings
 from drkit.errors import DrkitError, Refused
@@ -97,7 +98,9 @@ def is_over(state: FlowState, flow: FlowSettings) -> bool:
 
 def left_behind(state: FlowState, flow: FlowSettings) -> bool:
     """Return whether topics that a flow has not copied stay behind: its source was lost, or it is over."""
-    return is_over(state, flow) or not all(role.planned for role in promotions_of(state).values())
+    with suppress(Damaged):
+        return is_over(state, flow) or not all(role.planned for role in promotions_of(state).values())
+    return True
 
 
 def opened_term(state: FlowState) -> int:
@@ -216,36 +219,6 @@ def refuse_replaced(flow: FlowSettings, state: FlowState, source_id: str) -> Non
             reprotect=reprotect,
             source_id=typed("--new-primary", source_id),
         )
-
-
-def unexplained(
-    flow: FlowSettings, opposites: Collection[FlowState], topics: Collection[str], *, both_ways: bool
-) -> dict[str, str]:
-    """Topics of the target whose records no flow in the other direction accounts for.
-
-    They may be what such a flow copies from there. With prefixed names a copy has no other writer. A flow
-    whose failover is over has left behind what it never copied: the target alone has these records.
-
-    :param opposites: states of the flows in the other direction
-    :param topics: of the target, new to this flow
-    :param both_ways: this process runs such a flow, which may not be recorded yet
-    :returns: topic → what saves its records; empty: nothing is known of them
-    """
-    if flow.naming == "prefix" or not (both_ways or opposites):
-        return dict.fromkeys(topics, "")
-    if not any(left_behind(state, flow) for state in opposites):
-        return {}
-    copied = {name for state in opposites for name in state.readable(GenerationRecord)}
-    return {t: _to_save_uncopied(flow, t) for t in topics if t not in copied}
-
-
-def _to_save_uncopied(flow: FlowSettings, topic: str) -> str:
-    """What saves the records of a topic that only the target of a flow has, and lets it be copied then."""
-    export = typed("drkit", "divergence", "export", "--flow", f"{flow.target}->{flow.source}")
-    return (
-        f"save them: {export} {typed('--topic', topic)} --to PLACE; drkit replay --from MANIFEST appends them"
-        f" on {flow.source}; then delete the topic on {flow.target} to copy it from the start"
-    )
 
 
 def to_reprotect(primary: str, standby: str) -> str:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, Self, TypeVar
 from uuid import UUID
 
 from drkit import observe
@@ -40,7 +40,8 @@ from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.reading.compacted import newest_values
 from drkit.kafka.topics import describe_topics, one_by_one, topic_names
-from drkit.pair.promotions import held_settings, refuse_replaced, unexplained, waiting_topics, without_return
+from drkit.next_command import typed
+from drkit.pair.promotions import held_settings, left_behind, refuse_replaced, waiting_topics, without_return
 
 
 class UnnamedFlows:
@@ -153,9 +154,24 @@ class OppositeFlows:
         return tuple(sorted({i for other in self._others.values() for i in other.ids}))
 
     def unexplained(self, topics: Collection[str], *, both_ways: bool) -> dict[str, str]:
-        """See :func:`drkit.pair.promotions.unexplained`."""
-        states = [other.state.records for other in self._others.values()]
-        return unexplained(self._flow, states, topics, both_ways=both_ways)
+        """Return topics of the target whose records no flow in the other direction accounts for.
+
+        They may be what such a flow copies from there. With prefixed names a copy has no other writer. A flow
+        that is over, or lost its source, has left behind what it never copied: each side alone has its own.
+
+        :param topics: of the target, new to this flow
+        :param both_ways: this process runs such a flow, which may not be recorded yet
+        :returns: topic → what saves its records; empty: nothing is known of them
+        """
+        flow, states = self._flow, [other.state.records for other in self._others.values()]
+        if flow.naming == "prefix" or not (both_ways or states):
+            return dict.fromkeys(topics, "")
+        sides = [(flow.source, flow.target)] if left_behind(self._state.records, flow) else []
+        sides += [(flow.target, flow.source) for state in states if left_behind(state, flow)]
+        if not sides:
+            return {}
+        copied = {name for state in states for name in state.readable(GenerationRecord)}
+        return {topic: _to_save_uncopied(*sides[0], topic) for topic in topics if topic not in copied}
 
     def records(self, kind: type[R]) -> list[R]:
         """The records of this kind in the opposite flows' states, as far as they were read."""
@@ -309,6 +325,21 @@ class OppositeFlows:
         """Let go of the connections."""
         for other in self._others.values():
             other.close()
+
+    def __enter__(self) -> Self:
+        self.find()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _to_save_uncopied(old: str, new: str, topic: str) -> str:
+    export = typed("drkit", "divergence", "export", "--flow", f"{old}->{new}")
+    return (
+        f"save them: {export} {typed('--topic', topic)} --to PLACE; drkit replay --from MANIFEST appends them"
+        f" on {new}; then delete the topic on {old} to copy it from the start"
+    )
 
 
 _HINT: Final = (

@@ -22,7 +22,6 @@ from drkit.flow_state.lease.run_lease import FlowLease
 from drkit.flow_state.names import offset_map_topic
 from drkit.flow_state.producer_ids import own_ids, own_on_record
 from drkit.flow_state.records import (
-    AclsRecord,
     ControlKeyRecord,
     ControlRecord,
     CutRecord,
@@ -342,8 +341,7 @@ class FlowRun:
         writer = self._job.clusters[1].with_client(self._flow.target_producer)
         unexplained = partial(opposite.unexplained, both_ways=self._job.both_ways)
         topics = TopicSync(*context, claims=opposite.claims, unexplained=unexplained, held=opposite.held)
-        opposite_acls = partial(opposite.records, AclsRecord)
-        return topics, AclSync(*context, opposite=opposite_acls, writer=writer, waiting=opposite.promoted)
+        return topics, AclSync(*context, opposite=opposite, writer=writer)
 
     def _look_at_topics(self) -> None:
         """Look at both clusters' topics and change the plan when it must change."""

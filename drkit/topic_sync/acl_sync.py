@@ -5,9 +5,8 @@ Copying never waits for ACLs: a failure here is reported once and tried again at
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, Final
 
 from drkit import observe
@@ -48,9 +47,9 @@ class AclSync:
     """The ACLs of one flow.
 
     :param effects: False only reports what would be done
-    :param opposite: the records of the flows from this flow's target to its source
+    :param opposite: the flows from this flow's target to its source: the ACLs that they made, and those of
+        topics that they promoted and that did not return, stay
     :param writer: how copy tasks reach the target, if that differs
-    :param waiting: topics of the source that are not copied before their return: their ACLs stay
     """
 
     def __init__(
@@ -60,10 +59,9 @@ class AclSync:
         flow: FlowSettings,
         state: StateTopic,
         *,
+        opposite: OppositeFlows,
         effects: bool = True,
-        opposite: Callable[[], Iterable[AclsRecord]] = tuple,
         writer: ClusterSettings | None = None,
-        waiting: Callable[[], Iterable[str]] = tuple,
         clock: Seconds = monotonic,
     ) -> None:
         self._source = source
@@ -71,7 +69,6 @@ class AclSync:
         self._flow = flow
         self._state = state
         self._opposite = opposite
-        self._waiting = waiting
         self._writer = writer or target.settings
         self._clock = clock
         self._events = TopicEvents(flow, state, effects=effects)
@@ -145,13 +142,13 @@ class AclSync:
         known = self._state.get(FenceAclsRecord)
         fences = known.acls if known is not None else frozenset()
         # An opposite flow's ACL goes with its original on the target: copied back, it would never go.
-        return fences.union(*(record.plan.made for record in self._opposite()))
+        return fences.union(*(record.plan.made for record in self._opposite.records(AclsRecord)))
 
     def _settled(self) -> list[str]:
         """Target topics whose ACLs stay as they are: producers own them, or their return has not begun."""
         naming, roles = self._flow.naming_policy, self._state.all(RoleRecord)
         promoted = [topic for topic, role in roles.items() if role.is_promoted]
-        return [naming.downstream(topic) for topic in (*promoted, *self._waiting())]
+        return [naming.downstream(topic) for topic in (*promoted, *self._opposite.promoted())]
 
     def _apply(self, plan: AclPlan) -> None:
         deletes = [c.acl for c in plan.changes if c.step is not AclStep.CREATE]
@@ -239,29 +236,13 @@ def acl_plan_rows(
     """
     with StateTopic(target.settings, flow.source) as state:
         state.load_existing(target)
-        opposite = OppositeFlows(source, target, flow, state, 0.0)
         try:
-            opposite.find()
-            sync = AclSync(
-                source,
-                target,
-                flow,
-                state,
-                effects=False,
-                opposite=partial(opposite.records, AclsRecord),
-                writer=writer,
-                waiting=opposite.promoted,
-            )
-            rows = list(sync.plan(topic_names(source)).rows())
+            with OppositeFlows(source, target, flow, state, 0.0) as opposite:
+                sync = AclSync(source, target, flow, state, effects=False, opposite=opposite, writer=writer)
+                rows = list(sync.plan(topic_names(source)).rows())
         except NoAuthorizer as error:
             observe.event("acl_sync_off", flow=flow.name, reason=error.what)
             rows = []
         except DrkitError as error:
             rows = [ChangeRow("", "no acl sync", "", None, None, f"{error.what} ({error.evidence})")]
-        finally:
-            opposite.close()
-    return [
-        {"flow": flow.name, "topic": r.topic, "what": r.what, "setting": r.setting,
-         "from": r.before, "to": r.after, "why": r.why}
-        for r in rows
-    ]  # fmt: skip
+    return [row.of(flow.name) for row in rows]

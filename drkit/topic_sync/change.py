@@ -204,7 +204,8 @@ class ConfigDelay:
         """
         seconds, known = self._flow.sync_topic_configs_delay_seconds, self._delayed_before(pair)
         name, target = pair.source.name, self._target.alias
-        started = [d.in_words(s, seconds) for s, d in delayed.items() if not _continues(known.get(s), d)]
+        before = {s: d.since_ms for s, d in known.items()}
+        started = [d.in_words(s, seconds) for s, d in delayed.items() if before.get(s) != d.since_ms]
         if started:
             hint = f"set it back on {self._flow.source}, or to follow it now set it on {target} yourself"
             self._events.written(
@@ -227,10 +228,6 @@ class ConfigDelay:
             except NotAuthorized:
                 self._broker = {}
         return inherited(name, self._broker)
-
-
-def _continues(before: DelayedSetting | None, now: DelayedSetting) -> bool:
-    return before is not None and before.since_ms == now.since_ms
 
 
 _NO_DELETES: Final[Mapping[str, DeleteTopic]] = {}

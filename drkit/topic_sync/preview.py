@@ -59,11 +59,7 @@ def topic_plan(settings: Settings, flows: Sequence[FlowSettings]) -> list[dict[s
         told = [row for change in found.changes for row in change.rows()]
         told += found.delayed
         told += [ChangeRow(t, "leave out", "", None, None, why) for t, why in sorted(found.left_out.items())]
-        for topic, what, setting, before, after, why in told:
-            rows.append({
-                "flow": flow.name, "topic": topic, "what": what, "setting": setting,
-                "from": before, "to": after, "why": why,
-            })  # fmt: skip
+        rows += [row.of(flow.name) for row in told]
     return rows
 
 
@@ -75,15 +71,9 @@ def _looks(
         source, target = clusters[flow.source], clusters[flow.target]
         with StateTopic(target.settings, flow.source) as state:
             state.load_existing(target)
-            opposite = OppositeFlows(source, target, flow, state, 0.0)
-            try:
-                opposite.find()
+            world = source, target, flow, state
+            with OppositeFlows(*world, 0.0) as opposite:
                 unexplained = partial(opposite.unexplained, both_ways=flow.has_opposite_in(flows))
-                claims = opposite.claims
-                world = source, target, flow, state
-                sync = TopicSync(
-                    *world, effects=False, claims=claims, unexplained=unexplained, held=opposite.held
-                )
+                claims, held = opposite.claims, opposite.held
+                sync = TopicSync(*world, effects=False, claims=claims, unexplained=unexplained, held=held)
                 yield flow, sync.look()
-            finally:
-                opposite.close()

@@ -138,6 +138,11 @@ class ChangeRow(NamedTuple):
     after: str | None
     why: str
 
+    def of(self, flow: str) -> dict[str, str | None]:
+        """Return it as plain data, as a change of a flow."""
+        named = {"flow": flow, "topic": self.topic, "what": self.what, "setting": self.setting}
+        return {**named, "from": self.before, "to": self.after, "why": self.why}
+
 
 @dataclass(frozen=True)
 class TopicChange(ABC):

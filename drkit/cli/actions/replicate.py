@@ -132,8 +132,7 @@ def _watch_returns(settings: Settings, flows: Sequence[FlowSettings], stop: thre
 
     def watch() -> None:
         if not stop.wait(_RETURNS_SECONDS):
-            work("drkit.failover.watches").watch_returns(settings, pairs, stop)
-            work("drkit.failover.watches").watch_holds(settings, pairs, stop)
+            work("drkit.failover.watches").watch_pairs(settings, pairs, stop)
 
     threading.Thread(target=watch, name="returns", daemon=True).start()
 

@@ -59,13 +59,12 @@ def refused(found: HomeAcls, request: RunRequest, sides: tuple[str, str]) -> Ite
         )
 
 
-def look_home_acls(context: Context, returning: Collection[str], *, answers: bool) -> HomeAcls:
+def look_home_acls(context: Context, returning: Collection[str]) -> HomeAcls:
     """Compare the ACLs of both sides if topics fail back in a switchover; else return an empty result.
 
     :param returning: topics of the target whose copying began with a failback
-    :param answers: whether the source answers
     """
-    if not (context.request.planned and returning and answers):
+    if not (context.request.planned and returning and context.source() is not None):
         return HomeAcls()
     try:
         return _compared(context, frozenset(returning))

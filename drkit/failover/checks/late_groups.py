@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any, TypedDict
 
-from drkit.failover.checks.out_of_scope import look_outside
+from drkit.failover.checks.out_of_scope import look_outside, not_copied
 from drkit.failover.checks.survey import positions_of
 from drkit.failover.core.context import Context, asked_now
 from drkit.failover.groups.offsets import Positions, committed_in, partition_of
 from drkit.journal.machine import StepName
 from drkit.kafka.raw import RawCluster
+from drkit.kafka.requests import all_topics
 from drkit.model import TopicPartition
 
 
@@ -20,24 +21,33 @@ class Late(TypedDict):
     """Groups of the flow that are not in the scope but move too."""
     remaining: dict[str, str]
     """Groups that read a moved topic and do not move → why."""
-    not_copied: dict[str, str]
 
 
 def look_late(context: Context, source: RawCluster | None) -> Late:
     """Return what is new since SNAPSHOT. Raises RawError: the source stopped answering."""
     if source is None:
         # The checkpoints may contain a group that no longer exists on the source: it is named, not moved.
-        positions, _ = positions_of(context, None)
         why = "known from the last checkpoints alone, which have set its position on the target"
-        new = look_outside(context, None, positions).late
-        return Late(groups=[], remaining=dict.fromkeys(new, why), not_copied={})
+        new = look_outside(context, None, positions_of(context, None)[0]).late
+        return Late(groups=[], remaining=dict.fromkeys(new, why))
     now = look_outside(context, source, {})
     before: dict[str, Any] = context.result(StepName.SNAPSHOT).get("outside", {})
     return Late(
         groups=list(now.late),
         remaining={g: why for g, why in now.groups.items() if g not in before.get("groups", {})},
-        not_copied={t: why for t, why in now.not_copied.items() if t not in before.get("not_copied", {})},
     )
+
+
+def late_topics(context: Context) -> dict[str, str]:
+    """Return topics that are new since SNAPSHOT and have no copy → why; empty if the source is silent."""
+
+    def look(source: RawCluster) -> dict[str, str]:
+        context.state.load()
+        return not_copied(context.flow, context.run(all_topics, source), context.state.records)
+
+    now = asked_now(context, look, dict[str, str]()) if context.source() is not None else {}
+    before = context.result(StepName.SNAPSHOT).get("outside", {}).get("not_copied", {})
+    return {topic: why for topic, why in now.items() if topic not in before}
 
 
 def too_late(context: Context) -> dict[str, str]:
@@ -57,7 +67,6 @@ def late_notes(late: Late) -> list[str]:
     return [
         *(f"group {g} committed here after SNAPSHOT, and moves too" for g in late["groups"]),
         *(f"group {g} reads topics that move, and remains: {why}" for g, why in late["remaining"].items()),
-        *(f"topic {topic} remains: {why}" for topic, why in late["not_copied"].items()),
     ]
 
 

@@ -101,25 +101,17 @@ def copied_of(context: Context) -> dict[str, str]:
 
 def _refuse_unknown(basis: Basis, groups: Iterable[str], topics: Iterable[str]) -> None:
     _, positions, origin = basis.readings
-    for group in groups:
-        if group not in positions:
-            raise Usage(
-                "group_unknown",
-                where=f"--group, flow {basis.flow.name}",
-                evidence=f"{counted(len(positions), 'group', 'has')} some, as known from {origin}",
-                hint=_nearest(group, positions) or "drkit status shows the groups",
-                group=group,
-            )
-    for topic in topics:
-        if topic not in basis.copied:
-            raise Usage(
-                "topic_unknown",
-                where=f"--topic, flow {basis.flow.name}",
-                evidence=f"{counted(len(basis.copied), 'topic')} of {basis.flow.source}"
-                f" {verb(len(basis.copied), 'has')} one",
-                hint=_nearest(topic, basis.copied) or "drkit status shows the topics",
-                topic=topic,
-            )
+    number, flow = len(basis.copied), basis.flow
+    readers = f"{counted(len(positions), 'group', 'has')} some, as known from {origin}"
+    copied = f"{counted(number, 'topic')} of {flow.source} {verb(number, 'has')} one"
+    for code, kind, names, known, evidence in (
+        ("group_unknown", "group", groups, positions, readers),
+        ("topic_unknown", "topic", topics, basis.copied, copied),
+    ):
+        if name := next((name for name in names if name not in known), ""):
+            where = f"--{kind}, flow {flow.name}"
+            hint = _nearest(name, known) or f"drkit status shows the {kind}s"
+            raise Usage(code, where=where, evidence=evidence, hint=hint, **{kind: name})
 
 
 def _nearest(word: str, known: Iterable[str]) -> str:

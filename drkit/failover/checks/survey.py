@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from drkit.counted import total
@@ -22,12 +22,12 @@ from drkit.failover.groups.offsets import (
     FROM_SOURCE,
     Positions,
     TargetGroup,
+    ask_target,
     checkpointed,
     checkpoints_age,
     committed_in,
     from_target,
     marked,
-    on_target,
     unless_away,
 )
 from drkit.failover.loss.positions import NO_PARTITION, ScopePositions, scope_positions
@@ -217,20 +217,20 @@ def _look(context: Context, source: RawCluster | None, readings: Readings | None
         positions=in_scope,
         positions_from=origin,
         positions_age_seconds=checkpoints_age(state.records, now) if source is None else 0.0,
-        target_groups=from_target(context, on_target, scope.groups),
+        target_groups=(groups_there := ask_target(context, scope.groups))[0],
         facts=facts_of(context, notes, risk, unready, lacking, silent=source is None),
         # A switchover depends on it, so there another machine's clock is not enough.
         replicator=context.replicator(certain=True) if planned else replicator_of(state.records, now),
         promoted=promoted,
         refusing=refusing_topics(context.target_settings, [scope.topics[t] for t in promoted]),
         away=away,
-        outside=outside,
+        outside=replace(outside, no_place={**outside.no_place, **groups_there[1]}),
         reach=reach(context.settings.failover.repoint, scope, outside),
         moved_elsewhere=clients_elsewhere(context),
         begun_by_turn=(turned := begun_by_turn(state.records) & set(scope.topics.values())),
         hanging=context.run(hanging, context.target, turned, now) if turned else {},
         written=written(context, places),
-        home_acls=look_home_acls(context, turned, answers=source is not None),
+        home_acls=look_home_acls(context, turned),
         never_placed=never_placed(in_scope, scope_positions(context, source)) if planned else {},
         compacted_alone=tuple(t for t in compacted_alone(state.records) if t in scope.topics),
         # Only a side that was promoted before, and copied back since, can have some.

@@ -130,6 +130,16 @@ def from_target(context: Context, ask: Callable[..., Awaitable[T]], *args: objec
     return answer
 
 
+def ask_target(context: Context, groups: Iterable[str]) -> tuple[dict[str, TargetGroup], dict[str, str]]:
+    """Return groups on the target; and those that :func:`from_target` leaves → why they get no position."""
+    wanted = sorted(groups)
+    found = from_target(context, on_target, wanted)
+    away = [group for group in wanted if group not in found]
+    where = in_line(context.flow.target, context.run(brokers_away, context.target)) if away else ""
+    why = f"its coordinator ({where}) is away; when it is back, before consumers start"
+    return found, {group: f"{why}: {translate_group(group)}" for group in away}
+
+
 def checkpoints_age(state: FlowState, now_ms: int) -> float | None:
     """Return the seconds since a round of checkpoints last succeeded, or None if unknown.
 

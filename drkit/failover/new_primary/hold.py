@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 from drkit.clock import Millis, wall_ms
 from drkit.config import FlowSettings, Settings
-from drkit.counted import counted, first_of
-from drkit.errors import Failed, Refused
+from drkit.counted import first_of
+from drkit.errors import Refused
 from drkit.failover.core.reverse import records_of, state_of
 from drkit.flow_state.records import GenerationRecord, HeldSettingsRecord
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.topics import alter_topic_configs, topic_configs
+from drkit.kafka.topics import alter_topic_configs, refuse_unset, topic_configs
 from drkit.pair.promotions import promoted_of
 from drkit.topology.topic_configs import Setting, keeping_all, own_value
 
@@ -133,7 +133,7 @@ def hold(
             records = ((n, p.record) for n, p in plans.items() if p.record != known.get(n))
             state.put_all((n, record) for n, record in records if record is not None)
             changes = {names[n]: p.changes for n, p in plans.items() if p.changes}
-            _judge(flow, alter_topic_configs(cluster, changes), "held")
+            refuse_unset("new_retention_failed", cluster, alter_topic_configs(cluster, changes), "held")
     own = {
         n: (p.record.before, p.record.held) if p.record is not None else ({}, {}) for n, p in plans.items()
     }
@@ -164,7 +164,7 @@ def put_back(
         refused = alter_topic_configs(cluster, {names[n]: p.changes for n, p in plans.items() if p.changes})
         # On record after that: a broker may still show the held values, and they are not a person's own.
         state.put_all((n, p.record) for n, p in plans.items() if names[n] not in refused)
-        _judge(flow, refused, "put back")
+        refuse_unset("new_retention_failed", cluster, refused, "put back")
     return [
         HeldTopic(names[n], {s: records[n].held[s] for s in p.changes}, p.changes, p.changed, p.changes)
         for n, p in sorted(plans.items())
@@ -194,14 +194,3 @@ def _promoted(flow: FlowSettings, state: StateTopic | None, topics: Collection[s
 
 def _new_primary(settings: Settings, flow: FlowSettings) -> Cluster:
     return Cluster.connect(settings.cluster(flow.target).with_client(flow.target_admin))
-
-
-def _judge(flow: FlowSettings, refused: Mapping[str, Exception], done: str) -> None:
-    if refused:
-        raise Failed(
-            "new_retention_failed",
-            where=flow.target,
-            evidence=first_of(f"{topic}: {error}" for topic, error in sorted(refused.items())),
-            topics=counted(len(refused), "topic"),
-            done=done,
-        )

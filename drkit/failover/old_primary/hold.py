@@ -5,15 +5,14 @@ Both run as soon as the old primary is up, and would remove records that only it
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Final, NamedTuple
 
-from drkit.counted import counted, first_of
-from drkit.errors import Failed
+from drkit.counted import first_of
 from drkit.failover.core.context import Context
 from drkit.journal.machine import StepName
 from drkit.kafka.admin import Cluster
-from drkit.kafka.topics import alter_topic_configs, topic_configs
+from drkit.kafka.topics import alter_topic_configs, refuse_unset, topic_configs
 from drkit.topology.topic_configs import KEEPING_ALL, keeping_all, own_value
 
 HOLD: Final = "hold"
@@ -57,7 +56,7 @@ def hold(context: Context, topics: Collection[str]) -> int:
             for t, values in keeping.items()
             if any(own_value(existing[t], name) != value for name, value in values.items())
         }
-        _judge(context, alter_topic_configs(cluster, changes), "held")
+        refuse_unset("old_retention_failed", cluster, alter_topic_configs(cluster, changes), "held")
         outcome["held"] = sorted(before)
     return len(before)
 
@@ -80,7 +79,7 @@ def hold_again(context: Context, topics: Collection[str]) -> list[str]:
         changes[t] = {name: KEEPING_ALL[name] for name in before[t] if now[name] != KEEPING_ALL[name]}
         changed += [f"{t}: {name}={now[name]}" for name in changes[t]]
     changes = {t: values for t, values in changes.items() if values}
-    _judge(context, alter_topic_configs(cluster, changes), "held")
+    refuse_unset("old_retention_failed", cluster, alter_topic_configs(cluster, changes), "held")
     return changed
 
 
@@ -104,16 +103,5 @@ def release(context: Context, topics: Collection[str]) -> Released:
         changes[t] = {name: value for name, value in before[t].items() if now[name] == KEEPING_ALL[name]}
         others = before[t].keys() - changes[t].keys()
         kept += [f"{t}: {n}={now[n]}" for n in sorted(others) if now[n] != before[t][n]]
-    _judge(context, alter_topic_configs(cluster, changes), "released")
+    refuse_unset("old_retention_failed", cluster, alter_topic_configs(cluster, changes), "released")
     return Released(tuple(sorted(before)), tuple(kept))
-
-
-def _judge(context: Context, refused: Mapping[str, Exception], done: str) -> None:
-    if refused:
-        raise Failed(
-            "old_retention_failed",
-            where=context.flow.source,
-            evidence=first_of(f"{topic}: {error}" for topic, error in sorted(refused.items())),
-            topics=counted(len(refused), "topic"),
-            done=done,
-        )

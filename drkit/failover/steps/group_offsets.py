@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from drkit.counted import counted, first_of, verb
-from drkit.errors import Failed, Refused, in_line
+from drkit.errors import Failed, Refused
 from drkit.failover.checks.late_groups import late_notes, look_late
 from drkit.failover.checks.survey import positions_of
 from drkit.failover.core.context import Context, StepProgress, asked
@@ -21,6 +21,7 @@ from drkit.failover.groups.offsets import (
     RESUMED,
     Positions,
     TargetGroup,
+    ask_target,
     evict_members,
     from_target,
     members_remain,
@@ -150,11 +151,10 @@ def _away_on_target(context: Context, groups: list[str]) -> tuple[dict[str, str]
     """Return groups whose coordinator on the target is away → why they get no position, and notes."""
     if not context.request.leaves_groups:
         return {}, []
-    away = set(groups) - from_target(context, on_target, groups).keys()
-    target, brokers = context.flow.target, context.run(brokers_away, context.target)
-    why = f"its coordinator ({in_line(target, brokers)}) is away; when it is back, before consumers start"
-    unknown = f"groups of {target}, {brokers}, are known by their checkpoints alone"
-    return {g: f"{why}: {translate_group(g)}" for g in away}, [unknown] if brokers else []
+    _, away = ask_target(context, groups)
+    brokers = context.run(brokers_away, context.target)
+    unknown = f"groups of {context.flow.target}, {brokers}, are known by their checkpoints alone"
+    return away, [unknown] if brokers else []
 
 
 def _refuse_missing(context: Context, loss: LossEvidence) -> None:
@@ -230,10 +230,10 @@ class CommitOffsetsStep(Step):
 
     def run(self, context: Context) -> StepResult:
         positions = context.result(StepName.TRANSLATE)["positions"]
-        groups = sorted(positions)
+        target_groups, away = ask_target(context, positions)
         if context.request.evict_members:
-            evict_members(context, self.name, context.target, groups)
-        target_groups: dict[str, TargetGroup] = context.run(on_target, context.target, groups)
+            evict_members(context, self.name, context.target, target_groups)
+            target_groups = context.run(on_target, context.target, target_groups)
         verdicts, writes = _decided(context, target_groups)
         names = sorted(writes)
         for i in range(0, len(names), _AT_ONCE):
@@ -254,15 +254,21 @@ class CommitOffsetsStep(Step):
             )
         by_verdict = Counter(v.name for p in verdicts.values() for v in p.values())
         kept = sorted(g for g, p in verdicts.items() if GuardVerdict.MOVED in p.values())
-        moved = [g for g in groups if g not in kept]
+        moved = sorted(target_groups.keys() - set(kept))
         notes = [f"offsets of {counted(len(moved), 'group')} committed on {context.flow.target}"]
         notes += [f"{g} has worked on the target and stays where it is there" for g in kept]
-        return StepResult({"groups": moved, "kept": kept, "verdicts": dict(by_verdict)}, tuple(notes))
+        notes += [f"group {g} gets no position: {reason}" for g, reason in sorted(away.items())]
+        evidence = {"groups": moved, "kept": kept, "away": away, "verdicts": dict(by_verdict)}
+        return StepResult(evidence, tuple(notes))
 
     def prove(self, context: Context) -> StepResult:
         """Check by the same table that the target has every position, also one that its group committed."""
-        positions = context.result(StepName.TRANSLATE)["positions"]
-        target_groups: dict[str, TargetGroup] = context.run(on_target, context.target, sorted(positions))
+        positions, away = (
+            context.result(StepName.TRANSLATE)["positions"],
+            context.result(self.name).get("away", {}),
+        )
+        groups = sorted(positions.keys() - away.keys())
+        target_groups: dict[str, TargetGroup] = context.run(on_target, context.target, groups)
         read_back, nowhere, wrong = 0, [], []
         for group, tp, case, may_keep in _judged(context, target_groups):
             stored = case.on_target.offset if case.on_target is not None else None
@@ -316,39 +322,33 @@ def _judged(
     context: Context, target_groups: Mapping[str, TargetGroup]
 ) -> Iterator[tuple[str, TopicPartition, Case, bool]]:
     """Yield each group, partition and case, and whether what the group committed on the target may stay."""
-    topics, translated = set(context.scope.topics.values()), context.result(StepName.TRANSLATE)["positions"]
+    translated, now, known = context.result(StepName.TRANSLATE), context.wall(), context.known
+    topics = set(context.scope.topics.values())
     for group, state in target_groups.items():
+        positions = translated["positions"][group]
         # Where the position on the source came from the target, the group had committed on the target before.
-        echoes = {partition_of(target) for target, (_, _, *mark) in translated[group].items() if mark}
+        echoes = {partition_of(target) for target, (_, _, *mark) in positions.items() if mark}
         worked = not echoes.issuperset(state.own_work(context.flow.source, topics))
         may_keep = context.request.keep_positions and not _is_in_return(context, group)
-        for tp, case in _cases(context, group, state, worked=worked):
+        for target, (upstream, downstream, *mark) in positions.items():
+            tp = partition_of(target)
+            own = state.stored.get(tp)
+            copied = TopicPartition(known.upstream.get(tp.topic, ""), tp.partition)
+            case = Case(
+                source=context.flow.source,
+                on_source=StoredOffset(upstream, mark[0] if mark else ""),
+                position=Exact(downstream),
+                state=state.state,
+                on_target=own,
+                worked=worked,
+                start=translated["starts"][target],
+                end=translated["ends"][target],
+                promoted=False,
+                now_ms=now,
+                refresh_ms=_NEVER_MS,
+                is_void=known.is_void(copied, own.offset if own is not None else None),
+            )
             yield group, tp, case, may_keep
-
-
-def _cases(
-    context: Context, group: str, state: TargetGroup, *, worked: bool
-) -> Iterator[tuple[TopicPartition, Case]]:
-    translated, now, known = context.result(StepName.TRANSLATE), context.wall(), context.known
-    for target, (upstream, downstream, *mark) in translated["positions"][group].items():
-        tp = partition_of(target)
-        own = state.stored.get(tp)
-        copied = TopicPartition(known.upstream.get(tp.topic, ""), tp.partition)
-        case = Case(
-            source=context.flow.source,
-            on_source=StoredOffset(upstream, mark[0] if mark else ""),
-            position=Exact(downstream),
-            state=state.state,
-            on_target=own,
-            worked=worked,
-            start=translated["starts"][target],
-            end=translated["ends"][target],
-            promoted=False,
-            now_ms=now,
-            refresh_ms=_NEVER_MS,
-            is_void=known.is_void(copied, own.offset if own is not None else None),
-        )
-        yield tp, case
 
 
 def _is_in_return(context: Context, group: str) -> bool:

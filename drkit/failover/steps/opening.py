@@ -15,6 +15,7 @@ from typing import Final
 from drkit.counted import counted, first_of
 from drkit.errors import ClusterUnreachable, DrkitError, Failed
 from drkit.failover.checks.home_acls import REMOVE, HomeAcls, look_home_acls
+from drkit.failover.checks.late_groups import late_topics
 from drkit.failover.checks.scope import copied_of
 from drkit.failover.core.context import Context
 from drkit.failover.core.step import Step, StepEffect, StepResult
@@ -88,10 +89,11 @@ def remove_only_home(context: Context) -> list[str]:
 
 def _compare_acls(context: Context) -> HomeAcls:
     returning = begun_by_turn(context.state.records) & set(context.scope.topics.values())
-    return look_home_acls(context, returning, answers=bool(returning) and context.source() is not None)
+    return look_home_acls(context, returning)
 
 
 _HELD: Final = "held back while passive"
+_PROMOTE: Final = "promote"
 _LIFT: Final = "guard"
 _GUARD: Final = "guard of a passive topic"
 _HEARD_SECONDS: Final = 10.0
@@ -135,7 +137,8 @@ class OpenStep(Step):
         scope = context.scope
         emptied = empty_again(context, self.name)
         end_opposite(context)
-        with context.effect(self.name, "promote", topics=list(scope.topics)) as outcome:
+        late = late_topics(context)
+        with context.effect(self.name, _PROMOTE, topics=list(scope.topics), late=late) as outcome:
             _promote(context)
             outcome["promoted"] = len(scope.topics)
         settings = _configs(context)
@@ -146,6 +149,7 @@ class OpenStep(Step):
             raise _refused("settings of topics", context, failed)
         topics, target = counted(len(scope.topics), "topic"), context.flow.target
         notes = [*emptied, f"{topics} of {target} open for producers"]
+        notes += [f"topic {topic} remains: {why}" for topic, why in sorted(late.items())]
         notes += remove_only_home(context)
         given, left_out = _promotion(context)
         if given.grant or given.lift:
@@ -160,8 +164,8 @@ class OpenStep(Step):
             "granted": _texts(given.grant), "lifted": [*_texts(given.lift), *guard],
             "left_out": _texts(left_out),
         }  # fmt: skip
-        evidence = {"topics": dict(scope.topics), "settings": settings, "acls": acls, "on_record": True}
-        return StepResult(evidence, tuple(notes))
+        found = {"topics": dict(scope.topics), "settings": settings, "acls": acls, "late": late}
+        return StepResult(found | {"on_record": True}, tuple(notes))
 
     def _lift_guard(self, context: Context) -> list[str]:
         begun = context.effects(self.name).get(_LIFT, {}).get("intent", {}).get("acls", [])
@@ -236,7 +240,8 @@ def _promote(context: Context) -> None:
 
 def _is_whole(context: Context) -> bool:
     """Return whether nothing of the flow stays on the source; else it continues with what remains."""
-    if not context.scope.whole_flow or context.result(StepName.TRANSLATE).get("late", {}).get("not_copied"):
+    begun = context.effects(StepName.OPEN).get(_PROMOTE, {}).get("intent", {})
+    if not context.scope.whole_flow or begun.get("late"):
         return False
     left_out = context.result(StepName.SNAPSHOT).get("outside", {}).get("by_file", ())
     copied = copied_of(context).keys() | (context.state.all(GenerationRecord).keys() & {*left_out})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drkit.counted import counted, first_of
+from drkit.counted import counted
 from drkit.errors import DrkitError, Refused
 from drkit.failover.checks.preconditions import PreconditionInput, refusals
 from drkit.failover.checks.run_opening import refused_later
@@ -11,7 +11,7 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.journal.machine import StepName
 from drkit.kafka.admin import Cluster
-from drkit.topic_sync.settings import follow_settings
+from drkit.topic_sync.settings import follow_acls, follow_settings
 
 
 class LockStep(Step):
@@ -47,28 +47,25 @@ class SnapshotStep(Step):
         seen = survey(context)
         for _, refusal in refusals_of(context, seen):
             raise refusal
-        return StepResult(seen.to_json(), (*_notes(seen), *_settings_followed(context)))
+        return StepResult(seen.to_json(), (*_notes(seen), *_followed(context)))
 
 
-def _settings_followed(context: Context) -> list[str]:
-    """Bring the settings of the copies in step before a switchover; report what could not be compared.
+def _followed(context: Context) -> list[str]:
+    """Bring settings and ACLs of the copies in step before a switchover; report what could not be compared.
 
     The topic sync compares them every minute. What a person has set since would be lost: from the opening on
-    the copy's own settings count, on both sides.
+    those of the copies count, on both sides.
     """
-    flow = context.flow
-    if not (context.request.planned and flow.sync_topic_configs) or context.source() is None:
+    if not context.request.planned or context.source() is None:
         return []
+    flow, notes = context.flow, list[str]()
+    clusters = Cluster.connect(context.source_settings), context.target_admin(), flow, context.state
     copied = {t: context.known.topics[t] for t in context.scope.topics if t in context.known.topics}
-    source, target = Cluster.connect(context.source_settings), context.target_admin()
     try:
-        followed, delayed = follow_settings(source, target, flow, context.state, copied)
+        notes += follow_settings(*clusters, copied) if flow.sync_topic_configs else []
+        notes += follow_acls(*clusters, context.settings.task_sides(flow)[1]) if flow.sync_topic_acls else []
     except DrkitError as error:
-        return [f"settings changed since the last round of the topic sync are not copied: {error.in_short}"]
-    notes = [f"settings followed: {first_of(followed)}"] if followed else []
-    if delayed:
-        todo = f"to follow them, set them on {flow.target}"
-        notes.append(f"settings not followed, they remove records: {first_of(delayed)}; {todo}")
+        notes.append(f"settings or ACLs that changed in the last minute are not copied: {error.in_short}")
     return notes
 
 

@@ -62,11 +62,12 @@ class Coordinators:
     ) -> dict[str, Answered[T]]:
         """Ask about every group at its coordinator.
 
-        An error of one group, or of one broker, does not affect the answers of others.
+        An error of one group, or of one broker, does not affect the answers of others. Groups whose
+        coordinator was away in all the time of the last question are not waited for again.
 
         :param per_request: how many groups go into one request
         """
-        pending = dict.fromkeys(groups)
+        pending, away = dict.fromkeys(groups), self._cluster.away_groups
         answered: dict[str, Answered[T]] = {}
         deadline, pause = monotonic() + _PATIENCE_SECONDS, _PAUSE_SECONDS
         while pending:
@@ -79,11 +80,12 @@ class Coordinators:
             pending = {g: None for g in pending if answered[g].error in PASSES}
             for group in pending:
                 self._of.pop(group, None)
-            if pending:
-                if monotonic() > deadline:
-                    break
-                await self._cluster.loop.sleep(pause)
-                pause = min(2 * pause, _PAUSE_LIMIT_SECONDS)
+            gone = {g for g in pending if answered[g].error == codes.COORDINATOR_NOT_AVAILABLE}
+            if not pending or monotonic() > deadline or pending.keys() <= gone & away:
+                self._cluster.away_groups = (away - answered.keys()) | gone
+                break
+            await self._cluster.loop.sleep(pause)
+            pause = min(2 * pause, _PAUSE_LIMIT_SECONDS)
         return answered
 
     def keep(self, most: int) -> None:

@@ -24,6 +24,7 @@ from drkit.failover.old_primary import fence as guard
 from drkit.failover.returning.begin import BeginStep
 from drkit.flow_state.records import FenceAclsRecord, GuardAclsRecord
 from drkit.flow_state.topic import StateTopic
+from drkit.journal.machine import StepName
 from drkit.kafka.access.acls import delete_acls
 from drkit.kafka.admin import Cluster
 from drkit.kafka.clients import confluent_config
@@ -129,6 +130,32 @@ def _comes_home(pair: Pair, rights: Rights, topic: str) -> None:
     assert deny in lifted, "a person may have made the same one meanwhile"
     assert {a for a in rights.has(0) if a.name == topic and a.principal == "User:eve"} == set()
     assert rights.acl(topic) in rights.has(0)
+
+
+@pytest.mark.wide
+def test_rights_of_the_last_minute_go_with_the_clients(
+    locked: tuple[LocalCluster, LocalCluster], rights: Rights, tmp_path: Path
+) -> None:
+    """One is given and one is taken after the last round of the sync, which is this replicator's only one."""
+    pair = _fenced_by_acl(locked, tmp_path, CANARY)
+    side, topic = pair.now, pair.now.name("orders")
+    rights.tag = side.tag
+    taken, given = rights.acl(topic, "READ", "User:eve"), rights.acl(topic, "WRITE", "User:late")
+    try:
+        side.create(side.source, topic, 2, {"retention.ms": "-1"})
+        rights.give(0, rights.acl(topic, "WRITE"), taken)
+        fill(side.source, topic, 50)
+        side.replicate()
+        side.copied([topic])
+        assert taken in rights.has(1)
+        rights.give(0, given)
+        assert delete_acls(rights.admins[0].settings, [taken]) == {}
+        report = pair.switch()
+        [snapshot] = [step for step in report["steps"] if step["step"] == StepName.SNAPSHOT]
+        assert {given, taken} & rights.has(1) == {given}
+        assert any(str(given) in n and str(taken) in n for n in snapshot["notes"]), snapshot
+    finally:
+        pair.close()
 
 
 @pytest.mark.wide

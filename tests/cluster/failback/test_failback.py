@@ -8,6 +8,7 @@ import re
 
 import pytest
 
+from drkit.failover.core.request import RunRequest
 from drkit.local.cluster import LocalCluster
 from tests.support.cli.json_fields import pin
 from tests.support.failback.pair import CUT, Pair
@@ -15,6 +16,7 @@ from tests.support.failback.tail import REASON, Case, DeadPrimary
 from tests.support.failover.command import Said, drkit
 from tests.support.failover.settings_file import written
 from tests.support.failover.truth import values
+from tests.support.flows.produce import answers, fill
 from tests.support.shared_clusters import ModuleClusters
 
 
@@ -171,3 +173,30 @@ def test_some_topics_come_home_before_the_others(
         assert home.side.exact(home.topics) > 100
     finally:
         home.close()
+
+
+@pytest.mark.wide
+@pytest.mark.timeout(400)
+def test_topics_whose_clients_never_left_stay_where_they_are(pair: Pair, tmp_path: Path) -> None:
+    """Both clusters are home to some topics: a failback moves what the failover has moved."""
+    side, back = pair.now, pair.other
+    orders, audit, cash = (side.name(name) for name in ("orders", "audit", "cash"))
+    back.flow_fields["topics_exclude"] = [audit]
+    for home, topic in ((side.source, orders), (side.source, audit), (side.target, cash)):
+        side.create(home, topic, 1, {"retention.ms": "-1"})
+        fill(home, topic, 20)
+    side.replicate()
+    side.copied([orders, audit])
+    with side.desk() as desk:
+        request = RunRequest(planned=True, clients_cut=CUT)
+        assert list(desk.begin([], request, topics=[orders])["topics"]) == [orders]
+    side.stop_replicating()
+    pair.reprotect()
+    back.replicate()
+    back.copied([orders, cash])
+    flow = side.settings.flows[0].name
+    words = ("failback", "--flow", flow, "--clients-cut", CUT, "--yes", "--wait-seconds", "60")
+    said = run(written(side, tmp_path), *words)
+    assert (said.code, [s["stage"] for s in said.data["stages"]]) == (0, ["switch", "turn"]), said.err
+    assert [list(s["report"]["topics"]) for s in said.data["stages"]] == [[orders], [orders]]
+    assert answers(side.target, cash, [b"x"]) == [None], "its clients stay there"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from drkit.checkpoints.work import FrameLook
-from drkit.config import Settings
+from drkit.config import FlowSettings, Settings
 from drkit.failover.core.request import RunRequest
 from drkit.failover.loss.divergence import divergence
 from drkit.failover.new_primary.hold import hold, put_back
@@ -47,17 +47,14 @@ class Turned:
 
     def look(self) -> TopicSyncResult:
         """As its replicator looks."""
-        source, target = self.clusters
-        flow = self.settings.flows[1]
-        opposite = OppositeFlows(source, target, flow, self.state, 0.0)
-        try:
-            opposite.read_all()
-            unexplained = partial(opposite.unexplained, both_ways=False)
-            more = {"claims": opposite.claims, "unexplained": unexplained, "held": opposite.held}
-            sync = TopicSync(source, target, flow, self.state, **more)  # type: ignore[arg-type]
-            return sync.look()
-        finally:
-            opposite.close()
+        return _look(*self.clusters, self.settings.flows[1], self.state, both_ways=False)
+
+    def look_forth(self) -> TopicSyncResult:
+        """As the replicator of the flow that failed over looks: what was not promoted is copied on."""
+        active, passive = self.clusters
+        with StateTopic(active.settings, passive.alias) as state:
+            state.load()
+            return _look(passive, active, self.settings.flows[0], state, both_ways=True)
 
     def plan(self) -> dict[str, str]:
         """What `drkit config show --plan` says of topics that are left out."""
@@ -69,6 +66,17 @@ class Turned:
         self.state.put(ReturnRecord(run, "return", 1), self.topic)
 
 
+def _look(
+    source: Cluster, target: Cluster, flow: FlowSettings, state: StateTopic, *, both_ways: bool
+) -> TopicSyncResult:
+    with OppositeFlows(source, target, flow, state, 0.0) as opposite:
+        opposite.read_all()
+        unexplained = partial(opposite.unexplained, both_ways=both_ways)
+        more = {"claims": opposite.claims, "unexplained": unexplained, "held": opposite.held}
+        sync = TopicSync(source, target, flow, state, **more)  # type: ignore[arg-type]
+        return sync.look()
+
+
 class Case(NamedTuple):
     """How the topic moved."""
 
@@ -78,7 +86,7 @@ class Case(NamedTuple):
     """Topics that stay."""
 
 
-LOST = RunRequest(accept_data_loss="for the test")
+PARTLY_LOST = Case(RunRequest(accept_data_loss="for the test"), ("orders",), ("other",))
 
 
 @pytest.fixture
@@ -117,7 +125,7 @@ def turned(
 @pytest.mark.wide
 @pytest.mark.parametrize(
     "turned",
-    [Case(), Case(topics=("orders",)), Case(LOST, ("orders",), ("other",))],
+    [Case(), Case(topics=("orders",)), PARTLY_LOST],
     ids=["whole", "part by part", "one of two, lost"],
     indirect=True,
 )
@@ -143,6 +151,23 @@ def test_what_was_never_copied_is_not_covered_by_another_topic_of_that_name(turn
     assert [(p.topic, p.records) for p in found.uncopied] == [(late, 3)]
     world.delete(world.source, late)
     assert late in turned.look().copied
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("turned", [PARTLY_LOST], ids=["one of two, lost"], indirect=True)
+def test_the_lost_primary_is_not_copied_into_a_topic_of_the_new_primary(turned: Turned) -> None:
+    """The flow copies on what no failover has moved; what only the old primary has is not among that."""
+    world, late, other = turned.world, turned.world.name("late"), turned.world.name("other")
+    for side, records in ((world.source, 3), (world.target, 2)):
+        world.create(side, late, 1, {})
+        fill(side, late, records)
+    found = turned.look_forth()
+    assert (other in found.copied, late in found.copied) == (True, False)
+    assert sentence("foreign_records_in_copy") in found.left_out[late]
+    export = f"drkit divergence export --flow '{turned.settings.flows[0].name}' --topic {late} --to PLACE"
+    appended = f"drkit replay --from MANIFEST appends them on {world.target.alias}"
+    deleted = f"then delete the topic on {world.source.alias}"
+    assert all(step in found.left_out[late] for step in (export, appended, deleted))
 
 
 @pytest.mark.wide

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 import json
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 from confluent_kafka import Producer
 import pytest
@@ -20,6 +21,7 @@ from drkit.kafka.clients import confluent_config
 from drkit.kafka.topics import TopicPlan, create_topics
 from drkit.local.cluster import LocalCluster
 from drkit.local.spec import ADMIN
+from drkit.pair.reverse_flow import OppositeFlows
 from drkit.topic_sync.acl_sync import AclSync, acl_plan_rows
 from drkit.topology.acls import AclRecord, promotion, to_json
 from tests.support.errors import sentence
@@ -194,14 +196,20 @@ def test_fences_of_a_failover_stay_on_the_source(worlds: Worlds):
     assert world.has() == {world.acl(orders)}
 
 
+def _opposite(records: Collection[AclsRecord] = (), promoted: Collection[str] = ()) -> OppositeFlows:
+    """Return the flows in the other direction, as far as ACLs are concerned."""
+    there = SimpleNamespace(records=lambda _: records, promoted=lambda: promoted)
+    return cast("OppositeFlows", there)
+
+
 @pytest.mark.wide
 def test_what_an_opposite_flow_made_does_not_come_back(worlds: Worlds):
     world = worlds()
     orders = world.topic("orders")
     came, own = world.acl(orders, "DESCRIBE"), world.acl(orders)
     world.give(0, came, own)
-    there = AclsRecord(AclRecord(made=frozenset({came})))
-    AclSync(world.source, world.target, world.flow(), world.state, opposite=lambda: [there]).look([orders])
+    there = _opposite([AclsRecord(AclRecord(made=frozenset({came})))])
+    AclSync(world.source, world.target, world.flow(), world.state, opposite=there).look([orders])
     assert world.has() == {own}
 
 
@@ -210,8 +218,8 @@ def test_acls_of_a_topic_that_waits_for_its_return_stay_as_they_are(worlds: Worl
     world = worlds()
     orders, pay = world.topic("orders"), world.topic("pay")
     world.give(0, world.acl(orders), world.acl(pay))
-    flow = world.flow()
-    AclSync(world.source, world.target, flow, world.state, waiting=lambda: [orders]).look([orders, pay])
+    there = _opposite(promoted=[orders])
+    AclSync(world.source, world.target, world.flow(), world.state, opposite=there).look([orders, pay])
     assert world.has() == {world.acl(pay)}
     world.sync().look([orders, pay])
     assert world.has() == {world.acl(orders), world.acl(pay)}
@@ -222,9 +230,9 @@ def test_a_copier_that_logs_in_as_another_is_let_in_too(worlds: Worlds, shared: 
     world = worlds(shared.open)
     orders = world.topic("orders")
     world.give(0, world.acl(orders))
-    flow = world.flow(target_producer={"sasl.username": "drkit", "sasl.password": "drkit-password"})
-    writer = world.target.settings.with_client(flow.target_producer)
-    AclSync(world.source, world.target, flow, world.state, writer=writer).look([orders])
+    client = {"sasl.username": "drkit", "sasl.password": "drkit-password"}
+    writer = world.target.settings.with_client(client)
+    world.sync(target_producer=client, writer=writer).look([orders])
     assert world.may_write("drkit", orders)
     assert not world.may_write("app", orders)
 

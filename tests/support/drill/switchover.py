@@ -16,7 +16,7 @@ from drkit.drill.plan import DrillPlan, new_drill_id
 from drkit.drill.report import DrillReport, check_report
 from drkit.drill.run_drill import run_drill
 from drkit.drill.steps import DrillOptions
-from drkit.failover.watches import watch_returns
+from drkit.failover.watches import watch_pairs
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
@@ -84,7 +84,7 @@ class DrilledPair:
             self.there.protected([self.topic])
             ended = threading.Event()
             if self._begins_returns:
-                watch_returns(self.settings, self.settings.flows, ended)
+                watch_pairs(self.settings, self.settings.flows, ended)
             try:
                 yield writer, reader
             finally:

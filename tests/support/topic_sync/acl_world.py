@@ -17,6 +17,7 @@ from drkit.kafka.clients import confluent_config
 from drkit.kafka.topics import TopicPlan, create_topics, describe_topics
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ADMIN, ClusterSpec
+from drkit.pair.reverse_flow import OppositeFlows
 from drkit.topic_sync.acl_sync import AclSync
 from drkit.topology.acls import Acl, AclOperation, PatternKind, Permission, ResourceKind
 from tests.support.stored import stored
@@ -72,8 +73,9 @@ class World:
                             groups=(f"{self.tag}-.*",), **more)  # fmt: skip
 
     def sync(self, **more: Any) -> AclSync:
-        cluster = more.pop("source", self.source)
-        return AclSync(cluster, self.target, self.flow(**more), self.state)
+        cluster, writer = more.pop("source", self.source), more.pop("writer", None)
+        world = cluster, self.target, self.flow(**more), self.state
+        return AclSync(*world, opposite=OppositeFlows(*world, 0.0), writer=writer)
 
     def name(self, rest: str) -> str:
         return f"{self.tag}-{rest}"

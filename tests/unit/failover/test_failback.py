@@ -106,6 +106,7 @@ class Pair:
         monkeypatch.setattr(failback, "situation", lambda *_: next(iter(self.left), None))
         for name in ("refuse_uncut", "refuse_unreplayed", "refuse_stopped", "put_back"):
             monkeypatch.setattr(failback, name, lambda *_: None)
+        monkeypatch.setattr(Failback, "_switched_topics", lambda _: ())
 
     def answer(self, call: str, flow: FlowSettings, request: RunRequest) -> dict[str, Any]:
         self.calls.append((call, flow.name, request))

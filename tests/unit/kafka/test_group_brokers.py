@@ -1,4 +1,4 @@
-"""Which brokers are asked for their groups. No broker."""
+"""Which brokers are asked for their groups, and how long. No broker."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from kafka.protocol.metadata import MetadataRequest
+import pytest
 
-from drkit.kafka.groups.asking import NO_ANSWER, list_everywhere
+from drkit.kafka import codes
+from drkit.kafka.groups import asking
+from drkit.kafka.groups.asking import NO_ANSWER, Answered, Coordinators, list_everywhere
 from drkit.kafka.raw import RawError
 
 
@@ -52,3 +55,44 @@ def test_groups_of_a_broker_that_came_back_are_listed() -> None:
 
 def test_without_an_answer_those_that_were_known_are_asked() -> None:
     assert listed(tells=False) == (["of 1"], NO_ANSWER)
+
+
+class Coordinated(Cluster):
+    """A cluster where the coordinator of some groups is away."""
+
+    def __init__(self, *away: str) -> None:
+        super().__init__()
+        self.away, self.away_groups, self.questions = set(away), set[str](), 0
+
+    async def send(self, request: Any, *_: object, **__: object) -> Any:
+        self.questions += 1
+        gone = codes.COORDINATOR_NOT_AVAILABLE
+        errors = {key: gone if key in self.away else 0 for key in request.coordinator_keys}
+        found = [SimpleNamespace(key=key, error_code=error, node_id=1) for key, error in errors.items()]
+        return SimpleNamespace(coordinators=found)
+
+    async def some_at_once(self, do: Any, each: Any, _most: int) -> list[Any]:
+        return await self.together(do, each)
+
+
+def test_a_coordinator_that_stayed_away_is_not_waited_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look of a failover waited for it as long as the first one, while clients had no cluster."""
+    cluster: Any = Coordinated("lost")
+    seconds = iter(range(1000))
+    monkeypatch.setattr(asking, "monotonic", lambda: next(seconds))
+
+    async def answer(_node: int, names: list[str]) -> dict[str, Answered[str]]:
+        return {name: Answered(0, "here") for name in names}
+
+    def asked() -> tuple[dict[str, str | None], int]:
+        cluster.questions = 0
+        found = asyncio.run(Coordinators(cluster).ask(["well", "lost"], answer, per_request=9))
+        return {group: one.value for group, one in found.items()}, cluster.questions
+
+    answers, questions = asked()
+    assert (answers, questions > 10) == ({"well": "here", "lost": None}, True), "it may be back soon"
+    assert asked() == ({"well": "here", "lost": None}, 1)
+    cluster.away.clear()
+    assert asked() == ({"well": "here", "lost": "here"}, 1)
+    cluster.away.add("lost")
+    assert asked()[1] > 10, "it was back"

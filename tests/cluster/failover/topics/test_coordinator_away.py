@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from drkit.config import ClusterSettings
 from drkit.errors import ClusterUnreachable
+from drkit.failover.core.context import Context
 from drkit.failover.core.request import RunRequest
+from drkit.failover.core.step import StepResult
 from drkit.failover.groups.waits import kept_in
+from drkit.failover.runs import all_steps
+from drkit.failover.steps.group_offsets import CommitOffsetsStep
 from drkit.journal.machine import StepName
 from drkit.kafka.groups.asking import OFFSETS_TOPIC
 from drkit.local.cluster import LocalCluster
@@ -94,6 +100,9 @@ def test_a_standby_opens_although_a_coordinator_of_groups_is_away_there(
     assert str(dead) in caught.value.where
     assert "--accept-data-loss" in caught.value.hint
     with world.desk() as desk:
+        found = desk.rehearse([], RunRequest(accept_data_loss="for the test")).survey.outside.notes()
+        assert all(any(group in note and translate_group(group) in note for note in found) for group in away)
+    with world.desk() as desk:
         report = desk.begin([], RunRequest(accept_data_loss="for the test"))
     moved = sorted(set(groups) - set(away))
     assert (report["state"], sorted(report["groups"]["moved"])) == ("done", moved), report
@@ -108,3 +117,41 @@ def test_a_standby_opens_although_a_coordinator_of_groups_is_away_there(
     for group in moved:
         assert world.committed(world.target, group)[tp].offset == SYNCED
     assert answers(world.target, topic, [b"x"]) == [None], "the standby is open"
+
+
+class LosesACoordinator(CommitOffsetsStep):
+    """Before offsets are committed on the standby, a broker of it dies."""
+
+    def __init__(self, lose: Callable[[], tuple[list[str], int]]) -> None:
+        self._lose = lose
+        self.away, self.dead = list[str](), -1
+
+    def run(self, context: Context) -> StepResult:
+        if not self.away:
+            self.away, self.dead = self._lose()
+        return super().run(context)
+
+
+@pytest.mark.wide
+@pytest.mark.timeout(500)
+def test_a_standby_opens_although_a_coordinator_goes_away_before_its_groups_have_their_offsets(
+    module_cluster: ModuleClusters, world_factory: WorldFactory
+) -> None:
+    standby = module_cluster("thinner standby", brokers=3, properties=ONE_REPLICA)
+    primary = module_cluster("another lost primary")
+    world = world_factory(primary, standby)
+    topic, groups, tp = _copied(world, replicas=1)
+    world.stop_replicating()
+    primary.kill()
+    step = LosesACoordinator(lambda: _lose_a_coordinator(world, world.target, standby, topic, groups))
+    with world.desk(steps={**all_steps(), step.name: step}) as desk:
+        report = desk.begin([], RunRequest(accept_data_loss="for the test"))
+    moved = sorted(set(groups) - set(step.away))
+    assert (report["state"], sorted(report["groups"]["moved"])) == ("done", moved), report
+    assert sorted(report["groups"]["positions"]) == moved, "nothing is called exact of the others"
+    notes = world.run_log().results[StepName.COMMIT_OFFSETS]["notes"]
+    for group in step.away:
+        assert f"broker {step.dead}" in report["groups"]["unavailable"][group][str(tp)]
+        assert any(group in note and translate_group(group) in note for note in notes), notes
+    for group in moved:
+        assert world.committed(world.target, group)[tp].offset == SYNCED

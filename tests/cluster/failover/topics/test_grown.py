@@ -95,12 +95,18 @@ class LateTopic(Step):
             replicate_again(world, self._topic)
         return self._step.run(context)
 
+    def announce(self, context: Context, *, begun: bool) -> None:
+        self._step.announce(context, begun=begun)
+
     def prove(self, context: Context) -> StepResult:
         return self._step.prove(context)
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize(("before", "copied"), [(StepName.FENCE, True), (StepName.TRANSLATE, False)])
+@pytest.mark.parametrize(
+    ("before", "copied"),
+    [(StepName.FENCE, True), (StepName.TRANSLATE, False), (StepName.OPEN, True), (StepName.OPEN, False)],
+)
 def test_a_topic_that_is_created_meanwhile_is_copied_on_and_moves_later(
     world_factory: WorldFactory,
     source: LocalCluster,
@@ -115,6 +121,8 @@ def test_a_topic_that_is_created_meanwhile_is_copied_on_and_moves_later(
     with world.desk(steps=steps) as desk:
         report = desk.begin([], RunRequest(planned=True))
     assert report["state"] == "done"
+    remains = any(f"topic {late} remains" in note for step in report["steps"] for note in step["notes"])
+    assert remains is not copied
     fill(world.source, late, 20, first=100)
     with StateTopic(world.target, world.source.alias) as state:
         state.load()
