@@ -160,10 +160,13 @@ class _Connection:
         try:
             reader, writer = await asyncio.open_connection(host, port, limit=_CHUNK)
             self._writers.append(writer)
+            to_broker, to_client = (self._client[0], writer), (reader, self._client[1])
             # A task group ends all four as soon as one side is gone.
-            async with asyncio.TaskGroup() as both:
-                self._pipe(both, Direction.TO_BROKER, self._client[0], writer)
-                self._pipe(both, Direction.TO_CLIENT, reader, self._client[1])
+            async with asyncio.TaskGroup() as tasks:
+                for way, (source, sink) in (Direction.TO_BROKER, to_broker), (Direction.TO_CLIENT, to_client):
+                    queue: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(_CHUNKS_IN_FLIGHT)
+                    tasks.create_task(self._receive(source, queue))
+                    tasks.create_task(self._send(way, queue, sink))
         except* OSError:
             pass  # the broker is down or a side is gone: the other side sees a reset
         finally:
@@ -175,17 +178,6 @@ class _Connection:
         """End both sides at once."""
         if self._task:
             self._task.cancel()
-
-    def _pipe(
-        self,
-        both: asyncio.TaskGroup,
-        direction: Direction,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-    ) -> None:
-        queue: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(_CHUNKS_IN_FLIGHT)
-        both.create_task(self._receive(reader, queue))
-        both.create_task(self._send(direction, queue, writer))
 
     async def _receive(self, reader: asyncio.StreamReader, queue: asyncio.Queue[tuple[float, bytes]]) -> None:
         clock = asyncio.get_running_loop().time
