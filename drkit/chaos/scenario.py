@@ -70,7 +70,8 @@ def load_scenario(name: str) -> Scenario:
         known = {key: str(extension[key] or "") for key in _EXTENSION_KEYS & extension.keys()}
         probes = data["steady-state-hypothesis"]["probes"]
         exercises = [e for p in probes for e in p["provider"].get("arguments", {}).get("exercises", ())]
-        faults = tuple((e["fault"], e["step"]) for e in exercises)
+        if not (faults := tuple((e["fault"], e["step"]) for e in exercises)):
+            raise KeyError("exercises")
         scenario = Scenario(path.stem, str(data["title"]), data, faults, **known)
         names = import_module("drkit.chaos.actions").unknown_names(scenario)
     except OSError as error:

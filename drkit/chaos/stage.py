@@ -168,7 +168,7 @@ class ScenarioStage(ClientStage):
         self.start_client("writer", "writer", **direct, topics=TOPICS)
         self.start_client("transactions", "transactional writer", **direct, topics=[PAYMENTS])
         self.start_client("shop", "following consumer", **following, group=LIVE_GROUP)
-        self.start_client("till", "following writer", **following)
+        self.start_client("till", "following writer", **{**following, "topics": TOPICS})
         self.wait_acked(_FIRST_RECORDS, "writer")
         for number, (group, topic) in enumerate(IDLE_GROUPS.items()):
             offset = 3 + (self.seed + number) % 5

@@ -117,6 +117,11 @@ def _unknown(facts: ScenarioHistory) -> Iterator[str]:
         yield "the run has no end"
     for look in facts.of(LookFailed):
         yield f"not read: {look.what}: {look.error}"
+    for e in facts.of(CommandEnded):
+        if not e.is_expected:
+            yield f"ended otherwise than expected: {e.typed}: {e.outcome}"
+    for run in sorted({e.run for e in facts.of(JournalEntered)} - {e.run for e in facts.of(RunReported)}):
+        yield f"no report of run {run}"
     for tp in sorted({tp for tp, _ in facts.acked}):
         if facts.active and (facts.active, tp) not in facts.log_ends:
             yield f"{tp} on {facts.active} was not read"
@@ -169,7 +174,7 @@ def _defects(facts: ScenarioHistory) -> Iterator[_Defect]:
     yield checks.ABORTED, "an aborted record shown", aborted, partial(_shown, active)
     yield checks.READERS, "another record at an offset", reads, lambda e: [e, replace(e, value="a stray")]
     yield checks.OBSERVED, "a living primary called lost", first, lambda e: [lost, e]
-    yield checks.COMMANDS, "another exit code", commands, lambda e: [replace(e, expected=[])]
+    yield checks.COMMANDS, "another exit code", commands, lambda e: [replace(e, expected=[], error={})]
     yield checks.LEFT_BEHIND, "a run left open", ends, lambda e: [replace(e, left=["a run"])]
     for f in facts.failovers[-1:]:
         yield from _defects_of(f, facts)
