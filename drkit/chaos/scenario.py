@@ -70,10 +70,11 @@ def load_scenario(name: str) -> Scenario:
         known = {key: str(extension[key] or "") for key in _EXTENSION_KEYS & extension.keys()}
         probes = data["steady-state-hypothesis"]["probes"]
         exercises = [e for p in probes for e in p["provider"].get("arguments", {}).get("exercises", ())]
-        if not (faults := tuple((e["fault"], e["step"]) for e in exercises)):
-            raise KeyError("exercises")
+        faults = tuple((e["fault"], e["step"]) for e in exercises)
         scenario = Scenario(path.stem, str(data["title"]), data, faults, **known)
         names = import_module("drkit.chaos.actions").unknown_names(scenario)
+        names += sorted(extension.keys() - {"name", "circle", *_EXTENSION_KEYS})
+        names += [] if faults else ["exercises without a fault"]
     except OSError as error:
         raise Usage("scenario_unreadable", where=str(path), evidence=error_text(error)) from error
     except (yaml.YAMLError, ValueError) as error:

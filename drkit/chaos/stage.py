@@ -40,6 +40,7 @@ DRKIT, APPLICATION = "drkit", "app"
 """Users of a pair with an authorizer."""
 ORDERS, PAYMENTS = TOPICS = ("orders", "payments")
 LIVE_GROUP: Final = "shop"
+WRITERS: Final = ("writer", "transactions", "till")
 IDLE_GROUPS: Final = {"billing": ORDERS, "audit": PAYMENTS}
 """Groups without members, and the topic of which each has read a part."""
 _FIRST_RECORDS: Final = 30

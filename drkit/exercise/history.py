@@ -25,9 +25,6 @@ STANDBY: Final = "standby"
 """The clusters of a pair, by the names that they keep through every failover and return."""
 HISTORY: Final = "history.jsonl"
 OTHER: Final = {PRIMARY: STANDBY, STANDBY: PRIMARY}
-_FAILED: Final = (Failed.exit_code, Refused.exit_code)
-_UNEXPECTED: Final = "unexpected"
-"""Part of the codes of errors that are defects of drkit."""
 _KINDS: Final[dict[str, type[Event]]] = {}
 """The classes of events, by the `event` of a line."""
 
@@ -144,8 +141,8 @@ class CommandEnded(Event, kind="command"):
     @property
     def is_expected(self) -> bool:
         """True if the code of the error is expected, or the exit code; a failure needs a reason, too."""
-        has_reason = self.error_code and _UNEXPECTED not in self.error_code
-        is_silent = self.code in _FAILED and not (self.answer or has_reason)
+        has_reason = self.answer or (self.error_code and "unexpected" not in self.error_code)
+        is_silent = self.code in {Failed.exit_code, Refused.exit_code} and not has_reason
         return (self.code in self.expected and not is_silent) or self.error_code in self.expected
 
     @property
@@ -482,12 +479,8 @@ class ScenarioHistory:
 
     def was_restarted(self, cluster: str, index: int) -> bool:
         """Return whether brokers of a cluster were started again after an event, as after a crash."""
-        return index < self._restarts.get(cluster, -1)
-
-    @cached_property
-    def _restarts(self) -> dict[str, int]:
-        ended = ((i, e.fault.split(" ")) for i, e in self.at(FaultEnded))
-        return {words[1]: i for i, words in ended if words[0] in {"kill", "fill", "save"}}
+        ended = (e.fault.split(" ") for i, e in self.at(FaultEnded) if i > index)
+        return any(words[1] == cluster and words[0] in {"kill", "fill", "save"} for words in ended)
 
     @cached_property
     def divergent(self) -> list[tuple[TopicPartition, int, int]]:
