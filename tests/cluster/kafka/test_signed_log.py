@@ -156,13 +156,13 @@ def test_the_copy_of_an_aborted_resume_ends_no_pause(cluster: Cluster, flow: Flo
             assert out.flush(30) == 0
             copy = Record(0, 0, key, None, ((header, mac),))
             write_again(cluster.settings, name, [copy])
-            put_note(cluster, flow, "vote/o1", {})
-            eventually(lambda: board._log.tail.undecided, what="the resume")
-            assert "maintenance" in board.pause
+            put_note(cluster, flow, Automatic.KEY, Automatic("o1", "run", 1, ("test",)).to_json())
+            eventually(lambda: board.automatic is not None, what="what follows the copy")
+            eventually(lambda: "that writes it is open" in board.pause, what="the doubt")
         write_again(cluster.settings, name, [copy])
-        put_note(cluster, flow, Automatic.KEY, Automatic("o1", "run", 1, ("test",)).to_json())
-        eventually(lambda: board.automatic is not None, what="what follows the copies")
-        assert "maintenance" in board.pause
+        put_note(cluster, flow, Automatic.KEY, None)
+        eventually(lambda: board.automatic is None, what="what follows the copies")
+        eventually(lambda: "maintenance" in board.pause, what="the marker")
         assert "maintenance" in read_notes(cluster, flow).pause
         found = adopt.TopicRecords(name, "b", SignedTopic.NOTES)
         adopt._read(found, cluster, KEYS)

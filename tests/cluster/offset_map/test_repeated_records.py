@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 import uuid
 
@@ -9,7 +10,7 @@ import pytest
 
 from drkit.control_key import ControlKey, ControlKeys, SignedTopic
 from drkit.copy_task.target import bulk
-from drkit.errors import Failed
+from drkit.errors import DrkitError, Failed
 from drkit.failover import adopt
 from drkit.flow_state.names import bulk_transactional_id
 from drkit.kafka.admin import Cluster
@@ -26,6 +27,7 @@ from tests.support.flows.fixtures import FlowFactory
 from tests.support.flows.flow import DAY_MS, Flow
 from tests.support.flows.produce import aged, fill, producer
 from tests.support.kafka.attacks import stored, write_again
+from tests.support.waiting import eventually
 
 PASSES = 3
 OLD = aged(2 * DAY_MS)
@@ -105,7 +107,7 @@ def test_no_copy_of_an_aborted_record_is_signed_with_a_new_key(
     copied: Flow, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ):
     """While a transaction is open on the map, it cannot be read in order: nothing is signed."""
-    stranger = producer(copied.target, transactional_id=uuid.uuid4().hex)
+    stranger = producer(copied.target, transactional_id=uuid.uuid4().hex, transaction_timeout_ms=600_000)
     write_progress = bulk.BulkAppender._write_progress
 
     async def beside_another(self: bulk.BulkAppender, placed: Any) -> None:
@@ -124,7 +126,14 @@ def test_no_copy_of_an_aborted_record_is_signed_with_a_new_key(
     with pytest.raises(Failed, check=coded("own_topic_hidden")):
         sign_map(copied, cluster)
     stranger.abort_transaction(30)
-    sign_map(copied, cluster)
+
+    def is_signed() -> bool:
+        with suppress(DrkitError):  # until the marker is written
+            sign_map(copied, cluster)
+            return True
+        return False
+
+    eventually(is_signed, what="the end of the transaction")
     copied.copy(topic_name)
     check_copy(copied, topic_name, uncommitted=False)
 

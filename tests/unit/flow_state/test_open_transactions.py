@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from hypothesis import given
@@ -19,11 +19,12 @@ from drkit.config import ClusterSettings
 from drkit.control_key import LogPlace, Signatures
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.reading.compacted import NewestValues
-from drkit.kafka.reading.log_tail import LogTail
+from drkit.kafka.reading.log_tail import LogEnds, LogTail
 from drkit.wire import Record
 from tests.support.flow_state.keys import KEYS, PLACE, signatures
 from tests.support.wire.forge import ABORT, COMMIT, Batch, log, marker
 
+T = TypeVar("T")
 OUTSIDE = -1
 STRANGER, OURS, THEIRS = 1, 2, 3
 """Producers of transactions; the last two have the control key."""
@@ -118,11 +119,13 @@ class Log:
 class Reader(LogTail):
     """Reads such a log as it is now."""
 
-    def __init__(self, served: Log) -> None:
+    def __init__(self, served: Log, *, in_order: bool = False) -> None:
         signed = signatures()
         self.values, self.served = NewestValues(signed), served
         settings = ClusterSettings(alias="b", bootstrap_servers="127.0.0.1:1").with_control(KEYS)
-        super().__init__(settings, PLACE.at, self.values.take, self.values.pass_over, signatures=signed)
+        super().__init__(
+            settings, PLACE.at, self.values.take, self.values.pass_over, signatures=signed, in_order=in_order
+        )
         signed.place = LogPlace(PLACE.at, "cluster-b", UUID(int=7))
 
     async def _fetch(
@@ -136,6 +139,9 @@ class Reader(LogTail):
     ) -> Any:
         return self.served.answer(offset, committed=committed)
 
+    async def _ends(self, cluster: RawCluster) -> tuple[int, LogEnds]:  # noqa: ARG002  as of a reader
+        return 0, LogEnds(self.served.end, self.served.stable)
+
     def read_to_end(self) -> dict[bytes, bytes]:
         """Return the values, once all that the log has is read."""
         nowhere: Any = None
@@ -144,11 +150,12 @@ class Reader(LogTail):
         return dict(self.values)
 
 
-def _done(step: Coroutine[Any, Any, bool]) -> bool:
+def _done(step: Coroutine[Any, Any, T]) -> T:
     try:
         step.send(None)
     except StopIteration as ended:
-        return bool(ended.value)
+        value: T = ended.value
+        return value
     raise AssertionError("it waits")
 
 
@@ -189,6 +196,24 @@ def test_a_record_counts_when_its_transaction_is_committed_after_its_copy_was_re
     served.finish(OURS, commit=True)
     assert running.read_to_end() == Reader(served).read_to_end() == {b"claim": b"o1"}
     assert running.undecided == []
+
+
+def test_a_reader_in_order_stops_before_a_transaction_and_says_so():
+    """As `drkit control adopt` reads the offset map: the order of its records counts."""
+    served = Log()
+    nowhere: Any = None
+    served.write(b"k", b"first")
+    served.copy(Record(0, 0, b"x", b"zzz"), STRANGER)
+    aborted = served.write(b"k", b"aborted", OURS)
+    served.finish(OURS, commit=False)
+    served.copy(aborted)
+    reader = Reader(served, in_order=True)
+    assert _done(reader.to_end(nowhere)) == LogEnds(5, 1)
+    assert reader.values == {b"k": b"first"}
+    served.finish(STRANGER, commit=True)
+    served.write(b"l", b"last")
+    assert _done(reader.to_end(nowhere)) == LogEnds(7, 7)
+    assert reader.values == {b"k": b"first", b"l": b"last"}
 
 
 STEPS = st.lists(
