@@ -93,7 +93,7 @@ def test_tombstones_stay_in_a_compacted_topic_of_others(
         return [found[setting].value for setting in ("delete.retention.ms", "message.timestamp.type")]
 
     with monkeypatch.context() as patched:
-        may_not = {name: NotAuthorized("not_authorized")}
+        may_not = {name: NotAuthorized("own_topic_unwritable", where=name)}
         patched.setattr(topics, "alter_topic_configs", lambda _cluster, _changes: may_not)
         refused = refusal(ensure)
         assert refused is not None

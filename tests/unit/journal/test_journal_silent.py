@@ -76,3 +76,31 @@ def test_a_journal_of_any_length_is_read_as_long_as_records_arrive(monkeypatch: 
     journal = JournalTopic(cluster, "primary", "standby")
     assert asyncio.run(journal.read()) == entries
     assert now > 3 * topic._SECONDS
+
+
+def test_a_journal_is_read_from_the_leader_that_most_replicas_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker that led before was suspended with this process, and knows of no takeover."""
+    opened = JournalEntry("r", 0, "t", 1, EntryKind.RUN, None, "", 0, {"holder": {"token": "t"}})
+    taken = JournalEntry("r", 1, "u", 1, EntryKind.HOLD, None, "", 0, {"holder": {"token": "u"}})
+    values = [value for entry in (opened, taken) for value in parts_of(entry)]
+
+    async def page(_tail: LogTail, _cluster: object, node: int, offset: int, **_: object) -> Any:
+        end = 1 if node == 0 else 2
+        found = [Batch(n, (Record(n, 1, b"r", values[n]),)) for n in range(offset, end)]
+        return SimpleNamespace(
+            records=log(*found), aborted_transactions=None, last_stable_offset=end, high_watermark=end
+        )
+
+    async def ends(*_: object) -> Any:
+        return 1, LogEnds(2, 2)
+
+    async def nothing(*_: object) -> None:
+        return
+
+    monkeypatch.setattr(LogTail, "_fetch", page)
+    monkeypatch.setattr(LogTail, "_ends", ends)
+    cluster: Any = SimpleNamespace(alias="standby", control=None, connected=nothing, cluster_id="c")
+    journal = JournalTopic(cluster, "primary", "standby")
+    journal._tail._node = 0
+    assert asyncio.run(journal.read()) == [opened, taken]
+    assert journal.history.runs["r"].holder == {"token": "u"}
