@@ -9,6 +9,7 @@ import pytest
 
 from drkit.config import Settings
 from drkit.detect.noticeboard import ensure_board
+from drkit.detect.noticeboard import topic_name as board_of
 from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster
 from drkit.status.look import StatusCollector
