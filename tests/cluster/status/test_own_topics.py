@@ -8,7 +8,9 @@ import uuid
 import pytest
 
 from drkit.config import Settings
-from drkit.flow_state.names import state_topic
+from drkit.detect.noticeboard import ensure_board
+from drkit.detect.noticeboard import topic_name as board_of
+from drkit.kafka.admin import Cluster
 from drkit.local.cluster import LocalCluster
 from drkit.status.look import StatusCollector
 from tests.support.flows.flow import Flow
@@ -24,7 +26,8 @@ def test_a_transaction_that_stays_open_on_a_topic_of_drkits_is_a_fault(
     flow = Flow(source, target, topics=(topic_name,), emit_heartbeats=False, open_transaction_seconds=0.5)
     flow.create_both(topic_name, 1)
     remember(flow, topic_name)
-    name, transactional_id = state_topic(flow.source.alias), f"shop-{uuid.uuid4().hex}"
+    name, transactional_id = board_of(flow.settings), f"shop-{uuid.uuid4().hex}"
+    ensure_board(Cluster.connect(flow.target), flow.settings)
     out = producer(flow.target, transactional_id=transactional_id)
     out.init_transactions(30)
     out.begin_transaction()
