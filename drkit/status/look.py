@@ -24,7 +24,7 @@ from drkit.status.facts import delayed_in, noted, status_of, unread_state, why_n
 from drkit.status.faults import faults_of
 from drkit.status.groups_look import GroupLook
 from drkit.status.heartbeat_tail import HeartbeatTail
-from drkit.status.lag.held_back import HeldInPartition, held_by_others
+from drkit.status.lag.held_back import HeldInPartition, hanging, held_by_others
 from drkit.status.lag.source import EarlierEnds, Ends, UncopiedRange, UncopiedRecords, waiting
 from drkit.status.lag.target import CopyLocator, CopyPosition
 from drkit.status.model import SHOWN_EVENTS, Findings, FlowStatus, PartitionStatus, role_of
@@ -169,8 +169,8 @@ class StatusCollector:
             settings, limit = self._sides[self._flow.target], self._flow.open_transaction_seconds
             found = transactions_of(settings, held, findings.at_ms, source=False)
             # Those of drkit's own topics are drkit's, unless they are old: brokers compact nothing there.
-            shown = (t for t in found if t.topic not in self._own_topics or t.is_older_than(limit))
-            findings.open_transactions += tuple(shown)
+            old = hanging(found, limit)
+            findings.open_transactions += tuple(t for t in found if t.topic not in self._own_topics or t in old)
         source = self._ask_source(findings, state, known.left_out)
         findings.source_error, findings.source_seen_ms = source.error, source.seen_ms
         findings.noted_copied_ms = source.copied_ms
