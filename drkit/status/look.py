@@ -169,8 +169,8 @@ class StatusCollector:
             settings, limit = self._sides[self._flow.target], self._flow.open_transaction_seconds
             found = transactions_of(settings, held, findings.at_ms, source=False)
             # Those of drkit's own topics are drkit's, unless they are old: brokers compact nothing there.
-            old = hanging(found, limit)
-            findings.open_transactions += tuple(t for t in found if t.topic not in self._own_topics or t in old)
+            old, names = hanging(found, limit), self._own_topics
+            findings.open_transactions += tuple(t for t in found if t.topic not in names or t in old)
         source = self._ask_source(findings, state, known.left_out)
         findings.source_error, findings.source_seen_ms = source.error, source.seen_ms
         findings.noted_copied_ms = source.copied_ms
