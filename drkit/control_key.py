@@ -166,9 +166,13 @@ class Signatures:
         self.place = LogPlace(at)
         """Its reader sets it (:class:`drkit.kafka.reading.log_tail.LogTail`)."""
         self._newest = 0
-        """The highest order of a record that counted."""
+        """The highest order of a record with a valid MAC, also in an open or aborted transaction."""
         self._orders: dict[bytes | None, tuple[int, bytes]] = {}
-        """Key → order and MAC of its last record that counted. Two writers may sign one order at a time."""
+        """Key → order and MAC of its last record. Two writers may sign one order at a time."""
+        self._reserved: dict[bytes | None, list[int]] = {}
+        """Key → offsets of records in open transactions that may count, and that no later record replaces."""
+        self._due = b""
+        """The MAC of a record whose transaction was committed, until it is asked for."""
         self._signed = 0
         """The highest order signed here."""
         self._forget_at = _REMEMBERED
@@ -185,20 +189,51 @@ class Signatures:
         found = read_mac(self._keys, self.place, key, value, headers)
         if isinstance(found, str):
             return found
-        return self._out_of_order(key, found, stamped_ms * 1000, _macs(headers)[0] or b"")
+        mac, due, self._due = _macs(headers)[0] or b"", self._due, b""
+        if mac == due:
+            return ""
+        if why := self._out_of_order(key, found, stamped_ms * 1000, mac):
+            return why
+        self._reserved.pop(key, None)  # this one replaces them
+        return ""
 
-    def may_count(self, key: bytes | None, value: bytes | None, headers: Headers | None) -> bool:
-        """Return whether a record would count if it were the next one."""
+    def reserve(
+        self, offset: int, key: bytes | None, value: bytes | None, headers: Headers | None, stamped_ms: int
+    ) -> bool:
+        """Return whether the next record of the log, in an open transaction, may count.
+
+        It uses up its order, whichever way the transaction ends: no copy of it counts.
+        """
         if self._keys is None:
             return key is not None and not (headers and _macs(headers))
         order = read_mac(self._keys, self.place, key, value, headers)
         if isinstance(order, str):
             return False
-        if not order:
-            return not self._newest
-        return order > max(self._orders.get(key, _UNSEEN)[0], self._newest - _WINDOW)
+        if self._out_of_order(key, order, stamped_ms * 1000, _macs(headers)[0] or b""):
+            return False
+        self._reserved.setdefault(key, []).append(offset)
+        return True
+
+    def may_count(self, offset: int, key: bytes | None) -> bool:
+        """Return whether a record that was reserved counts if its transaction is committed now."""
+        return self._keys is None or offset in self._reserved.get(key, ())
+
+    def settle(self, offset: int, key: bytes | None, headers: Headers | None, *, committed: bool) -> None:
+        """End the transaction of a record that was reserved; others are left alone.
+
+        If it is committed, it is the next to be asked for. It counts, unless a later record of its key did.
+        """
+        reserved = self._reserved.get(key, [])
+        if offset not in reserved:
+            return
+        if committed:
+            self._due = _macs(headers)[0] or b""
+        self._reserved[key] = [o for o in reserved if o > offset or (o < offset and not committed)]
+        if not self._reserved[key]:
+            del self._reserved[key]
 
     def _out_of_order(self, key: bytes | None, order: int, stamped: int, mac: bytes) -> str:
+        """Return why a record does not count by its order, which it uses up if it does."""
         if not order:
             return UNORDERED if self._newest else ""
         if (order, mac) <= self._orders.get(key, _UNSEEN):  # also of its last record: each counts once

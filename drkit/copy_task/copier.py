@@ -6,7 +6,7 @@ everything else is resolved from the target again, so the previous worker does n
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 import math
@@ -57,8 +57,8 @@ class ReadProgress:
 
     tail: LogTail | None = None
     """Its reader, or None before the first look."""
-    fresh: list[Record] = field(default_factory=list)
-    """Records that were read and not yet applied."""
+    fresh: dict[bytes, Record] = field(default_factory=dict)
+    """The newest control record and the newest lease record, if not yet applied."""
     end: int = 0
     """End of the topic at the first look: records before it may be older than this task."""
     complete_at: float | None = None
@@ -103,8 +103,7 @@ async def _poll(task: TaskContext, reading: ReadProgress) -> bool:
     requested_at = boottime()
     tail = reading.tail = reading.tail or await _begin(task, reading)
     old_end, is_complete = tail.end, await tail.look(task.links.target)
-    take(task, reading, reading.fresh)
-    reading.fresh.clear()
+    take(task, reading)
     if is_complete:
         reading.complete_at = requested_at
     return tail.end > old_end and not is_complete
@@ -117,21 +116,20 @@ async def _begin(task: TaskContext, reading: ReadProgress) -> LogTail:
     latest = (await list_offsets(target, topic.leaders[0].node, {tp: LATEST}, committed=False))[tp]
     if latest.error:
         raise NoAnswerYet(error_name(latest.error))
-    tail = LogTail(target, tp, reading.fresh.append, signatures=signatures, topic=topic)
+
+    def keep(record: Record) -> None:
+        why = signatures.refused(record.key, record.value, record.headers, record.timestamp)
+        if record.key in {_CONTROL, _LEASE} and not why:
+            reading.fresh[record.key] = record
+
+    tail = LogTail(target, tp, keep, signatures=signatures, topic=topic)
     reading.end, tail.next_offset = latest.offset, max(0, latest.offset - _LOOK_BACK)
     return tail
 
 
-def take(task: TaskContext, reading: ReadProgress, records: Iterable[Record]) -> None:
-    """Apply the newest control record and the newest lease record.
-
-    :param records: of one read
-    """
-    newest = dict[bytes, Record]()
-    for record in records:
-        refusal = task.signatures.refused(record.key, record.value, record.headers, record.timestamp)
-        if record.key in {_CONTROL, _LEASE} and not refusal:
-            newest[record.key] = record
+def take(task: TaskContext, reading: ReadProgress) -> None:
+    """Apply the newest control record and the newest lease record of one read."""
+    newest, reading.fresh = reading.fresh, {}
     if (control := newest.get(_CONTROL)) is not None and control.value is not None:
         obey(task, control.value, past=control.offset < reading.end)
     if (lease := newest.get(_LEASE)) is not None:

@@ -24,7 +24,7 @@ from drkit.kafka.clients import Delivery, KafkaException, deliver
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.reading.log_tail import LogTail
 from drkit.kafka.reading.signed_log import SignedLog, log_producer
-from drkit.kafka.topics import alter_topic_configs, describe_topics, list_offsets
+from drkit.kafka.topics import alter_topic_configs, describe_topics
 from drkit.model import TopicPartition
 from drkit.offset_map import bucket
 from drkit.offset_map.bucket import adopted_at
@@ -71,7 +71,7 @@ class TopicRecords:
     signatures: dict[int, Signatures] = field(default_factory=dict)
     """What verified each partition, and signs what is written after its records."""
     hidden: int | None = None
-    """First offset of a record with a valid MAC whose transaction is open, or None if all are decided."""
+    """First offset of a transaction that was open, or None."""
     unreachable: str = ""
     """The reason why it was not read (its cluster, the source, does not answer), or empty if it was."""
 
@@ -184,11 +184,12 @@ def refuse_loss(topics: Iterable[TopicRecords]) -> None:
 def refuse_change(topic: TopicRecords, ends: Mapping[int, int]) -> None:
     """Refuse to sign a topic that has changed: the records that were read would replace newer ones.
 
-    :param ends: current end offsets of the topic's partitions
+    :param ends: of the topic's partitions at another time
     :raises Refused: they differ from those at the time of the read
     """
     if topic.ends != ends:
-        evidence = f"it ended at {topic.ends or 'none'}, now at {dict(ends) or 'none'}"
+        then, now = sorted((topic.ends, dict(ends)), key=lambda each: sum(each.values()))
+        evidence = f"it ended at {then or 'none'}, now at {now or 'none'}"
         raise Refused("adopt_state_changing", where=f"{topic.name} on {topic.where}", evidence=evidence)
 
 
@@ -272,7 +273,7 @@ def sign_all(found: FlowRecords, *, unsigned: bool, discard: bool = False) -> di
     :param unsigned: adopt records without a MAC if their key has no record with one
     :param discard: delete such records instead
     :raises Refused: another process has written to a topic since it was read
-    :raises DrkitError: an open transaction hides a record of drkit's, or a topic refuses the records
+    :raises DrkitError: a transaction is open on a topic, or a topic refuses the records
     """
     written: dict[str, int] = {}
     # The state topic has the marker, so it is last: everything else is signed by then.
@@ -282,15 +283,14 @@ def sign_all(found: FlowRecords, *, unsigned: bool, discard: bool = False) -> di
         cluster = found.clusters[topic.where]
         if not describe_topics(cluster, [topic.name]):
             continue
-        if topic.kind is SignedTopic.NOTES:
-            # Observers may continue, so the notes are read again with those written since.
-            _read(topic, cluster, found.keys)
-        elif topic.hidden is None:
-            refuse_change(topic, _ends(topic, cluster))
+        before = topic.ends
+        _read(topic, cluster, found.keys)
         if topic.hidden is not None:
-            evidence = f"an open transaction hides the record at offset {topic.hidden}"
+            evidence = f"a transaction is open since offset {topic.hidden}"
             where = f"{topic.name} on {topic.where}"
             raise Failed("own_topic_hidden", where=where, evidence=evidence, alias=topic.where)
+        if topic.kind is not SignedTopic.NOTES:  # observers may continue
+            refuse_change(topic, before)
         changes = {topic.name: kept_tombstones(cluster.settings)} if topic.kind in _WITH_TOMBSTONES else {}
         for error in alter_topic_configs(cluster, changes).values():
             raise error
@@ -331,18 +331,11 @@ def _read(topic: TopicRecords, cluster: Cluster, keys: ControlKeys) -> None:
         for partition in described.leaders if described is not None else ():
             at = TopicPartition(topic.name, partition)
             signed = topic.signatures[partition] = Signatures(keys, at)
-            tail = LogTail(raw, at, partial(_take, topic, keys, partition), signatures=signed)
-            topic.ends[partition] = tail.read(_READ_SECONDS).replicated
-            if tail.undecided and topic.hidden is None:
-                topic.hidden = tail.undecided[0].offset
-
-
-def _ends(topic: TopicRecords, cluster: Cluster) -> dict[int, int]:
-    described = describe_topics(cluster, [topic.name]).get(topic.name)
-    if described is None:
-        return {}
-    partitions = [TopicPartition(topic.name, p) for p in described.leaders]
-    return {tp.partition: e for tp, e in list_offsets(cluster, partitions, "latest", committed=False).items()}
+            take, in_order = partial(_take, topic, keys, partition), topic.kind is SignedTopic.MAP
+            ends = LogTail(raw, at, take, signatures=signed, in_order=in_order).read(_READ_SECONDS)
+            topic.ends[partition] = ends.replicated
+            if ends.decided < ends.replicated and topic.hidden is None:
+                topic.hidden = ends.decided
 
 
 def _take(topic: TopicRecords, keys: ControlKeys, partition: int, record: Record) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
-from drkit.clock import monotonic, wall_ms
+from drkit.clock import wall_ms
 from drkit.control_key import LONGEST_KEY, MOST_REFUSED, Signatures, is_of_other_key
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
 from drkit.flow_state.names import ADOPTED, BEGUN, failover_transactional_id, journal_topic
@@ -93,21 +93,22 @@ class JournalReader:
         :raises Failed: it holds a record that is not an entry
         """
         try:
-            await self._reach_end()
+            await self._ask(self._tail.to_end)
         except ClusterUnreachable as error:
             if not (self._tolerant and isinstance(error.__cause__, LogRestarted)):
                 raise
             self._begin()
-            await self._reach_end()
+            await self._ask(self._tail.to_end)
+        return self._take_fresh()
+
+    def _take_fresh(self) -> list[JournalEntry]:
+        """Return the entries that were read since the last call. Raises as :meth:`read` does."""
         if self._fault is not None:
             evidence = repr(self._fault)
             raise Failed("journal_not_understood", where=self.where, evidence=evidence) from self._fault
         self._name_dropped()
         fresh, self._fresh = self._fresh, []
         return fresh
-
-    async def _reach_end(self) -> None:
-        await self._ask(self._tail.to_end)
 
     async def _ask(self, ask: Callable[[RawCluster], Awaitable[T]]) -> T:
         try:
@@ -180,13 +181,6 @@ class JournalTopic(JournalReader):
         self._identity: ProducerIdentity | None = None
         self._sequence = 0
 
-    async def _reach_end(self) -> None:
-        """Ask the leader that was found last: each append shows that it leads."""
-        deadline = monotonic() + _SECONDS
-        while not await self._ask(self._tail.look):
-            if monotonic() > deadline:
-                raise self._unreachable("timed out before the end of the log")
-
     async def take_epoch(self) -> None:
         """Get a newer epoch than all before. It fences no other process until the first append.
 
@@ -209,8 +203,14 @@ class JournalTopic(JournalReader):
             base = await self._append(value, entry.run_id.encode())
             alone = alone and base == expected
             expected = base + 1
-        fresh = await self.read()
-        if not any(e == entry for e in fresh):
+
+        async def reach_entry(cluster: RawCluster) -> None:
+            await self._tail.look(cluster)  # the leader that was asked last took the entry: it leads
+            if self._tail.end < expected:
+                raise NoAnswerYet(f"offset {self._tail.end} of {expected} is not returned")
+
+        await self._ask(reach_entry)
+        if not any(e == entry for e in self._take_fresh()):
             evidence = f"entry {entry.number} of run {entry.run_id}; read up to {self._tail.end}"
             raise Failed("journal_entry_vanished", where=self.where, evidence=evidence)
         return alone

@@ -27,6 +27,7 @@ from drkit.errors import (
     NotAuthorized,
     Refused,
 )
+from drkit.kafka import codes
 from drkit.kafka.clients import QUIET, confluent_config, refuse_unusable
 from drkit.kafka.probe import ABSENT, HINTS, SETTLED, ProbeFinding, ProbeKind, probe_servers
 from drkit.kafka.transport import may_send
@@ -84,18 +85,6 @@ def identity(admin: AdminClient, timeout_seconds: float) -> ClusterDescription:
     return ClusterDescription(
         metadata.cluster_id, sorted(Broker(b.id, b.host, b.port) for b in metadata.brokers.values())
     )
-
-
-def connect(
-    settings: ClusterSettings, timeout_seconds: float = CONNECT_SECONDS
-) -> tuple[AdminClient, ClusterDescription]:
-    """Return a connected admin client and the description of its cluster.
-
-    :raises ConfigError: invalid client properties
-    :raises NotAuthenticated: wrong credentials, or TLS that does not fit
-    :raises ClusterUnreachable: no broker answered in time
-    """
-    return _Attempt(settings, timeout_seconds).run()
 
 
 class _Attempt:
@@ -286,15 +275,7 @@ T = TypeVar("T")
 CALL_SECONDS: Final = 30.0
 
 _KINDS: Final[Mapping[int, type[DrkitError]]] = {
-    **dict.fromkeys(
-        (
-            KafkaError.TOPIC_AUTHORIZATION_FAILED,
-            KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-            KafkaError.GROUP_AUTHORIZATION_FAILED,
-            KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        ),
-        NotAuthorized,
-    ),
+    **dict.fromkeys(codes.NOT_AUTHORIZED | {codes.GROUP_AUTHORIZATION_FAILED}, NotAuthorized),
     **dict.fromkeys((KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED), NotAuthenticated),  # noqa: SLF001  the constant's only name
     **dict.fromkeys(
         (
@@ -340,7 +321,7 @@ class Cluster:
         :raises NotAuthenticated: wrong credentials, or TLS that does not fit
         :raises ClusterUnreachable: no broker answered in time
         """
-        admin, answer = connect(settings, timeout_seconds)
+        admin, answer = _Attempt(settings, timeout_seconds).run()
         return cls(settings, admin, answer.cluster_id, answer.brokers)
 
     def wait(self, future: Future[T], what: str, where: str = "") -> T:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
+import time
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
@@ -23,7 +24,6 @@ from confluent_kafka.admin import (
     OffsetSpec,
     ResourceType,
 )
-from tenacity import RetryError, Retrying, retry_if_exception, retry_if_result, stop_after_delay, wait_fixed
 
 from drkit.clock import monotonic
 from drkit.counted import counted, first_of
@@ -41,7 +41,10 @@ A KRaft controller executes a request as one batch of at most 10,000 of them, in
 of 32 partitions with settings exceed that.
 """
 _REPLICAS: Final = 3
-_KEEPING: Final = ("cleanup.policy", "retention.ms", "retention.bytes")
+_KEEPING: Final = ("cleanup.policy", "retention.ms", "retention.bytes", "delete.retention.ms")
+"""With other values records of drkit's disappear, or what hides them does."""
+_SET: Final = ("delete.retention.ms", "message.timestamp.type")
+"""Set on an existing topic where drkit may; the second was not set by earlier versions of drkit."""
 ALL_KEPT: Final = {
     "cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1",
     "unclean.leader.election.enable": "false",
@@ -204,39 +207,29 @@ def list_offsets(
 
     :param committed: the end is the last stable offset, not the high watermark
     """
-    partitions = list(partitions)
     offsets: dict[TopicPartition, int] = {}
-    for attempt in Retrying(
-        retry=retry_if_exception(_settles),
-        stop=stop_after_delay(_SETTLE_SECONDS),
-        wait=wait_fixed(0.2),
-        reraise=True,
-    ):
-        with attempt:
-            # librdkafka has old metadata. Not in `before_sleep`: that would hold the client in a cycle.
-            if attempt.retry_state.attempt_number > 1:
-                cluster.call("list topics", cluster.admin.list_topics, timeout=CALL_SECONDS)
-            missing = [p for p in partitions if p not in offsets]
-            for tp, future in _offset_futures(cluster, missing, which, committed=committed).items():
-                offsets[tp] = int(cluster.wait(future, "list offsets", str(tp)).offset)
-    return offsets
-
-
-def _offset_futures(
-    cluster: Cluster, partitions: Iterable[TopicPartition], which: str, *, committed: bool
-) -> dict[TopicPartition, Future[Any]]:
+    missing, deadline = list(partitions), monotonic() + _SETTLE_SECONDS
     spec = OffsetSpec.earliest() if which == "earliest" else OffsetSpec.latest()
-    wanted = {ConfluentPartition(p.topic, p.partition): spec for p in partitions}
-    if not wanted:
-        return {}
-    futures = cluster.call(
-        "list offsets",
-        cluster.admin.list_offsets,
-        wanted,
-        isolation_level=IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED,
-        request_timeout=CALL_SECONDS,
-    )
-    return {TopicPartition(key.topic, key.partition): future for key, future in futures.items()}
+    level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+    while missing:
+        try:
+            futures = cluster.call(
+                "list offsets",
+                cluster.admin.list_offsets,
+                {ConfluentPartition(tp.topic, tp.partition): spec for tp in missing},
+                isolation_level=level,
+                request_timeout=CALL_SECONDS,
+            )
+            for key, future in futures.items():
+                tp = TopicPartition(key.topic, key.partition)
+                offsets[tp] = int(cluster.wait(future, "list offsets", str(tp)).offset)
+        except DrkitError as error:
+            if not _settles(error) or monotonic() > deadline:
+                raise
+            time.sleep(0.2)  # then it is asked for its metadata, which is old
+            cluster.call("list topics", cluster.admin.list_topics, timeout=CALL_SECONDS)
+        missing = [tp for tp in missing if tp not in offsets]
+    return offsets
 
 
 def _settles(error: BaseException) -> bool:
@@ -284,20 +277,13 @@ def _change(
     failed: dict[str, DrkitError] = {}
     for changes in in_parts(weights, weights.__getitem__, MOST_RECORDS):
         futures = cluster.call(what, function, changes, request_timeout=CALL_SECONDS)
-        failed |= _failures(cluster, {getattr(i, "name", i): f for i, f in futures.items()}, what, fine)
-    return failed
-
-
-def _failures(
-    cluster: Cluster, futures: Mapping[str, Future[Any]], what: str, fine: int | None = None
-) -> dict[str, DrkitError]:
-    failed = {}
-    for name, future in futures.items():
-        try:
-            if fine is None or not cluster.refused_with(fine, future, what, name):
-                cluster.wait(future, what, name)
-        except DrkitError as error:
-            failed[name] = error
+        for item, future in futures.items():
+            name = getattr(item, "name", item)
+            try:
+                if fine is None or not cluster.refused_with(fine, future, what, name):
+                    cluster.wait(future, what, name)
+            except DrkitError as error:
+                failed[name] = error
     return failed
 
 
@@ -331,7 +317,7 @@ def ensure_own_topic(
     """Return one of drkit's own topics, created where it is missing.
 
     It gets three replicas, or one for each of fewer brokers: with three a record counts when two have it. A
-    topic with another cleanup policy or retention is refused, if drkit may describe it.
+    topic with another cleanup policy or retention is refused, if drkit may describe it and not correct it.
 
     :param optional: settings that some services refuse; the topic is correct without them
     :param described: the topic as it was just described, or None to ask for it
@@ -349,11 +335,13 @@ def ensure_own_topic(
         topic = appeared(cluster, name)
     with suppress(NotAuthorized):
         existing = topic_configs(cluster, [name]).get(name, {})
-        compared = [s for s in _KEEPING if s in configs and s in existing]
-        differing = [s for s in compared if existing[s].value != configs[s]]
-        if differing:
-            evidence = ", ".join(f"{setting} = {existing[setting].value}" for setting in differing)
-            settings = ",".join(f"{setting}={configs[setting]}" for setting in differing)
+        others = {s: v for s, v in configs.items() if s in existing and existing[s].value != v}
+        added: dict[str, str | None] = {s: others[s] for s in _SET if s in others}
+        if added and not alter_topic_configs(cluster, {name: added}):
+            others = {s: v for s, v in others.items() if s not in added}
+        if refused := [s for s in _KEEPING if s in others]:
+            evidence = ", ".join(f"{setting} = {existing[setting].value}" for setting in refused)
+            settings = ",".join(f"{setting}={value}" for setting, value in others.items())
             where = f"{name} on {cluster.alias}"
             raise Failed("own_topic_settings", where=where, evidence=evidence, topic=name, settings=settings)
     return topic
@@ -364,14 +352,9 @@ def appeared(cluster: Cluster, name: str) -> TopicMetadata:
 
     :raises Failed: the cluster does not list it within 20 s
     """
-    patient = Retrying(
-        retry=retry_if_result(lambda t: t is None),
-        stop=stop_after_delay(_APPEAR_SECONDS),
-        wait=wait_fixed(_PAUSE_SECONDS),
-    )
-    try:
-        topic = patient(lambda: describe_topics(cluster, [name]).get(name))
-    except RetryError as error:
-        raise Failed("new_topic_missing", where=f"{name} on {cluster.alias}") from error
-    assert topic is not None  # noqa: S101  retried until it is not
+    deadline = monotonic() + _APPEAR_SECONDS
+    while (topic := describe_topics(cluster, [name]).get(name)) is None:
+        if monotonic() > deadline:
+            raise Failed("new_topic_missing", where=f"{name} on {cluster.alias}")
+        time.sleep(_PAUSE_SECONDS)
     return topic

@@ -147,8 +147,7 @@ class HeartbeatTail:
         if self._tail is None:
             tail = LogTail(self._target, TopicPartition(self.topic, 0), self._take)
             with suppress(DrkitError):  # others report that the target is gone
-                if tail.exists(_SECONDS):
-                    tail.skip_to_last(_LAST, _SECONDS)
+                if tail.skip_to_last(_LAST, _SECONDS):
                     self._tail = tail
             if self._tail is None:
                 tail.close()

@@ -8,10 +8,11 @@ from typing import Final
 
 from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.config import FlowSettings, Settings
+from drkit.control_key import SignedTopic
 from drkit.errors import DrkitError
 from drkit.flow_state.copied_topics import CopiedTopics, known_of
 from drkit.flow_state.left_out import LeftOut
-from drkit.flow_state.names import offset_map_topic, state_topic
+from drkit.flow_state.names import name_of, offset_map_topic, state_topic
 from drkit.flow_state.records import EventRecord, PendingFence, PendingLift
 from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
@@ -23,7 +24,7 @@ from drkit.status.facts import delayed_in, noted, status_of, unread_state, why_n
 from drkit.status.faults import faults_of
 from drkit.status.groups_look import GroupLook
 from drkit.status.heartbeat_tail import HeartbeatTail
-from drkit.status.lag.held_back import HeldInPartition, held_by_others
+from drkit.status.lag.held_back import HeldInPartition, hanging, held_by_others
 from drkit.status.lag.source import EarlierEnds, Ends, UncopiedRange, UncopiedRecords, waiting
 from drkit.status.lag.target import CopyLocator, CopyPosition
 from drkit.status.model import SHOWN_EVENTS, Findings, FlowStatus, PartitionStatus, role_of
@@ -78,6 +79,8 @@ class StatusCollector:
         self._state: StateTopic | None = None
         self._missing_since: dict[str, float] = {}
         self._sides = {c.alias: c for c in settings.sides(flow)}
+        on_target = [kind for kind in SignedTopic if kind is not SignedTopic.FENCES]
+        self._own_topics = [name_of(kind, flow.source, flow.target) for kind in on_target]
         self.beats = HeartbeatTail(self._sides[flow.target], flow)
         self.groups = GroupLook(settings.sides(flow), flow, clock, steady)
         self.source_ends: dict[TopicPartition, Ends] | None = None
@@ -163,8 +166,11 @@ class StatusCollector:
             positions = self._loop.run(self._places, known)
             passive = [target for t, (target, _, _) in known.topics.items() if t not in findings.promoted]
             held = self._loop.run(self._held_on_target, [] if findings.taken_over else passive, own)
-            settings = self._sides[self._flow.target]
-            findings.open_transactions += transactions_of(settings, held, findings.at_ms, source=False)
+            settings, limit = self._sides[self._flow.target], self._flow.open_transaction_seconds
+            found = transactions_of(settings, held, findings.at_ms, source=False)
+            # Those of drkit's own topics are drkit's, unless they are old: brokers compact nothing there.
+            old, names = hanging(found, limit), self._own_topics
+            findings.open_transactions += tuple(t for t in found if t.topic not in names or t in old)
         source = self._ask_source(findings, state, known.left_out)
         findings.source_error, findings.source_seen_ms = source.error, source.seen_ms
         findings.noted_copied_ms = source.copied_ms
@@ -206,7 +212,8 @@ class StatusCollector:
         self, names: list[str], own: frozenset[int]
     ) -> dict[TopicPartition, HeldInPartition]:
         try:
-            return await held_by_others(await self._connected(self._flow.target), names, own)
+            cluster = await self._connected(self._flow.target)
+            return await held_by_others(cluster, [*names, *self._own_topics], own)
         except RawError:
             return {}  # a leader is down; positions and heartbeats report that
 

@@ -203,6 +203,6 @@ def _beating(context: Context) -> Collection[str]:
                 targets.add(beat.target)
 
     with closing(LogTail(settings, TopicPartition(TOPIC, 0), take)) as tail, suppress(DrkitError):
-        tail.skip_to_last(_LAST, _SECONDS)
-        tail.read(_SECONDS)
+        if tail.skip_to_last(_LAST, _SECONDS):
+            tail.read(_SECONDS)
     return sorted(targets - set(context.settings.clusters))

@@ -155,11 +155,11 @@ class LogTail:
     @property
     def undecided_of(self) -> dict[int, list[Record]]:
         """These records by their producer."""
-        return {producer: list(filter(self._may_count, records)) for producer, records in self._open.items()}
-
-    def _may_count(self, record: Record) -> bool:
         signed = self._signatures
-        return signed is None or signed.may_count(record.key, record.value, record.headers)
+        return {
+            producer: [r for r in records if signed is None or signed.may_count(r.offset, r.key)]
+            for producer, records in self._open.items()
+        }
 
     @property
     def cluster_id(self) -> str:
@@ -177,9 +177,13 @@ class LogTail:
             self._own.loop.close()
             self._own = None
 
-    def skip_to_last(self, records: int, seconds: float) -> None:
-        """Begin to read at most this many offsets before the end. Raises as :meth:`read` does."""
+    def skip_to_last(self, records: int, seconds: float) -> bool:
+        """Begin at most this many offsets before the end; False without a topic. Raises as :meth:`read`."""
+        found = self._run(lambda cluster: metadata(cluster, [self._tp.topic]), seconds)
+        if found[self._tp.topic].error in codes.NO_SUCH_TOPIC:
+            return False
         self.next_offset = max(0, self._run(self._ends, seconds)[1].replicated - records)
+        return True
 
     def read(self, seconds: float) -> LogEnds:
         """Take the next records up to the end at the time of the call.
@@ -193,12 +197,12 @@ class LogTail:
         return ends
 
     async def to_end(self, cluster: RawCluster) -> LogEnds:
-        """Take the records up to the end, as :meth:`read` does; for :meth:`patiently`."""
+        """Take the records up to the end, as :meth:`read` does, or in order; for :meth:`patiently`."""
         node, ends = await self._ends(cluster)
         if ends.replicated < self.end:
             raise self._restarted(f"it ends at {ends.replicated}, but was read up to {self.end}")
         await self._look(cluster, node, 0)  # without news, too: it shows the right to read, and a lost tail
-        while self.next_offset < ends.decided or self._ahead < ends.replicated:
+        while self.next_offset < ends.decided or (self._ahead < ends.replicated and not self._in_order):
             before = self.next_offset, self._ahead
             await self._look(cluster, node, 0)
             if (self.next_offset, self._ahead) == before:
@@ -310,15 +314,12 @@ class LogTail:
             aborted.advance(header.last_offset)
             if header.is_control:
                 aborted.end(header, batch)
-            elif header.last_offset >= self.next_offset:
+            elif header.last_offset >= self.next_offset and (self._signatures or not aborted.hides(header)):
                 # Records outside of transactions were taken before, if they were read beyond an open one.
                 start = self.next_offset if header.is_transactional else max(self.next_offset, self._ahead)
-                if not aborted.hides(header):
-                    records = self._unpacked(header, batch)
-                    self._take_all(r for r in records if r.offset >= start and r.offset not in self._early)
-                elif self._signatures is not None:
-                    for record in self._unpacked(header, batch):  # from now on a copy of it does not count
-                        self._signatures.refused(record.key, record.value, record.headers)
+                records = [r for r in self._unpacked(header, batch) if r.offset >= start]
+                unread = [r for r in records if r.offset not in self._early]
+                self._end(unread, committed=not aborted.hides(header))
             self.next_offset = max(self.next_offset, header.next_offset)
         self._early = {offset for offset in self._early if offset >= self.next_offset}
         remaining = {p: [r for r in kept if r.offset >= self.next_offset] for p, kept in self._open.items()}
@@ -330,17 +331,30 @@ class LogTail:
             if header.last_offset < self._ahead:
                 continue
             if header.is_control:
-                transaction = self._open.pop(header.producer_id, [])
-                if is_commit(header, batch):
-                    self._early.update(r.offset for r in transaction)
-                    self._take_all(transaction)
+                transaction, committed = self._open.pop(header.producer_id, []), is_commit(header, batch)
+                self._early.update(r.offset for r in transaction if committed)
+                self._end(transaction, committed=committed)
             else:
                 records = [r for r in self._unpacked(header, batch) if r.offset >= self._ahead]
                 if header.is_transactional:
-                    self._keep_undecided(header, list(filter(self._may_count, records)))
+                    self._keep_undecided(header, list(filter(self._reserve, records)))
                 else:
-                    self._take_all(records)
+                    self._end(records, committed=True)
             self._ahead = max(self._ahead, header.next_offset)
+
+    def _reserve(self, record: Record) -> bool:
+        signed, (offset, stamped_ms, key, value, headers) = self._signatures, record
+        return signed is None or signed.reserve(offset, key, value, headers, stamped_ms)
+
+    def _end(self, records: Iterable[Record], *, committed: bool) -> None:
+        """Take records that are in no transaction, or in a committed one. Of aborted ones no copy counts."""
+        for record in records:
+            if not committed:
+                self._reserve(record)
+            if self._signatures is not None:
+                self._signatures.settle(record.offset, record.key, record.headers, committed=committed)
+            if committed:
+                self._take(record)
 
     def _keep_undecided(self, header: BatchHeader, records: list[Record]) -> None:
         """Keep records until their transaction ends. Records above the limit are read after its end."""
@@ -350,10 +364,6 @@ class LogTail:
             self._pass_over(header.base_offset, f"open transactions hold more than {_OPEN_BYTES:,} bytes")
         elif records:
             self._open.setdefault(header.producer_id, []).extend(records)
-
-    def _take_all(self, records: Iterable[Record]) -> None:
-        for record in records:
-            self._take(record)
 
     def _unpacked(self, header: BatchHeader, batch: memoryview) -> list[Record]:
         try:
@@ -365,32 +375,28 @@ class LogTail:
         self._pass_over(header.base_offset, reason)
         return []
 
-    def exists(self, seconds: float) -> bool:
-        """Return whether the topic exists. Raises as :meth:`read` does."""
-        found = self._run(lambda cluster: metadata(cluster, [self._tp.topic]), seconds)
-        return found[self._tp.topic].error not in codes.NO_SUCH_TOPIC
-
     def _run(self, ask: Callable[[RawCluster], Awaitable[Any]], seconds: float) -> Any:
-        cluster = self._connections()
-        return cluster.loop.run(self.patiently, cluster, ask, seconds)
-
-    def _connections(self) -> RawCluster:
         if isinstance(self._on, RawCluster):
-            return self._on
-        if self._own is None:
-            self._own = RawCluster(EventLoop(), self._on, "log")
-        return self._own
+            cluster = self._on
+        else:
+            cluster = self._own = self._own or RawCluster(EventLoop(), self._on, "log")
+        return cluster.loop.run(self.patiently, cluster, ask, seconds)
 
     async def patiently(
         self, cluster: RawCluster, ask: Callable[[RawCluster], Awaitable[T]], seconds: float
     ) -> T:
-        """Ask again until there is an answer. Raises as :meth:`read` does."""
-        deadline = monotonic() + seconds
+        """Ask again until there is an answer. Raises as :meth:`read` does.
+
+        :param seconds: timeout since the last records that were read: who may write can make the log long
+        """
+        deadline, end = monotonic() + seconds, self.end
         while True:
             try:
                 await cluster.connected(max(1, round(1000 * (deadline - monotonic()))))
                 return await ask(cluster)
             except (ClusterUnreachable, NoAnswerYet) as error:
+                if self.end > end:
+                    deadline, end = monotonic() + seconds, self.end
                 if monotonic() > deadline:
                     raise self._unknown(error) from error
             await cluster.loop.sleep(_PAUSE_SECONDS)

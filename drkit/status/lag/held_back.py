@@ -72,8 +72,7 @@ async def held_by_others(
     :param own: producer ids of drkit
     :raises RawError: no answer
     """
-    requested = sorted(names)
-    topics = await metadata(cluster, requested) if requested else {}
+    topics = await metadata(cluster, sorted(names))
     ends = await ends_of(cluster, topics, [n for n, t in topics.items() if not t.error])
     above = {tp: e for tp, e in ends.items() if e.held_offsets}
     leaders = {tp: topics[tp.topic].leaders[tp.partition].node for tp in above}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
 import threading
 import time
 import uuid
@@ -13,18 +14,22 @@ import pytest
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError
 from drkit.flow_state.creation import ensure_state_topic
-from drkit.flow_state.names import state_topic
+from drkit.flow_state.names import journal_topic, state_topic
 from drkit.flow_state.records import Role, RoleRecord
 from drkit.flow_state.topic import StateTopic
+from drkit.journal.entries import EntryKind, JournalEntry
+from drkit.journal.topic import JournalTopic
 from drkit.kafka.admin import Cluster
+from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.reading import log_tail, signed_log
-from drkit.kafka.topics import describe_topics
+from drkit.kafka.topics import ALL_KEPT, describe_topics, ensure_own_topic
 from drkit.local.cluster import LocalCluster
 from tests.support.shared_clusters import own_cluster
 from tests.support.waiting import eventually
 
 READERS = 24
 NEW_READERS = 12
+JOURNALS = 8
 LATE_SECONDS = 9.0
 """Less than the clients' library waits for one broker to let it in."""
 PROMOTED = RoleRecord(Role.PROMOTED, 1, "run", 1)
@@ -57,7 +62,7 @@ def test_a_read_after_an_acknowledgement_has_the_record(
     for state in readers:
         state.put(RoleRecord(Role.FROZEN, 1, "run", 1), "orders")
         state.load()
-    leader = three.broker(_leader(settings, flow))
+    leader = three.broker(_leader(settings, state_topic(flow.source)))
     monkeypatch.setattr(signed_log, "_WRITE_SECONDS", 3.0)
     leader.freeze()
     try:
@@ -70,6 +75,56 @@ def test_a_read_after_an_acknowledgement_has_the_record(
         for state in readers:
             state.close()
     assert seen == [PROMOTED] * READERS
+
+
+@pytest.mark.wide
+def test_a_journal_that_is_read_again_has_what_a_successor_took(
+    three: LocalCluster, settings: ClusterSettings
+) -> None:
+    """A run that was suspended together with the journal's leader asks whether it still holds the lock."""
+    source = f"a{uuid.uuid4().hex[:8]}"
+    name = journal_topic(source)
+    ensure_own_topic(Cluster.connect(settings), name, ALL_KEPT)
+    with ExitStack() as stack:
+        append_entry(stack.enter_context(journal_in(settings, source)), EntryKind.RUN, "first")
+        suspended = [stack.enter_context(journal_in(settings, source)) for _ in range(JOURNALS)]
+        for loop, journal in suspended:
+            loop.run(journal.read)
+        leader = three.broker(_leader(settings, name))
+        leader.freeze()
+        stack.callback(leader.resume)
+
+        def is_taken_over() -> bool:
+            try:
+                with journal_in(settings, source) as elsewhere:
+                    append_entry(elsewhere, EntryKind.HOLD, "second")
+            except DrkitError:
+                return False
+            return True
+
+        eventually(is_taken_over, seconds=90, what="an entry on another leader")
+        with ThreadPoolExecutor(JOURNALS) as pool:
+            threading.Timer(0.5, leader.resume).start()
+            list(pool.map(lambda each: each[0].run(each[1].read), suspended))
+        holders = [journal.history.runs["run"].holder["token"] for _, journal in suspended]
+        assert holders == ["second"] * JOURNALS
+
+
+@contextmanager
+def journal_in(settings: ClusterSettings, source: str) -> Iterator[tuple[EventLoop, JournalTopic]]:
+    """A journal that was read, as by an orchestrator."""
+    with closing(EventLoop()) as loop, closing(RawCluster(loop, settings, "test")) as raw:
+        journal = JournalTopic(raw, source, "b")
+        loop.run(raw.connected)
+        loop.run(journal.read)
+        yield loop, journal
+
+
+def append_entry(of: tuple[EventLoop, JournalTopic], kind: EntryKind, token: str) -> None:
+    loop, journal = of
+    number, body = int(kind is EntryKind.HOLD), {"holder": {"token": token}}
+    loop.run(journal.take_epoch)
+    loop.run(journal.append, JournalEntry("run", number, token, 1, kind, None, "", 1, body))
 
 
 @pytest.mark.wide
@@ -87,7 +142,7 @@ def test_the_word_of_a_leader_alone_counts_later(
         state.put(RoleRecord(Role.FROZEN, 1, "run", 1), "orders")
         state.load()  # a record, from the leader: an empty log would not have been read from a broker
         state.put(PROMOTED, "orders")
-        leader = _leader(settings, flow)
+        leader = _leader(settings, state_topic(flow.source))
         others = [three.broker(node) for node in range(3) if node != leader]
         woken = threading.Event()
 
@@ -116,7 +171,7 @@ def test_a_first_read_does_not_stay_with_a_broker_that_is_frozen(
     """Which broker is asked first is chance, so many ask; one that was unlucky several times may be late."""
     with StateTopic(settings, flow.source) as state:
         state.put(PROMOTED, "orders")
-    frozen = three.broker((_leader(settings, flow) + 1) % 3)
+    frozen = three.broker((_leader(settings, state_topic(flow.source)) + 1) % 3)
     frozen.freeze()
     try:
         with ThreadPoolExecutor(NEW_READERS) as pool:
@@ -133,8 +188,7 @@ def _first_read_seconds(settings: ClusterSettings, flow: FlowSettings) -> float:
         return time.monotonic() - began
 
 
-def _leader(settings: ClusterSettings, flow: FlowSettings) -> int:
-    name = state_topic(flow.source)
+def _leader(settings: ClusterSettings, name: str) -> int:
     found = describe_topics(Cluster.connect(settings), [name])[name].leaders[0].node
     assert found is not None
     return found

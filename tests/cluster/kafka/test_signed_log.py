@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 import resource
 import threading
 import uuid
@@ -16,11 +16,13 @@ import pytest
 from drkit import observe
 from drkit.clock import wall_ms
 from drkit.config import ClusterSettings, FlowSettings
+from drkit.control_key import SignedTopic
 from drkit.detect.agents import AgentNote, Hold
 from drkit.detect.awake import AwakeClock
 from drkit.detect.note_kinds import Automatic, Pause
 from drkit.detect.noticeboard import Noticeboard, ensure_board, put_note, read_notes, topic_name
 from drkit.errors import ClusterUnreachable, Failed, Refused
+from drkit.failover import adopt
 from drkit.failover.source_abort import _abortable
 from drkit.flow_state.creation import ensure_offset_map, ensure_state_topic
 from drkit.flow_state.names import journal_topic, offset_map_topic
@@ -137,6 +139,38 @@ def test_a_claim_that_is_not_decided_counts_as_a_failover(cluster: Cluster, flow
         assert read_notes(cluster, flow).automatic is not None
         out.abort_transaction(30)
         eventually(lambda: board.automatic is None, what="the end of the doubt")
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_the_copy_of_an_aborted_resume_ends_no_pause(cluster: Cluster, flow: FlowSettings, *, is_open: bool):
+    """Whether it is written before the abort or after it, and whatever else is open then."""
+    name, key = topic_name(flow), Pause.KEY.encode()
+    pause(cluster, flow)
+    with ExitStack() as stack:
+        board = stack.enter_context(following(cluster.settings, flow))
+        if is_open:
+            stack.enter_context(open_transaction(cluster.settings, name))
+        with open_transaction(cluster.settings, name) as out:
+            ((header, mac),) = board._log.signatures.headers(key, None)
+            out.produce(name, None, key, partition=0, headers={header.decode(): mac})
+            assert out.flush(30) == 0
+            copy = Record(0, 0, key, None, ((header, mac),))
+            write_again(cluster.settings, name, [copy])
+            put_note(cluster, flow, Automatic.KEY, Automatic("o1", "run", 1, ("test",)).to_json())
+            eventually(lambda: board.automatic is not None, what="what follows the copy")
+            eventually(lambda: "that writes it is open" in board.pause, what="the doubt")
+        write_again(cluster.settings, name, [copy])
+        put_note(cluster, flow, Automatic.KEY, None)
+        eventually(lambda: board.automatic is None, what="what follows the copies")
+        eventually(lambda: "maintenance" in board.pause, what="the marker")
+        assert "maintenance" in read_notes(cluster, flow).pause
+        found = adopt.TopicRecords(name, "b", SignedTopic.NOTES)
+        adopt._read(found, cluster, KEYS)
+        assert [r.sign for r in found.records if r.key == key] == [
+            adopt.Sign.CURRENT,
+            *2 * [adopt.Sign.WRONG],
+        ]
+    assert "maintenance" in read_notes(cluster, flow).pause
 
 
 def test_the_tombstone_of_an_earlier_resume_ends_no_pause(cluster: Cluster, flow: FlowSettings):

@@ -12,7 +12,7 @@ from drkit.config import ClusterSettings, FlowSettings, read
 from drkit.config.tables.client_properties import FLOW_FIELDS, IDLE, ROLES, Role, acts, exists, idle
 from drkit.config.tables.security_properties import OF_LIBRDKAFKA, SECURITY, is_misspelt
 from drkit.errors import ConfigError
-from drkit.kafka.admin import connect
+from drkit.kafka.admin import Cluster
 from drkit.local.jars import classpath
 from drkit.local.java import find_java
 from tests.support.errors import sentence
@@ -104,7 +104,7 @@ def test_what_cannot_be_is_refused(properties: dict[str, str], what: str):
 )
 def test_what_a_cluster_cannot_have_is_refused_when_it_is_used(name: str, hint: str):
     with pytest.raises(ConfigError, match="No such configuration property") as caught:
-        connect(ClusterSettings(alias="a", bootstrap_servers="h:1", client={name: "1"}))
+        Cluster.connect(ClusterSettings(alias="a", bootstrap_servers="h:1", client={name: "1"}))
     assert caught.value.hint == hint
 
 
@@ -124,7 +124,7 @@ def test_what_a_cluster_cannot_have_is_refused_when_it_is_used(name: str, hint: 
 def test_a_file_or_number_that_cannot_be_used_is_named(client: dict[str, str], what: str, evidence: str):
     """By the name that the user wrote, not by librdkafka's."""
     with pytest.raises(ConfigError) as caught:
-        connect(ClusterSettings(alias="a", bootstrap_servers="h:1", client=client))
+        Cluster.connect(ClusterSettings(alias="a", bootstrap_servers="h:1", client=client))
     assert caught.value.what == what
     assert evidence in caught.value.evidence
     assert caught.value.hint

@@ -108,7 +108,7 @@ def test_no_two_records_have_the_same_mac(a: bytes | None, b: bytes | None, c: b
 )
 def test_why_a_record_does_not_count(given_headers: Headers | None, why: str):
     assert why in signatures().refused(b"k", b"v", given_headers)
-    assert not signatures().may_count(b"k", b"v", given_headers)
+    assert not signatures().reserve(0, b"k", b"v", given_headers, 0)
 
 
 def test_a_process_without_the_key_names_signed_records_and_writes_as_before():

@@ -13,7 +13,7 @@ from drkit.errors import ClusterUnreachable, NotAuthorized
 from drkit.kafka import admin
 from drkit.kafka.access.acls import _error
 from drkit.kafka.admin import Cluster
-from drkit.kafka.topics import _failures
+from drkit.kafka.topics import _change
 
 UNKNOWN = KafkaError.UNKNOWN_TOPIC_OR_PART
 
@@ -56,7 +56,8 @@ def test_one_error_of_kafka_is_distinguished_from_all_others(cluster: Cluster):
 
 def test_one_topic_without_an_answer_does_not_affect_the_others(cluster: Cluster):
     futures = {"silent": Future[str](), "gone": ended(UNKNOWN), "fine": ended()}
-    failed = _failures(cluster, futures, "delete a topic", fine=UNKNOWN)
+    weights = dict.fromkeys(futures, 1)
+    failed = _change(cluster, lambda *_, **__: futures, "delete a topic", weights, UNKNOWN)
     assert failed.keys() == {"silent"}
     assert isinstance(failed["silent"], ClusterUnreachable)
 
