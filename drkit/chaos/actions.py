@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
-from importlib import import_module
 import shlex
+import sys
 from typing import Annotated, Any, Final
 
 from pydantic import ConfigDict, Field, ValidationError, validate_call
@@ -103,7 +103,7 @@ def unknown_names(scenario: Scenario) -> list[str]:
     unknown += [step for _, step in scenario.exercises if step not in {*StepName, *VerdictKind.__members__}]
     probes = scenario.experiment["steady-state-hypothesis"]["probes"]
     for call in (each["provider"] for each in (*probes, *scenario.experiment["method"])):
-        function = getattr(import_module(call["module"]), call["func"])
+        function = getattr(sys.modules[call["module"]], call["func"])
         try:
             checked(wraps(function)(lambda *_, **__: None))(**call.get("arguments") or {})
         except ValidationError as error:

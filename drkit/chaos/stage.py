@@ -24,15 +24,7 @@ from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ADMIN, ClusterSpec
 from drkit.model import TopicPartition
 from drkit.repoint.file import EndpointFile
-from drkit.topology.acls import (
-    ANY_HOST,
-    ANY_NAME,
-    Acl,
-    AclOperation,
-    PatternKind,
-    Permission,
-    ResourceKind,
-)
+from drkit.topology.acls import ANY_HOST, ANY_NAME, Acl, AclOperation, PatternKind, Permission, ResourceKind
 
 OPERATOR, REPLICATION, APPLICATIONS = LINKED = ("OPERATOR", "REPLICATION", "APPLICATIONS")
 """The links of the primary: of drkit's commands, of the replicator and of the clients."""

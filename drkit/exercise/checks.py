@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from drkit.detect.verdict import VerdictKind
+from drkit.errors import Refused
 from drkit.exercise.history import (
     Acked,
     CommandEnded,
@@ -246,8 +247,14 @@ def _taken_back(facts: ScenarioHistory) -> frozenset[Record]:
         if e.transaction == "committed":
             transactions[transaction := (e.by, e.tp, e.sent)].add(record)
             is_gone = (e.cluster, e.tp, e.offset) in empty and record not in seen
-            retained |= set() if is_gone and facts.was_restarted(e.cluster, index) else {transaction}
+            retained |= set() if is_gone and _was_restarted(facts, e.cluster, index) else {transaction}
     return frozenset(record for each in transactions.keys() - retained for record in transactions[each])
+
+
+def _was_restarted(facts: ScenarioHistory, cluster: str, index: int) -> bool:
+    """Return whether brokers of a cluster were started again after an event, as after a crash."""
+    ended = (e.fault.split(" ") for i, e in facts.at(FaultEnded) if i > index)
+    return any(words[1] == cluster and words[0] in {"kill", "fill", "save"} for words in ended)
 
 
 def _is_excused(facts: ScenarioHistory, index: int, e: Acked) -> bool:
@@ -312,7 +319,9 @@ def check_aborted(facts: ScenarioHistory) -> Iterator[str]:
     shown = {(e.cluster, e.tp, e.offset, e.value) for e in sights}
     for i, e in facts.at(Acked):
         if e.transaction == "aborted":
-            is_restored = (e.cluster, e.tp, e.offset, e.value) in shown and facts.was_restarted(e.cluster, i)
+            is_restored = (e.cluster, e.tp, e.offset, e.value) in shown and _was_restarted(
+                facts, e.cluster, i
+            )
             sight = None if is_restored else seen.get((e.topic, e.value))
             yield f"{place_of(sight)}: {e.value} was aborted" if sight is not None else ""
 
@@ -395,7 +404,9 @@ def check_commands(facts: ScenarioHistory) -> Iterator[str]:
     """
     for e in facts.of(CommandEnded):
         problem = f"exit code {e.code}, expected {e.expected}: {e.error}"
-        yield "" if e.is_expected or e.is_declined else f"{' '.join(e.words)}: {problem}"
+        is_declined = e.error_code.endswith(("_unreachable", "_timeout"))
+        is_declined = is_declined or bool(e.code == Refused.exit_code and e.error_code)
+        yield "" if e.is_expected or is_declined else f"{' '.join(e.words)}: {problem}"
 
 
 @check(OBSERVED)

@@ -146,12 +146,6 @@ class CommandEnded(Event, kind="command"):
         return (self.code in self.expected and not is_silent) or self.error_code in self.expected
 
     @property
-    def is_declined(self) -> bool:
-        """True if it refused, or a cluster or a program did not answer in time."""
-        is_unanswered = self.error_code.endswith(("_unreachable", "_timeout"))
-        return bool(self.error_code) and (self.code == Refused.exit_code or is_unanswered)
-
-    @property
     def outcome(self) -> str:
         """The exit code in words, with the code of the error."""
         error = f", {self.error_code}" if self.error_code else ""
@@ -476,11 +470,6 @@ class ScenarioHistory:
     def replayed(self) -> frozenset[Record]:
         """Records of a tail that a return appended to the new primary, after what clients wrote there."""
         return frozenset(record for f in self.failovers for record in f.tail if f.replays(record))
-
-    def was_restarted(self, cluster: str, index: int) -> bool:
-        """Return whether brokers of a cluster were started again after an event, as after a crash."""
-        ended = (e.fault.split(" ") for i, e in self.at(FaultEnded) if i > index)
-        return any(words[1] == cluster and words[0] in {"kill", "fill", "save"} for words in ended)
 
     @cached_property
     def divergent(self) -> list[tuple[TopicPartition, int, int]]:
