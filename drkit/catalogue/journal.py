@@ -130,9 +130,7 @@ ERRORS: Final[dict[str, Entry]] = {
         "{last_abort} has passed: the run cannot be rolled back", page="failover-no-way-back"
     ),
     "run_held": refused(
-        "a {table} is held",
-        hint="clear the reason, then: {commands}",
-        page="failover-another-orchestrator",
+        "a {table} is held", hint="clear the reason, then: {commands}", page="failover-another-orchestrator"
     ),
     "run_interrupted": failed("it was stopped by a signal before its point of no return"),
     "run_locked": refused("another process runs this {table}", page="failover-another-orchestrator"),

@@ -6,15 +6,20 @@ what did not happen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import wraps
 import shlex
-from typing import Any, Final
+import sys
+from typing import Annotated, Any, Final
 
+from pydantic import ConfigDict, Field, ValidationError, validate_call
+
+from drkit.catalogue import ERRORS
 from drkit.chaos.faults import END, FAULTS, begin_fault, end_faults
 from drkit.chaos.run import current_stage, recorded
 from drkit.chaos.scenario import Scenario
-from drkit.chaos.stage import OPERATOR, ScenarioStage
+from drkit.chaos.stage import LIVE_GROUP, OPERATOR, WRITERS, ScenarioStage
 from drkit.detect.verdict import VerdictKind
 from drkit.errors import Failed
 from drkit.exercise.history import (
@@ -29,6 +34,7 @@ from drkit.exercise.history import (
     Observed,
 )
 from drkit.exercise.processes import Child
+from drkit.journal.entries import EntryKind
 from drkit.journal.machine import StepName
 
 EXPORT: Final = "EXPORT_FOLDER"
@@ -38,75 +44,41 @@ _SOURCES: Final = {"forth": PRIMARY, "back": STANDBY}
 """The cluster from which each direction copies."""
 _RIVAL, _EVERY = "rival orchestrator", "every"
 _REFUSED_WRITES: Final = 3
-_UNTIL: Final = ("acked", "protected", "refused", "verdict", "left", "fenced")
-Then = str | Mapping[str, Any]
-"""The action at an entry: the name of a fault, or ``{drkit: [words], ...}`` for another orchestrator."""
 
 
-def unknown_names(scenario: Scenario) -> list[str]:
-    """Return the faults, steps and conditions of a scenario that do not exist. Raises as for a wrong type."""
-    calls = (activity["provider"] for activity in scenario.experiment["method"])
-    arguments = [(call["func"], call.get("arguments") or {}) for call in calls]
-    triggers = [trigger for _, each in arguments for trigger in each.get("at", ())]
-    faults = [each["name"] for func, each in arguments if func == fault.__name__]
-    faults += [name for trigger in triggers for name in trigger["then"] if isinstance(name, str)]
-    faults = [name.removeprefix(f"{END} ") for name in faults] + [name for name, _ in scenario.exercises]
-    steps = [step for _, step in scenario.exercises] + [t["entry"].split(" ")[0] for t in triggers]
-    known, entries = {*FAULTS, _RIVAL}, {_EVERY, *StepName, *VerdictKind.__members__}
-    untils = [each["until"].split(" ")[0] for func, each in arguments if func == wait.__name__]
-    wrong = [n for n in faults if n not in known] + [step for step in steps if step not in entries]
-    return wrong + [until for until in untils if until not in _UNTIL]
+def _one_of(*words: str) -> Any:
+    """Return the constraint on a text to be one of some words, which are regular expressions."""
+    return Field(pattern=f"^({'|'.join(words)})$")
 
 
-@recorded("action fault")
-def fault(name: str, **options: Any) -> str:
-    """Begin a fault, such as ``kill primary``, or end it: ``end kill primary``."""
-    begin_fault(current_stage(), name, **options)
-    return name
-
-
-@recorded("action drkit")
-def drkit(
-    words: Sequence[str],
-    at: Sequence[Mapping[str, Any]] = (),
-    expect: Sequence[int | str | None] = (0,),
-    machine: str = _HERE,
-    resume: Sequence[str] = (),
-) -> int | None:
-    """Type a command; while it waits at entries of its journal, faults happen. Return its exit code.
-
-    :param at: ``{entry: "OPEN intent", then: [...]}``: at the first such entry, what happens there; as entry
-        also ``OPEN effect intent``, or ``every``: at each entry at which it has not happened yet
-    :param expect: what the scenario allows: exit codes, codes of errors; None for a killed process
-    :param machine: here, or elsewhere: where the processes of this machine cannot be seen
-    :param words: after `drkit`; ``EXPORT_FOLDER`` is the folder of this run for exports
-    :param resume: the command to type after an orchestrator was killed at `every` entry
-    """
-    stage, triggers = current_stage(), [_Trigger(**each) for each in at]
-    words = [str(stage.export_folder) if word == EXPORT else word for word in words]
-    child = _type(stage, words, triggers, machine)
-    while child.ended().code is None and resume:
-        child = _type(stage, resume, triggers, machine)
-    ended = child.ended()
-    stage.tell("ended", ended.outcome)
-    ended, where = replace(ended, expected=[*expect]), ended.typed
-    stage.recorder.record(ended)
-    if not ended.is_expected:
-        evidence = str(ended.error or child.printed[-500:])
-        raise Failed(
-            "chaos_command_failed", where=where, evidence=evidence, error_code=ended.code, expect=[*expect]
-        )
-    if unused := [t.entry for t in triggers if not (t.fired or t.never)]:
-        raise Failed("trigger_never_fired", where=where, entries=", ".join(unused))
-    return ended.code
+_STEPS, _VERDICTS = "|".join(StepName), "|".join(VerdictKind.__members__)
+Change = Annotated[str, _one_of(f"({END} )?({'|'.join(FAULTS)})")]
+"""The name of a fault, to begin it; or to end it."""
+Entry = Annotated[str, _one_of(_EVERY, f"({_STEPS}) (effect )?({'|'.join(EntryKind)})")]
+Direction = Annotated[str, _one_of(*_SOURCES)]
+Machine = Annotated[str, _one_of(_HERE, _ELSEWHERE)]
+Writer = Annotated[str, _one_of(*WRITERS)]
+Client = Annotated[str, _one_of(*WRITERS, LIVE_GROUP, "observer")]
+Expected = int | Annotated[str, _one_of(*ERRORS)] | None
+"""An exit code, the code of an error, or None for a killed process."""
+_UNTIL: Final = ("acked|refused|fenced", "protected (forth|back)", f"verdict ({_VERDICTS})( .+)?")
+Until = Annotated[str, _one_of(*_UNTIL, f"left ({PRIMARY}|{STANDBY}) [^ ]+")]
 
 
 @dataclass
-class _Trigger:
+class Rival:
+    """A command of another orchestrator, on another machine."""
+
+    drkit: Sequence[str]
+    expect: Sequence[Expected] = (0,)
+
+
+@dataclass
+class Trigger:
     """Actions at an entry of the journal, once; or once at each different entry."""
 
-    entry: str
-    then: Sequence[Then]
+    entry: Entry
+    then: Sequence[Change | Rival]
     never: bool = False
     """True for an entry that must not come: `then` kills the command there."""
     fired: set[str] = field(default_factory=set, init=False)
@@ -121,7 +93,71 @@ class _Trigger:
         return is_due
 
 
-def _type(stage: ScenarioStage, words: Sequence[str], triggers: Sequence[_Trigger], machine: str) -> Child:
+checked: Final = validate_call(config=ConfigDict(extra="forbid"))
+"""Lets an action check its arguments."""
+
+
+def unknown_names(scenario: Scenario) -> list[str]:
+    """Return words and arguments in a scenario that do not exist, or have a wrong type."""
+    unknown = [fault for fault, _ in scenario.exercises if fault not in {*FAULTS, _RIVAL}]
+    unknown += [step for _, step in scenario.exercises if step not in {*StepName, *VerdictKind.__members__}]
+    probes = scenario.experiment["steady-state-hypothesis"]["probes"]
+    for call in (each["provider"] for each in (*probes, *scenario.experiment["method"])):
+        function = getattr(sys.modules[call["module"]], call["func"])
+        try:
+            checked(wraps(function)(lambda *_, **__: None))(**call.get("arguments") or {})
+        except ValidationError as error:
+            problems = error.errors()
+            words = [str(p["input"]) for p in problems if p["type"] == "string_pattern_mismatch"]
+            unknown += words or [".".join(map(str, p["loc"])) for p in problems]
+    return unknown
+
+
+@recorded("action fault")
+@checked
+def fault(name: Change, **options: Any) -> str:
+    """Begin a fault, such as ``kill primary``, or end it: ``end kill primary``."""
+    begin_fault(current_stage(), name, **options)
+    return name
+
+
+@recorded("action drkit")
+@checked
+def drkit(
+    words: Sequence[str],
+    at: Sequence[Trigger] = (),
+    expect: Sequence[Expected] = (0,),
+    machine: Machine = _HERE,
+    resume: Sequence[str] = (),
+) -> int | None:
+    """Type a command; while it waits at entries of its journal, faults happen. Return its exit code.
+
+    :param at: ``{entry: "OPEN intent", then: [...]}``: at the first such entry, what happens there; as entry
+        also ``OPEN effect intent``, or ``every``: at each entry at which it has not happened yet
+    :param machine: here, or elsewhere: where the processes of this machine cannot be seen
+    :param words: after `drkit`; ``EXPORT_FOLDER`` is the folder of this run for exports
+    :param resume: the command to type after an orchestrator was killed at `every` entry
+    """
+    stage = current_stage()
+    words = [str(stage.export_folder) if word == EXPORT else word for word in words]
+    child = _type(stage, words, at, machine)
+    while child.ended().code is None and resume:
+        child = _type(stage, resume, at, machine)
+    ended = child.ended()
+    stage.tell("ended", ended.outcome)
+    ended, where = replace(ended, expected=[*expect]), ended.typed
+    stage.recorder.record(ended)
+    if not ended.is_expected:
+        evidence = str(ended.error or child.printed[-500:])
+        raise Failed(
+            "chaos_command_failed", where=where, evidence=evidence, error_code=ended.code, expect=[*expect]
+        )
+    if unused := [t.entry for t in at if not (t.fired or t.never)]:
+        raise Failed("trigger_never_fired", where=where, entries=", ".join(unused))
+    return ended.code
+
+
+def _type(stage: ScenarioStage, words: Sequence[str], triggers: Sequence[Trigger], machine: str) -> Child:
     stage.tell("command", shlex.join(("drkit", *words)))
     config = stage.config(OPERATOR if machine == _HERE else _ELSEWHERE)
     child = stage.parent.run_command(config, *words, elsewhere=machine != _HERE)
@@ -138,20 +174,19 @@ def _type(stage: ScenarioStage, words: Sequence[str], triggers: Sequence[_Trigge
     return child
 
 
-def _trigger_action(stage: ScenarioStage, what: Then) -> None:
+def _trigger_action(stage: ScenarioStage, what: Change | Rival) -> None:
     """Let something happen while a command waits."""
-    if isinstance(what, Mapping):
-        options = {"machine": _ELSEWHERE, **what}
-        words = options.pop("drkit")
-        stage.recorder.record(FaultBegan(_RIVAL, " ".join(words), lasts=True))
-        drkit(words, **options)
+    if isinstance(what, Rival):
+        stage.recorder.record(FaultBegan(_RIVAL, " ".join(what.drkit), lasts=True))
+        drkit(what.drkit, expect=what.expect, machine=_ELSEWHERE)
         stage.recorder.record(FaultEnded(_RIVAL))
     else:
         begin_fault(stage, what)
 
 
 @recorded("action wait")
-def wait(until: str, records: int = 20, by: str = "writer", seconds: float = 60.0) -> str:
+@checked
+def wait(until: Until, records: int = 20, by: Writer = "writer", seconds: float = 60.0) -> str:
     """Wait for a state of the pair, never for a time.
 
     :param until: such as ``acked``, ``fenced``, ``protected forth``, ``left primary shop``, ``verdict LOST``
@@ -189,14 +224,16 @@ def observe() -> str:
 
 
 @recorded("action stop")
-def stop(clients: Sequence[str]) -> str:
+@checked
+def stop(clients: Sequence[Client]) -> str:
     """Stop clients: writer, transactions, till, shop, observer."""
     current_stage().stop_clients(*clients)
     return ", ".join(clients)
 
 
 @recorded("action replicate")
-def replicate(direction: str) -> str:
+@checked
+def replicate(direction: Direction) -> str:
     """Start the replicator of a direction, `forth` or `back`; the other one is stopped."""
     stage, source = current_stage(), _SOURCES[direction]
     while stage.replicators:

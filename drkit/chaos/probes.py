@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Sequence
+from typing import Annotated, Final
 
+from pydantic import Field
+
+from drkit.chaos.actions import checked
 from drkit.chaos.run import current_run, current_stage, recorded
 from drkit.exercise.evidence import collect
 from drkit.exercise.verdict import INCONCLUSIVE, PASS, RequiredFault, judge, negative_controls
@@ -13,12 +16,13 @@ STEADY: Final = "steady"
 
 
 @recorded("probe holds")
+@checked
 def holds(
-    exercises: Sequence[Mapping[str, str]],
-    brokers: int = 1,
+    exercises: Sequence[RequiredFault],
+    brokers: Annotated[int, Field(ge=1)] = 1,
     *,
     authorizer: bool = False,
-    rpo_seconds: float = 5,
+    rpo_seconds: Annotated[float, Field(ge=0)] = 5,
 ) -> str:
     """Return ``steady`` before the method; after it ``pass``, ``fail`` or ``inconclusive``.
 
@@ -36,8 +40,8 @@ def holds(
     stage = current_stage()
     stage.tell("judge", "reading both clusters to their ends")
     collect(stage)
-    history, wanted = stage.history(), [RequiredFault(**each) for each in exercises]
-    verdict = judge(history, wanted)
+    history = stage.history()
+    verdict = judge(history, exercises)
     if verdict.word == PASS:
         missed = [name for name, is_found in negative_controls(history).items() if not is_found]
         reasons = [f"a defect put into the history was not found: {name}" for name in missed]

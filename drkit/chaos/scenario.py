@@ -73,6 +73,8 @@ def load_scenario(name: str) -> Scenario:
         faults = tuple((e["fault"], e["step"]) for e in exercises)
         scenario = Scenario(path.stem, str(data["title"]), data, faults, **known)
         names = import_module("drkit.chaos.actions").unknown_names(scenario)
+        names += sorted(extension.keys() - {"name", "circle", *_EXTENSION_KEYS})
+        names += [] if faults else ["exercises without a fault"]
     except OSError as error:
         raise Usage("scenario_unreadable", where=str(path), evidence=error_text(error)) from error
     except (yaml.YAMLError, ValueError) as error:

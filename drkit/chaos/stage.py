@@ -24,15 +24,7 @@ from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ADMIN, ClusterSpec
 from drkit.model import TopicPartition
 from drkit.repoint.file import EndpointFile
-from drkit.topology.acls import (
-    ANY_HOST,
-    ANY_NAME,
-    Acl,
-    AclOperation,
-    PatternKind,
-    Permission,
-    ResourceKind,
-)
+from drkit.topology.acls import ANY_HOST, ANY_NAME, Acl, AclOperation, PatternKind, Permission, ResourceKind
 
 OPERATOR, REPLICATION, APPLICATIONS = LINKED = ("OPERATOR", "REPLICATION", "APPLICATIONS")
 """The links of the primary: of drkit's commands, of the replicator and of the clients."""
@@ -40,6 +32,7 @@ DRKIT, APPLICATION = "drkit", "app"
 """Users of a pair with an authorizer."""
 ORDERS, PAYMENTS = TOPICS = ("orders", "payments")
 LIVE_GROUP: Final = "shop"
+WRITERS: Final = ("writer", "transactions", "till")
 IDLE_GROUPS: Final = {"billing": ORDERS, "audit": PAYMENTS}
 """Groups without members, and the topic of which each has read a part."""
 _FIRST_RECORDS: Final = 30
@@ -168,7 +161,7 @@ class ScenarioStage(ClientStage):
         self.start_client("writer", "writer", **direct, topics=TOPICS)
         self.start_client("transactions", "transactional writer", **direct, topics=[PAYMENTS])
         self.start_client("shop", "following consumer", **following, group=LIVE_GROUP)
-        self.start_client("till", "following writer", **following)
+        self.start_client("till", "following writer", **{**following, "topics": TOPICS})
         self.wait_acked(_FIRST_RECORDS, "writer")
         for number, (group, topic) in enumerate(IDLE_GROUPS.items()):
             offset = 3 + (self.seed + number) % 5

@@ -240,11 +240,7 @@ class FrameLook:
         return GroupsFrame(terms, groups, tuple(gone), other_groups(on_source, accepted), recorded)
 
     def _recorded(
-        self,
-        topic: str,
-        on_source: Container[str],
-        accepted: Callable[[str], bool],
-        copies: Container[str],
+        self, topic: str, on_source: Container[str], accepted: Callable[[str], bool], copies: Container[str]
     ) -> tuple[tuple[str, str, int], ...]:
         """Return checkpoints of groups that the source does not list, or of topics that are not copied."""
         if self._tail is None:

@@ -9,13 +9,7 @@ from typing import Final
 
 from drkit.errors import ConfigError, error_text
 from drkit.kafka.clients import NUMBERS, tls_context
-from drkit.kafka.security.settings import (
-    UnusableProperty,
-    mechanism_of,
-    protocol_of,
-    read_sasl,
-    read_tls,
-)
+from drkit.kafka.security.settings import UnusableProperty, mechanism_of, protocol_of, read_sasl, read_tls
 
 _TLS_FILES: Final = (
     "ssl.truststore.location",

@@ -191,7 +191,7 @@ _ABORT_SECONDS: Final = 30.0
 _NOTHING_OPEN: Final = frozenset({KafkaError._STATE, KafkaError._NOT_CONFIGURED})  # noqa: SLF001  only names
 _OWN: Final = {
     # A client that finds the other cluster by itself keeps its old position for a while and repeats records.
-    "metadata.recovery.strategy": "none",
+    "metadata.recovery.strategy": "none"
 }
 
 
@@ -313,12 +313,7 @@ def configuration(
     :param clusters: alias → what holds there alone, such as credentials
     """
     own = {**given, **clusters.get(endpoint.cluster, {})}
-    return {
-        **_OWN,
-        **connection(endpoint, own),
-        **own,
-        "bootstrap.servers": endpoint.bootstrap_servers,
-    }
+    return {**_OWN, **connection(endpoint, own), **own, "bootstrap.servers": endpoint.bootstrap_servers}
 
 
 def end_producer(client: Producer, retire: Callable[[], None]) -> None:

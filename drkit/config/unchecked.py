@@ -18,10 +18,7 @@ Takes the properties and the names of those whose values are unknown; returns (p
 """
 _NO_PROPERTY: Final = "no client of Kafka's has a property of this name"
 _SECURITY_PAGE: Final = "the properties and their values: drkit explain security"
-_SIDES: Final = {
-    "source": ("source_consumer", "source_admin"),
-    "target": ("target_producer", "target_admin"),
-}
+_SIDES: Final = {"source": ("source_consumer", "source_admin"), "target": ("target_producer", "target_admin")}
 """Alias of a flow → the settings with client properties of its roles there."""
 
 

@@ -143,9 +143,7 @@ class Kill:
         stage.replicator.start()
         # At a low rate the standby is close all the time, also while nothing is copied.
         stage.watch(
-            _PATIENCE_SECONDS,
-            "started again",
-            lambda: stage.observer.records >= written and _close(stage),
+            _PATIENCE_SECONDS, "started again", lambda: stage.observer.records >= written and _close(stage)
         )
         seconds = time.monotonic() - begun
         stage.watch(_AFTER_SECONDS, "keeping up again")

@@ -13,14 +13,7 @@ from typing import Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
-from drkit.drill.evidence import (
-    BUBBLE,
-    READINESS,
-    TRANSLATION,
-    BubbleEvidence,
-    DrillEvidence,
-    VerdictLimits,
-)
+from drkit.drill.evidence import BUBBLE, READINESS, TRANSLATION, BubbleEvidence, DrillEvidence, VerdictLimits
 from drkit.drill.judge import ABORTED, JUDGES, REFUSED, SKIPPED, DrillVerdict, judge, judged_rows
 from drkit.drill.position_rows import PositionAnswer, PositionForm
 from drkit.errors import Failed

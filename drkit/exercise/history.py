@@ -16,6 +16,7 @@ import shlex
 from typing import Any, ClassVar, Final, NamedTuple, TypeVar, dataclass_transform
 
 from drkit.clock import monotonic
+from drkit.errors import Failed, Refused
 from drkit.journal.machine import FAILOVER, RETURN, RunState, StepName
 from drkit.model import TopicPartition
 
@@ -128,19 +129,26 @@ class CommandEnded(Event, kind="command"):
     """The answer of `--json`."""
 
     @property
+    def error_code(self) -> str:
+        """The code of its error, or "" if it has none."""
+        return str(self.error.get("code", ""))
+
+    @property
     def typed(self) -> str:
         """The command line."""
         return shlex.join(("drkit", *self.words))
 
     @property
     def is_expected(self) -> bool:
-        """True if the exit code, or the code of the error, is expected."""
-        return self.code in self.expected or self.error.get("code", "") in self.expected
+        """True if the code of the error is expected, or the exit code; a failure needs a reason, too."""
+        has_reason = self.answer or (self.error_code and "unexpected" not in self.error_code)
+        is_silent = self.code in {Failed.exit_code, Refused.exit_code} and not has_reason
+        return (self.code in self.expected and not is_silent) or self.error_code in self.expected
 
     @property
     def outcome(self) -> str:
         """The exit code in words, with the code of the error."""
-        error = f", {self.error['code']}" if "code" in self.error else ""
+        error = f", {self.error_code}" if self.error_code else ""
         return "killed" if self.code is None else f"exit code {self.code}{error}"
 
 
@@ -316,6 +324,10 @@ class Failover(NamedTuple):
         """Return the disposition of a record in the request of the return, or "" if it has none."""
         return choice(self.returned, "dispositions", record[0].topic)
 
+    def replays(self, record: Record) -> bool:
+        """Return whether its return appended a record of the tail to the new primary."""
+        return (record in self.stated or record in self.late) and self.disposition(record) == "replay"
+
     def moves(self, topic: str) -> bool:
         """Return whether a topic is in its scope; a report without topics moves all."""
         return topic in (self.report.get("topics") or {topic})
@@ -457,8 +469,7 @@ class ScenarioHistory:
     @cached_property
     def replayed(self) -> frozenset[Record]:
         """Records of a tail that a return appended to the new primary, after what clients wrote there."""
-        returned = (f for f in self.failovers if f.returned is not None)
-        return frozenset(r for f in returned for r in f.tail if f.disposition(r) == "replay")
+        return frozenset(record for f in self.failovers for record in f.tail if f.replays(record))
 
     @cached_property
     def divergent(self) -> list[tuple[TopicPartition, int, int]]:

@@ -22,6 +22,7 @@ from drkit.exercise.history import (
     FinalPosition,
     JournalEntered,
     LookFailed,
+    NotAcked,
     Observed,
     Read,
     RunReported,
@@ -117,12 +118,24 @@ def _unknown(facts: ScenarioHistory) -> Iterator[str]:
         yield "the run has no end"
     for look in facts.of(LookFailed):
         yield f"not read: {look.what}: {look.error}"
+    ended = (e for e in facts.of(CommandEnded) if not e.is_expected)
+    yield from (f"ended otherwise than expected: {e.typed}: {e.outcome}" for e in ended)
+    unreported = {e.run for e in facts.of(JournalEntered)} - {e.run for e in facts.of(RunReported)}
+    yield from (f"no report of run {run}" for run in sorted(unreported))
+    yield from (f"client {name} did nothing since the first fault" for name in _silent(facts))
     for tp in sorted({tp for tp, _ in facts.acked}):
         if facts.active and (facts.active, tp) not in facts.log_ends:
             yield f"{tp} on {facts.active} was not read"
     for f in facts.failovers:
         if f.opened == len(facts.events):
             yield f"failover {f.report.get('run', '')} is done, and no entry has the end of OPEN"
+
+
+def _silent(facts: ScenarioHistory) -> list[str]:
+    """Return the writers that sent nothing since the first fault; a fence may end those with transactions."""
+    first = next((i for i, _ in facts.at(FaultBegan)), 0)
+    before = {e.by for i, e in facts.at(Acked) if i < first and not e.transaction}
+    return sorted(before - {e.by for e in facts.events[first:] if isinstance(e, Acked | NotAcked)})
 
 
 def negative_controls(history: ScenarioHistory) -> dict[str, bool]:
@@ -169,7 +182,7 @@ def _defects(facts: ScenarioHistory) -> Iterator[_Defect]:
     yield checks.ABORTED, "an aborted record shown", aborted, partial(_shown, active)
     yield checks.READERS, "another record at an offset", reads, lambda e: [e, replace(e, value="a stray")]
     yield checks.OBSERVED, "a living primary called lost", first, lambda e: [lost, e]
-    yield checks.COMMANDS, "another exit code", commands, lambda e: [replace(e, expected=[])]
+    yield checks.COMMANDS, "another exit code", commands, lambda e: [replace(e, expected=[], error={})]
     yield checks.LEFT_BEHIND, "a run left open", ends, lambda e: [replace(e, left=["a run"])]
     for f in facts.failovers[-1:]:
         yield from _defects_of(f, facts)

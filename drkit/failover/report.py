@@ -66,12 +66,7 @@ def report_of(run: RunLog, flow: str) -> dict[str, Any]:
         "next": evidence.get(StepName.DONE, {}).get("next", _next(run)),
         "decision": run.opening.get("decision", {}),
         "timeline": [
-            {
-                "at_ms": e.at_ms,
-                "kind": e.kind.value,
-                "step": str(e.step or ""),
-                "effect": e.effect,
-            }
+            {"at_ms": e.at_ms, "kind": e.kind.value, "step": str(e.step or ""), "effect": e.effect}
             for e in run.entries
         ],
     }

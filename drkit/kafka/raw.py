@@ -343,11 +343,7 @@ def connections(purpose: str, *settings: ClusterSettings) -> Iterator[list[RawCl
 
 
 def ask_once(
-    settings: ClusterSettings,
-    purpose: str,
-    question: Callable[[RawCluster], Awaitable[T]],
-    *,
-    what: str,
+    settings: ClusterSettings, purpose: str, question: Callable[[RawCluster], Awaitable[T]], *, what: str
 ) -> T:
     """Connect, ask one question, close.
 

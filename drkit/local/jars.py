@@ -108,9 +108,7 @@ def default_cache(env: Mapping[str, str] = os.environ) -> Path:
 
 
 def classpath(
-    cache: Path | None = None,
-    progress: Progress = lambda _line: None,
-    modules: Sequence[Module] = BROKER,
+    cache: Path | None = None, progress: Progress = lambda _line: None, modules: Sequence[Module] = BROKER
 ) -> str:
     """The class path of these modules, fetched if they are missing or damaged.
 

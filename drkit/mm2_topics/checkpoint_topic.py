@@ -11,13 +11,7 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.reading.log_tail import LogRestarted, LogTail
 from drkit.mm2_topics.topic import Mm2Topic, ensure_mm2_topic
 from drkit.model import TopicPartition
-from drkit.offsets.mm2_records import (
-    Checkpoint,
-    CheckpointSeen,
-    ForgottenCheckpoint,
-    group_of,
-    is_checkpoint,
-)
+from drkit.offsets.mm2_records import Checkpoint, CheckpointSeen, ForgottenCheckpoint, group_of, is_checkpoint
 from drkit.wire import Record
 
 _REPLICAS: Final = 3

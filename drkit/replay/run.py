@@ -21,13 +21,7 @@ from drkit.flow_state.unreplayed import Unreplayed, UnreplayedEnd, unreplayed
 from drkit.kafka.raw import connections
 from drkit.model import TopicPartition
 from drkit.replay.compare import Same
-from drkit.replay.destination import (
-    Destination,
-    Quarantine,
-    copied_topics,
-    destination_of,
-    promoted_topics,
-)
+from drkit.replay.destination import Destination, Quarantine, copied_topics, destination_of, promoted_topics
 from drkit.replay.left_open import ReplayMarkers
 from drkit.replay.log import ReplayLog
 from drkit.replay.plan import Commits, PartitionPlan, ReplayPlan, covers_part, plan_partition

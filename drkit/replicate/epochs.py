@@ -29,12 +29,7 @@ class Epochs:
     """
 
     def __init__(
-        self,
-        frame: TaskAssignment,
-        tasks: int,
-        rates: Rates,
-        *,
-        until: Callable[[], float] = lambda: 0.0,
+        self, frame: TaskAssignment, tasks: int, rates: Rates, *, until: Callable[[], float] = lambda: 0.0
     ) -> None:
         self._frame = frame
         self._tasks = self._most = tasks

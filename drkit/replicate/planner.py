@@ -57,11 +57,7 @@ def placed_of(
 
 
 def _lease(
-    topic: CopiedTopic,
-    partition: int,
-    buckets: int,
-    cut: CutRecord | None,
-    stranger: WrittenRecord | None,
+    topic: CopiedTopic, partition: int, buckets: int, cut: CutRecord | None, stranger: WrittenRecord | None
 ) -> PartitionAssignment:
     kept_tail = cut.kept.get(partition) if cut is not None else None
     return PartitionAssignment(

@@ -71,10 +71,7 @@ class RunResult(NamedTuple):
 
 
 def replicate(
-    settings: Settings,
-    flows: Sequence[FlowSettings],
-    options: RunOptions,
-    stop: threading.Event,
+    settings: Settings, flows: Sequence[FlowSettings], options: RunOptions, stop: threading.Event
 ) -> RunResult:
     """Run flows until `stop` is set, all have ended, or with `once` everything is copied.
 

@@ -29,12 +29,7 @@ from drkit.copy_task.core.assignment import TaskAssignment
 from drkit.copy_task.report import TaskReport
 from drkit.errors import DrkitError, Failed
 from drkit.flow_state.copied_topics import known_of, written_of
-from drkit.flow_state.creation import (
-    ensure_offset_map,
-    ensure_state_topic,
-    note_clusters,
-    note_configuration,
-)
+from drkit.flow_state.creation import ensure_offset_map, ensure_state_topic, note_clusters, note_configuration
 from drkit.flow_state.lease.run_lease import FlowLease
 from drkit.flow_state.producer_ids import own_ids
 from drkit.flow_state.records import CheckpointsRecord, ClustersRecord, ControlRecord, CutRecord, RoleRecord

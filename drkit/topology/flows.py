@@ -168,11 +168,7 @@ def metric_name(topic: str) -> str:
 
 
 def refused_names(
-    flow: str,
-    source: str,
-    naming: Naming,
-    topics: Iterable[str],
-    on_target: Iterable[str],
+    flow: str, source: str, naming: Naming, topics: Iterable[str], on_target: Iterable[str]
 ) -> dict[str, Refused]:
     """Return source topics that cannot be copied because of a name, each with the reason.
 

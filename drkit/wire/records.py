@@ -61,10 +61,7 @@ def pieces(
 
 
 def pieces_in_parts(
-    header: BatchHeader,
-    batch: bytes | bytearray | memoryview,
-    most: int,
-    limit: int = MAX_DECOMPRESSED,
+    header: BatchHeader, batch: bytes | bytearray | memoryview, most: int, limit: int = MAX_DECOMPRESSED
 ) -> Iterator[list[Piece]]:
     """Yield the records of a batch as :func:`pieces` does, at least one list of at most `most` records.
 

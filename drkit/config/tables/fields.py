@@ -107,9 +107,7 @@ def _joined(value: object) -> object:
 
 
 Servers = Annotated[
-    str,
-    BeforeValidator(_joined, json_schema_input_type=str | tuple[str, ...]),
-    AfterValidator(host_and_port),
+    str, BeforeValidator(_joined, json_schema_input_type=str | tuple[str, ...]), AfterValidator(host_and_port)
 ]
 """host:port of some brokers: an array, or one string with commas."""
 KafkaText = BeforeValidator(as_kafka_writes_it, json_schema_input_type=dict[str, str | float | bool])

@@ -54,11 +54,7 @@ class Coordinators:
         self._of: dict[str, int] = {}
 
     async def ask(
-        self,
-        groups: Iterable[str],
-        ask: AskNode[T],
-        *,
-        per_request: int,
+        self, groups: Iterable[str], ask: AskNode[T], *, per_request: int
     ) -> dict[str, Answered[T]]:
         """Ask about every group at its coordinator.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drkit.exercise.history import PRIMARY, STANDBY, Consumed, FaultBegan, LogEnd, NotAcked, Read
+from drkit.exercise.history import PRIMARY, STANDBY, Consumed, FaultBegan, FaultEnded, LogEnd, NotAcked, Read
 from tests.support.chaos.minimal import (
     ON_PRIMARY,
     ON_STANDBY,
@@ -28,7 +28,8 @@ ONE = {"topic": "orders", "partition": 0, "lost_from": 1, "records": 1}
 EXACT = failover(loss={"exact": True, "statement": "1 record", "partitions": [ONE]})
 REPLAY, DISCARD = (returned(dispositions={"*": word}) for word in ("replay", "discard"))
 
-TAKEN_BACK = [*acked("a", transaction="committed"), *acked("b", first=1)]
+RESTARTED = FaultEnded("kill primary")
+TAKEN_BACK = [*acked("a", transaction="committed"), *acked("b", first=1), RESTARTED]
 """The log of the primary will have nothing at offset 0."""
 HOLE = [Read(PRIMARY, *TP, 1, "b"), LogEnd(PRIMARY, *TP, 0, 2)]
 MOVED = [OPENED, *log("b"), failover(lost_from=2), ON_STANDBY]
@@ -36,10 +37,21 @@ MOVED = [OPENED, *log("b"), failover(lost_from=2), ON_STANDBY]
 BROKEN: Cases = {
     "acknowledged or stated as lost": {
         "its own cluster shows it": [*TAKEN_BACK, *log("a", "b", cluster=PRIMARY), *MOVED],
+        "its own cluster was never started again": [*TAKEN_BACK[:-1], *HOLE, *MOVED],
+        "its own cluster was started again before": [RESTARTED, *TAKEN_BACK[:-1], *HOLE, *MOVED],
+        "the other cluster was started again": [*TAKEN_BACK[:-1], FaultEnded("kill standby"), *HOLE, *MOVED],
+        "its own cluster was frozen": [*TAKEN_BACK[:-1], FaultEnded("freeze primary"), *HOLE, *MOVED],
+        "its log has another record of the transaction": [
+            *acked("a", "b", transaction="committed"),
+            RESTARTED,
+            *HOLE,
+            *MOVED,
+        ],
         "its own log begins later": [*TAKEN_BACK, *log("b", cluster=PRIMARY, start=1), *MOVED],
         "its own log ends earlier": [
             *acked("b"),
             *acked("a", first=1, transaction="committed"),
+            RESTARTED,
             *log("b", cluster=PRIMARY),
             *MOVED,
         ],
@@ -142,8 +154,19 @@ BROKEN: Cases = {
     "nothing aborted is seen": {
         "read": [*acked("a", transaction="aborted"), *log("a")],
         "consumed": [*acked("a", transaction="aborted"), Consumed(STANDBY, *TP, "shop", 0, "a")],
+        "its own cluster shows it, and was never started again": [
+            *acked("a", transaction="aborted"),
+            *log("a", cluster=PRIMARY),
+            *log("a"),
+        ],
+        "its own cluster shows it, and was started again before": [
+            RESTARTED,
+            *acked("a", transaction="aborted"),
+            *log("a", cluster=PRIMARY),
+        ],
         "at another offset of its own cluster": [
             *acked("a", transaction="aborted"),
+            RESTARTED,
             Consumed(PRIMARY, *TP, "shop", 1, "a"),
         ],
     },
@@ -160,6 +183,18 @@ BROKEN: Cases = {
 HOLDS: Cases = {
     "acknowledged or stated as lost": {
         "Kafka took it back": [*TAKEN_BACK, *HOLE, *MOVED],
+        "Kafka took it back from a full disk": [*TAKEN_BACK[:-1], FaultEnded("fill primary"), *HOLE, *MOVED],
+        "Kafka took all of the transaction back": [
+            *acked("a", "b", transaction="committed"),
+            *acked("c", first=2),
+            RESTARTED,
+            Read(PRIMARY, *TP, 2, "c"),
+            LogEnd(PRIMARY, *TP, 0, 3),
+            OPENED,
+            *log("c"),
+            failover(lost_from=3),
+            ON_STANDBY,
+        ],
         "Kafka took it back, and no failover": [*TAKEN_BACK, *HOLE, ON_PRIMARY],
         "Kafka took it back after OPEN": [
             OPENED,
@@ -275,6 +310,7 @@ HOLDS: Cases = {
     "nothing aborted is seen": {
         "restored by its own cluster, and copied": [
             *acked("a", transaction="aborted"),
+            RESTARTED,
             *log("a", cluster=PRIMARY),
             *log("a"),
         ],

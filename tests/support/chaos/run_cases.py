@@ -41,6 +41,8 @@ HEARD_LATE, SENT_LATER = (
 HOME = failover(planned=True, source=STANDBY, run="2")
 REPLAY, DISCARD = (returned(dispositions={"*": word}) for word in ("replay", "discard"))
 LEFT_OPEN = failover(proven=False)
+NOT_READY = {"error": "the lease of the replicator is old", "code": "no_replicator", "exit_code": 3}
+CRASH = {"error": "unexpected AttributeError", "code": "unexpected_error", "exit_code": 1}
 UNCOPIED = {"topic": "orders", "partition": 0, "lost_from": 0, "end": 9}
 BOTH_OPEN = [Probed(cluster, "orders", is_accepted=True) for cluster in (PRIMARY, STANDBY)]
 
@@ -81,6 +83,12 @@ BROKEN: Cases = {
         "another code": [CommandEnded(["failover"], 1, [0, 3])],
         "killed": [CommandEnded(["failover"], None, [0])],
         "no reason": [CommandEnded(["failover"], 3, [3])],
+        "a crash with an expected exit code": [CommandEnded(["failover"], 1, [1], error=CRASH)],
+        "no answer and no error": [CommandEnded(["divergence"], 1, [1])],
+        "a crash where an error is expected": [CommandEnded(["failover"], 1, ["open_refused"], error=CRASH)],
+        "it worked, and a refusal is expected": [CommandEnded(["failover"], 0, ["no_replicator"])],
+        "a wrong command line": [CommandEnded(["failover"], 2, [0], error={"code": "flow_unknown"})],
+        "another failure": [CommandEnded(["failover"], 1, [0], error={"code": "open_refused"})],
     },
     "no living primary is called lost": {
         "it answers": [Observed("UP", "well"), Observed("LOST", "confirmed")],
@@ -158,7 +166,11 @@ HOLDS: Cases = {
     },
     "commands ended as documented": {
         "killed, as expected": [CommandEnded(["failover"], None, [None])],
-        "refused": [CommandEnded(["failover"], 3, [0, 3], error={"error": "the primary answers"})],
+        "refused": [CommandEnded(["failover"], 3, [0, 3], error=NOT_READY)],
+        "failed, with an answer": [CommandEnded(["divergence"], 1, [1], answer={"clean": False})],
+        "another refusal": [CommandEnded(["failover"], 3, ["target_not_ready"], error=NOT_READY)],
+        "a refusal that is not expected": [CommandEnded(["failover"], 3, [0], error=NOT_READY)],
+        "no cluster answers": [CommandEnded(["failover"], 1, [0], error={"code": "journal_unreachable"})],
     },
     "no living primary is called lost": {
         "it is slow": [Observed("DEGRADED", "slow")],

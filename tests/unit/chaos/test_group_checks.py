@@ -67,6 +67,23 @@ REST = [*given("c", cluster=STANDBY, first=2), commits(3, STANDBY)]
 NAMED = failover(groups={"repeats": {"shop": 2}})
 ALL_AGAIN = [*given("a", "b", "c", cluster=STANDBY), commits(3, STANDBY)]
 
+REPLAYED = [
+    *acked("a", "b"),
+    *given("a", "b"),
+    commits(2),
+    OPENED,
+    BACK,
+    *given("b", cluster=STANDBY, first=1),
+    commits(2, STANDBY),
+]
+"""The tail of the primary is read there, and again after its replay."""
+AFTER_REPLAY = [
+    *log("a", "b"),
+    failover(lost_from=1, planned=False, groups={"positions": {"shop": {"orders-0": [2, 1]}}}),
+    returned(dispositions={"orders": "replay"}),
+    position("shop", 2),
+    ON_STANDBY,
+]
 BROKEN: Cases = {
     "idle": {
         "skips": idle(1, 2),
@@ -128,6 +145,12 @@ BROKEN: Cases = {
             *log("a", "b", cluster=PRIMARY),
             position("shop", 2, PRIMARY),
             ON_PRIMARY,
+        ],
+        "is given a replayed record again and again": [
+            *REPLAYED,
+            *given("b", cluster=STANDBY, first=1),
+            commits(2, STANDBY),
+            *AFTER_REPLAY,
         ],
     },
 }
@@ -203,20 +226,7 @@ HOLDS: Cases = {
             position("shop", 2, PRIMARY),
             ON_PRIMARY,
         ],
-        "is given a replayed record again": [
-            *acked("a", "b"),
-            *given("a", "b"),
-            commits(2),
-            OPENED,
-            BACK,
-            *given("b", cluster=STANDBY, first=1),
-            commits(2, STANDBY),
-            *log("a", "b"),
-            failover(lost_from=1, planned=False, groups={"positions": {"shop": {"orders-0": [2, 1]}}}),
-            returned(dispositions={"orders": "replay"}),
-            position("shop", 2),
-            ON_STANDBY,
-        ],
+        "is given a replayed record again": [*REPLAYED, *AFTER_REPLAY],
     },
 }
 

@@ -18,6 +18,10 @@ from tests.chaos_page import circle_of
 from tests.support.errors import coded, sentence
 
 KILLED = (FOLDER / "primary-killed.yaml").read_text(encoding="utf-8")
+FAULT = "func: fault\n      arguments: {name: kill primary}"
+STOP = KILLED.replace(FAULT, "func: stop\n      arguments: {clients: CLIENTS}")
+REPLICATE = KILLED.replace(FAULT, "func: replicate\n      arguments: {direction: fourth}")
+NOTHING = KILLED.replace(KILLED[KILLED.index("exercises:") : KILLED.index("method:")], "exercises: []\n")
 
 
 def activities(scenario: Scenario) -> list[dict[str, object]]:
@@ -66,6 +70,33 @@ def test_there_are_thirty():
         (KILLED.replace("name: kill primary", "name: klil primary"), "unknown: klil primary"),
         (KILLED.replace("step: OPEN", "step: OPNE"), "unknown: OPNE"),
         (KILLED.replace("until: acked", "until: aked"), "unknown: aked"),
+        (KILLED.replace("{name: kill primary}", "{name: end kill primari}"), "unknown: end kill primari"),
+        (KILLED.replace("until: acked", "until: verdict LOSST"), "unknown: verdict LOSST"),
+        (KILLED.replace("until: acked", "until: protected X"), "unknown: protected X"),
+        (KILLED.replace("until: acked", "until: left X shop"), "unknown: left X shop"),
+        (KILLED.replace("until: acked", "until: acked, by: wirter"), "unknown: wirter"),
+        (KILLED.replace("until: acked", "until: acked, records: many"), "unknown: records"),
+        (
+            KILLED.replace(
+                "func: holds\n        arguments:", "func: holds\n        arguments:\n          brokers: 0"
+            ),
+            "brokers",
+        ),
+        (KILLED.replace("expect: [1]", "expect: 1"), "unknown: expect"),
+        (KILLED.replace("expect: [1]", "expect: [no_such_code]"), "unknown: no_such_code"),
+        (KILLED.replace("expect: [1]", "machine: elswhere"), "unknown: elswhere"),
+        (KILLED.replace("[fence, pay]", "fence"), "unknown: words"),
+        (KILLED.replace("expect: [1]", "at: [{entry: OPEN intnet, then: []}]"), "unknown: OPEN intnet"),
+        (KILLED.replace("expect: [1]", "at: [{entry: OPEN intent, then: [kill all]}]"), "unknown: kill all"),
+        (KILLED.replace("expect: [1]", "at: [{entry: OPEN intent, thne: []}]"), "at.0.thne"),
+        (KILLED.replace("expect: [1]", "at: [{entry: OPEN intent, then: [{drkt: []}]}]"), "drkt"),
+        (KILLED.replace("{until: acked}", "{until: acked, by: shop}"), "unknown: shop"),
+        (KILLED.replace("step: OPEN}", "step: OPEN, when: now}"), "exercises.1.when"),
+        (KILLED.replace("promised:", "promissed:"), "unknown: promissed"),
+        (STOP.replace("CLIENTS", "[wirter]"), "unknown: wirter"),
+        (STOP.replace("CLIENTS", "writer"), "unknown: clients"),
+        (REPLICATE, "unknown: fourth"),
+        (NOTHING, "exercises without a fault"),
         (KILLED.replace("func: fault", "func: fautl"), "a function called 'fautl'"),
         (KILLED.replace("{name: kill primary}", "{nmae: kill primary}"), "name"),
     ],

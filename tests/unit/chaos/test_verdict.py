@@ -20,6 +20,7 @@ from drkit.exercise.history import (
     PRIMARY,
     STANDBY,
     Acked,
+    CommandEnded,
     Consumed,
     Event,
     FaultBegan,
@@ -27,6 +28,7 @@ from drkit.exercise.history import (
     FinalPosition,
     JournalEntered,
     LookFailed,
+    NotAcked,
     Observed,
     OffsetCommitted,
     Probed,
@@ -164,6 +166,18 @@ INCONCLUSIVE: dict[str, tuple[list[Event], str]] = {
         [e for e in RUN if not (isinstance(e, Acked) and e.cluster == STANDBY)],
         f"nothing was examined: {OLDER_WRITER}",
     ),
+    "a run without a report": (
+        [entry("LOCK", "intent", run="2"), *RUN],
+        "no report of run 2",
+    ),
+    "a refusal that was not expected": (
+        [*RUN, CommandEnded(["failover"], 3, [0], error={"code": "no_replicator"})],
+        "ended otherwise than expected: drkit failover: exit code 3, no_replicator",
+    ),
+    "a client that did nothing since the first fault": (
+        [Acked(PRIMARY, *TP, 0, "a", by="till"), *RUN],
+        "client till did nothing since the first fault",
+    ),
     "no entries": (without(JournalEntered), "failover run is done, and no entry has the end of OPEN"),
 }
 
@@ -181,6 +195,18 @@ def test_a_fault_that_was_not_in_force_is_inconclusive():
         ScenarioHistory(RUN), [RequiredFault("kill primary", "OPEN"), RequiredFault("kill primary", "FENCE")]
     )
     assert (verdict.word, verdict.reasons) == ("inconclusive", ["was not in force: kill primary at FENCE"])
+
+
+@pytest.mark.parametrize(
+    "at_work",
+    [
+        Acked(PRIMARY, *TP, 8, "w", by="till"),
+        NotAcked(PRIMARY, "orders", "w", "_TIMED_OUT", is_refused=False, by="till"),
+    ],
+)
+def test_a_client_that_is_refused_since_the_first_fault_is_at_work(at_work: Event):
+    events = [Acked(PRIMARY, *TP, 0, "a", by="till"), *RUN, at_work]
+    assert "client till did nothing since the first fault" not in judge(ScenarioHistory(events), []).reasons
 
 
 def test_a_return_has_needs_of_its_own():
