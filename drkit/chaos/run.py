@@ -46,7 +46,8 @@ class ScenarioRun:
     is_interrupted: bool = False
     """True once SIGINT or SIGTERM came: a C library may swallow its exception."""
     pair: ExitStack = field(default_factory=ExitStack)
-    seconds: float = field(default_factory=lambda: -monotonic())
+    began: float = field(default_factory=monotonic)
+    seconds: float = field(init=False)
     """How long it took, once it is finished."""
     verdict: ScenarioVerdict = field(init=False)
     commands: tuple[CommandEnded, ...] = ()
@@ -71,7 +72,7 @@ class ScenarioRun:
     def finish(self, *, deviated: bool | None = None) -> ScenarioRun:
         """End the pair, remove its disks, write the result; return the run."""
         self.pair.close()
-        self.seconds += monotonic()
+        self.seconds = monotonic() - self.began
         history = ScenarioHistory([]) if self.stage is None else self.stage.history()
         failed = [f"{look.what}: {look.error}" for look in history.of(LookFailed)]
         unknown = ScenarioVerdict(INCONCLUSIVE, failed or ["Chaos Toolkit called no probe of drkit"], [])

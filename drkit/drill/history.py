@@ -12,14 +12,14 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 import shutil
-import time
 from typing import Final
 from uuid import UUID
 
 from pydantic import ValidationError
+from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from drkit.atomic_file import replace_file
-from drkit.clock import monotonic, wall_ms
+from drkit.clock import wall_ms
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.config.tables.fields import did_you_mean
 from drkit.drill.entry import SOURCE, TARGET, UNFINISHED, DrillEntry, MadeItem
@@ -369,10 +369,13 @@ def _delete_groups(cluster: ClusterSettings, names: list[str]) -> list[str]:
         answers = ask_once(cluster, "drill", lambda raw: Groups(raw).delete(names), what="delete groups")
         return {name: code for name, code in answers.items() if code}
 
-    deadline = monotonic() + _MEMBERS_SECONDS
-    while (refused := delete()) and monotonic() < deadline:
-        time.sleep(_LOOK_SECONDS)
-    return [f"group {name} on {cluster.alias}: {error_name(code)}" for name, code in refused.items()]
+    patient = Retrying(
+        retry=retry_if_result(bool),
+        stop=stop_after_delay(_MEMBERS_SECONDS),
+        wait=wait_fixed(_LOOK_SECONDS),
+        retry_error_callback=lambda state: state.outcome.result() if state.outcome else {},
+    )
+    return [f"group {name} on {cluster.alias}: {error_name(code)}" for name, code in patient(delete).items()]
 
 
 def _delete_acls(cluster: ClusterSettings, items: list[MadeItem]) -> list[str]:

@@ -233,7 +233,7 @@ def _taken_back(facts: ScenarioHistory) -> frozenset[Record]:
     """Return records of committed transactions that Kafka itself took back: see docs/internal/upstream.md.
 
     Their own cluster was started again since. Its final log has nothing of the transaction in the partition,
-    and no reader was given any of it. A log that an older disk or a return has changed proves nothing.
+    and no reader got any of its records. A log that an older disk or a return has changed proves nothing.
     """
     changed = {e.source for e in facts.of(RunReported) if e.table == RETURN.name}
     changed |= {e.fault.removeprefix(_OLDER_DISK) for e in facts.of(FaultBegan)}
@@ -319,9 +319,8 @@ def check_aborted(facts: ScenarioHistory) -> Iterator[str]:
     shown = {(e.cluster, e.tp, e.offset, e.value) for e in sights}
     for i, e in facts.at(Acked):
         if e.transaction == "aborted":
-            is_restored = (e.cluster, e.tp, e.offset, e.value) in shown and _was_restarted(
-                facts, e.cluster, i
-            )
+            is_shown = (e.cluster, e.tp, e.offset, e.value) in shown
+            is_restored = is_shown and _was_restarted(facts, e.cluster, i)
             sight = None if is_restored else seen.get((e.topic, e.value))
             yield f"{place_of(sight)}: {e.value} was aborted" if sight is not None else ""
 

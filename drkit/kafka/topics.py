@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-import time
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
@@ -24,6 +23,7 @@ from confluent_kafka.admin import (
     OffsetSpec,
     ResourceType,
 )
+from tenacity import Retrying, retry_if_exception, retry_if_result, stop_after_delay, wait_fixed
 
 from drkit.clock import monotonic
 from drkit.counted import counted, first_of
@@ -208,27 +208,27 @@ def list_offsets(
     :param committed: the end is the last stable offset, not the high watermark
     """
     offsets: dict[TopicPartition, int] = {}
-    missing, deadline = list(partitions), monotonic() + _SETTLE_SECONDS
+    wanted = {(p.topic, p.partition): p for p in partitions}
+    if not wanted:
+        return offsets
     spec = OffsetSpec.earliest() if which == "earliest" else OffsetSpec.latest()
     level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-    while missing:
-        try:
-            futures = cluster.call(
-                "list offsets",
-                cluster.admin.list_offsets,
-                {ConfluentPartition(tp.topic, tp.partition): spec for tp in missing},
-                isolation_level=level,
-                request_timeout=CALL_SECONDS,
-            )
+    options = {"isolation_level": level, "request_timeout": CALL_SECONDS}
+    for attempt in Retrying(
+        retry=retry_if_exception(_settles),
+        stop=stop_after_delay(_SETTLE_SECONDS),
+        wait=wait_fixed(0.2),
+        reraise=True,
+    ):
+        with attempt:
+            # librdkafka has old metadata. Not in `before_sleep`: that would hold the client in a cycle.
+            if attempt.retry_state.attempt_number > 1:
+                cluster.call("list topics", cluster.admin.list_topics, timeout=CALL_SECONDS)
+            asked = {ConfluentPartition(*at): spec for at, tp in wanted.items() if tp not in offsets}
+            futures = cluster.call("list offsets", cluster.admin.list_offsets, asked, **options)
             for key, future in futures.items():
-                tp = TopicPartition(key.topic, key.partition)
+                tp = wanted[key.topic, key.partition]
                 offsets[tp] = int(cluster.wait(future, "list offsets", str(tp)).offset)
-        except DrkitError as error:
-            if not _settles(error) or monotonic() > deadline:
-                raise
-            time.sleep(0.2)  # then it is asked for its metadata, which is old
-            cluster.call("list topics", cluster.admin.list_topics, timeout=CALL_SECONDS)
-        missing = [tp for tp in missing if tp not in offsets]
     return offsets
 
 
@@ -352,9 +352,13 @@ def appeared(cluster: Cluster, name: str) -> TopicMetadata:
 
     :raises Failed: the cluster does not list it within 20 s
     """
-    deadline = monotonic() + _APPEAR_SECONDS
-    while (topic := describe_topics(cluster, [name]).get(name)) is None:
-        if monotonic() > deadline:
-            raise Failed("new_topic_missing", where=f"{name} on {cluster.alias}")
-        time.sleep(_PAUSE_SECONDS)
+    patient = Retrying(
+        retry=retry_if_result(lambda topic: topic is None),
+        stop=stop_after_delay(_APPEAR_SECONDS),
+        wait=wait_fixed(_PAUSE_SECONDS),
+        retry_error_callback=lambda _: None,
+    )
+    topic: TopicMetadata | None = patient(lambda: describe_topics(cluster, [name]).get(name))
+    if topic is None:
+        raise Failed("new_topic_missing", where=f"{name} on {cluster.alias}")
     return topic

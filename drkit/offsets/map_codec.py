@@ -78,9 +78,9 @@ def mark_key(key: MapKey) -> bytes:
 
 def encode_intent(key: MapKey, intent: Intent) -> tuple[bytes, bytes]:
     """An intent as (key, value) of a Kafka record."""
-    place = (intent.base_sequence, intent.downstream, intent.previous_end, intent.nonce, intent.leader_epoch)
+    fields = (intent.base_sequence, intent.downstream, intent.previous_end, intent.nonce, intent.leader_epoch)
     target_epoch, number = intent.target_epoch & _UNSIGNED, len(intent.runs)
-    head = _INTENT.pack(_VERSION, intent.mode, *intent.history, *place, target_epoch, number)
+    head = _INTENT.pack(_VERSION, intent.mode, *intent.history, *fields, target_epoch, number)
     body = b"".join([head, *(_RUN.pack(*r) for r in intent.runs)])
     return _key(key, MapRecordKind.INTENT) + _KEY_INTENT.pack(intent.downstream, intent.nonce), body
 

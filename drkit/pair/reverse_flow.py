@@ -161,7 +161,7 @@ class OppositeFlows:
 
         :param topics: of the target, new to this flow
         :param both_ways: this process runs such a flow, which may not be recorded yet
-        :returns: topic → what saves its records; empty: nothing is known of them
+        :returns: topic → how to save its records, or an empty text if nothing is known about them
         """
         flow, states = self._flow, [other.state.records for other in self._others.values()]
         if flow.naming == "prefix" or not (both_ways or states):

@@ -134,8 +134,7 @@ class SoloReplicator:
         while flow.heartbeats_replication and not any(map(flow.is_heartbeats, topics.copied)):
             time.sleep(_TOPICS_SECONDS)
             topics = sync.look()
-        acls = AclSync(self._source, self._target, flow, self._state, opposite=opposite)
-        acls.look_when_due(topics.copied)
+        AclSync(self._source, self._target, flow, self._state, opposite=opposite).look_when_due(topics.copied)
         return topics
 
     def _assign(self, topics: TopicSyncResult) -> TaskAssignment:

@@ -1,4 +1,4 @@
-"""Settings and ACLs of copies, compared once more: since the last round of the sync they may differ."""
+"""Compares settings and ACLs of copies again: they may differ since the last round of the sync."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ SEEDS = range(3)
 
 
 def controls_of(name: str, history: ScenarioHistory) -> list[str]:
-    """Return the controls of a check for which a history has a place."""
+    """Return the controls of a check that can be put into a history."""
     return [defect for check, defect, events, _ in _defects(history) if check == name and events]
 
 

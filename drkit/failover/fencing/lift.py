@@ -10,8 +10,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from typing import Final
 
-from drkit.counted import first_of
-from drkit.errors import ClusterUnreachable, DrkitError, Failed
+from drkit.errors import ClusterUnreachable, DrkitError
 from drkit.failover.core.context import Context
 from drkit.failover.core.reverse import refused_elsewhere, work_elsewhere
 from drkit.failover.fencing.methods import (
@@ -20,6 +19,7 @@ from drkit.failover.fencing.methods import (
     AclFence,
     SizeFence,
     put_or_delete,
+    raise_refused,
     recorded_acls,
     recorded_sizes,
 )
@@ -140,9 +140,7 @@ def lift_guard(context: Context) -> int:
     if not acls:
         return 0
     refused = delete_acls(context.target_settings, sorted(acls))
-    if refused:
-        evidence = first_of(f"{acl}: {error.evidence}" for acl, error in refused.items())
-        raise Failed("target_guard_not_lifted", where=context.flow.target, evidence=evidence)
+    raise_refused("target_guard_not_lifted", context.flow.target, refused)
     remaining = recorded_acls(context.state, GuardAclsRecord) - acls
     put_or_delete(context.state, GuardAclsRecord(remaining), needed=bool(remaining))
     return len(acls)

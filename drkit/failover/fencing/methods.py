@@ -236,13 +236,13 @@ def put_or_delete(state: StateTopic, record: StateRecord, *, needed: bool) -> No
 
 def raise_acls(settings: ClusterSettings, acls: Collection[Acl]) -> None:
     """Create the ACLs of a fence; existing ones are no failure. Raises DrkitError."""
-    _judge(settings, create_acls(settings, sorted(acls)), "put up")
+    raise_refused("fence_failed", settings.alias, create_acls(settings, sorted(acls)), done="put up")
 
 
 def lift_acls(settings: ClusterSettings, acls: Collection[Acl]) -> None:
     """Remove the ACLs of a fence; missing ones are ignored. Raises DrkitError."""
     with suppress(NoAuthorizer):  # without an authorizer there are no ACLs
-        _judge(settings, delete_acls(settings, sorted(acls)), "taken away")
+        raise_refused("fence_failed", settings.alias, delete_acls(settings, sorted(acls)), done="taken away")
 
 
 def lift_recorded(settings: ClusterSettings, record: FenceRecord) -> None:
@@ -279,13 +279,14 @@ def _alter(
         and own_value(existing[topic], MAX_MESSAGE_BYTES) != value
         and (only is None or own_value(existing[topic], MAX_MESSAGE_BYTES) == only)
     }
-    _judge(settings, alter_topic_configs(cluster, changes), done)
+    raise_refused("fence_failed", settings.alias, alter_topic_configs(cluster, changes), done=done)
 
 
-def _judge(settings: ClusterSettings, refused: Mapping[Any, DrkitError], done: str) -> None:
+def raise_refused(code: str, where: str, refused: Mapping[Any, DrkitError], **words: str) -> None:
+    """Raise Failed with a code if a part of a change was refused."""
     if refused:
-        some = first_of(f"{what}: {e.evidence}" for what, e in refused.items())
-        raise Failed("fence_failed", where=settings.alias, evidence=some, done=done)
+        evidence = first_of(f"{what}: {error.evidence}" for what, error in refused.items())
+        raise Failed(code, where=where, evidence=evidence, **words)
 
 
 FenceMethod = AclFence | SizeFence

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from drkit.counted import first_of
-from drkit.errors import ClusterUnreachable, DrkitError, Failed, NotAuthorized, Refused
+from drkit.errors import ClusterUnreachable, NotAuthorized, Refused
 from drkit.failover.core.commands import retry_command
 from drkit.failover.core.context import Context
 from drkit.failover.core.request import RunRequest
@@ -23,6 +23,7 @@ from drkit.failover.fencing.methods import (
     SizeFence,
     fence_acls,
     put_or_delete,
+    raise_refused,
     recorded_acls,
     recorded_sizes,
     refusing_own,
@@ -258,8 +259,8 @@ def keep_guard(context: Context, back: Reverse, topics: Collection[str], effect:
     with context.effect(StepName.BEGIN, effect, guard=to_json(guard), fence=to_json(fence)) as outcome:
         # On record before it differs from the fence, so that the switchover back lifts all that may exist.
         _record(back, change.guard | fence | guard)
-        _judge(context, create_acls(settings, sorted(change.created)))
-        _judge(context, delete_acls(settings, sorted(change.deleted)))
+        raise_refused("guard_failed", settings.alias, create_acls(settings, sorted(change.created)))
+        raise_refused("guard_failed", settings.alias, delete_acls(settings, sorted(change.deleted)))
         _record(back, (change.guard - fence) | guard)
         remaining = recorded_acls(context.state) - fence
         put_or_delete(context.state, FenceAclsRecord(remaining), needed=bool(remaining))
@@ -316,7 +317,7 @@ def fence_again(context: Context, topics: Collection[str]) -> list[str]:
             return []
         # On record twice rather than not at all.
         context.state.put(FenceAclsRecord(recorded_acls(context.state) | acls))
-        _judge(context, create_acls(context.source_settings, sorted(acls)))
+        raise_refused("guard_failed", context.flow.source, create_acls(context.source_settings, sorted(acls)))
         _record(back, known.acls - acls)
     return sorted({a.name for a in acls})
 
@@ -325,9 +326,3 @@ def _record(back: Reverse, acls: frozenset[Acl]) -> None:
     known = back.state.get(GuardAclsRecord)
     if known is None or known.acls != acls:
         back.state.put(GuardAclsRecord(acls))
-
-
-def _judge(context: Context, refused: dict[Acl, DrkitError]) -> None:
-    if refused:
-        evidence = first_of(f"{acl}: {error.evidence}" for acl, error in refused.items())
-        raise Failed("guard_failed", where=context.flow.source, evidence=evidence)

@@ -263,11 +263,8 @@ class CommitOffsetsStep(Step):
 
     def prove(self, context: Context) -> StepResult:
         """Check by the same table that the target has every position, also one that its group committed."""
-        positions, away = (
-            context.result(StepName.TRANSLATE)["positions"],
-            context.result(self.name).get("away", {}),
-        )
-        groups = sorted(positions.keys() - away.keys())
+        away = context.result(self.name).get("away", {})
+        groups = sorted(context.result(StepName.TRANSLATE)["positions"].keys() - away.keys())
         target_groups: dict[str, TargetGroup] = context.run(on_target, context.target, groups)
         read_back, nowhere, wrong = 0, [], []
         for group, tp, case, may_keep in _judged(context, target_groups):

@@ -104,11 +104,14 @@ async def _holders(
     known = await ongoing(cluster, {o.producer_id for each in opened.values() for o in each})
     return {
         tp: tuple(
-            Holder(o, owned := known.get(o.producer_id), owned is not None and tp in owned.partitions)
-            for o in sorted(each, key=lambda o: o.state.open_since)
+            _holder(tp, o, known.get(o.producer_id)) for o in sorted(each, key=lambda o: o.state.open_since)
         )
         for tp, each in opened.items()
     }
+
+
+def _holder(tp: TopicPartition, opened: OpenProducer, known: Ongoing | None) -> Holder:
+    return Holder(opened, known, known is not None and tp in known.partitions)
 
 
 def _undecided(holders: tuple[Holder, ...]) -> dict[int, int]:

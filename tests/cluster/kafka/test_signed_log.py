@@ -143,7 +143,7 @@ def test_a_claim_that_is_not_decided_counts_as_a_failover(cluster: Cluster, flow
 
 @pytest.mark.parametrize("is_open", [False, True])
 def test_the_copy_of_an_aborted_resume_ends_no_pause(cluster: Cluster, flow: FlowSettings, *, is_open: bool):
-    """Whether it is written before the abort or after it, and whatever else is open then."""
+    """The copy is written before the abort or after it, with another transaction open or not."""
     name, key = topic_name(flow), Pause.KEY.encode()
     pause(cluster, flow)
     with ExitStack() as stack:

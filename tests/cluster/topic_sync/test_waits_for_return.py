@@ -50,7 +50,7 @@ class Turned:
         return _look(*self.clusters, self.settings.flows[1], self.state, both_ways=False)
 
     def look_forth(self) -> TopicSyncResult:
-        """As the replicator of the flow that failed over looks: what was not promoted is copied on."""
+        """The replicator of the flow that failed over looks: topics not promoted are still copied."""
         active, passive = self.clusters
         with StateTopic(active.settings, passive.alias) as state:
             state.load()

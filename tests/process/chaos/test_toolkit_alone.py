@@ -1,4 +1,4 @@
-"""Chaos Toolkit's own command: the end of a scenario is told as `drkit chaos run` tells it."""
+"""Chaos Toolkit's own command: it ends a scenario with the same screen as `drkit chaos run`."""
 
 from __future__ import annotations
 

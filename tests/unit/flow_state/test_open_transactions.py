@@ -131,11 +131,11 @@ class Reader(LogTail):
     async def _fetch(
         self,
         cluster: RawCluster,  # noqa: ARG002  as of a reader
-        node: int,  # noqa: ARG002  likewise
+        node: int,  # noqa: ARG002  as of LogTail
         offset: int,
         *,
         committed: bool,
-        wait_ms: int = 0,  # noqa: ARG002  likewise
+        wait_ms: int = 0,  # noqa: ARG002  as of LogTail
     ) -> Any:
         return self.served.answer(offset, committed=committed)
 
@@ -199,7 +199,7 @@ def test_a_record_counts_when_its_transaction_is_committed_after_its_copy_was_re
 
 
 def test_a_reader_in_order_stops_before_a_transaction_and_says_so():
-    """As `drkit control adopt` reads the offset map: the order of its records counts."""
+    """`drkit control adopt` reads the offset map in the order of its records."""
     served = Log()
     nowhere: Any = None
     served.write(b"k", b"first")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -58,6 +59,32 @@ def _lose_a_coordinator(
     return [g for g, node in coordinators.items() if node == dead], dead
 
 
+def _moved_without(
+    world: World,
+    report: dict[str, Any],
+    tp: TopicPartition,
+    groups: list[str],
+    lost: tuple[list[str], int],
+    *,
+    named_by: StepName,
+) -> tuple[list[str], list[str]]:
+    """Check that all groups but the lost ones moved; return those, and the notes of the step that names it.
+
+    :param lost: groups whose coordinator is away, and its id
+    """
+    away, dead = lost
+    moved = sorted(set(groups) - set(away))
+    assert (report["state"], sorted(report["groups"]["moved"])) == ("done", moved), report
+    assert sorted(report["groups"]["positions"]) == moved, "nothing is called exact of the others"
+    notes: list[str] = world.run_log().results[named_by]["notes"]
+    for group in away:
+        assert f"broker {dead}" in report["groups"]["unavailable"][group][str(tp)]
+        assert any(group in note and translate_group(group) in note for note in notes), notes
+    for group in moved:
+        assert world.committed(world.target, group)[tp].offset == SYNCED
+    return moved, notes
+
+
 @pytest.mark.wide
 @pytest.mark.timeout(400)
 def test_a_group_whose_coordinator_is_away_is_not_left_behind(
@@ -104,18 +131,9 @@ def test_a_standby_opens_although_a_coordinator_of_groups_is_away_there(
         assert all(any(group in note and translate_group(group) in note for note in found) for group in away)
     with world.desk() as desk:
         report = desk.begin([], RunRequest(accept_data_loss="for the test"))
-    moved = sorted(set(groups) - set(away))
-    assert (report["state"], sorted(report["groups"]["moved"])) == ("done", moved), report
-    assert sorted(report["groups"]["positions"]) == moved, "nothing is called exact of the others"
-    unavailable = report["groups"]["unavailable"]
-    assert sorted(unavailable) == sorted(away)
-    notes = world.run_log().results[StepName.TRANSLATE]["notes"]
-    for group in away:
-        assert f"broker {dead}" in unavailable[group][str(tp)]
-        assert any(group in note and translate_group(group) in note for note in notes), notes
+    assert sorted(report["groups"]["unavailable"]) == sorted(away)
+    moved, notes = _moved_without(world, report, tp, groups, (away, dead), named_by=StepName.TRANSLATE)
     assert any(f"{len(moved)} positions of {len(moved)} groups are exact" in note for note in notes), notes
-    for group in moved:
-        assert world.committed(world.target, group)[tp].offset == SYNCED
     assert answers(world.target, topic, [b"x"]) == [None], "the standby is open"
 
 
@@ -146,12 +164,5 @@ def test_a_standby_opens_although_a_coordinator_goes_away_before_its_groups_have
     step = LosesACoordinator(lambda: _lose_a_coordinator(world, world.target, standby, topic, groups))
     with world.desk(steps={**all_steps(), step.name: step}) as desk:
         report = desk.begin([], RunRequest(accept_data_loss="for the test"))
-    moved = sorted(set(groups) - set(step.away))
-    assert (report["state"], sorted(report["groups"]["moved"])) == ("done", moved), report
-    assert sorted(report["groups"]["positions"]) == moved, "nothing is called exact of the others"
-    notes = world.run_log().results[StepName.COMMIT_OFFSETS]["notes"]
-    for group in step.away:
-        assert f"broker {step.dead}" in report["groups"]["unavailable"][group][str(tp)]
-        assert any(group in note and translate_group(group) in note for note in notes), notes
-    for group in moved:
-        assert world.committed(world.target, group)[tp].offset == SYNCED
+    lost = step.away, step.dead
+    _moved_without(world, report, tp, groups, lost, named_by=StepName.COMMIT_OFFSETS)
