@@ -148,7 +148,7 @@ class BubbleStage(ClientStage):
     def is_aborted(self) -> bool:
         """Return whether the drill was aborted. It is when others killed one of its processes."""
         named = {**self.clients, **self.replicators}
-        killed = [name for name, child in named.items() if not self.abort_reason and child.has_ended()]
+        killed = [name for name, child in named.items() if not self.abort_reason and child.was_killed()]
         if killed or not (self.abort_reason or self.parent.is_alive()):
             self.abort(f"a process of the drill was killed: {killed[0] if killed else 'the parent of all'}")
         return bool(self.abort_reason)
@@ -214,10 +214,7 @@ class BubbleStage(ClientStage):
         self.replicators[self.flow.name] = self.parent.start_replicator(self.settings, self.flow, self.folder)
 
     def start_followers(self, writer: str = FOLLOWER) -> None:
-        """Start the clients that follow the endpoint file.
-
-        :param writer: name of the one that writes; values are unique by it
-        """
+        """Start the clients that follow the endpoint file; values are unique by the writer's name."""
         ids = {Cluster.connect(self.cluster(name)).cluster_id: name for name in (PRIMARY, STANDBY)}
         following = {"endpoint": str(self.endpoint_file), "clusters": ids, "topics": [self.topics[0]]}
         self.start_client(writer, "following writer", **following)

@@ -111,6 +111,10 @@ class Child:
             self.kill()
         return self.result is not None
 
+    def was_killed(self) -> bool:
+        """Return whether the process has ended without saying so."""
+        return self.has_ended() and self.ended().code is None
+
     def end_before(self, deadline: float) -> None:
         """Wait for the end of a process that got SIGTERM; kill it at the deadline (a monotonic time)."""
         if not self._process.wait_ended(deadline):

@@ -165,12 +165,13 @@ def test_a_replicator_that_ended_by_itself_is_recorded(stage: ScenarioStage, *, 
     assert not stage.replicators
 
 
-def test_a_replicator_that_ended_by_itself_is_noticed_at_the_end():
+@pytest.mark.parametrize("code", [None, 1, 0])
+def test_a_replicator_that_failed_is_noticed_at_the_end(code: int | None):
     def silent(_: str) -> None:
         raise made(Failed, "no answer")
 
     seen: list[object] = []
-    child = SimpleNamespace(has_ended=lambda: True)
+    child = SimpleNamespace(has_ended=lambda: True, ended=lambda: SimpleNamespace(code=code))
     stage = SimpleNamespace(
         recorder=SimpleNamespace(record=seen.append), flows={}, clients={}, live_group="shop", groups={},
         replicators={PRIMARY: child}, stop_clients=lambda *_: None, cluster=silent, is_source_lost=True,
@@ -178,7 +179,8 @@ def test_a_replicator_that_ended_by_itself_is_noticed_at_the_end():
     )  # fmt: skip
     stage.note_ended = partial(ClientStage.note_ended, cast("ClientStage", stage))
     collect(cast("ClientStage", stage))
-    assert LookFailed("replicator primary", "it ended before it was stopped") in seen
+    noticed = LookFailed("replicator primary", "it ended before it was stopped") in seen
+    assert noticed == (code != 0), "one that has nothing left to copy ends by itself"
 
 
 def test_a_zombie_that_was_not_refused_is_waited_for_in_vain(stage: ScenarioStage):
