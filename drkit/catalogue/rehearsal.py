@@ -10,6 +10,9 @@ ERRORS: Final[dict[str, Entry]] = {
     "broker_still_running": failed("a broker is still running"),
     "chaos_command_failed": failed("a drkit command ended with {error_code}", hint="expected: {expect}"),
     "chaos_commit_refused": failed("a commit was refused"),
+    "chaos_folder_unwritable": refused(
+        "the history cannot be written", hint="check the space and the rights there, then run it again"
+    ),
     "chaos_not_installed": wrong(
         "the packages for chaos scenarios are not installed",
         hint="pip install 'chaostoolkit-lib>=1.44,<1.45' 'pyyaml>=6,<7'",

@@ -103,9 +103,9 @@ def unknown_names(scenario: Scenario) -> list[str]:
     unknown += [step for _, step in scenario.exercises if step not in {*StepName, *VerdictKind.__members__}]
     probes = scenario.experiment["steady-state-hypothesis"]["probes"]
     for call in (each["provider"] for each in (*probes, *scenario.experiment["method"])):
-        function = getattr(sys.modules[call["module"]], call["func"])
+        function, arguments = getattr(sys.modules[call["module"]], call["func"]), call.get("arguments") or {}
         try:
-            checked(wraps(function)(lambda *_, **__: None))(**call.get("arguments") or {})
+            checked(wraps(function)(lambda *_, **__: None))(**arguments)
         except ValidationError as error:
             problems = error.errors()
             words = [str(p["input"]) for p in problems if p["type"] == "string_pattern_mismatch"]
@@ -115,9 +115,9 @@ def unknown_names(scenario: Scenario) -> list[str]:
 
 @recorded("action fault")
 @checked
-def fault(name: Change, **options: Any) -> str:
-    """Begin a fault, such as ``kill primary``, or end it: ``end kill primary``."""
-    begin_fault(current_stage(), name, **options)
+def fault(name: Change, delay_ms: Annotated[float, Field(gt=0)] | None = None) -> str:
+    """Begin a fault, such as ``kill primary``, or end it: ``end kill primary``; `delay_ms` is of ``slow``."""
+    begin_fault(current_stage(), name, **({} if delay_ms is None else {"delay_ms": delay_ms}))
     return name
 
 

@@ -29,7 +29,7 @@ from drkit.exercise.history import HISTORY, PRIMARY, STANDBY, CommandEnded, Look
 from drkit.exercise.verdict import INCONCLUSIVE, ScenarioVerdict, coverage
 
 RESULT: Final = "result.json"
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(repr=False)  # signal() makes texts of handlers
@@ -44,7 +44,7 @@ class ScenarioRun:
     options: Mapping[str, Any] = field(default_factory=dict)
     stage: ScenarioStage | None = None
     is_interrupted: bool = False
-    """True once SIGINT or SIGTERM came: a C library may swallow its exception."""
+    """True once SIGINT, SIGTERM or SIGHUP came: a C library may swallow its exception."""
     pair: ExitStack = field(default_factory=ExitStack)
     began: float = field(default_factory=monotonic)
     seconds: float = field(init=False)

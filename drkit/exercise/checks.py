@@ -232,8 +232,9 @@ def check_acknowledged(facts: ScenarioHistory) -> Iterator[str]:
 def _taken_back(facts: ScenarioHistory) -> frozenset[Record]:
     """Return records of committed transactions that Kafka itself took back: see docs/internal/upstream.md.
 
-    Their own cluster was started again since. Its final log has nothing of the transaction in the partition,
-    and no reader got any of its records. A log that an older disk or a return has changed proves nothing.
+    Their own cluster was killed before their producer's next transaction was decided. Its final log has
+    nothing of the transaction in the partition, and no reader got any of its records. A log that an older
+    disk or a return has changed proves nothing.
     """
     changed = {e.source for e in facts.of(RunReported) if e.table == RETURN.name}
     changed |= {e.fault.removeprefix(_OLDER_DISK) for e in facts.of(FaultBegan)}
@@ -247,14 +248,26 @@ def _taken_back(facts: ScenarioHistory) -> frozenset[Record]:
         if e.transaction == "committed":
             transactions[transaction := (e.by, e.tp, e.sent)].add(record)
             is_gone = (e.cluster, e.tp, e.offset) in empty and record not in seen
-            retained |= set() if is_gone and _was_restarted(facts, e.cluster, index) else {transaction}
+            retained |= set() if is_gone and _was_undone(facts, index, e) else {transaction}
     return frozenset(record for each in transactions.keys() - retained for record in transactions[each])
 
 
-def _was_restarted(facts: ScenarioHistory, cluster: str, index: int) -> bool:
-    """Return whether brokers of a cluster were started again after an event, as after a crash."""
-    ended = (e.fault.split(" ") for i, e in facts.at(FaultEnded) if i > index)
-    return any(words[1] == cluster and words[0] in {"kill", "fill", "save"} for words in ended)
+def _was_undone(facts: ScenarioHistory, index: int, e: Acked) -> bool:
+    """Return whether brokers of its cluster were killed before its producer's next transaction was decided.
+
+    They were started again since. A producer has one transaction at a time whose markers may be missing.
+    """
+    after = (i for i, other in facts.at(Acked) if i > index and other.by == e.by and other.sent != e.sent)
+    decided = next(after, len(facts.events))
+    began: dict[str, int] = {}
+    for i, other in enumerate(facts.events):
+        if isinstance(other, FaultBegan):
+            began[other.fault] = i
+        elif isinstance(other, FaultEnded) and i > index and began.get(other.fault, decided) < decided:
+            verb, cluster, *_ = *other.fault.split(" "), ""
+            if cluster == e.cluster and verb in {"kill", "fill", "save"}:
+                return True
+    return False
 
 
 def _is_excused(facts: ScenarioHistory, index: int, e: Acked) -> bool:
@@ -311,8 +324,8 @@ def check_older_writer(facts: ScenarioHistory) -> Iterator[str]:
 def check_aborted(facts: ScenarioHistory) -> Iterator[str]:
     """Check that no record of an aborted transaction was read or consumed (I15).
 
-    Where its own cluster was started again since, and shows it at its offset, Kafka has restored it: see
-    docs/internal/upstream.md.
+    Where its own cluster was killed before its producer's next transaction was decided, and shows it at its
+    offset, Kafka has restored it: see docs/internal/upstream.md.
     """
     sights: list[Read | Consumed] = [*facts.of(Read), *facts.of(Consumed)]
     seen = {(e.topic, e.value): e for e in sights}
@@ -320,7 +333,7 @@ def check_aborted(facts: ScenarioHistory) -> Iterator[str]:
     for i, e in facts.at(Acked):
         if e.transaction == "aborted":
             is_shown = (e.cluster, e.tp, e.offset, e.value) in shown
-            is_restored = is_shown and _was_restarted(facts, e.cluster, i)
+            is_restored = is_shown and _was_undone(facts, i, e)
             sight = None if is_restored else seen.get((e.topic, e.value))
             yield f"{place_of(sight)}: {e.value} was aborted" if sight is not None else ""
 
@@ -410,15 +423,18 @@ def check_commands(facts: ScenarioHistory) -> Iterator[str]:
 
 @check(OBSERVED)
 def check_observers(facts: ScenarioHistory) -> Iterator[str]:
-    """Check that an observer calls the primary lost only while it is down."""
+    """Check that an observer calls the primary lost only while it is down, or in a look that began then."""
     down: set[str] = set()
+    is_earlier = False
     for e in facts.events:
         if isinstance(e, FaultBegan) and e.fault in _DOWN:
             down |= {e.fault}
         elif isinstance(e, FaultEnded):
+            is_earlier = is_earlier or e.fault in down
             down -= {e.fault}
         elif isinstance(e, Observed):
-            is_wrong = e.verdict == VerdictKind.LOST.name and not down
+            is_wrong = e.verdict == VerdictKind.LOST.name and not down and not is_earlier
+            is_earlier = False
             yield f"{e.by} calls a living primary lost: {e.reason}" if is_wrong else ""
 
 

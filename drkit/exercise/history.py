@@ -91,6 +91,12 @@ class OffsetCommitted(_AtPartition, kind="committed"):
     offset: int
 
 
+class ClientStopped(Event, kind="client_stopped"):
+    """A client was sent SIGTERM."""
+
+    name: str
+
+
 class JournalEntered(Event, kind="journal"):
     """An orchestrator wrote an entry of its journal and waits for leave; `table` is failover or return."""
 

@@ -5,6 +5,7 @@ What was not exercised, or not read to its end, is `inconclusive`, never `pass`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,7 +15,9 @@ from drkit.detect.verdict import VerdictKind
 from drkit.exercise import checks
 from drkit.exercise.history import (
     Acked,
+    ClientStopped,
     CommandEnded,
+    Consumed,
     Event,
     Failover,
     FaultBegan,
@@ -132,10 +135,15 @@ def _unknown(facts: ScenarioHistory) -> Iterator[str]:
 
 
 def _silent(facts: ScenarioHistory) -> list[str]:
-    """Return the writers that sent nothing since the first fault; a fence may end those with transactions."""
-    first = next((i for i, _ in facts.at(FaultBegan)), 0)
-    before = {e.by for i, e in facts.at(Acked) if i < first and not e.transaction}
-    return sorted(before - {e.by for e in facts.events[first:] if isinstance(e, Acked | NotAcked)})
+    """Return the clients that did nothing since the first fault, and had not been stopped before."""
+    first, kinds = next((i for i, _ in facts.at(FaultBegan)), 0), Acked | NotAcked | Consumed
+    before, after = (
+        Counter(e.by for e in events if isinstance(e, kinds))
+        for events in (facts.events[:first], facts.events[first:])
+    )
+    stopped = {e.name for e in facts.events[:first] if isinstance(e, ClientStopped)}
+    # One that leaves a transaction open does so once.
+    return sorted(name for name, times in before.items() if times > 1 and name not in after.keys() | stopped)
 
 
 def negative_controls(history: ScenarioHistory) -> dict[str, bool]:

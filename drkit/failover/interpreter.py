@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 import struct
 from traceback import extract_tb
@@ -81,6 +82,7 @@ _MOST_STEPS_BACK: Final = 5
 """Limit in one process; then a person decides."""
 
 
+@dataclass
 class Interpreter:
     """Runs or aborts one run in one process.
 
@@ -88,22 +90,21 @@ class Interpreter:
     :param stall: notices pauses of this process
     """
 
-    def __init__(
-        self, context: Context, journal: Journal, steps: Mapping[StepName, Step], stall: Stall
-    ) -> None:
-        self._table = journal.run.table
-        self._context = context
-        self._journal = journal
-        self._steps = steps
-        self._stall = stall
+    context: Context
+    journal: Journal
+    steps: Mapping[StepName, Step]
+    stall: Stall
+
+    def __post_init__(self) -> None:
+        self._table = self.journal.run.table
         self._steps_back = 0
 
     def walk(self) -> None:
         """Continue from the journal's last entry to the end. Raises DrkitError: a step refused or failed."""
         ended = self._kept()
-        run, index = self._journal.run, 0
+        run, index = self.journal.run, 0
         if run.table is FAILOVER and run.last_step is not None:
-            refuse = partial(refuse_aborted, self._context)
+            refuse = partial(refuse_aborted, self.context)
             self._guarded(self._table.row[run.last_step], lambda row: self._awake(row.step, refuse))
         while index < len(self._table.rows):
             row, repeated = self._table.rows[index], None
@@ -121,31 +122,31 @@ class Interpreter:
                 self._guarded(row, self._run)
                 ended.add(row.step)
             index += 1
-        self._journal.write(EntryKind.END, None, "", {"state": RunState.DONE.value})
+        self.journal.write(EntryKind.END, None, "", {"state": RunState.DONE.value})
 
     def abort(self, reason: str) -> None:
         """Undo the steps, last first. Raises Refused: past the point of no return; DrkitError: repeat it."""
-        run = self._journal.run
+        run = self.journal.run
         refuse_late_abort(run)
         if run.state is not RunState.ABORTING:
-            self._journal.write(EntryKind.ABORT, None, "", {"reason": reason})
+            self.journal.write(EntryKind.ABORT, None, "", {"reason": reason})
         for row in reversed(self._table.rows):
             if row.step in run.begun and row.step not in run.undone:
                 self._guarded(row, self._undo)
-        self._journal.write(EntryKind.END, None, "", {"state": RunState.ABORTED.value})
+        self.journal.write(EntryKind.END, None, "", {"state": RunState.ABORTED.value})
 
     @property
     def _opened(self) -> bool:
         """Return whether clients may write to the new primary: then no earlier step is repeated."""
-        return self._journal.run.is_final
+        return self.journal.run.is_final
 
     def _kept(self) -> set[StepName]:
-        known = self._journal.run.results
+        known = self.journal.run.results
         return {s for s in known if self._opened or not self._table.row[s].is_finding}
 
     def _is_unfenced(self) -> bool:
         """Return whether the old primary answers now and takes, or may take, writes."""
-        context, fence = self._context, self._context.result(StepName.FENCE)
+        context, fence = self.context, self.context.result(StepName.FENCE)
         if fence.get("details", {}).get("answered"):
             return False  # a person decided, on record, to continue unfenced
         if context.look_at_source() is None:
@@ -155,7 +156,7 @@ class Interpreter:
 
     def _still_holds(self, row: StepRow) -> bool:
         try:
-            self._awake(row.step, lambda: self._steps[row.step].prove(self._context))
+            self._awake(row.step, lambda: self.steps[row.step].prove(self.context))
         except RunLocked:
             raise
         except DrkitError as error:
@@ -168,7 +169,7 @@ class Interpreter:
         again = set(self._table.order[self._table.order.index(to) :])
         if self._opened:
             return {to}
-        done = self._journal.run.begun - self._journal.run.undone
+        done = self.journal.run.begun - self.journal.run.undone
         for row in reversed(self._table.rows):
             if row.step in again & done and row.step is not to and row.must_hold:
                 self._guarded(row, self._undo)
@@ -176,7 +177,7 @@ class Interpreter:
 
     @property
     def _has_changed(self) -> bool:
-        run = self._journal.run
+        run = self.journal.run
         rows = (self._table.row[step] for step in run.begun)
         return any(row.changes and (not row.until_effect or run.effects.get(row.step)) for row in rows)
 
@@ -185,13 +186,13 @@ class Interpreter:
         if self._steps_back > _MOST_STEPS_BACK:
             raise Refused(
                 "unstable_preconditions",
-                where=f"{row.step} of {self._context.flow.name}",
+                where=f"{row.step} of {self.context.flow.name}",
                 evidence=f"{self._steps_back} times a fence or a freeze had to be renewed; is"
-                f" {self._context.flow.source} coming and going?",
+                f" {self.context.flow.source} coming and going?",
             )
 
     def _stop_if_asked(self, _row: StepRow) -> None:
-        if self._context.is_stopped():
+        if self.context.is_stopped():
             raise StopAsked
 
     def _guarded(self, row: StepRow, work: Callable[[StepRow], None]) -> None:
@@ -203,12 +204,12 @@ class Interpreter:
                 # Another class: a watch ignores a request without an answer, and reports a held run.
                 raise Failed(
                     error.code,
-                    where=f"{row.step} of {self._context.flow.name}",
+                    where=f"{row.step} of {self.context.flow.name}",
                     evidence=error.evidence,
                     hint=f"see drkit status, then: {self._table.resume}",
                 ) from error
             except StopAsked as asked:
-                raise interrupted(self._context, self._journal.run, row, changed=self._has_changed) from asked
+                raise interrupted(self.context, self.journal.run, row, changed=self._has_changed) from asked
         except RunLocked:
             raise
         except DrkitError as error:
@@ -216,19 +217,19 @@ class Interpreter:
             raise
 
     def _held(self, step: StepName, error: DrkitError) -> None:
-        aborting = self._journal.run.state is RunState.ABORTING
+        aborting = self.journal.run.state is RunState.ABORTING
         if not aborting and not self._has_changed:
             body = {"state": RunState.REFUSED.value, "step": step.value, "error": error.as_dict()}
-            self._journal.write(EntryKind.END, None, "", body)
+            self.journal.write(EntryKind.END, None, "", body)
         else:
-            self._journal.write(EntryKind.HELD, step, "", {"error": error.as_dict()})
+            self.journal.write(EntryKind.HELD, step, "", {"error": error.as_dict()})
 
     def _run(self, row: StepRow) -> None:
-        context, step = self._context, self._steps[row.step]
+        context, step = self.context, self.steps[row.step]
         self._awake(row.step, partial(step.announce, context, begun=self._opened))
         began = context.clock()
         self._tell(row.step, row.does)
-        self._journal.write(EntryKind.INTENT, row.step, "", {})
+        self.journal.write(EntryKind.INTENT, row.step, "", {})
         done, proof = self._worked(row.step)
         body: dict[str, Any] = {
             "evidence": done.evidence,
@@ -236,19 +237,19 @@ class Interpreter:
             "proof": proof.evidence,
             "seconds": round(context.clock() - began, 3),
         }
-        self._journal.write(EntryKind.RESULT, row.step, "", body)
+        self.journal.write(EntryKind.RESULT, row.step, "", body)
         for note in done.notes:
             self._tell(row.step, note)
 
     def _worked(self, name: StepName) -> tuple[StepResult, StepResult]:
         """Return the result and the proof of a step; while a broker goes away, the step may be repeated."""
-        step, context = self._steps[name], self._context
+        step, context = self.steps[name], self.context
         deadline = float("inf")
         while True:
             try:
                 done = self._awake(name, lambda: step.run(context))
                 # Only the step's own proof sees its evidence until it is proven.
-                self._journal.found[name] = done.evidence
+                self.journal.found[name] = done.evidence
                 return done, self._awake(name, lambda: step.prove(context))
             except ClusterUnreachable as error:
                 deadline = min(deadline, context.clock() + _AGAIN_SECONDS)
@@ -262,26 +263,26 @@ class Interpreter:
         """Return the result of `work`; repeat it after a pause of this process, if it still holds the run."""
         while True:
             try:
-                with permitted_by(self._stall.ask):
+                with permitted_by(self.stall.ask):
                     return work()
             except UNEXPECTED as error:
-                where = f"{name} of {self._context.flow.name}"
+                where = f"{name} of {self.context.flow.name}"
                 raise unexpected(error, where, self._table.command) from error
             except ProcessSuspended:
                 self._tell(name, "this process was suspended: the journal is read again")
-                self._stall.renew()
-                self._journal.confirm()
+                self.stall.renew()
+                self.journal.confirm()
 
     def _undo(self, row: StepRow) -> None:
         self._tell(row.step, "rolled back")
-        self._journal.write(EntryKind.UNDO, row.step, "", {})
-        done = self._awake(row.step, lambda: self._steps[row.step].undo(self._context))
-        self._journal.write(
+        self.journal.write(EntryKind.UNDO, row.step, "", {})
+        done = self._awake(row.step, lambda: self.steps[row.step].undo(self.context))
+        self.journal.write(
             EntryKind.UNDONE, row.step, "", {"evidence": done.evidence, "notes": list(done.notes)}
         )
 
     def _tell(self, step: StepName, what: str) -> None:
-        self._context.tell(StepProgress(step, what))
+        self.context.tell(StepProgress(step, what))
 
 
 def refuse_late_abort(run: RunLog) -> None:

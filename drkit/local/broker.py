@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 import re
 import signal
@@ -80,6 +81,7 @@ class PortTaken(Failed):
     """Another process listens on a port reserved for a broker."""
 
 
+@dataclass
 class LocalBroker:
     """A broker process; :meth:`start` only launches it, the cluster waits until it is ready.
 
@@ -89,24 +91,18 @@ class LocalBroker:
     :param plain: whether the others speak plain Kafka, without SASL and TLS
     """
 
-    def __init__(
-        self,
-        node_id: int,
-        folder: Path,
-        command: Sequence[str],
-        ask_at: tuple[str, int],
-        *,
-        others: Sequence[tuple[str, int]] = (),
-        plain: bool = True,
-    ) -> None:
-        self.node_id = node_id
-        self.folder = folder
-        self.log = folder / "server.log"
-        self.console = folder / "console.log"
-        self._command = list(command)
-        self.ask_at = ask_at
-        self._others = others
-        self._answers = ask if plain else listens
+    node_id: int
+    folder: Path
+    command: Sequence[str]
+    ask_at: tuple[str, int]
+    _: KW_ONLY
+    others: Sequence[tuple[str, int]] = ()
+    plain: bool = True
+
+    def __post_init__(self) -> None:
+        self.log = self.folder / "server.log"
+        self.console = self.folder / "console.log"
+        self._answers = ask if self.plain else listens
         self._process: Launched | None = None
         self._log_starts: dict[Path, int] = {}
         self._frozen = False
@@ -127,7 +123,7 @@ class LocalBroker:
             raise Failed("broker_running", where=self.name)
         self._log_starts = {file: file.stat().st_size for file in (self.console, self.log) if file.exists()}
         with self.console.open("ab") as console:
-            self._process = Launched(self._command, console)
+            self._process = Launched(self.command, console)
         self._frozen = False
         if not self._process.told_pid():
             raise Failed("broker_not_launched", where=str(self.console), evidence=self.evidence())
@@ -227,7 +223,7 @@ class LocalBroker:
         return (
             view is not None
             and expected <= view.node_ids
-            and all(self._answers(*address) for address in self._others)
+            and all(self._answers(*address) for address in self.others)
         )
 
     def _signal(self, number: signal.Signals) -> None:

@@ -15,6 +15,7 @@ tasks leave the id out. Only flows that the configuration names are trusted (dec
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, Self, TypeVar
 from uuid import UUID
@@ -121,6 +122,7 @@ class NotAcknowledged(Failed):
     """A flow in the other direction runs and does not leave out what this flow would write."""
 
 
+@dataclass
 class OppositeFlows:
     """All configured flows from this flow's target to its source, whatever aliases they use.
 
@@ -128,23 +130,18 @@ class OppositeFlows:
     :param writes_for_seconds: how long a task of this flow may write after its last sign of life
     """
 
-    def __init__(
-        self,
-        source: Cluster,
-        target: Cluster,
-        flow: FlowSettings,
-        state: StateTopic,
-        writes_for_seconds: float,
-    ) -> None:
-        self._source = source
-        self._flow = flow
-        self._state = state
-        self._writes_for = writes_for_seconds
-        self._clusters = ClustersRecord(source.cluster_id, target.cluster_id)
+    source: Cluster
+    target: Cluster
+    flow: FlowSettings
+    state: StateTopic
+    writes_for_seconds: float
+
+    def __post_init__(self) -> None:
+        self._clusters = ClustersRecord(self.source.cluster_id, self.target.cluster_id)
         self._others: dict[str, _Opposite] = {}
         self._strangers: set[str] = set()
-        self._named = {state_topic(alias) for alias in flow.opposite_flows or ()}
-        self._unnamed = UnnamedFlows(source.alias, flow)
+        self._named = {state_topic(alias) for alias in self.flow.opposite_flows or ()}
+        self._unnamed = UnnamedFlows(self.source.alias, self.flow)
         self._unanswered_since: float | None = None
         self._has_reported = False
 
@@ -163,10 +160,10 @@ class OppositeFlows:
         :param both_ways: this process runs such a flow, which may not be recorded yet
         :returns: topic → how to save its records, or an empty text if nothing is known about them
         """
-        flow, states = self._flow, [other.state.records for other in self._others.values()]
+        flow, states = self.flow, [other.state.records for other in self._others.values()]
         if flow.naming == "prefix" or not (both_ways or states):
             return dict.fromkeys(topics, "")
-        sides = [(flow.source, flow.target)] if left_behind(self._state.records, flow) else []
+        sides = [(flow.source, flow.target)] if left_behind(self.state.records, flow) else []
         sides += [(flow.target, flow.source) for state in states if left_behind(state, flow)]
         if not sides:
             return {}
@@ -185,12 +182,12 @@ class OppositeFlows:
         :param topics: name → id
         """
         waiting = {name: error for name, error in self.promoted().items() if name in topics}
-        return self._unnamed.claims(topics, self._state.records) | waiting
+        return self._unnamed.claims(topics, self.state.records) | waiting
 
     def promoted(self) -> dict[str, DrkitError]:
         """Topics of the source that named flows have promoted and whose return has not begun, and why."""
         states = [other.state.records for other in self._others.values()]
-        return waiting_topics(self._flow, states, self._state.records)
+        return waiting_topics(self.flow, states, self.state.records)
 
     def held(self) -> dict[str, Mapping[str, str]]:
         """Values of settings of the source's topics that are not their own: a hold has set them.
@@ -207,8 +204,8 @@ class OppositeFlows:
 
         :raises Refused: the source is another cluster, and what is on record of the old one is still needed
         """
-        refuse_replaced(self._flow, self._state.records, self._clusters.source)
-        note_clusters(self._state, self._clusters)
+        refuse_replaced(self.flow, self.state.records, self._clusters.source)
+        note_clusters(self.state, self._clusters)
 
     def read_all(self) -> None:
         """Find the opposite flows and read what they have decided; this flow's lease must be held.
@@ -227,7 +224,7 @@ class OppositeFlows:
 
     def find(self) -> None:
         """Look for new flows: all at once, and not again for flows known to be unrelated."""
-        names = [name for name in topic_names(self._source) if source_of_state_topic(name) is not None]
+        names = [name for name in topic_names(self.source) if source_of_state_topic(name) is not None]
         self._unnamed.keep(names)
         self._strangers.intersection_update(names)
         self._consider(names)
@@ -236,7 +233,7 @@ class OppositeFlows:
         """Read what the named flows have written since, including those that just began."""
         new = self._named - set(self._others) - self._strangers
         if new:
-            self._consider(describe_topics(self._source, new))
+            self._consider(describe_topics(self.source, new))
         for other in self._others.values():
             other.read()
 
@@ -245,27 +242,27 @@ class OppositeFlows:
         unknown = [n for n in names if n not in self._others and n not in self._strangers]
         # One consumer reads all of them: a state topic reader for each takes seconds.
         read = partial(newest_values, verified=True)
-        states, hidden = one_by_one(read, self._source, [n for n in unknown if n in self._named])
+        states, hidden = one_by_one(read, self.source, [n for n in unknown if n in self._named])
         # A flow that is not named can only keep topics from being copied, so its records need no MAC.
         more, hidden_too = one_by_one(
-            newest_values, self._source, [n for n in unknown if n not in self._named]
+            newest_values, self.source, [n for n in unknown if n not in self._named]
         )
         states, hidden = {**states, **more}, {**hidden, **hidden_too}
         for name, error in hidden.items():
-            if name in self._named or (not self._named and name == state_topic(self._flow.target)):
+            if name in self._named or (not self._named and name == state_topic(self.flow.target)):
                 raise error
             # Most likely another team's flow from a third cluster; by its name it is not the opposite one.
             self._strangers.add(name)
-            observe.event("opposite_flow_unknown", level="warning", flow=self._flow.name, state_topic=name,
+            observe.event("opposite_flow_unknown", level="warning", flow=self.flow.name, state_topic=name,
                           evidence=error.evidence, hint="allow drkit READ on that topic")  # fmt: skip
         for name, records in states.items():
-            where = f"{name} on {self._source.alias}"
+            where = f"{name} on {self.source.alias}"
             state = FlowState.of(records, where, records.refused, records.passed_over)
             is_named = name in self._named
             said = state.get(ClustersRecord) if is_named else state.readable(ClustersRecord).get("")
             is_opposite = said == ClustersRecord(self._clusters.target, self._clusters.source)
             if is_opposite and is_named:
-                self._others[name] = other = _Opposite(self._source, name)
+                self._others[name] = other = _Opposite(self.source, name)
                 other.read()
             # A flow that has not named its clusters yet is read again.
             elif not (self._unnamed.see(name, state) if is_opposite else said is None):
@@ -273,16 +270,16 @@ class OppositeFlows:
 
     def declare(self, ids: tuple[int, ...]) -> None:
         """Record that every task of this flow leaves out these producers from now on."""
-        record = SkipsRecord(tuple(sorted(ids)), int(self._writes_for * 1000))
-        if self._state.get(SkipsRecord) != record:
-            self._state.put(record)
+        record = SkipsRecord(tuple(sorted(ids)), int(self.writes_for_seconds * 1000))
+        if self.state.get(SkipsRecord) != record:
+            self.state.put(record)
 
     def allow(self, ids: tuple[int, ...]) -> bool:
         """Whether this flow may write with these recorded producers: no opposite flow will copy it back.
 
         With prefixed names no flow can copy it back, so the answer is always True.
         """
-        if self._flow.naming == "prefix":
+        if self.flow.naming == "prefix":
             return True
         waiting = [other for other in self._others.values() if not other.allows(ids)]
         if not waiting:
@@ -292,7 +289,7 @@ class OppositeFlows:
         self._unanswered_since = since = self._unanswered_since or now
         if now - since > _SAY_AFTER_SECONDS and not self._has_reported:
             self._has_reported = True
-            observe.event("waiting_for_opposite_flow", level="warning", flow=self._flow.name,
+            observe.event("waiting_for_opposite_flow", level="warning", flow=self.flow.name,
                           opposite=waiting[0].state.name, hint=_HINT)  # fmt: skip
         return False
 
@@ -317,7 +314,7 @@ class OppositeFlows:
                 names = [other.state.name for other in self._others.values()]
                 raise NotAcknowledged(
                     "reverse_flow_not_acknowledged",
-                    where=f"{self._flow.name}: {', '.join(names)} on {self._source.alias}",
+                    where=f"{self.flow.name}: {', '.join(names)} on {self.source.alias}",
                     evidence=f"no acknowledgement in {patience_seconds:.0f} s for producer ids {list(ids)}",
                 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 import threading
 from typing import Final
 
@@ -25,6 +26,7 @@ _AHEAD_MS: Final = 10_000
 """A heartbeat further ahead of our clock does not count: it would hide missing heartbeats for that time."""
 
 
+@dataclass
 class HeartbeatTail:
     """Reads a flow's heartbeats on the target. Use :meth:`read` from one thread.
 
@@ -33,20 +35,14 @@ class HeartbeatTail:
     :param ahead_ms: a heartbeat further ahead of our clock does not count
     """
 
-    def __init__(
-        self,
-        target: ClusterSettings,
-        flow: FlowSettings,
-        clock: Millis = wall_ms,
-        arrived: Callable[[Heartbeat], None] = lambda _beat: None,
-        ahead_ms: int = _AHEAD_MS,
-    ) -> None:
-        self.topic = flow.naming_policy.downstream(TOPIC)
-        self._target = target
-        self._flow = flow
-        self._clock = clock
-        self._arrived = arrived
-        self._most_ahead_ms = ahead_ms
+    target: ClusterSettings
+    flow: FlowSettings
+    clock: Millis = wall_ms
+    arrived: Callable[[Heartbeat], None] = lambda _beat: None
+    ahead_ms: int = _AHEAD_MS
+
+    def __post_init__(self) -> None:
+        self.topic = self.flow.naming_policy.downstream(TOPIC)
         self._tail: LogTail | None = None
         self._newest_ms: int | None = None
         self._delay_ms: int | None = None
@@ -65,14 +61,14 @@ class HeartbeatTail:
         newest, delay = self.newest_ms, self._delay_ms
         if newest is None:
             return None
-        age = max(0, self._clock() - newest) / 1000
+        age = max(0, self.clock() - newest) / 1000
         return HeartbeatStatus(age, None if delay is None else delay / 1000)
 
     @property
     def newest_ms(self) -> int | None:
         """The time of the newest heartbeat that counts, by its emitter's clock, or None without one."""
         newest = self._newest_ms
-        if newest is not None and newest - self._clock() > self._most_ahead_ms:  # our clock jumped back since
+        if newest is not None and newest - self.clock() > self.ahead_ms:  # our clock jumped back since
             return None
         return newest
 
@@ -100,7 +96,7 @@ class HeartbeatTail:
         """Read from a thread, so that the delay of every heartbeat is measured when it arrives."""
         if self._thread is not None:
             return
-        self._thread = threading.Thread(target=self._follow, name=f"beats {self._flow.name}", daemon=True)
+        self._thread = threading.Thread(target=self._follow, name=f"beats {self.flow.name}", daemon=True)
         self._thread.start()
 
     def measured(self, seconds: float) -> HeartbeatStatus | None:
@@ -145,7 +141,7 @@ class HeartbeatTail:
 
     def _open(self) -> LogTail | None:
         if self._tail is None:
-            tail = LogTail(self._target, TopicPartition(self.topic, 0), self._take)
+            tail = LogTail(self.target, TopicPartition(self.topic, 0), self._take)
             with suppress(DrkitError):  # others report that the target is gone
                 if tail.skip_to_last(_LAST, _SECONDS):
                     self._tail = tail
@@ -158,10 +154,10 @@ class HeartbeatTail:
             beat = Heartbeat.decode(record.key or b"", record.value or b"")
         except ValueError:
             return  # another writer's record hides no heartbeat
-        if (beat.source, beat.target) != (self._flow.source, self._flow.target):
+        if (beat.source, beat.target) != (self.flow.source, self.flow.target):
             return
-        ahead = beat.timestamp - self._clock()
-        counts = ahead <= self._most_ahead_ms
+        ahead = beat.timestamp - self.clock()
+        counts = ahead <= self.ahead_ms
         self._ahead_ms = 0 if counts else ahead
         if counts:
             self._newest_ms = max(beat.timestamp, self._newest_ms or 0)
@@ -169,4 +165,4 @@ class HeartbeatTail:
             self._delay_ms = max(0, -ahead) if counts else None
             self._arrivals += 1
             self._came.set()
-            self._arrived(beat)
+            self.arrived(beat)

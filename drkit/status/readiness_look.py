@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from drkit.clock import Seconds, monotonic
@@ -22,23 +23,19 @@ _NO_ACL_CHANGE: Final = frozenset({"hold acl", "leave out acl", "no acl sync"})
 _CONNECT_MS: Final = 5000
 
 
+@dataclass
 class ReadinessLook:
     """Looks repeatedly; use it from one thread.
 
     :param parity_seconds: how often both clusters are compared, while both answer
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        flow: FlowSettings,
-        clock: Seconds = monotonic,
-        parity_seconds: float = PARITY_SECONDS,
-    ) -> None:
-        self._settings = settings
-        self._flow = flow
-        self._clock = clock
-        self._every = parity_seconds
+    settings: Settings
+    flow: FlowSettings
+    clock: Seconds = monotonic
+    parity_seconds: float = PARITY_SECONDS
+
+    def __post_init__(self) -> None:
         self._parity: Parity | None = None
         self._compared = float("-inf")
 
@@ -50,7 +47,7 @@ class ReadinessLook:
         faults = None if status is None else {f.code: f.text for f in status.faults}
         if status is not None and status.source_answers and status.target_answers:
             self._compare()
-        _, settings = self._settings.sides(self._flow)
+        _, settings = self.settings.sides(self.flow)
         try:
             cluster = Cluster.connect(settings)
             topics = describe_topics(cluster, {p.target_topic for p in status.partitions} if status else ())
@@ -71,16 +68,16 @@ class ReadinessLook:
         )
 
     def _compare(self) -> None:
-        if self._clock() - self._compared < self._every:
+        if self.clock() - self._compared < self.parity_seconds:
             return
-        self._compared = self._clock()
+        self._compared = self.clock()
         try:
             changes = tuple(
-                _row(r) for r in topic_plan(self._settings, [self._flow]) if r["what"] != "leave out"
+                _row(r) for r in topic_plan(self.settings, [self.flow]) if r["what"] != "leave out"
             )
             acls = tuple(
                 f"{r['topic']}: {r['what']} {r['setting']}"
-                for r in acl_plan(self._settings, [self._flow])
+                for r in acl_plan(self.settings, [self.flow])
                 if r["what"] not in _NO_ACL_CHANGE
             )
             self._parity = Parity(0.0, changes, acls)
@@ -90,7 +87,7 @@ class ReadinessLook:
     def _aged(self) -> Parity | None:
         if self._parity is None:
             return None
-        return self._parity._replace(age_seconds=self._clock() - self._compared)
+        return self._parity._replace(age_seconds=self.clock() - self._compared)
 
 
 def _row(row: Mapping[str, Any]) -> str:

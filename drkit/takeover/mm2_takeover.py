@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import dataclass, field
 from functools import partial
 import json
 from typing import Final, NamedTuple
@@ -254,21 +255,19 @@ class _Seed(NamedTuple):
     """MM2 left out records of aborted transactions."""
 
 
+@dataclass
 class Takeover:
     """The takeover of one flow.
 
     :param ids: of the flow; its live id begins at sequence 0 in every partition taken over
     """
 
-    def __init__(
-        self, source: Cluster, target: Cluster, flow: FlowSettings, state: StateTopic, ids: ProducerIds
-    ) -> None:
-        self._source = source
-        self._target = target
-        self._flow = flow
-        self._state = state
-        self._ids = ids
-        self._stored: dict[TopicPartition, int] | None = None
+    source: Cluster
+    target: Cluster
+    flow: FlowSettings
+    state: StateTopic
+    ids: ProducerIds
+    _stored: dict[TopicPartition, int] | None = field(default=None, init=False)
 
     def begin(self, pause: Callable[[float], bool]) -> None:
         """Check that MM2 is gone, and read how far it copied.
@@ -276,8 +275,8 @@ class Takeover:
         :raises Refused: one of its workers is alive
         :raises DrkitError: the target does not answer
         """
-        refuse_living(self._target, self._flow, pause)
-        self._stored = stored_offsets(self._target, self._flow)
+        refuse_living(self.target, self.flow, pause)
+        self._stored = stored_offsets(self.target, self.flow)
 
     def take(self, found: TopicSyncResult) -> None:
         """Write the start of copying for every topic that was not taken over before.
@@ -290,14 +289,14 @@ class Takeover:
         new = {n: t for n, t in found.copied.items() if self._known(n) != _ids_of(t)}
         if not new:
             return
-        first = not self._state.all(TakeoverRecord)
+        first = not self.state.all(TakeoverRecord)
         seeds, refused = self._look(new)
         if refused and first:
             raise self._refusal([reason for reasons in refused.values() for reason in reasons])
         for name, reasons in refused.items():
             del found.copied[name]
             found.left_out[name] = f"not taken over from MirrorMaker 2: {reasons[0]}: {_LEAVE}"
-            observe.event("takeover_refused", level="warning", flow=self._flow.name, topic=name,
+            observe.event("takeover_refused", level="warning", flow=self.flow.name, topic=name,
                           reason=reasons[0], hint=_LEAVE)  # fmt: skip
         self._write([s for s in seeds if s.pair.source.topic not in refused])
         for name, topic in new.items():
@@ -320,35 +319,35 @@ class Takeover:
         return seeds, refused
 
     def _known(self, name: str) -> tuple[UUID, UUID] | None:
-        known = self._state.get(TakeoverRecord, name)
+        known = self.state.get(TakeoverRecord, name)
         return None if known is None else (known.source_id, known.target_id)
 
     def _maps(self, topics: dict[str, CopiedTopic]) -> dict[TopicPartition, PartitionMap]:
         pairs = [p for t in topics.values() for p in _pairs(t)]
-        name, numbers = offset_map_topic(self._flow.source), {self._bucket(p) for p in pairs}
-        with connections("takeover", self._target.settings) as (cluster,):
+        name, numbers = offset_map_topic(self.flow.source), {self._bucket(p) for p in pairs}
+        with connections("takeover", self.target.settings) as (cluster,):
             buckets = load(cluster.loop, cluster, name, numbers)
         return {p.source: buckets[self._bucket(p)].of(*_ids_of(p.topic), p.source.partition) for p in pairs}
 
     def _bucket(self, pair: _PartitionPair) -> int:
-        return bucket_of(*pair.source, self._flow.buckets)
+        return bucket_of(*pair.source, self.flow.buckets)
 
     def _seed(self, pair: _PartitionPair) -> _Seed | NotAligned | None:
         """Return the start of copying, or the reason why it is unknown; None if nothing was copied."""
         stored = None if self._stored is None else self._stored.get(pair.source)
-        start = list_offsets(self._target, [pair.target], "earliest")[pair.target]
-        end = list_offsets(self._target, [pair.target], "latest", committed=True)[pair.target]
+        start = list_offsets(self.target, [pair.target], "earliest")[pair.target]
+        end = list_offsets(self.target, [pair.target], "latest", committed=True)[pair.target]
         if end == 0 and stored is None:
             return None
         if end == 0:
             return NotAligned(f"it is empty, but MirrorMaker 2 says it copied up to source offset {stored}")
         compared: Compared | NotAligned = compare(
-            (self._source, pair.source), (self._target, pair.target), (start, end), stored
+            (self.source, pair.source), (self.target, pair.target), (start, end), stored
         )
         if isinstance(compared, NotAligned):
             return compared
         if not compared.committed:
-            observe.event("takeover_of_aborted_records", level="warning", flow=self._flow.name,
+            observe.event("takeover_of_aborted_records", level="warning", flow=self.flow.name,
                           topic=pair.target.topic, partition=pair.target.partition)  # fmt: skip
         return _Seed(pair, stored, end, *compared)
 
@@ -359,9 +358,9 @@ class Takeover:
         beginnings = {
             CopiedPartition(*s.pair[1:], *_ids_of(s.pair.topic)): partial(self._records, s) for s in seeds
         }
-        map_id = known_of(self._state.records).producers.map_id
-        write = partial(begin_partitions, flow=self._flow, wanted=beginnings, map_id=map_id)
-        ask_once(self._target.settings, "takeover", write, what="write the offsets of a takeover")
+        map_id = known_of(self.state.records).producers.map_id
+        write = partial(begin_partitions, flow=self.flow, wanted=beginnings, map_id=map_id)
+        ask_once(self.target.settings, "takeover", write, what="write the offsets of a takeover")
 
     def _records(self, seed: _Seed, _state: PartitionMap, _reign: int) -> list[MapRecord]:
         """Return map records of the part already copied, and of the start of copying."""
@@ -372,7 +371,7 @@ class Takeover:
         begins = Intent(
             mode=Mode.REPAIR,
             nonce=new_nonce(),
-            history=History(*self._ids.current),
+            history=History(*self.ids.current),
             base_sequence=0,
             downstream=seed.end,
             previous_end=copied_end,
@@ -388,18 +387,18 @@ class Takeover:
             )
             for s in seeds
         }
-        self._state.put(TakeoverRecord(*_ids_of(topic), partitions), name)
+        self.state.put(TakeoverRecord(*_ids_of(topic), partitions), name)
         if seeds:
-            observe.event("taken_over", flow=self._flow.name, topic=name, partitions=len(seeds),
+            observe.event("taken_over", flow=self.flow.name, topic=name, partitions=len(seeds),
                           found_behind=sum(s.found.behind for s in seeds))  # fmt: skip
 
     def _refusal(self, reasons: list[str]) -> Refused:
         more = f" (and {len(reasons) - _SHOWN} more)" if len(reasons) > _SHOWN else ""
         missing = "" if self._stored is not None else (
-            f"; {offsets_topic(self._flow.source)} does not exist there"
+            f"; {offsets_topic(self.flow.source)} does not exist there"
         )  # fmt: skip
         evidence = "; ".join(reasons[:_SHOWN]) + more + missing
-        return Refused("takeover_refused", where=self._target.alias, evidence=evidence, flow=self._flow.name)
+        return Refused("takeover_refused", where=self.target.alias, evidence=evidence, flow=self.flow.name)
 
 
 def _pairs(topic: CopiedTopic) -> list[_PartitionPair]:

@@ -6,7 +6,7 @@ Copying never waits for ACLs: a failure here is reported once and tried again at
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Final
 
 from drkit import observe
@@ -43,6 +43,7 @@ _OUTSIDE_HINT: Final = "delete it if it is yours to delete; find out who else wr
 _OPEN_HINT: Final = "set allow_everyone_if_no_acl_found in [clusters.{alias}] as its brokers have it"
 
 
+@dataclass
 class AclSync:
     """The ACLs of one flow.
 
@@ -52,26 +53,19 @@ class AclSync:
     :param writer: how copy tasks reach the target, if that differs
     """
 
-    def __init__(
-        self,
-        source: Cluster,
-        target: Cluster,
-        flow: FlowSettings,
-        state: StateTopic,
-        *,
-        opposite: OppositeFlows,
-        effects: bool = True,
-        writer: ClusterSettings | None = None,
-        clock: Seconds = monotonic,
-    ) -> None:
-        self._source = source
-        self._target = target
-        self._flow = flow
-        self._state = state
-        self._opposite = opposite
-        self._writer = writer or target.settings
-        self._clock = clock
-        self._events = TopicEvents(flow, state, effects=effects)
+    source: Cluster
+    target: Cluster
+    flow: FlowSettings
+    state: StateTopic
+    _: KW_ONLY
+    opposite: OppositeFlows
+    effects: bool = True
+    writer: ClusterSettings | None = None
+    clock: Seconds = monotonic
+
+    def __post_init__(self) -> None:
+        self._writer = self.writer or self.target.settings
+        self._events = TopicEvents(self.flow, self.state, effects=self.effects)
         self._looked_at: float | None = None
         self._is_open: bool | None = None
 
@@ -80,9 +74,9 @@ class AclSync:
 
         :param topics: the source's topics of this flow
         """
-        now = self._clock()
-        interval = self._flow.sync_topic_acls_interval_seconds
-        if not self._flow.sync_topic_acls or (
+        now = self.clock()
+        interval = self.flow.sync_topic_acls_interval_seconds
+        if not self.flow.sync_topic_acls or (
             self._looked_at is not None and now - self._looked_at < interval
         ):
             return
@@ -110,21 +104,21 @@ class AclSync:
 
     def plan(self, topics: Iterable[str]) -> AclPlan:
         """What would be changed. Raises as :meth:`look` does."""
-        source = list_acls(self._source.settings)
-        target = list_acls(self._target.settings)
+        source = list_acls(self.source.settings)
+        target = list_acls(self.target.settings)
         for unknown in source.unknown:
             self._events.once("acl_left_out", unknown, unknown, level="warning",
                               reason="a kind of ACL that this drkit does not know")  # fmt: skip
-        principals, self._is_open = own_principals(self._target.settings, self._writer), is_open(self._target)
+        principals, self._is_open = own_principals(self.target.settings, self._writer), is_open(self.target)
         if not principals and self._is_open is not False:
             raise Refused(
                 "acl_on_open_cluster",
-                where=self._target.alias,
+                where=self.target.alias,
                 evidence="allow.everyone.if.no.acl.found: "
                 + ("not known" if self._is_open is None else "true"),
-                hint=f"{_OWN_HINT} or {_OPEN_HINT}".format(alias=self._target.alias),
+                hint=f"{_OWN_HINT} or {_OPEN_HINT}".format(alias=self.target.alias),
             )
-        recorded = self._state.get(AclsRecord)
+        recorded = self.state.get(AclsRecord)
         return plan_acls(
             source.acls,
             TargetAcls(target.acls, principals, self._is_open),
@@ -132,23 +126,23 @@ class AclSync:
             recorded.plan if recorded is not None else AclRecord(),
             never_copy=self._never_copy(),
             promoted=self._settled(),
-            guard=self._flow.guard_passive_topics,
+            guard=self.flow.guard_passive_topics,
         )
 
     def _scope(self, topics: Iterable[str]) -> AclScope:
-        return self._flow.acl_scope({*topics, *self._state.all(GenerationRecord)})
+        return self.flow.acl_scope({*topics, *self.state.all(GenerationRecord)})
 
     def _never_copy(self) -> frozenset[Acl]:
-        known = self._state.get(FenceAclsRecord)
+        known = self.state.get(FenceAclsRecord)
         fences = known.acls if known is not None else frozenset()
         # An opposite flow's ACL goes with its original on the target: copied back, it would never go.
-        return fences.union(*(record.plan.made for record in self._opposite.records(AclsRecord)))
+        return fences.union(*(record.plan.made for record in self.opposite.records(AclsRecord)))
 
     def _settled(self) -> list[str]:
         """Target topics whose ACLs stay as they are: producers own them, or their return has not begun."""
-        naming, roles = self._flow.naming_policy, self._state.all(RoleRecord)
+        naming, roles = self.flow.naming_policy, self.state.all(RoleRecord)
         promoted = [topic for topic, role in roles.items() if role.is_promoted]
-        return [naming.downstream(topic) for topic in (*promoted, *self._opposite.promoted())]
+        return [naming.downstream(topic) for topic in (*promoted, *self.opposite.promoted())]
 
     def _apply(self, plan: AclPlan) -> None:
         deletes = [c.acl for c in plan.changes if c.step is not AclStep.CREATE]
@@ -159,7 +153,7 @@ class AclSync:
             acls = [c.acl for c in plan.changes if c.step is step]
             if acls:
                 change = create_acls if step is AclStep.CREATE else delete_acls
-                refused |= change(self._target.settings, acls)
+                refused |= change(self.target.settings, acls)
         for acl, error in refused.items():
             self._events.once("acl_refused", acl.at, f"{acl} {error.evidence}", level="error",
                               acl=str(acl), evidence=error.evidence, hint=error.hint)  # fmt: skip
@@ -169,24 +163,24 @@ class AclSync:
         self._report_changes(applied)
 
     def _record(self, plan: AclRecord) -> None:
-        known, record = self._state.get(AclsRecord) or AclsRecord(AclRecord()), AclsRecord(plan)
+        known, record = self.state.get(AclsRecord) or AclsRecord(AclRecord()), AclsRecord(plan)
         if known == record:
             return
         size = len(record.encode())
         if size > _LARGEST_RECORD:
             evidence = f"{size} bytes, the limit is {_LARGEST_RECORD}"
-            raise Refused("too_many_acls", where=self._state.name, evidence=evidence)
-        self._state.put(record)
+            raise Refused("too_many_acls", where=self.state.name, evidence=evidence)
+        self.state.put(record)
 
     def _report(self, plan: AclPlan) -> None:
         for acl in sorted(plan.record.left_out):
             self._events.once("acl_left_out", acl.at, str(acl), level="warning", acl=str(acl),
                               reason=LOCKS_OUT if acl.denies else WAITS,
-                              hint=_hint(acl).format(alias=self._target.alias))  # fmt: skip
+                              hint=_hint(acl).format(alias=self.target.alias))  # fmt: skip
         for acl in plan.outside:
             self._events.once("acl_left_out", acl.at, f"outside {acl}", level="warning", acl=str(acl),
-                              reason=OUTSIDE, hint=_OUTSIDE_HINT.format(topic=self._state.name))  # fmt: skip
-        if not self._flow.guard_passive_topics:
+                              reason=OUTSIDE, hint=_OUTSIDE_HINT.format(topic=self.state.name))  # fmt: skip
+        if not self.flow.guard_passive_topics:
             return
         for acl in plan.leaks:
             self._events.once("acl_leak", acl.at, str(acl), level="warning", acl=str(acl),
@@ -194,14 +188,14 @@ class AclSync:
         if self._is_open is None:
             self._events.once("guard_off", "", "unknown", level="warning",
                               reason="whether the target is open without ACLs is unknown",
-                              hint=_OPEN_HINT.format(alias=self._target.alias))  # fmt: skip
+                              hint=_OPEN_HINT.format(alias=self.target.alias))  # fmt: skip
 
     def _report_changes(self, done: Sequence[AclChange]) -> None:
         if not done:
             return
         created = [str(c.acl) for c in done if c.step is AclStep.CREATE]
         deleted = [str(c.acl) for c in done if c.step is not AclStep.CREATE]
-        observe.event("acls_changed", flow=self._flow.name, created=len(created), deleted=len(deleted),
+        observe.event("acls_changed", flow=self.flow.name, created=len(created), deleted=len(deleted),
                       first_created=created[:_SHOWN], first_deleted=deleted[:_SHOWN])  # fmt: skip
 
     def _report_off(self, error: NoAuthorizer) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -165,27 +166,20 @@ def still_delayed(
     return delayed
 
 
+@dataclass
 class ConfigDelay:
     """Delays the changes of one flow's copies that would remove records.
 
     Otherwise a client that may alter topics of the source, and nothing on the target, could erase the copies.
     """
 
-    def __init__(
-        self,
-        target: Cluster,
-        flow: FlowSettings,
-        state: StateTopic,
-        events: TopicEvents,
-        clock: Millis = wall_ms,
-    ) -> None:
-        self._target = target
-        self._flow = flow
-        self._state = state
-        self._events = events
-        self._clock = clock
-        self._broker: Configs | None = None
-        """Settings of a broker of the target, once one is needed."""
+    target: Cluster
+    flow: FlowSettings
+    state: StateTopic
+    events: TopicEvents
+    clock: Millis = wall_ms
+    _broker: Configs | None = field(default=None, init=False)
+    """Settings of a broker of the target, once one is needed."""
 
     def of(self, pair: Pair, configs: Configs, wants: Mapping[str, Want]) -> dict[str, DelayedSetting]:
         """Return the wanted settings of an existing copy that are delayed.
@@ -193,38 +187,38 @@ class ConfigDelay:
         :param configs: of the copy
         :raises DrkitError: the target does not answer
         """
-        seconds = self._flow.sync_topic_configs_delay_seconds
+        seconds = self.flow.sync_topic_configs_delay_seconds
         changes = removals(configs, wants, self._default) if seconds else {}
-        return still_delayed(changes, self._delayed_before(pair), self._clock(), seconds)
+        return still_delayed(changes, self._delayed_before(pair), self.clock(), seconds)
 
     def report(self, pair: Pair, delayed: Delayed, applied: frozenset[str]) -> None:
         """Report the changes whose delay begins, and those that were reverted.
 
         :param applied: settings of the copy that were changed now
         """
-        seconds, known = self._flow.sync_topic_configs_delay_seconds, self._delayed_before(pair)
-        name, target = pair.source.name, self._target.alias
+        seconds, known = self.flow.sync_topic_configs_delay_seconds, self._delayed_before(pair)
+        name, target = pair.source.name, self.target.alias
         before = {s: d.since_ms for s, d in known.items()}
         started = [d.in_words(s, seconds) for s, d in delayed.items() if before.get(s) != d.since_ms]
         if started:
-            hint = f"set it back on {self._flow.source}, or to follow it now set it on {target} yourself"
-            self._events.written(
+            hint = f"set it back on {self.flow.source}, or to follow it now set it on {target} yourself"
+            self.events.written(
                 "config_delayed", name, level="warning", target=pair.target_name, settings=started, hint=hint
             )
         ended = sorted(known.keys() - delayed.keys() - applied)
         if ended:
-            self._events.written(
+            self.events.written(
                 "config_delay_ended", name, level="info", target=pair.target_name, settings=ended
             )
 
     def _delayed_before(self, pair: Pair) -> Delayed:
-        record = self._state.records.readable(ConfigsRecord).get(pair.source.name)
+        record = self.state.records.readable(ConfigsRecord).get(pair.source.name)
         return (record.delayed if record is not None else None) or _NONE
 
     def _default(self, name: str) -> str | None:
         if self._broker is None:
             try:
-                self._broker = broker_config(self._target)
+                self._broker = broker_config(self.target)
             except NotAuthorized:
                 self._broker = {}
         return inherited(name, self._broker)
@@ -233,19 +227,19 @@ class ConfigDelay:
 _NO_DELETES: Final[Mapping[str, DeleteTopic]] = {}
 
 
+@dataclass
 class TopicChanges:
     """Plans the changes of a flow's target topics and, except in a dry run, makes them."""
 
-    def __init__(
-        self, target: Cluster, flow: FlowSettings, state: StateTopic, events: TopicEvents, *, effects: bool
-    ) -> None:
-        self._target = target
-        self._flow = flow
-        self._rules = flow.config_rules
-        self._state = state
-        self._events = events
-        self._apply = TopicApply(target, events)
-        self._effects = effects
+    target: Cluster
+    flow: FlowSettings
+    state: StateTopic
+    events: TopicEvents
+    effects: bool = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        self._rules = self.flow.config_rules
+        self._apply = TopicApply(self.target, self.events)
         self.limits: dict[UUID, int] = {}
         """Target topic id → its largest batch in bytes; of topics whose settings were compared."""
 
@@ -258,7 +252,7 @@ class TopicChanges:
         """
         pairs = list(pairs)
         configs = self._compared(result, pairs)
-        delay = ConfigDelay(self._target, self._flow, self._state, self._events)
+        delay = ConfigDelay(self.target, self.flow, self.state, self.events)
         wanted, delayed = self._all_wanted(result, pairs, configs, delay)
         usable = [p for p in pairs if p.source.name not in result.left_out]
         actual = {
@@ -267,11 +261,11 @@ class TopicChanges:
             if p.target is not None
         }
         changes: Sequence[TopicChange] = plan(wanted, actual, deletes.values())
-        if self._effects and changes:
+        if self.effects and changes:
             names = {p.target_name: p.source.name for p in usable} | {d.topic: n for n, d in deletes.items()}
             applied = self._apply.apply(changes, names)
             for target_name, problem in applied.failed.items():
-                result.left_out[names[target_name]] = self._events.left_out(names[target_name], problem)
+                result.left_out[names[target_name]] = self.events.left_out(names[target_name], problem)
             changes = applied.done
         result.changes += changes
         by_topic: dict[str, list[TopicChange]] = {}
@@ -286,10 +280,10 @@ class TopicChanges:
             if pair.target_name in configs and pair.source.name not in result.left_out:
                 waiting = delayed.get(pair.target_name, {})
                 result.delayed += self._delayed_rows(pair, waiting)
-                if self._effects:
+                if self.effects:
                     delay.report(pair, waiting, frozenset(_settings(of_copy)))
                 records += self._compared_record(pair, configs[pair.target_name], of_copy, waiting)
-        self._state.put_all(records)
+        self.state.put_all(records)
         for name, deletion in deletes.items():
             if deletion in changes:
                 self._forget_deleted(result, name, deletion)
@@ -299,16 +293,16 @@ class TopicChanges:
         due = {
             p.target_name: p.source.name for p in pairs if p.target and p.target.topic_id not in self.limits
         }
-        configs, refused = one_by_one(topic_configs, self._target, due)
+        configs, refused = one_by_one(topic_configs, self.target, due)
         for target_name, settings in configs.items():
             if is_fence(MAX_MESSAGE_BYTES, settings[MAX_MESSAGE_BYTES]):
                 refused[target_name] = Refused(
                     "target_topic_fenced",
-                    where=f"{self._target.alias}: {target_name}",
+                    where=f"{self.target.alias}: {target_name}",
                     evidence=f"{MAX_MESSAGE_BYTES} = {settings[MAX_MESSAGE_BYTES].value}",
                 )
         for target_name, error in refused.items():
-            result.left_out[due[target_name]] = self._events.left_out(due[target_name], error)
+            result.left_out[due[target_name]] = self.events.left_out(due[target_name], error)
         return configs
 
     def _all_wanted(
@@ -327,7 +321,7 @@ class TopicChanges:
             try:
                 wanted = self._wanted(pair, compare=target_name in configs)
             except Refused as error:
-                result.left_out[name] = self._events.left_out(name, error)
+                result.left_out[name] = self.events.left_out(name, error)
                 continue
             if target_name in configs:
                 waiting = delayed[target_name] = delay.of(pair, configs[target_name], wanted.configs)
@@ -339,14 +333,14 @@ class TopicChanges:
     def _delayed_rows(self, pair: Pair, delayed: Delayed) -> Iterator[ChangeRow]:
         for name, each in sorted(delayed.items()):
             after = DEFAULT if each.after is None else each.after
-            until = utc(each.until_ms(self._flow.sync_topic_configs_delay_seconds))
+            until = utc(each.until_ms(self.flow.sync_topic_configs_delay_seconds))
             why = f"keeps fewer records, followed at {until}"
             yield ChangeRow(pair.target_name, "delay config", name, each.before, after, why)
 
     def _wanted(self, pair: Pair, *, compare: bool) -> WantedTopic:
         source, target = pair.source, pair.target
         if target is None:
-            replicas = replication_factor(self._flow, source, len(self._target.brokers))
+            replicas = replication_factor(self.flow, source, len(self.target.brokers))
         else:
             replicas = target.replication_factor
             self._report_larger(source.name, len(source.leaders), len(target.leaders))
@@ -357,14 +351,14 @@ class TopicChanges:
         asked = self._rules.followed(pair.configs).get(MIN_INSYNC_REPLICAS)
         applied = configs.get(MIN_INSYNC_REPLICAS)
         if asked is not None and applied is not None and applied.value != asked:
-            self._events.once("min_insync_lowered", source.name, asked, level="warning", source=asked,
+            self.events.once("min_insync_lowered", source.name, asked, level="warning", source=asked,
                               target=applied.value, replicas=replicas,
                               hint="give the target more brokers and set replication_factor")  # fmt: skip
         return WantedTopic(pair.target_name, len(source.leaders), replicas, configs)
 
     def _report_larger(self, name: str, on_source: int, on_target: int) -> None:
         if on_target > on_source:
-            self._events.once("target_has_more_partitions", name, f"{on_target}>{on_source}", level="warning",
+            self.events.once("target_has_more_partitions", name, f"{on_target}>{on_source}", level="warning",
                               source_partitions=on_source, target_partitions=on_target)  # fmt: skip
 
     def _compared_record(
@@ -372,18 +366,18 @@ class TopicChanges:
     ) -> Iterator[tuple[str, ConfigsRecord]]:
         """Return the record of a comparison to store; report settings that others have changed."""
         name, followed = pair.source.name, self._rules.followed(pair.configs)
-        stored = self._state.records.readable(ConfigsRecord).get(name)  # a damaged one is written again
+        stored = self.state.records.readable(ConfigsRecord).get(name)  # a damaged one is written again
         recorded = stored.settings if stored is not None else None
         limit = max_message_bytes(configs)
         if not self._rules.leaves(MAX_MESSAGE_BYTES):
             limit = max(limit, max_message_bytes(pair.configs))
         if pair.target is not None:
             self.limits[pair.target.topic_id] = limit
-        if not self._effects:
+        if not self.effects:
             return
         were_delayed = stored.delayed or {} if stored is not None else {}
         if drift := [s for s in drifted(changes, followed, recorded) if s not in were_delayed]:
-            self._events.written("config_drift", name, level="warning", target=pair.target_name,
+            self.events.written("config_drift", name, level="warning", target=pair.target_name,
                                  settings=drift, repaired=True)  # fmt: skip
         settings = {n: v for n, v in followed.items() if v is not None}
         fenced = is_fence(MAX_MESSAGE_BYTES, pair.configs[MAX_MESSAGE_BYTES])
@@ -397,10 +391,10 @@ class TopicChanges:
 
     def _forget_deleted(self, result: TopicSyncResult, name: str, deletion: DeleteTopic) -> None:
         result.actions[name] = in_short([deletion])
-        if self._effects:
+        if self.effects:
             result.left_out[name] = "source_deleted: the copy was deleted too"
-            self._state.delete(ConfigsRecord, name)
-            self._state.delete(GenerationRecord, name)
+            self.state.delete(ConfigsRecord, name)
+            self.state.delete(GenerationRecord, name)
 
 
 def _settings(changes: Iterable[TopicChange]) -> Iterator[str]:

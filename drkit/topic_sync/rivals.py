@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from drkit.clock import Seconds, monotonic
@@ -26,25 +27,20 @@ _LOOK_AGAIN_SECONDS: Final = 60.0
 """A topic that is copied already may get a second writer; a new one is always looked at first."""
 
 
+@dataclass
 class Rivals:
     """Checks the target before anything is created there.
 
     :param state: of this flow
     """
 
-    def __init__(
-        self,
-        target: Cluster,
-        flow: FlowSettings,
-        state: StateTopic,
-        events: TopicEvents,
-        clock: Seconds = monotonic,
-    ) -> None:
-        self._target = target
-        self._flow = flow
-        self._state = state
-        self._events = events
-        self._clock = clock
+    target: Cluster
+    flow: FlowSettings
+    state: StateTopic
+    events: TopicEvents
+    clock: Seconds = monotonic
+
+    def __post_init__(self) -> None:
         self._claims: dict[str, Claim] = {}
         self._looked_at: float | None = None
         self._cleared: set[str] = set()
@@ -55,15 +51,15 @@ class Rivals:
         :raises DrkitError: the target does not answer
         """
         topics = list(topics)
-        naming = self._flow.naming_policy
-        on_target = topic_names(self._target)
-        names = refused_names(self._flow.name, self._flow.source, naming, topics, on_target)
+        naming = self.flow.naming_policy
+        on_target = topic_names(self.target)
+        names = refused_names(self.flow.name, self.flow.source, naming, topics, on_target)
         refused: dict[str, DrkitError] = {**names}
         copies = {t: naming.downstream(t) for t in topics if t not in refused}
         self._refresh_claims(on_target, copies)
         for topic, copy in copies.items():
             if (claim := self._claims.get(copy)) is not None:
-                where = f"topic {topic}, flow {self._flow.name}: {copy} on {self._target.alias}"
+                where = f"topic {topic}, flow {self.flow.name}: {copy} on {self.target.alias}"
                 refused[topic] = Refused(
                     "topic_claimed", where=where, evidence=claim.evidence, hint=claim.hint, reason=claim.what
                 )
@@ -71,7 +67,7 @@ class Rivals:
         return refused
 
     def _refresh_claims(self, on_target: list[str], copies: Mapping[str, str]) -> None:
-        now = self._clock()
+        now = self.clock()
         recent = self._looked_at is not None and now - self._looked_at < _LOOK_AGAIN_SECONDS
         if recent and set(copies) <= self._cleared:
             return
@@ -81,8 +77,8 @@ class Rivals:
 
     def _of_flows(self, on_target: list[str], copies: Mapping[str, str]) -> dict[str, Claim]:
         copied_to = set(copies.values())
-        flows = {n: a for n in on_target if (a := source_of_state_topic(n)) and a != self._flow.source}
-        states, hidden = one_by_one(newest_values, self._target, flows)
+        flows = {n: a for n in on_target if (a := source_of_state_topic(n)) and a != self.flow.source}
+        states, hidden = one_by_one(newest_values, self.target, flows)
         for name, error in hidden.items():
             self._report_unknown("rival_unknown", name, "what this flow writes is unknown", error)
         entries = [
@@ -93,7 +89,7 @@ class Rivals:
         ]
         ids = {
             n: str(t.topic_id)
-            for n, t in describe_topics(self._target, {e.target for e, *_ in entries}).items()
+            for n, t in describe_topics(self.target, {e.target for e, *_ in entries}).items()
         }
         own_copies = {c for t, c in copies.items() if self._is_own(t, ids.get(c))}
         return {
@@ -102,11 +98,11 @@ class Rivals:
             # An entry of another id is of a topic that was deleted since. If two flows began at the same
             # moment, each finds the other's: the first by name continues.
             if ids.get(entry.target) == entry.target_id
-            and not (entry.target in own_copies and self._flow.source < other)
+            and not (entry.target in own_copies and self.flow.source < other)
         }
 
     def _is_own(self, topic: str, target_id: str | None) -> bool:
-        entry = self._state.records.readable(GenerationRecord).get(topic)
+        entry = self.state.records.readable(GenerationRecord).get(topic)
         return entry is not None and str(entry.target_id) == target_id
 
     def _of_mm2(self, on_target: list[str], wanted: set[str]) -> dict[str, Claim]:
@@ -121,22 +117,22 @@ class Rivals:
         return {name: claim for name, claim in claims.items() if name in wanted}
 
     def _report_unknown(self, kind: str, topic: str, what: str, error: DrkitError) -> None:
-        self._events.once(kind, topic, error.where, level="warning", reason=what,
+        self.events.once(kind, topic, error.where, level="warning", reason=what,
                           evidence=f"{error.where}: {error.evidence}", hint=error.hint)  # fmt: skip
 
     def _of_one_mm2(self, alias: str) -> dict[str, Claim]:
         group = worker_group(alias)
-        workers = group_members(self._target.settings, [group])[group]
+        workers = group_members(self.target.settings, [group])[group]
         config = f"mm2-configs.{alias}.internal"
         if not workers:
-            if alias == self._flow.source and not self._flow.takeover_from_mm2:
-                self._events.once(
+            if alias == self.flow.source and not self.flow.takeover_from_mm2:
+                self.events.once(
                     "mm2_stopped", config, alias,
                     reason="a MirrorMaker 2 copied from this source and does not run",
                     hint="takeover_from_mm2 = true continues where it ended",
                 )  # fmt: skip
             return {}
-        copying = mm2_source(newest_values(self._target, [config]).get(config, {}))
+        copying = mm2_source(newest_values(self.target, [config]).get(config, {}))
         hosts = {f"{w.client} at {w.host}" for w in workers}
         written = copying.written(alias) if copying is not None else {}
         return {copy: mm2_claim(alias, topic, copy, hosts, group) for copy, topic in written.items()}

@@ -6,6 +6,7 @@ A topic that fails is left out and reported; the others continue.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 import time
 from typing import Final
@@ -160,20 +161,20 @@ GONE_ROUNDS: Final = 2
 """Number of rounds in a row that must find a topic deleted before its copy is deleted."""
 
 
+@dataclass
 class SourceGone:
     """Reports copied topics that disappear from the source; with ``mirror`` their copies are deleted too.
 
     A source that does not answer, or hides a topic from drkit, must never look like a deletion.
     """
 
-    def __init__(
-        self, source: Cluster, target: Cluster, flow: FlowSettings, state: StateTopic, events: TopicEvents
-    ) -> None:
-        self._source = source
-        self._target = target
-        self._flow = flow
-        self._state = state
-        self._events = events
+    source: Cluster
+    target: Cluster
+    flow: FlowSettings
+    state: StateTopic
+    events: TopicEvents
+
+    def __post_init__(self) -> None:
         self._rounds: dict[str, int] = {}
         self._forget_ms = 0
 
@@ -187,10 +188,10 @@ class SourceGone:
         for name, entry in missing.items():
             done.left_out[name] = "source_deleted: no longer listed on the source"
             old_id = str(entry.source_id)
-            self._events.once("source_deleted", name, old_id, level="warning", old_id=old_id,
-                              policy=self._flow.on_source_deleted,
+            self.events.once("source_deleted", name, old_id, level="warning", old_id=old_id,
+                              policy=self.flow.on_source_deleted,
                               reason="deleted, or no permission to see it")  # fmt: skip
-        if self._flow.on_source_deleted != "mirror":
+        if self.flow.on_source_deleted != "mirror":
             return {}
         deleted = self._proven_deleted(missing)
         self._rounds = {n: self._rounds.get(n, 0) + 1 for n in deleted}
@@ -213,7 +214,7 @@ class SourceGone:
             self._forget_ms = now + _PAUSE_MS
 
     def _gone(self, listed: Collection[str], now: int) -> list[str]:
-        records = self._state.records
+        records = self.state.records
         roles, generations = records.readable(RoleRecord), records.readable(GenerationRecord)
         expired = {
             event.topic
@@ -221,9 +222,9 @@ class SourceGone:
             if event.kind in _LAST_EVENTS and now - event.at_ms > GRACE_MS and event.topic not in listed
         }
         expired = {n for n in expired if n not in roles and not records.is_damaged(GenerationRecord, n)}
-        copied = {n: generations[n] for n in expired if n in generations and self._flow.copies(n)}
+        copied = {n: generations[n] for n in expired if n in generations and self.flow.copies(n)}
         deleted = {n: copied[n] for n in self._proven_deleted(copied)}
-        existing, unseen = one_by_one(describe_topics, self._target, {e.target for e in deleted.values()})
+        existing, unseen = one_by_one(describe_topics, self.target, {e.target for e in deleted.values()})
         return sorted(
             {n for n in expired if n not in generations}
             | {
@@ -235,19 +236,19 @@ class SourceGone:
         )
 
     def _delete(self, name: str) -> None:
-        records = self._state.records
+        records = self.state.records
         events = records.readable(EventRecord).items()
-        self._state.delete_all(EventRecord, [n for n, event in events if event.topic == name])
+        self.state.delete_all(EventRecord, [n for n, event in events if event.topic == name])
         partitions = records.readable(VerifiedRecord)
-        self._state.delete_all(VerifiedRecord, [p for p in partitions if partition_of(p).topic == name])
+        self.state.delete_all(VerifiedRecord, [p for p in partitions if partition_of(p).topic == name])
         for kind in (ConfigsRecord, OppositePromotionRecord, GenerationRecord):
-            self._state.delete_all(kind, [name] if name in records.readable(kind) else [])
+            self.state.delete_all(kind, [name] if name in records.readable(kind) else [])
 
     def _missing(self, result: TopicSyncResult, listed: Collection[str]) -> dict[str, GenerationRecord]:
         return {
             name: entry
-            for name, entry in self._state.records.readable(GenerationRecord).items()
-            if name not in listed and name not in result.left_out and self._flow.copies(name)
+            for name, entry in self.state.records.readable(GenerationRecord).items()
+            if name not in listed and name not in result.left_out and self.flow.copies(name)
         }
 
     def _proven_deleted(self, missing: Mapping[str, GenerationRecord]) -> list[str]:
@@ -258,9 +259,9 @@ class SourceGone:
         """
         if not missing:
             return []
-        admin = self._source.admin
-        cluster_id = self._source.call("describe the cluster", identity, admin, CALL_SECONDS).cluster_id
-        existing, refused = one_by_one(describe_topics, self._source, missing)
+        admin = self.source.admin
+        cluster_id = self.source.call("describe the cluster", identity, admin, CALL_SECONDS).cluster_id
+        existing, refused = one_by_one(describe_topics, self.source, missing)
         return [
             name
             for name, entry in missing.items()
@@ -268,9 +269,9 @@ class SourceGone:
         ]
 
     def _own_copies(self, deleted: Mapping[str, GenerationRecord]) -> dict[str, DeleteTopic]:
-        roles, is_damaged = self._state.records.readable(RoleRecord), self._state.records.is_damaged
+        roles, is_damaged = self.state.records.readable(RoleRecord), self.state.records.is_damaged
         passive = {n: e for n, e in deleted.items() if n not in roles and not is_damaged(RoleRecord, n)}
-        existing, _ = one_by_one(describe_topics, self._target, (e.target for e in passive.values()))
+        existing, _ = one_by_one(describe_topics, self.target, (e.target for e in passive.values()))
         return {
             name: DeleteTopic(entry.target, "deleted on the source", str(entry.target_id))
             for name, entry in passive.items()
@@ -285,6 +286,7 @@ _HINTS: Final = {
 }
 
 
+@dataclass
 class TopicSync:
     """Keeps the target's topics ready for one flow.
 
@@ -294,33 +296,26 @@ class TopicSync:
     :param held: returns, by source topic, values of settings set by a hold: they are not followed
     """
 
-    def __init__(
-        self,
-        source: Cluster,
-        target: Cluster,
-        flow: FlowSettings,
-        state: StateTopic,
-        *,
-        effects: bool = True,
-        claims: Callable[[Mapping[str, UUID]], Mapping[str, DrkitError]] = lambda _topics: {},
-        unexplained: Unexplained = lambda topics: dict.fromkeys(topics, ""),
-        held: Callable[[], Mapping[str, Mapping[str, str]]] = dict,
-        clock: Seconds = monotonic,
-    ) -> None:
-        self._source = source
-        self._target = target
-        self._flow = flow
-        self._state = state
-        self._effects = effects
-        self._claims, self._held = claims, held
-        self._clock = clock
+    source: Cluster
+    target: Cluster
+    flow: FlowSettings
+    state: StateTopic
+    _: KW_ONLY
+    effects: bool = True
+    claims: Callable[[Mapping[str, UUID]], Mapping[str, DrkitError]] = lambda _topics: {}
+    unexplained: Unexplained = lambda topics: dict.fromkeys(topics, "")
+    held: Callable[[], Mapping[str, Mapping[str, str]]] = dict
+    clock: Seconds = monotonic
+
+    def __post_init__(self) -> None:
+        target, flow, state = self.target, self.flow, self.state
         self._compared_at: float | None = None
         self._configs: dict[UUID, Configs] = {}
-        self._events = TopicEvents(flow, state, effects=effects)
-        self._changes = TopicChanges(target, flow, state, self._events, effects=effects)
-        self._rivals = Rivals(target, flow, state, self._events, clock)
-        self._gone = SourceGone(source, target, flow, state, self._events)
-        self._earlier = EarlierRecords(target, flow, state, unexplained)
+        self._events = TopicEvents(flow, state, effects=self.effects)
+        self._changes = TopicChanges(target, flow, state, self._events, effects=self.effects)
+        self._rivals = Rivals(target, flow, state, self._events, self.clock)
+        self._gone = SourceGone(self.source, target, flow, state, self._events)
+        self._earlier = EarlierRecords(target, flow, state, self.unexplained)
 
     def look(self) -> TopicSyncResult:
         """Compare, plan, apply; returns what can be copied now.
@@ -330,16 +325,16 @@ class TopicSync:
         result = TopicSyncResult()
         self._forget_when_due()
         pairs, listed = self._pairs(result)
-        gone = self._gone.look(result, listed, rounds=GONE_ROUNDS if self._effects else 1)
+        gone = self._gone.look(result, listed, rounds=GONE_ROUNDS if self.effects else 1)
         ready = self._decide_all(result, pairs)
         for name, error in self._earlier.refused(pairs[n] for n in ready).items():
             result.left_out[name] = self._events.left_out(name, error)
             del ready[name]
         self._changes.make(result, [pairs[n] for n in ready], gone)
-        if self._effects:
+        if self.effects:
             self._gone.forget(listed)
         created = [n for n in ready if pairs[n].target is None and n not in result.left_out]
-        if created and self._effects:
+        if created and self.effects:
             settled = self._wait_for_metadata({pairs[n].target_name for n in created})
             for name in created:
                 pairs[name] = pairs[name]._replace(target=settled.get(pairs[name].target_name))
@@ -350,12 +345,12 @@ class TopicSync:
             for name, decision in ready.items()
             if name not in result.left_out and (entry := self._enter(result, decision, pairs[name]))
         }
-        self._state.put_all((n, e) for n, e in entries.items() if self._state.get(GenerationRecord, n) != e)
+        self.state.put_all((n, e) for n, e in entries.items() if self.state.get(GenerationRecord, n) != e)
         return result
 
     def _forget_when_due(self) -> None:
-        now = self._clock()
-        interval = self._flow.sync_topic_configs_interval_seconds
+        now = self.clock()
+        interval = self.flow.sync_topic_configs_interval_seconds
         if self._compared_at is None or now - self._compared_at >= interval:
             self._compared_at = now
             self._configs.clear()
@@ -363,21 +358,21 @@ class TopicSync:
 
     def _pairs(self, result: TopicSyncResult) -> tuple[dict[str, Pair], set[str]]:
         """Return the source topics with their copies, and the names of all visible source topics."""
-        names = [n for n in topic_names(self._source) if self._flow.copies(n)]
-        sources, refused = one_by_one(describe_topics, self._source, names)
+        names = [n for n in topic_names(self.source) if self.flow.copies(n)]
+        sources, refused = one_by_one(describe_topics, self.source, names)
         unknown = [n for n, t in sources.items() if t.topic_id not in self._configs]
-        configs, unread = one_by_one(topic_configs, self._source, unknown)
+        configs, unread = one_by_one(topic_configs, self.source, unknown)
         # A hold is recorded before it takes effect, so it is read after the settings.
-        held = self._held() if configs else {}
+        held = self.held() if configs else {}
         self._configs |= {sources[n].topic_id: without_held(c, held.get(n, {})) for n, c in configs.items()}
-        naming = self._flow.naming_policy
+        naming = self.flow.naming_policy
         refused |= self._rivals.refused(sources)
-        claimed = self._claims({n: t.topic_id for n, t in sources.items()})
+        claimed = self.claims({n: t.topic_id for n, t in sources.items()})
         # Each flow copies its own heartbeats: with those of other flows their names would grow forever.
-        heartbeats = {n for n in claimed if self._flow.is_heartbeats(n)}
+        heartbeats = {n for n in claimed if self.flow.is_heartbeats(n)}
         refused |= {n: error for n, error in claimed.items() if n not in heartbeats}
         target_names = {n: naming.downstream(n) for n in sources if n not in refused}
-        targets, unseen = one_by_one(describe_topics, self._target, target_names.values())
+        targets, unseen = one_by_one(describe_topics, self.target, target_names.values())
         refused |= unread | {n: unseen[t] for n, t in target_names.items() if t in unseen}
         for name, error in refused.items():
             result.left_out[name] = self._events.left_out(name, error)
@@ -392,7 +387,7 @@ class TopicSync:
         ready = {}
         for name, pair in pairs.items():
             try:
-                role, generation = self._state.get(RoleRecord, name), self._state.get(GenerationRecord, name)
+                role, generation = self.state.get(RoleRecord, name), self.state.get(GenerationRecord, name)
             except Damaged as error:  # never readable in this run
                 result.left_out[name] = self._events.left_out(name, error)
                 continue
@@ -402,7 +397,7 @@ class TopicSync:
             if role is not None and role.is_frozen:
                 result.left_out[name] = FROZEN
                 continue
-            decision = decide(self._flow, pair.source, pair.target, generation)
+            decision = decide(self.flow, pair.source, pair.target, generation)
             if decision.kind:
                 self._events.once(
                     decision.kind, name, decision.identity, level="warning", old_id=decision.old_id,
@@ -419,7 +414,7 @@ class TopicSync:
         """Wait a moment until metadata of new topics have reached every broker."""
         topics: dict[str, TopicMetadata] = {}
         for _ in range(50):
-            topics |= describe_topics(self._target, names - set(topics))
+            topics |= describe_topics(self.target, names - set(topics))
             if set(topics) == names:
                 break
             time.sleep(_SETTLE_PAUSE_SECONDS)
@@ -428,11 +423,11 @@ class TopicSync:
     def _enter(self, result: TopicSyncResult, decision: Decision, pair: Pair) -> GenerationRecord | None:
         """Add a copied topic to the result; return its record to store."""
         name, target = pair.source.name, pair.target
-        if not self._effects:
+        if not self.effects:
             result.actions.setdefault(name, "copy")
             return None
         if target is None or target.topic_id not in self._changes.limits:
-            where = f"{self._target.alias}: {pair.target_name}"
+            where = f"{self.target.alias}: {pair.target_name}"
             missing = Failed("target_topic_missing", where=where)
             result.left_out[name] = self._events.left_out(name, missing)
             return None
@@ -442,5 +437,5 @@ class TopicSync:
         )  # fmt: skip
         return GenerationRecord(
             pair.target_name, pair.source.topic_id, target.topic_id, decision.generation,
-            self._source.cluster_id,
+            self.source.cluster_id,
         )  # fmt: skip

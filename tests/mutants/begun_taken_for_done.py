@@ -19,6 +19,6 @@ def apply() -> None:
     kept = Interpreter._kept
 
     def with_begun(self: Interpreter) -> set[StepName]:
-        return kept(self) | self._journal.run.begun
+        return kept(self) | self.journal.run.begun
 
     patch.object(Interpreter, "_kept", with_begun).start()

@@ -23,6 +23,6 @@ def apply() -> None:
     kept = Interpreter._kept
 
     def with_positions(self: Interpreter) -> set[StepName]:
-        return kept(self) | ({StepName.TRANSLATE} & self._journal.run.results.keys())
+        return kept(self) | ({StepName.TRANSLATE} & self.journal.run.results.keys())
 
     patch.object(Interpreter, "_kept", with_positions).start()

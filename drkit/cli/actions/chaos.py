@@ -20,7 +20,7 @@ from drkit.cli.screens.chaos import (
 from drkit.cli.session import session
 from drkit.cli.talk import say
 from drkit.clock import wall_ms
-from drkit.errors import Failed, Refused, Usage
+from drkit.errors import Failed, Refused, Usage, error_text
 from drkit.exercise.history import HISTORY
 from drkit.local.file_lock import locked_alone
 from drkit.local.pair import default_folder
@@ -57,6 +57,10 @@ def run(names: Sequence[str], seed: int, folder: Path | None, *, whole: bool) ->
             except KeyboardInterrupt:
                 say(f"interrupted; nothing is left running; history: {own_folder / HISTORY}")
                 raise
+            except OSError as error:
+                raise Refused(
+                    "chaos_folder_unwritable", where=str(own_folder), evidence=error_text(error)
+                ) from error
             results.append(result)
             if not as_json:
                 emit(result_lines(result))

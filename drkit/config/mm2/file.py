@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 import re
 from typing import Any, Final, NamedTuple, cast
@@ -117,19 +118,15 @@ def translate(entries: Sequence[PropertyEntry], file: Path, env: Mapping[str, st
     return reader.read()
 
 
+@dataclass
 class _Reader:
-    def __init__(
-        self,
-        file: Path,
-        entries: dict[str, PropertyEntry],
-        values: dict[str, str],
-        references: dict[str, str],
-    ) -> None:
-        self.file = file
-        self.entries = entries
-        self.values = values
-        self.references = references
-        self.aliases = split_list(_COMMENT.sub("", values.get("clusters", "")))
+    file: Path
+    entries: dict[str, PropertyEntry]
+    values: dict[str, str]
+    references: dict[str, str]
+
+    def __post_init__(self) -> None:
+        self.aliases = split_list(_COMMENT.sub("", self.values.get("clusters", "")))
         self.document = Document({"clusters": {}, "flows": []})
         self.flow_values: dict[FlowAliases | None, dict[str, str]] = {}
         self.overrides: dict[Override, str] = {}

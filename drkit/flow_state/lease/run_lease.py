@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 import threading
 from typing import ClassVar, Final
 
@@ -52,6 +53,7 @@ _ORPHANS_SECONDS: Final = 5.0
 _ORPHANS_LOOK_SECONDS: Final = 0.05
 
 
+@dataclass
 class FlowLease:
     """The right to run a flow, kept alive by a thread until :meth:`release`.
 
@@ -63,27 +65,21 @@ class FlowLease:
     :param workers: the session of Spark's processes on this machine, once there is one
     """
 
-    def __init__(
-        self,
-        target: ClusterSettings,
-        flow: FlowSettings,
-        state: StateTopic,
-        run_id: str,
-        ttl_seconds: float | None = None,
-        workers: Callable[[], int | None] = lambda: None,
-    ) -> None:
-        self._target = target
-        self._flow = flow
-        self._state = state
-        self.run_id: Final = run_id
-        self.seconds: Final = ttl_seconds or flow.lease_seconds
+    target: ClusterSettings
+    flow: FlowSettings
+    state: StateTopic
+    run_id: str
+    ttl_seconds: float | None = None
+    workers: Callable[[], int | None] = lambda: None
+
+    def __post_init__(self) -> None:
+        self.seconds = self.ttl_seconds or self.flow.lease_seconds
         """The lease time."""
-        self._workers = workers
-        self._turn = LeaseTurn(run_id)
+        self._turn = LeaseTurn(self.run_id)
         self._right = LeaseRight(self.seconds)
         self._strict = True
         self._producer: Producer | None = None
-        self._place = f"{state.name} on {target.alias}"
+        self._place = f"{self.state.name} on {self.target.alias}"
         self._ended, self._soon = threading.Event(), threading.Event()
         self._renewer: threading.Thread | None = None
         self.lost: LeaseLost | None = None
@@ -122,11 +118,11 @@ class FlowLease:
             if holder is not None and holder.run_id == self.run_id:
                 break  # an open renewal of this run may hide the end: taking the lease aborts it, then reads
             if holder is not None and (self._turn.changed or lives_here(holder.holder)):
-                raise held_by_another(self._flow.name, holder)
+                raise held_by_another(self.flow.name, holder)
             if self.is_hidden:
                 raise self._hidden()
             if cancelled() or self._ended.wait(_WATCH_SECONDS):
-                raise LeaseLost("lease_wait_cancelled", where=self._flow.name)
+                raise LeaseLost("lease_wait_cancelled", where=self.flow.name)
         self.take(turn)
 
     def look(self, *, strict: bool = True) -> LeaseAvailability:
@@ -136,8 +132,8 @@ class FlowLease:
         :raises DrkitError: the flow's state cannot be read
         """
         asked = boottime()
-        whole = self._state.load_decided()
-        lease = self._state.get(LeaseRecord)
+        whole = self.state.load_decided()
+        lease = self.state.get(LeaseRecord)
         alive = None if lease is None else lives_here(lease.holder)
         self._strict = strict or lease is not None
         whole = whole or not self._strict
@@ -154,7 +150,7 @@ class FlowLease:
         self._orphans = (
             before.spark_session if before is not None and turn is LeaseAvailability.GONE else None
         )
-        self._renewer = threading.Thread(target=self._renew, name=f"lease {self._flow.name}", daemon=True)
+        self._renewer = threading.Thread(target=self._renew, name=f"lease {self.flow.name}", daemon=True)
         self._renewer.start()
 
     def check(self) -> None:
@@ -164,9 +160,9 @@ class FlowLease:
         if not self._right.holds(boottime()):
             raise LeaseLost(
                 "lease_expired",
-                where=f"{self._state.name} on {self._target.alias}",
+                where=f"{self.state.name} on {self.target.alias}",
                 evidence=f"lease_seconds = {self.seconds:g}; this process stood still, or the target did",
-                flow=self._flow.name,
+                flow=self.flow.name,
             )
 
     def outlive_orphans(self, stop: threading.Event) -> None:
@@ -198,7 +194,7 @@ class FlowLease:
 
     def _record(self) -> LeaseRecord:
         ttl_ms, process = int(self.seconds * 1000), this_process()
-        return LeaseRecord(self.run_id, process, wall_ms(), ttl_ms, self._workers())
+        return LeaseRecord(self.run_id, process, wall_ms(), ttl_ms, self.workers())
 
     def _renew(self) -> None:
         pause = self.seconds / 3
@@ -238,15 +234,15 @@ class FlowLease:
                 self._producer = producer  # only now: a lease not held by this run must not be given back
             producer.begin_transaction()
             value = None if record is None else record.encode()
-            name, key = self._state.name, LeaseRecord.key().encode()
-            producer.produce(name, value, key, partition=0, headers=self._state.headers(key, value))
+            name, key = self.state.name, LeaseRecord.key().encode()
+            producer.produce(name, value, key, partition=0, headers=self.state.headers(key, value))
             producer.commit_transaction(_CALL_SECONDS)
         except KafkaException as error:
             self._producer = None
             cause: KafkaError = error.args[0]
             evidence = f"{cause.name()}: {cause.str()}"
             raise LeaseLost(
-                "lease_not_renewed", where=self._place, evidence=evidence, flow=self._flow.name
+                "lease_not_renewed", where=self._place, evidence=evidence, flow=self.flow.name
             ) from error
         self._right.extend(began)
 
@@ -255,22 +251,22 @@ class FlowLease:
 
         :raises LeaseLost: another run holds it, or its holder cannot be read
         """
-        if not self._state.load_decided() and strict:
+        if not self.state.load_decided() and strict:
             raise self._hidden()
-        holder = self._state.get(LeaseRecord)
+        holder = self.state.get(LeaseRecord)
         if not self._turn.is_as_judged(holder):
             evidence = f"held by run {holder.run_id} on {holder.holder.host}" if holder else ""
-            raise LeaseTaken("lease_taken", where=self._place, evidence=evidence, flow=self._flow.name)
+            raise LeaseTaken("lease_taken", where=self._place, evidence=evidence, flow=self.flow.name)
 
     def _hidden(self) -> LeaseLost:
         evidence = "an open transaction hides the end of the topic"
-        return LeaseLost("lease_unknown", where=self._place, evidence=evidence, flow=self._flow.name)
+        return LeaseLost("lease_unknown", where=self._place, evidence=evidence, flow=self.flow.name)
 
     def _new_producer(self) -> Producer:
         return Producer(
             {
-                **confluent_config(self._target),
-                "transactional.id": lease_transactional_id(self._flow.source, self._flow.target),
+                **confluent_config(self.target),
+                "transactional.id": lease_transactional_id(self.flow.source, self.flow.target),
                 # An open renewal of a frozen holder must not hide the state topic's end for long.
                 "transaction.timeout.ms": 10_000,
                 "message.timeout.ms": 10_000,

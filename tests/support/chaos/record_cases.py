@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from drkit.exercise.history import PRIMARY, STANDBY, Consumed, FaultBegan, FaultEnded, LogEnd, NotAcked, Read
+from drkit.exercise.history import (
+    PRIMARY,
+    STANDBY,
+    Acked,
+    Consumed,
+    Event,
+    FaultBegan,
+    FaultEnded,
+    LogEnd,
+    NotAcked,
+    Read,
+)
 from tests.support.chaos.minimal import (
     ON_PRIMARY,
     ON_STANDBY,
@@ -28,8 +39,13 @@ ONE = {"topic": "orders", "partition": 0, "lost_from": 1, "records": 1}
 EXACT = failover(loss={"exact": True, "statement": "1 record", "partitions": [ONE]})
 REPLAY, DISCARD = (returned(dispositions={"*": word}) for word in ("replay", "discard"))
 
-RESTARTED = FaultEnded("kill primary")
-TAKEN_BACK = [*acked("a", transaction="committed"), *acked("b", first=1), RESTARTED]
+
+def restarted(fault: str = "kill primary") -> list[Event]:
+    return [FaultBegan(fault, "no process is left", lasts=True), FaultEnded(fault)]
+
+
+DECIDED = [*acked("a", transaction="committed"), *acked("b", first=1)]
+TAKEN_BACK = [*DECIDED, *restarted()]
 """The log of the primary will have nothing at offset 0."""
 HOLE = [Read(PRIMARY, *TP, 1, "b"), LogEnd(PRIMARY, *TP, 0, 2)]
 MOVED = [OPENED, *log("b"), failover(lost_from=2), ON_STANDBY]
@@ -38,12 +54,19 @@ BROKEN: Cases = {
     "acknowledged or stated as lost": {
         "its own cluster shows it": [*TAKEN_BACK, *log("a", "b", cluster=PRIMARY), *MOVED],
         "its own cluster was never started again": [*TAKEN_BACK[:-1], *HOLE, *MOVED],
-        "its own cluster was started again before": [RESTARTED, *TAKEN_BACK[:-1], *HOLE, *MOVED],
-        "the other cluster was started again": [*TAKEN_BACK[:-1], FaultEnded("kill standby"), *HOLE, *MOVED],
-        "its own cluster was frozen": [*TAKEN_BACK[:-1], FaultEnded("freeze primary"), *HOLE, *MOVED],
+        "its own cluster was started again before": [*restarted(), *DECIDED, *HOLE, *MOVED],
+        "the other cluster was started again": [*DECIDED, *restarted("kill standby"), *HOLE, *MOVED],
+        "its own cluster was frozen": [*DECIDED, *restarted("freeze primary"), *HOLE, *MOVED],
+        "the next transaction was decided before the kill": [
+            *DECIDED,
+            Acked(PRIMARY, *TP, 2, "c", "committed", sent=2.0),
+            *restarted(),
+            *HOLE,
+            *MOVED,
+        ],
         "its log has another record of the transaction": [
             *acked("a", "b", transaction="committed"),
-            RESTARTED,
+            *restarted(),
             *HOLE,
             *MOVED,
         ],
@@ -51,7 +74,7 @@ BROKEN: Cases = {
         "its own log ends earlier": [
             *acked("b"),
             *acked("a", first=1, transaction="committed"),
-            RESTARTED,
+            *restarted(),
             *log("b", cluster=PRIMARY),
             *MOVED,
         ],
@@ -160,13 +183,13 @@ BROKEN: Cases = {
             *log("a"),
         ],
         "its own cluster shows it, and was started again before": [
-            RESTARTED,
+            *restarted(),
             *acked("a", transaction="aborted"),
             *log("a", cluster=PRIMARY),
         ],
         "at another offset of its own cluster": [
             *acked("a", transaction="aborted"),
-            RESTARTED,
+            *restarted(),
             Consumed(PRIMARY, *TP, "shop", 1, "a"),
         ],
     },
@@ -183,11 +206,11 @@ BROKEN: Cases = {
 HOLDS: Cases = {
     "acknowledged or stated as lost": {
         "Kafka took it back": [*TAKEN_BACK, *HOLE, *MOVED],
-        "Kafka took it back from a full disk": [*TAKEN_BACK[:-1], FaultEnded("fill primary"), *HOLE, *MOVED],
+        "Kafka took it back from a full disk": [*DECIDED, *restarted("fill primary"), *HOLE, *MOVED],
         "Kafka took all of the transaction back": [
             *acked("a", "b", transaction="committed"),
             *acked("c", first=2),
-            RESTARTED,
+            *restarted(),
             Read(PRIMARY, *TP, 2, "c"),
             LogEnd(PRIMARY, *TP, 0, 3),
             OPENED,
@@ -310,7 +333,7 @@ HOLDS: Cases = {
     "nothing aborted is seen": {
         "restored by its own cluster, and copied": [
             *acked("a", transaction="aborted"),
-            RESTARTED,
+            *restarted(),
             *log("a", cluster=PRIMARY),
             *log("a"),
         ],

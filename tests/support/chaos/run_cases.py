@@ -33,6 +33,7 @@ from tests.support.chaos.minimal import (
 ABC = acked("a", "b", "c")
 LATE = acked("late", first=3)
 KILL = FaultBegan("kill primary", "no process is left")
+HEALED = FaultEnded("kill primary")
 BACK = entry("LOCK", "intent", table="return", run="return")
 OPENED_AGAIN = entry("OPEN", "result", run="2")
 HEARD_LATE, SENT_LATER = (
@@ -93,7 +94,7 @@ BROKEN: Cases = {
     "no living primary is called lost": {
         "it answers": [Observed("UP", "well"), Observed("LOST", "confirmed")],
         "its link alone is cut": [FaultBegan("cut operator", "refused"), Observed("LOST", "confirmed")],
-        "it is up again": [KILL, FaultEnded("kill primary"), Observed("LOST", "confirmed")],
+        "it is up again": [KILL, HEALED, *[Observed("LOST", "confirmed")] * 2],
     },
     "nothing left behind": {
         "a fence": [ScenarioEnded(PRIMARY, ["PendingFence of primary->standby"])],
@@ -176,6 +177,7 @@ HOLDS: Cases = {
         "it is slow": [Observed("DEGRADED", "slow")],
         "it is dead": [Observed("UP", "well"), KILL, Observed("LOST", "confirmed")],
         "it was killed twice": [KILL, KILL, Observed("LOST", "confirmed")],
+        "the look began before it was up again": [KILL, HEALED, Observed("LOST", "confirmed")],
     },
     "nothing left behind": {
         "nothing": [ON_STANDBY],

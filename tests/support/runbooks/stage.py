@@ -11,6 +11,8 @@ from tests.support.runbooks.scene import Scene
 from tests.support.waiting import eventually
 
 _LOG: Final = re.compile(r"\d{4}-\d\d-\d\dT\S+ \[")
+_DEFECT: Final = re.compile(r"Traceback|\bunexpected [A-Z]\w+")
+"""No answer of drkit has it, whatever the state of the pair."""
 _SECONDS: Final = 90.0
 Build = Callable[[Scene], None]
 
@@ -56,6 +58,7 @@ def execute(stage: Stage, scene: Scene) -> None:
 
     def is_shown(line: str, words: str) -> bool:
         shown[:] = [scene.type(line).text]
+        assert not _DEFECT.search(shown[0]), shown[0]
         return _is_in(words, shown[0])
 
     eventually(is_printed, _SECONDS, lambda: f"'{sentence}' by {stage.shows}\n{''.join(shown)}")

@@ -77,6 +77,10 @@ def test_there_are_thirty():
         (KILLED.replace("until: acked", "until: acked, by: wirter"), "unknown: wirter"),
         (KILLED.replace("until: acked", "until: acked, records: many"), "unknown: records"),
         (
+            KILLED.replace("{name: kill primary}", "{name: kill primary, dealy_ms: 5}"),
+            "not part of the function signature",
+        ),
+        (
             KILLED.replace(
                 "func: holds\n        arguments:", "func: holds\n        arguments:\n          brokers: 0"
             ),
@@ -167,6 +171,6 @@ def test_an_action_that_fails_by_any_error_is_in_the_history(monkeypatch: pytest
     stage = Mock(faults={})
     monkeypatch.setattr(ScenarioRun, "current", ScenarioRun(Mock(), Path(), stage=stage))
     with pytest.raises(TypeError):
-        fault("slow operator", delay=1)
+        fault("kill orchestrator", delay_ms=1)
     [look] = [call.args[0] for call in stage.recorder.record.mock_calls]
-    assert (look.what, "delay" in look.error) == ("action fault", True)
+    assert (look.what, "delay_ms" in look.error) == ("action fault", True)

@@ -20,6 +20,7 @@ from drkit.exercise.history import (
     PRIMARY,
     STANDBY,
     Acked,
+    ClientStopped,
     CommandEnded,
     Consumed,
     Event,
@@ -53,6 +54,7 @@ from tests.support.chaos.minimal import (
 KILL = FaultBegan("kill primary", "no process is left", lasts=True)
 INSTANT = replace(KILL, lasts=False)
 HEALED = FaultEnded("kill primary")
+WORKED = [Acked(PRIMARY, *TP, 0, "a", by="till")] * 2
 OPEN = [entry("OPEN", "intent"), entry("OPEN", "intent", "role"), entry("OPEN", "result", "role")]
 RUN = [
     *acked("a", "b", "x", transaction="committed"),
@@ -174,9 +176,13 @@ INCONCLUSIVE: dict[str, tuple[list[Event], str]] = {
         [*RUN, CommandEnded(["failover"], 3, [0], error={"code": "no_replicator"})],
         "ended otherwise than expected: drkit failover: exit code 3, no_replicator",
     ),
-    "a client that did nothing since the first fault": (
-        [Acked(PRIMARY, *TP, 0, "a", by="till"), *RUN],
+    "a writer that did nothing since the first fault": (
+        [*WORKED, *RUN],
         "client till did nothing since the first fault",
+    ),
+    "a reader that did nothing since the first fault": (
+        [*[Consumed(PRIMARY, *TP, "shop", 0, "a", by="shop")] * 2, *RUN],
+        "client shop did nothing since the first fault",
     ),
     "no entries": (without(JournalEntered), "failover run is done, and no entry has the end of OPEN"),
 }
@@ -198,14 +204,16 @@ def test_a_fault_that_was_not_in_force_is_inconclusive():
 
 
 @pytest.mark.parametrize(
-    "at_work",
+    "events",
     [
-        Acked(PRIMARY, *TP, 8, "w", by="till"),
-        NotAcked(PRIMARY, "orders", "w", "_TIMED_OUT", is_refused=False, by="till"),
+        [*WORKED, *RUN, Acked(PRIMARY, *TP, 8, "w", by="till")],
+        [*WORKED, *RUN, NotAcked(PRIMARY, "orders", "w", "_TIMED_OUT", is_refused=False, by="till")],
+        [*WORKED, ClientStopped("till"), *RUN],
+        [*WORKED[:1], *RUN],
     ],
+    ids=["at work", "refused", "stopped by the scenario", "leaves its one transaction open"],
 )
-def test_a_client_that_is_refused_since_the_first_fault_is_at_work(at_work: Event):
-    events = [Acked(PRIMARY, *TP, 0, "a", by="till"), *RUN, at_work]
+def test_a_client_that_need_not_do_more_is_not_silent(events: list[Event]):
     assert "client till did nothing since the first fault" not in judge(ScenarioHistory(events), []).reasons
 
 

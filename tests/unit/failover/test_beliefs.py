@@ -54,7 +54,7 @@ def test_the_model_finds_what_the_table_keeps_off(without: str, monkeypatch: pyt
             return without != "looks_again" and super()._is_unfenced()
 
         def _kept(self) -> set[StepName]:
-            return super()._kept() if without != "is_finding" else set(self._journal.run.results)
+            return super()._kept() if without != "is_finding" else set(self.journal.run.results)
 
     monkeypatch.setattr("tests.support.failover.paper.model.Interpreter", Blind)
     with pytest.raises(AssertionError):

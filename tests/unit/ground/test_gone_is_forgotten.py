@@ -150,7 +150,7 @@ def test_a_stranger_that_writes_one_key_again_and_again_leaves_one_line(monkeypa
 
 def test_state_topics_that_were_deleted_are_no_strangers(monkeypatch: pytest.MonkeyPatch):
     opposite = object.__new__(OppositeFlows)
-    opposite._others, opposite._strangers, opposite._source = {}, {"drkit-state.x.internal"}, None  # type: ignore[assignment]
+    opposite._others, opposite._strangers, opposite.source = {}, {"drkit-state.x.internal"}, None  # type: ignore[assignment]
     opposite._named = set()
     opposite._unnamed = SimpleNamespace(keep=list)  # type: ignore[assignment]
     monkeypatch.setattr(reverse_flow, "topic_names", lambda _cluster: [])
