@@ -201,7 +201,8 @@ def _skipped(facts: ScenarioHistory, e: FinalPosition) -> Iterator[str]:
     stated = ((f.opened, f.source, f.stated_position(e.group, e.tp)) for f in facts.failovers)
     known = [*islice(given, 1), *((i, cluster, first) for i, cluster, first in stated if first is not None)]
     _, cluster, first = min(known, default=(0, "", 0))
-    for offset, value in facts.logs[e.cluster].get(e.tp, ()) if known and facts.is_live(e.group) else ():
+    is_at_work = facts.last_work.get((e.group, facts.active), -1) > facts.opened
+    for offset, value in facts.logs[e.cluster].get(e.tp, ()) if known and is_at_work else ():
         record = (e.tp, value)
         own = facts.acked_at(cluster, record)  # a return may have emptied the log since
         own = facts.offsets[cluster].get(record) if own is None else own

@@ -433,15 +433,10 @@ class ScenarioHistory:
         """Every record that a group was given, on any cluster."""
         return {(e.group, (e.tp, e.value)) for e in self.of(Consumed)}
 
-    def is_live(self, group: str) -> bool:
-        """Return whether a group was at work on the active side since that was opened."""
-        return self.last_work.get((group, self.active), -1) > self.opened
-
     @cached_property
     def failovers(self) -> list[Failover]:
         """Failovers that are done, in their order."""
-        first_entries: dict[str, int] = {}
-        opened: dict[str, int] = {}
+        first_entries, opened = dict[str, int](), dict[str, int]()
         for i, e in self.at(JournalEntered):
             first_entries.setdefault(e.run, i)
             if (e.step, e.kind, e.effect) == (StepName.OPEN, "result", ""):

@@ -136,14 +136,13 @@ def _unknown(facts: ScenarioHistory) -> Iterator[str]:
 
 def _silent(facts: ScenarioHistory) -> list[str]:
     """Return the clients that did nothing since the first fault, and had not been stopped before."""
-    first, kinds = next((i for i, _ in facts.at(FaultBegan)), 0), Acked | NotAcked | Consumed
-    before, after = (
-        Counter(e.by for e in events if isinstance(e, kinds))
-        for events in (facts.events[:first], facts.events[first:])
-    )
+    first = next((i for i, _ in facts.at(FaultBegan)), 0)
+    work = [(i, e) for i, e in enumerate(facts.events) if isinstance(e, Acked | NotAcked | Consumed)]
+    last, times = {e.by: (i, e) for i, e in work}, Counter(e.by for _, e in work)
     stopped = {e.name for e in facts.events[:first] if isinstance(e, ClientStopped)}
-    # One that leaves a transaction open does so once.
-    return sorted(name for name, times in before.items() if times > 1 and name not in after.keys() | stopped)
+    # A client that leaves a transaction open does so once; a fence may end transactions before the fault.
+    silent = (n for n, (i, e) in last.items() if i < first and times[n] > 1 and not isinstance(e, NotAcked))
+    return sorted(set(silent) - stopped)
 
 
 def negative_controls(history: ScenarioHistory) -> dict[str, bool]:

@@ -210,8 +210,9 @@ def test_a_fault_that_was_not_in_force_is_inconclusive():
         [*WORKED, *RUN, NotAcked(PRIMARY, "orders", "w", "_TIMED_OUT", is_refused=False, by="till")],
         [*WORKED, ClientStopped("till"), *RUN],
         [*WORKED[:1], *RUN],
+        [*WORKED, NotAcked(PRIMARY, "orders", "w", "transaction", is_refused=False, by="till"), *RUN],
     ],
-    ids=["at work", "refused", "stopped by the scenario", "leaves its one transaction open"],
+    ids=["at work", "refused", "stopped by the scenario", "leaves its one transaction open", "fenced before"],
 )
 def test_a_client_that_need_not_do_more_is_not_silent(events: list[Event]):
     assert "client till did nothing since the first fault" not in judge(ScenarioHistory(events), []).reasons
