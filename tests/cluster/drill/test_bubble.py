@@ -26,7 +26,6 @@ from tests.support.failover.truth import Load
 from tests.support.waiting import eventually
 
 
-@pytest.mark.wide
 def test_a_bubble_beside_production(
     world_factory: WorldFactory, source: LocalCluster, target: LocalCluster
 ) -> None:
