@@ -13,7 +13,7 @@ import shlex
 import sys
 from typing import Annotated, Any, Final
 
-from pydantic import ConfigDict, Field, ValidationError, validate_call
+from pydantic import ConfigDict, Field, PositiveInt, ValidationError, validate_call
 
 from drkit.catalogue import ERRORS
 from drkit.chaos.faults import END, FAULTS, begin_fault, end_faults
@@ -44,6 +44,11 @@ _SOURCES: Final = {"forth": PRIMARY, "back": STANDBY}
 """The cluster from which each direction copies."""
 _RIVAL, _EVERY = "rival orchestrator", "every"
 _REFUSED_WRITES: Final = 3
+_PROBES: Final = frozenset({"drkit.chaos.probes.holds"})
+_ACTIONS: Final = frozenset(
+    f"{__name__}.{name}" for name in ("fault", "drkit", "wait", "observe", "stop", "replicate", "heal")
+)
+"""All that a scenario may call."""
 
 
 def _one_of(*words: str) -> Any:
@@ -57,6 +62,7 @@ Change = Annotated[str, _one_of(f"({END} )?({'|'.join(FAULTS)})")]
 Entry = Annotated[str, _one_of(_EVERY, f"({_STEPS}) (effect )?({'|'.join(EntryKind)})")]
 Direction = Annotated[str, _one_of(*_SOURCES)]
 Machine = Annotated[str, _one_of(_HERE, _ELSEWHERE)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Writer = Annotated[str, _one_of(*WRITERS)]
 Client = Annotated[str, _one_of(*WRITERS, LIVE_GROUP, "observer")]
 Expected = int | Annotated[str, _one_of(*ERRORS)] | None
@@ -102,8 +108,14 @@ def unknown_names(scenario: Scenario) -> list[str]:
     unknown = [fault for fault, _ in scenario.exercises if fault not in {*FAULTS, _RIVAL}]
     unknown += [step for _, step in scenario.exercises if step not in {*StepName, *VerdictKind.__members__}]
     probes = scenario.experiment["steady-state-hypothesis"]["probes"]
-    for call in (each["provider"] for each in (*probes, *scenario.experiment["method"])):
+    unknown += ["a second probe"] if len(probes) > 1 else []
+    actions = (*scenario.experiment["method"], *(scenario.experiment.get("rollbacks") or ()))
+    for each in (*probes, *actions):
+        call, known = each["provider"], _PROBES if each in probes else _ACTIONS
         function, arguments = getattr(sys.modules[call["module"]], call["func"]), call.get("arguments") or {}
+        if (name := f"{call['module']}.{call['func']}") not in known:
+            unknown.append(name)
+            continue
         try:
             checked(wraps(function)(lambda *_, **__: None))(**arguments)
         except ValidationError as error:
@@ -124,7 +136,7 @@ def fault(name: Change, delay_ms: Annotated[float, Field(gt=0)] | None = None) -
 @recorded("action drkit")
 @checked
 def drkit(
-    words: Sequence[str],
+    words: Annotated[Sequence[str], Field(min_length=1)],
     at: Sequence[Trigger] = (),
     expect: Sequence[Expected] = (0,),
     machine: Machine = _HERE,
@@ -186,7 +198,7 @@ def _trigger_action(stage: ScenarioStage, what: Change | Rival) -> None:
 
 @recorded("action wait")
 @checked
-def wait(until: Until, records: int = 20, by: Writer = "writer", seconds: float = 60.0) -> str:
+def wait(until: Until, records: PositiveInt = 20, by: Writer = "writer", seconds: Seconds = 60.0) -> str:
     """Wait for a state of the pair, never for a time.
 
     :param until: such as ``acked``, ``fenced``, ``protected forth``, ``left primary shop``, ``verdict LOST``

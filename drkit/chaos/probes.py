@@ -19,7 +19,7 @@ STEADY: Final = "steady"
 @checked
 def holds(
     exercises: Sequence[RequiredFault],
-    brokers: Annotated[int, Field(ge=1)] = 1,
+    brokers: Annotated[int, Field(ge=1, le=5)] = 1,
     *,
     authorizer: bool = False,
     rpo_seconds: Annotated[float, Field(ge=0)] = 5,

@@ -62,6 +62,8 @@ class ScenarioRun:
         # Chaos Toolkit has handlers of its own, whose exception is another one.
         for number in _SIGNALS:
             signal.signal(number, self._interrupt)
+        for cluster in (PRIMARY, STANDBY):  # also where it is interrupted
+            self.pair.callback(shutil.rmtree, self.folder / cluster, ignore_errors=True)
         self.stage = ScenarioStage(self.folder, seed=self.seed, **self.options, **pair)
         return self.pair.enter_context(self.stage)
 
@@ -70,7 +72,7 @@ class ScenarioRun:
         raise KeyboardInterrupt
 
     def finish(self, *, deviated: bool | None = None) -> ScenarioRun:
-        """End the pair, remove its disks, write the result; return the run."""
+        """End the pair, and write the result; return the run."""
         self.pair.close()
         self.seconds = monotonic() - self.began
         history = ScenarioHistory([]) if self.stage is None else self.stage.history()
@@ -81,8 +83,6 @@ class ScenarioRun:
         exercised = {fault for fault, _ in self.scenario.exercises}
         self.covered = tuple(sorted(each for each in coverage(history) if each[0] in exercised))
         self.deviated = deviated
-        for cluster in (PRIMARY, STANDBY):
-            shutil.rmtree(self.folder / cluster, ignore_errors=True)
         if self.stage is not None:
             (self.folder / RESULT).write_text(json.dumps(self.as_dict(), indent=2) + "\n", encoding="utf-8")
         return self

@@ -69,7 +69,7 @@ def load_scenario(name: str) -> Scenario:
         extension: Mapping[str, Any] = next(own_extensions, {})
         known = {key: str(extension[key] or "") for key in _EXTENSION_KEYS & extension.keys()}
         probes = data["steady-state-hypothesis"]["probes"]
-        exercises = [e for p in probes for e in p["provider"].get("arguments", {}).get("exercises", ())]
+        exercises = [e for p in probes for e in p["provider"]["arguments"].get("exercises") or ()]
         faults = tuple((e["fault"], e["step"]) for e in exercises)
         scenario = Scenario(path.stem, str(data["title"]), data, faults, **known)
         names = import_module("drkit.chaos.actions").unknown_names(scenario)

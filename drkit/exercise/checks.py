@@ -22,6 +22,7 @@ from drkit.exercise.history import (
     FaultBegan,
     FaultEnded,
     FinalPosition,
+    JournalEntered,
     LookFailed,
     NotAcked,
     Observed,
@@ -220,8 +221,12 @@ def check_acknowledged(facts: ScenarioHistory) -> Iterator[str]:
         if (facts.active, e.tp) in facts.log_ends and record not in taken_back:
             is_missing = record not in present
             is_wrong = is_missing and not _is_excused(facts, index, e)
-            yield f"{place_of(e)} is missing: {e.value}" if is_wrong else ""
-            lost[e.tp] += is_missing and f is not None and record in f.stated
+            problem = f"{place_of(e)} is missing: {e.value}" if is_wrong else ""
+            is_stated = f is not None and record in f.stated
+            if is_stated and not is_missing and f is not None and f.returned is None:
+                problem = f"{place_of(e)} is not lost: {e.value}"
+            yield problem
+            lost[e.tp] += is_missing and is_stated
     if f is not None and f.is_fenced and f.loss.get("exact"):
         for p in f.loss.get("partitions") or ():
             tp, stated = TopicPartition(p["topic"], p["partition"]), p.get("records") or 0
@@ -369,7 +374,9 @@ def check_one_side(facts: ScenarioHistory) -> Iterator[str]:
         first_paid = next((i for i in paid if i > f.opened), len(facts.events))
         for record in sorted(f.late):
             index, e = facts.acked[record]
-            problem = "" if f.is_fenced or facts.is_divergent(e) else "no divergence names it"
+            is_known = f.is_fenced or facts.is_divergent(e)  # or it was copied, and its line is late
+            is_known = is_known or (record in facts.offsets[f.target] and record not in facts.replayed)
+            problem = "" if is_known else "no divergence names it"
             if index > first_paid and _is_sent_after(e, facts.events[first_paid]):
                 problem = "its fence was paid before"
             if f.is_fenced and _is_sent_after(e, facts.events[f.opened]):
@@ -386,9 +393,13 @@ def check_one_side(facts: ScenarioHistory) -> Iterator[str]:
 
 @check(JOURNAL)
 def check_journal(facts: ScenarioHistory) -> Iterator[str]:
-    """Check that the entries of each run follow its table (I11, I13)."""
+    """Check that the journal has each entry that was made, and that they follow the table (I11, I13)."""
     for e in facts.of(RunReported):
-        broken = violations(read_history(map(JournalEntry.from_json, e.entries)).runs[e.run])
+        run = read_history(map(JournalEntry.from_json, e.entries)).runs[e.run]
+        entered = Counter((j.step, j.kind, j.effect) for j in facts.of(JournalEntered) if j.run == e.run)
+        entered.subtract((entry.step or "", str(entry.kind), entry.effect) for entry in run.entries)
+        lost = (f"{' '.join(entry)} is gone" for entry, times in entered.items() if times > 0)
+        broken = [*violations(run), *lost]
         yield from broken
         yield from [""] * max(0, len(e.entries) - len(broken))
 

@@ -123,10 +123,13 @@ def _write_transactions(work: _Work, *, cluster: str, bootstrap: str, topics: Se
     """Write small transactions and abort a third of them; use a new producer after each failure."""
     while not work.stop.is_set():
         producer = _producer(bootstrap, transactional_id=work.name, transaction_timeout_ms=10_000)
-        with suppress(KafkaException):
+        try:
             producer.init_transactions(_CALL_SECONDS)
             while not work.stop.wait(_TRANSACTION_SECONDS):
                 _write_transaction(work, producer, cluster, topics)
+        except KafkaException as error:
+            value, name = work.next_value(topics[0]), error.args[0].name()
+            work.record(NotAcked(cluster, topics[0], value, name, is_refused=False))
         work.stop.wait(_PAUSE_SECONDS)
 
 

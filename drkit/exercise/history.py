@@ -16,7 +16,6 @@ import shlex
 from typing import Any, ClassVar, Final, NamedTuple, TypeVar, dataclass_transform
 
 from drkit.clock import monotonic
-from drkit.errors import Failed, Refused
 from drkit.journal.machine import FAILOVER, RETURN, RunState, StepName
 from drkit.model import TopicPartition
 
@@ -92,9 +91,10 @@ class OffsetCommitted(_AtPartition, kind="committed"):
 
 
 class ClientStopped(Event, kind="client_stopped"):
-    """A client was sent SIGTERM."""
+    """A client was sent SIGTERM; `kind` is that of :func:`drkit.exercise.clients.run_client`."""
 
     name: str
+    kind: str
 
 
 class JournalEntered(Event, kind="journal"):
@@ -146,10 +146,11 @@ class CommandEnded(Event, kind="command"):
 
     @property
     def is_expected(self) -> bool:
-        """True if the code of the error is expected, or the exit code; a failure needs a reason, too."""
+        """True if its error is expected, with the exit code of that, or its exit code, with a reason."""
         has_reason = self.answer or (self.error_code and "unexpected" not in self.error_code)
-        is_silent = self.code in {Failed.exit_code, Refused.exit_code} and not has_reason
-        return (self.code in self.expected and not is_silent) or self.error_code in self.expected
+        is_silent = self.code is not None and not has_reason
+        is_named = self.error_code in self.expected and self.code == self.error.get("exit_code", self.code)
+        return is_named or (self.code in self.expected and not is_silent)
 
     @property
     def outcome(self) -> str:

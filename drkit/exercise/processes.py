@@ -50,7 +50,7 @@ class Child:
     """A child process; one that runs a command waits for leave at each entry of its journal."""
 
     def __init__(self, words: tuple[str, ...], connection: Connection, command: Mapping[str, Any]) -> None:
-        self._words, self._connection, self.pid = words, connection, 0
+        self.words, self._connection, self.pid = words, connection, 0
         connection.send(command)
         self.pid = int(self._receive().get("pid", 0))
         if not self.pid:
@@ -62,7 +62,7 @@ class Child:
 
     def _receive(self) -> dict[str, Any]:
         if not self._connection.poll(_CALL_SECONDS):
-            where, evidence = f"process {self.pid}: {self._words}", f"{_CALL_SECONDS:.0f} s"
+            where, evidence = f"process {self.pid}: {self.words}", f"{_CALL_SECONDS:.0f} s"
             raise Failed("no_journal_entry_in_time", where=where, evidence=evidence)
         try:
             return dict(self._connection.recv())
@@ -85,7 +85,7 @@ class Child:
         read, begin = json.JSONDecoder().raw_decode, err.find("{\n")
         error = read(err, begin)[0] if code and begin >= 0 else {}
         answer = read(out)[0] if out.startswith("{") else {}
-        self.printed, self.result = err, CommandEnded([*self._words], code, [0], error, answer)
+        self.printed, self.result = err, CommandEnded([*self.words], code, [0], error, answer)
         self._connection.close()
 
     def proceed(self, leave: object = None) -> None:

@@ -104,7 +104,7 @@ class ClientStage(ABC):
         children = {n: self.clients.pop(n) for n in names or tuple(self.clients) if n in self.clients}
         for name, child in children.items():
             self.note_ended(f"client {name}", child)
-            self.recorder.record(ClientStopped(name))
+            self.recorder.record(ClientStopped(name, child.words[0]))
             child.signal(signal.SIGTERM)
         deadline = monotonic() + _STOP_SECONDS
         for child in children.values():

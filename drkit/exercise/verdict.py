@@ -5,15 +5,16 @@ What was not exercised, or not read to its end, is `inconclusive`, never `pass`.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+import math
 from typing import Any, Final, NamedTuple
 
 from drkit.detect.verdict import VerdictKind
 from drkit.exercise import checks
 from drkit.exercise.history import (
+    OTHER,
     Acked,
     ClientStopped,
     CommandEnded,
@@ -39,6 +40,8 @@ DETECTION: Final = "detection"
 """Instead of a table: its steps are the verdicts of an observer."""
 _FAR: Final = 10**12
 """An offset after all others."""
+_IDLE_SECONDS: Final = 10.0
+"""A writer that gets no answer at all has tried again within that time."""
 _EVENTS: Final = 20
 """The number of events at which a negative control tries its defect."""
 _Defect = tuple[str, str, Sequence[tuple[int, Any]], Callable[[Any], Sequence[Event]]]
@@ -125,24 +128,25 @@ def _unknown(facts: ScenarioHistory) -> Iterator[str]:
     yield from (f"ended otherwise than expected: {e.typed}: {e.outcome}" for e in ended)
     unreported = {e.run for e in facts.of(JournalEntered)} - {e.run for e in facts.of(RunReported)}
     yield from (f"no report of run {run}" for run in sorted(unreported))
-    yield from (f"client {name} did nothing since the first fault" for name in _silent(facts))
-    for tp in sorted({tp for tp, _ in facts.acked}):
-        if facts.active and (facts.active, tp) not in facts.log_ends:
-            yield f"{tp} on {facts.active} was not read"
+    yield from (f"client {name} did nothing before it was stopped" for name in _silent(facts))
+    partitions = {tp for _, tp in facts.log_ends} | {tp for tp, _ in facts.acked}
+    unread = {(cluster, tp) for cluster in OTHER for tp in partitions} - facts.log_ends.keys()
+    yield from (f"{tp} on {cluster} was not read" for cluster, tp in sorted(unread) if facts.active)
     for f in facts.failovers:
         if f.opened == len(facts.events):
             yield f"failover {f.report.get('run', '')} is done, and no entry has the end of OPEN"
 
 
-def _silent(facts: ScenarioHistory) -> list[str]:
-    """Return the clients that did nothing since the first fault, and had not been stopped before."""
-    first = next((i for i, _ in facts.at(FaultBegan)), 0)
-    work = [(i, e) for i, e in enumerate(facts.events) if isinstance(e, Acked | NotAcked | Consumed)]
-    last, times = {e.by: (i, e) for i, e in work}, Counter(e.by for _, e in work)
-    stopped = {e.name for e in facts.events[:first] if isinstance(e, ClientStopped)}
-    # A client that leaves a transaction open does so once; a fence may end transactions before the fault.
-    silent = (n for n, (i, e) in last.items() if i < first and times[n] > 1 and not isinstance(e, NotAcked))
-    return sorted(set(silent) - stopped)
+def _silent(facts: ScenarioHistory) -> Iterator[str]:
+    """Return the writers that did nothing lately when they were stopped, and the readers that never did."""
+    newest: dict[str, float] = {}
+    for e in facts.events:
+        if isinstance(e, Acked | NotAcked | Consumed):
+            newest[e.by] = e.seconds
+        elif isinstance(e, ClientStopped):
+            idle = e.seconds - newest.get(e.name, -math.inf)
+            if idle > {"writer": _IDLE_SECONDS, "consumer": _FAR}.get(e.kind.split(" ")[-1], math.inf):
+                yield e.name
 
 
 def negative_controls(history: ScenarioHistory) -> dict[str, bool]:

@@ -150,8 +150,8 @@ class Launched:
         """SIGKILL the launcher; the kernel ends the command with it."""
         self._launcher.kill()
 
-    def wait(self, seconds: float) -> None:
-        """Wait for the end.
+    def wait(self, seconds: float) -> int:
+        """Wait for the end; return the exit code.
 
         :raises subprocess.TimeoutExpired: it runs on
         """
@@ -159,3 +159,4 @@ class Launched:
         for pipe in (self._launcher.stdin, self._launcher.stdout):
             if pipe:
                 pipe.close()
+        return self._launcher.returncode

@@ -6,10 +6,12 @@ import base64
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 import subprocess
+from tempfile import TemporaryFile
 import threading
 import uuid
 
 from drkit.errors import Failed
+from drkit.local.process import Launched
 
 _TOOL = "kafka.tools.StorageTool"
 _META = "meta.properties"
@@ -65,10 +67,14 @@ def format_storage(
 def _format(java: Sequence[str], properties: Path, cluster_id: str, scram: Sequence[str]) -> None:
     command = [*java, _TOOL, "format", "--cluster-id", cluster_id, "--config", str(properties)]
     command += [word for user in scram for word in ("--add-scram", user)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_TOOL_SECONDS, check=False)
-    except subprocess.TimeoutExpired as error:
-        raise Failed("format_does_not_end", where=str(properties)) from error
-    if done.returncode != 0:
-        said = (done.stderr + done.stdout)[-1500:]
-        raise Failed("format_failed", where=str(properties), evidence=said)
+    with TemporaryFile() as console:
+        tool = Launched(command, console)
+        try:
+            code = tool.wait(_TOOL_SECONDS)
+        except subprocess.TimeoutExpired as error:
+            tool.kill_launcher()
+            raise Failed("format_does_not_end", where=str(properties)) from error
+        console.seek(0)
+        printed = console.read().decode(errors="replace")
+    if code != 0:
+        raise Failed("format_failed", where=str(properties), evidence=printed[-1500:])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -46,21 +47,20 @@ def run(names: Sequence[str], seed: int, folder: Path | None, *, whole: bool) ->
     chosen = _chosen(names, whole=whole)
     histories = (folder or default_folder().parent / "chaos").absolute()
     results: list[ScenarioRun] = []
-    histories.mkdir(parents=True, exist_ok=True)
-    # Two pairs at once would slow each other down.
-    with locked_alone(histories / ".lock", "chaos_run_under_way"):
+    with ExitStack() as alone:
+        with _writable(histories):
+            histories.mkdir(parents=True, exist_ok=True)
+            # Two pairs at once would slow each other down.
+            alone.enter_context(locked_alone(histories / ".lock", "chaos_run_under_way"))
         for number, scenario in enumerate(chosen, 1):
             progress = ScenarioProgress(scenario, f"{number} of {len(chosen)}" if len(chosen) > 1 else "")
             own_folder = _new_folder(histories, scenario)
             try:
-                result = run_scenario(scenario, own_folder, seed, tell=progress)
+                with _writable(own_folder):
+                    result = run_scenario(scenario, own_folder, seed, tell=progress)
             except KeyboardInterrupt:
                 say(f"interrupted; nothing is left running; history: {own_folder / HISTORY}")
                 raise
-            except OSError as error:
-                raise Refused(
-                    "chaos_folder_unwritable", where=str(own_folder), evidence=error_text(error)
-                ) from error
             results.append(result)
             if not as_json:
                 emit(result_lines(result))
@@ -70,6 +70,15 @@ def run(names: Sequence[str], seed: int, folder: Path | None, *, whole: bool) ->
         emit(summary_line(results))
     worst = max((r.verdict.word for r in results), key=list(_CODES).index)
     return _CODES[worst]
+
+
+@contextmanager
+def _writable(folder: Path) -> Iterator[None]:
+    """Refuse a folder in which nothing can be written; that is no verdict over drkit."""
+    try:
+        yield
+    except OSError as error:
+        raise Refused("chaos_folder_unwritable", where=str(folder), evidence=error_text(error)) from error
 
 
 def _chosen(names: Sequence[str], *, whole: bool) -> list[Scenario]:

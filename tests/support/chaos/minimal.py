@@ -27,6 +27,7 @@ Cases = Mapping[str, Mapping[str, list[Event]]]
 """Check → case → events."""
 TP: Final = TopicPartition("orders", 0)
 RUN: Final = "run"
+EFFECT: Final = "an effect"
 OPENED: Final = JournalEntered("failover", RUN, "OPEN", "result", "")
 
 
@@ -48,14 +49,16 @@ def entry(step: str, kind: str, effect: str = "", *, table: str = "failover", ru
 
 
 def entries_of(table: Table, run: str) -> list[str]:
-    """The entries of a run that is done: of each step its beginning and its end."""
+    """The entries of a run that is done: of each step, and of its one effect, the beginning and the end."""
     opening = {"table": table.name, "holder": {"token": "token"}}
-    kinds: list[tuple[EntryKind, StepName | None, dict[str, Any]]] = [(EntryKind.RUN, None, opening)]
-    kinds += [(kind, step, {}) for step in table.order for kind in (EntryKind.INTENT, EntryKind.RESULT)]
-    kinds.append((EntryKind.END, None, {"state": "done"}))
+    begin, end = EntryKind.INTENT, EntryKind.RESULT
+    kinds: list[tuple[EntryKind, StepName | None, str, dict[str, Any]]] = [(EntryKind.RUN, None, "", opening)]
+    order = ((begin, ""), (begin, EFFECT), (end, EFFECT), (end, ""))
+    kinds += [(kind, step, effect, {}) for step in table.order for kind, effect in order]
+    kinds.append((EntryKind.END, None, "", {"state": "done"}))
     return [
-        JournalEntry(run, number, "token", 1, kind, step, "", 0, body).to_json()
-        for number, (kind, step, body) in enumerate(kinds)
+        JournalEntry(run, number, "token", 1, kind, step, effect, 0, body).to_json()
+        for number, (kind, step, effect, body) in enumerate(kinds)
     ]
 
 

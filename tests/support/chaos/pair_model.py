@@ -29,7 +29,7 @@ from drkit.exercise.history import (
 )
 from drkit.journal.machine import FAILOVER, RETURN, StepName, Table
 from drkit.model import TopicPartition
-from tests.support.chaos.minimal import failover, returned
+from tests.support.chaos.minimal import EFFECT, failover, returned
 
 PARTITIONS: Final = tuple(TopicPartition(topic, p) for topic in ("orders", "payments") for p in (0, 1))
 LIVE, IDLE = "shop", "billing"
@@ -233,7 +233,7 @@ class PairModel:
             self.events.append(JournalEntered(table.name, run, step, "intent", ""))
             yield step
             for kind in ("intent", "result"):
-                self.events.append(JournalEntered(table.name, run, step, kind, "an effect"))
+                self.events.append(JournalEntered(table.name, run, step, kind, EFFECT))
             self.events.append(JournalEntered(table.name, run, step, "result", ""))
 
     def _divergence(self, source: str) -> None:
@@ -242,7 +242,7 @@ class PairModel:
         self._type("divergence", answer={"partitions": partitions})
 
     def _type(self, *words: str, answer: dict[str, Any] | None = None) -> None:
-        self.events.append(CommandEnded([*words], 0, [0], answer=answer or {}))
+        self.events.append(CommandEnded([*words], 0, [0], answer=answer or {"done": True}))
 
     # -- the end ------------------------------------------------------------------------------------
 

@@ -52,6 +52,7 @@ MOVED = [OPENED, *log("b"), failover(lost_from=2), ON_STANDBY]
 
 BROKEN: Cases = {
     "acknowledged or stated as lost": {
+        "stated as lost, and there": [*ABC, OPENED, *log("a", "b"), failover(lost_from=1), ON_STANDBY],
         "its own cluster shows it": [*TAKEN_BACK, *log("a", "b", cluster=PRIMARY), *MOVED],
         "its own cluster was never started again": [*TAKEN_BACK[:-1], *HOLE, *MOVED],
         "its own cluster was started again before": [*restarted(), *DECIDED, *HOLE, *MOVED],

@@ -26,6 +26,7 @@ from tests.support.chaos.minimal import (
     divergence,
     entry,
     failover,
+    log,
     returned,
     without_open,
 )
@@ -65,6 +66,7 @@ BROKEN: Cases = {
     },
     "journal follows the table": {
         "a step without entries": [without_open(failover())],
+        "an entry that was made": [entry("OPEN", "intent", "another effect"), OPENED, failover()],
     },
     "decided and stated": {
         "no loss": [OPENED, failover(loss=None)],
@@ -87,6 +89,10 @@ BROKEN: Cases = {
         "a crash with an expected exit code": [CommandEnded(["failover"], 1, [1], error=CRASH)],
         "no answer and no error": [CommandEnded(["divergence"], 1, [1])],
         "a crash where an error is expected": [CommandEnded(["failover"], 1, ["open_refused"], error=CRASH)],
+        "no answer": [CommandEnded(["failover"], 0, [0])],
+        "the error, with another exit code": [
+            CommandEnded(["failover"], 0, ["target_not_ready"], error=NOT_READY)
+        ],
         "it worked, and a refusal is expected": [CommandEnded(["failover"], 0, ["no_replicator"])],
         "a wrong command line": [CommandEnded(["failover"], 2, [0], error={"code": "flow_unknown"})],
         "another failure": [CommandEnded(["failover"], 1, [0], error={"code": "open_refused"})],
@@ -105,6 +111,7 @@ HOLDS: Cases = {
     "one open side": {
         "before OPEN": [*LATE, OPENED, refused(), failover(), ON_STANDBY],
         "named": [OPENED, *LATE, divergence(3, 4), PAID, LEFT_OPEN, ON_STANDBY],
+        "copied, and its line is late": [OPENED, *LATE, *log("late"), LEFT_OPEN, ON_STANDBY],
         "heard of late": [OPENED, PAID, *HEARD_LATE, divergence(0, 9), LEFT_OPEN, ON_STANDBY],
         "named in an uncopied topic": [
             OPENED,

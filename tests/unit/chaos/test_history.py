@@ -41,7 +41,7 @@ EVENTS = (
     JournalEntered("failover", "run", "OPEN", "intent", ""),
     FaultBegan("kill primary", "no process is left"),
     FaultEnded("kill primary"),
-    ClientStopped("till"),
+    ClientStopped("till", "following writer"),
     CommandEnded(["fence", "pay"], None, [None, 0], {"error": "refused"}, {"clean": True}),
     RunReported("failover", "run", "done", PRIMARY, {"loss": {"records": 1}}, ["{}"]),
     CopyEnded("primary->standby", "plan", {"orders-0": "InvalidProducerEpochError (47)"}, was_fenced=True),

@@ -21,6 +21,7 @@ KILLED = (FOLDER / "primary-killed.yaml").read_text(encoding="utf-8")
 FAULT = "func: fault\n      arguments: {name: kill primary}"
 STOP = KILLED.replace(FAULT, "func: stop\n      arguments: {clients: CLIENTS}")
 REPLICATE = KILLED.replace(FAULT, "func: replicate\n      arguments: {direction: fourth}")
+PROBE = KILLED[KILLED.index("    - name: the history holds") : KILLED.index("method:")]
 NOTHING = KILLED.replace(KILLED[KILLED.index("exercises:") : KILLED.index("method:")], "exercises: []\n")
 
 
@@ -101,7 +102,14 @@ def test_there_are_thirty():
         (STOP.replace("CLIENTS", "writer"), "unknown: clients"),
         (REPLICATE, "unknown: fourth"),
         (NOTHING, "exercises without a fault"),
+        (NOTHING.replace("exercises: []", "exercises:"), "exercises without a fault"),
         (KILLED.replace("func: fault", "func: fautl"), "a function called 'fautl'"),
+        (KILLED.replace("func: heal", "func: current_stage"), "unknown: drkit.chaos.actions.current_stage"),
+        (KILLED.replace("method:", f"{PROBE}method:"), "unknown: a second probe"),
+        (KILLED.replace("until: acked", "until: acked, records: -5"), "unknown: records"),
+        (KILLED.replace("until: acked", "until: acked, seconds: .nan"), "unknown: seconds"),
+        (KILLED.replace("[fence, pay]", "[]"), "unknown: words"),
+        (KILLED.replace("func: heal}", "func: heal, arguments: {now: true}}"), "now"),
         (KILLED.replace("{name: kill primary}", "{nmae: kill primary}"), "name"),
     ],
 )
@@ -174,3 +182,9 @@ def test_an_action_that_fails_by_any_error_is_in_the_history(monkeypatch: pytest
         fault("kill orchestrator", delay_ms=1)
     [look] = [call.args[0] for call in stage.recorder.record.mock_calls]
     assert (look.what, "delay_ms" in look.error) == ("action fault", True)
+
+
+@pytest.mark.parametrize("folder", ["/dev/null", "/dev/null/x"])
+def test_a_folder_that_cannot_be_written_is_refused(folder: str, capsys: pytest.CaptureFixture[str]):
+    assert cli.run(["chaos", "run", "primary-killed", "--folder", folder]) == 3
+    assert sentence("chaos_folder_unwritable") in " ".join(capsys.readouterr().err.split())

@@ -28,11 +28,13 @@ from drkit.exercise.history import (
     FaultEnded,
     FinalPosition,
     JournalEntered,
+    LogEnd,
     LookFailed,
     NotAcked,
     Observed,
     OffsetCommitted,
     Probed,
+    Read,
     RunReported,
     ScenarioEnded,
     ScenarioHistory,
@@ -54,8 +56,12 @@ from tests.support.chaos.minimal import (
 KILL = FaultBegan("kill primary", "no process is left", lasts=True)
 INSTANT = replace(KILL, lasts=False)
 HEALED = FaultEnded("kill primary")
-WORKED = [Acked(PRIMARY, *TP, 0, "a", by="till")] * 2
-OPEN = [entry("OPEN", "intent"), entry("OPEN", "intent", "role"), entry("OPEN", "result", "role")]
+SILENT = "client till did nothing before it was stopped"
+STOPPED: list[Event] = [
+    NotAcked(PRIMARY, "orders", "z", "_TIMED_OUT", is_refused=False, by="till", seconds=80),
+    ClientStopped("till", "following writer", seconds=100),
+]
+OPEN = [entry("OPEN", "intent"), entry("OPEN", "intent", "an effect"), entry("OPEN", "result", "an effect")]
 RUN = [
     *acked("a", "b", "x", transaction="committed"),
     *acked("y", first=3, transaction="aborted"),
@@ -64,6 +70,7 @@ RUN = [
     OPENED,
     HEALED,
     *acked("c", cluster=STANDBY, first=3),
+    *log("a", "b", "x", cluster=PRIMARY),
     *log("a", "b", "x", "c"),
     failover(),
     position("billing", 1, PRIMARY),
@@ -99,7 +106,7 @@ NOT_IN_FORCE: dict[str, list[Event]] = {
     "after": [entry("OPEN", "intent"), entry("OPEN", "result"), KILL, HEALED],
     "held": [entry("OPEN", "intent"), entry("OPEN", "held"), KILL],
     "after another orchestrator took over": [entry("OPEN", "intent"), entry("", "hold"), KILL],
-    "an effect alone": [entry("OPEN", "intent", "role"), KILL],
+    "an effect alone": [entry("OPEN", "intent", "an effect"), KILL],
     "another fault": [entry("OPEN", "intent"), FaultBegan("kill standby", ""), entry("OPEN", "result")],
     "the end of another fault": [INSTANT, FaultEnded("kill standby"), entry("OPEN", "intent")],
     "an undo": [entry("OPEN", "undo"), KILL],
@@ -176,13 +183,15 @@ INCONCLUSIVE: dict[str, tuple[list[Event], str]] = {
         [*RUN, CommandEnded(["failover"], 3, [0], error={"code": "no_replicator"})],
         "ended otherwise than expected: drkit failover: exit code 3, no_replicator",
     ),
-    "a writer that did nothing since the first fault": (
-        [*WORKED, *RUN],
-        "client till did nothing since the first fault",
+    "a writer that did nothing lately": ([*RUN, *STOPPED], SILENT),
+    "a writer that never did anything": ([*RUN, STOPPED[1]], SILENT),
+    "a reader that never did anything": (
+        [*RUN, ClientStopped("shop", "following consumer")],
+        "client shop did nothing before it was stopped",
     ),
-    "a reader that did nothing since the first fault": (
-        [*[Consumed(PRIMARY, *TP, "shop", 0, "a", by="shop")] * 2, *RUN],
-        "client shop did nothing since the first fault",
+    "a partition that only one side has": (
+        [*RUN, LogEnd(PRIMARY, "orders", 7, 0, 0)],
+        "orders-7 on standby was not read",
     ),
     "no entries": (without(JournalEntered), "failover run is done, and no entry has the end of OPEN"),
 }
@@ -204,28 +213,33 @@ def test_a_fault_that_was_not_in_force_is_inconclusive():
 
 
 @pytest.mark.parametrize(
-    "events",
+    "last",
     [
-        [*WORKED, *RUN, Acked(PRIMARY, *TP, 8, "w", by="till")],
-        [*WORKED, *RUN, NotAcked(PRIMARY, "orders", "w", "_TIMED_OUT", is_refused=False, by="till")],
-        [*WORKED, ClientStopped("till"), *RUN],
-        [*WORKED[:1], *RUN],
-        [*WORKED, NotAcked(PRIMARY, "orders", "w", "transaction", is_refused=False, by="till"), *RUN],
+        Acked(PRIMARY, *TP, 8, "w", by="till", seconds=92),
+        NotAcked(PRIMARY, "orders", "w", "_TIMED_OUT", is_refused=False, by="till", seconds=92),
     ],
-    ids=["at work", "refused", "stopped by the scenario", "leaves its one transaction open", "fenced before"],
+    ids=["acknowledged", "refused"],
 )
-def test_a_client_that_need_not_do_more_is_not_silent(events: list[Event]):
-    assert "client till did nothing since the first fault" not in judge(ScenarioHistory(events), []).reasons
+def test_a_writer_that_tried_lately_is_at_work(last: Event):
+    assert SILENT not in judge(ScenarioHistory([*RUN, STOPPED[0], last, STOPPED[1]]), []).reasons
+
+
+@pytest.mark.parametrize("kind", ["member", "hanging transaction", "observer"])
+def test_other_clients_need_not_write(kind: str):
+    assert SILENT not in judge(ScenarioHistory([*RUN, ClientStopped("till", kind, seconds=100)]), []).reasons
 
 
 def test_a_return_has_needs_of_its_own():
-    events = [*RUN, entry("LOCK", "intent", table="return", run="return"), returned()]
+    events = [e for e in RUN if not (isinstance(e, Read | LogEnd) and e.cluster == PRIMARY)]
+    events += [entry("LOCK", "intent", table="return", run="return"), returned()]
     reasons = judge(ScenarioHistory(events), []).reasons
-    assert reasons == [f"nothing was examined: {name}" for name in (SAME_SIDES, GIVEN_UP)]
+    needs = [f"nothing was examined: {name}" for name in (SAME_SIDES, GIVEN_UP)]
+    assert reasons == [*needs, "orders-0 on primary was not read"]
 
 
 def test_without_a_failover_the_needs_are_few():
-    events: list[Event] = [*acked("a"), *log("a", cluster=PRIMARY), replace(failover(), state="refused")]
+    events: list[Event] = [*acked("a"), *log("a", cluster=PRIMARY), *log("a")]
+    events.append(replace(failover(), state="refused"))
     events += [Probed(PRIMARY, "orders", is_accepted=True), ScenarioEnded(PRIMARY, [])]
     assert judge(ScenarioHistory(events), []).word == "pass"
     assert judge(ScenarioHistory([]), []).word == "inconclusive"
