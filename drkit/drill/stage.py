@@ -21,7 +21,7 @@ from drkit.exercise.history import PRIMARY, STANDBY, Acked, CommandEnded, Consum
 from drkit.exercise.processes import Child
 from drkit.exercise.stage import PARTITIONS, ClientStage
 from drkit.failover.core.request import RunRequest
-from drkit.failover.fencing.own_writers import Writer, fence
+from drkit.failover.fencing.own_writers import fence
 from drkit.flow_state.names import (
     drill_group,
     drill_topic,
@@ -39,6 +39,7 @@ from drkit.kafka.raw import RawCluster, ask_once
 from drkit.kafka.reading.range_reader import RangeReader
 from drkit.kafka.requests import ask_leaders, describe_producers, metadata
 from drkit.kafka.topics import TopicPlan, create_topics
+from drkit.kafka.transactions import ProducerIdentity
 from drkit.model import TopicPartition
 from drkit.repoint.file import EndpointFile, endpoint_of
 
@@ -277,13 +278,15 @@ def are_older_epochs_refused(stage: ClientStage) -> bool:
         topics = await metadata(raw, stage.topics)
         partitions = [TopicPartition(name, p) for name, topic in topics.items() for p in topic.leaders]
         described = await ask_leaders(raw, topics, partitions, partial(describe_producers, raw))
-        writers: dict[TopicPartition, tuple[Writer, ...]] = {}
+        writers: dict[TopicPartition, tuple[ProducerIdentity, ...]] = {}
         for tp, (_, producers) in described.items():
-            if fenced := tuple(Writer(i, state.epoch) for i, state in producers.items() if state.epoch):
+            if fenced := tuple(
+                ProducerIdentity(i, state.epoch) for i, state in producers.items() if state.epoch
+            ):
                 writers[tp] = fenced
-        progress = await fence(raw, writers, monotonic() + _CONTROL_SECONDS, effects=False)
-        is_whole = described.keys() == set(partitions) and not progress.waiting
-        return is_whole and bool(progress.proven)
+        unproven = await fence(raw, writers, monotonic() + _CONTROL_SECONDS)
+        is_whole = described.keys() == set(partitions) and not unproven
+        return is_whole and bool(writers)
 
     return ask_once(stage.cluster(STANDBY), stage.WHERE, ask, what="append in an older epoch")
 

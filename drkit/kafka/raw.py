@@ -27,6 +27,7 @@ from drkit.kafka.transport import SendGate, WideManager, may_send
 
 T = TypeVar("T")
 _PAUSE_SECONDS = 0.001
+_FIRST_PAUSE_SECONDS, _TRIES = 0.005, 9
 _LAST_WORD_MS = 2000
 _IMPATIENT_MS = 10_000
 _SERVER_SECONDS = 1.0
@@ -130,15 +131,12 @@ class EventLoop:
             await ended
         return [await future for future in running]
 
-    async def until_nothing(self, look: Callable[[], Awaitable[T]], seconds: float, tries: int) -> T:
-        """Look until there is nothing, and return what there is at the last try.
-
-        :param seconds: of the first pause; each is twice as long as the one before
-        """
-        for number in range(tries):
+    async def until_nothing(self, look: Callable[[], Awaitable[T]]) -> T:
+        """Look until there is nothing, for some seconds, and return what there is at the last try."""
+        for number in range(_TRIES):
             if not (result := await look()):
                 break
-            await self.sleep(seconds * 2**number)
+            await self.sleep(_FIRST_PAUSE_SECONDS * 2**number)
         return result
 
     async def some_at_once(

@@ -7,7 +7,7 @@ have to follow.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest, ListTransactionsRequest
@@ -247,19 +247,17 @@ async def write_markers(
     :raises RawError: no answer
     """
     marker_of = WriteTxnMarkersRequest.WritableTxnMarker
-    requested = []
-    for marker in markers:
-        topic_of = marker_of.WritableTxnMarkerTopic
-        topics = [topic_of(name=t, partition_indexes=numbers) for t, numbers in grouped(marker.partitions)]
-        requested.append(
-            marker_of(
-                producer_id=marker.producer_id,
-                producer_epoch=marker.epoch,
-                transaction_result=marker.commits,
-                topics=topics,
-                coordinator_epoch=marker.coordinator_epoch,
-            )
+    topic_of = marker_of.WritableTxnMarkerTopic
+    requested = [
+        marker_of(
+            producer_id=marker.producer_id,
+            producer_epoch=marker.epoch,
+            transaction_result=marker.commits,
+            topics=[topic_of(name=t, partition_indexes=n) for t, n in grouped(marker.partitions)],
+            coordinator_epoch=marker.coordinator_epoch,
         )
+        for marker in markers
+    ]
     answer = await cluster.send(WriteTxnMarkersRequest(markers=requested), node, timeout_ms=_CALL_MS)
     return {
         (marker.producer_id, TopicPartition(t.name, p.partition_index)): p.error_code
@@ -272,19 +270,20 @@ async def write_markers(
 class OpenProducer(NamedTuple):
     """A producer that holds back a partition's last stable offset."""
 
+    at: TopicPartition
     node: int
     """The partition's leader."""
     producer_id: int
     state: ProducerState
 
-    async def end(self, cluster: RawCluster, at: TopicPartition, epoch: int, *, commits: bool) -> int:
+    async def end(self, cluster: RawCluster, epoch: int, *, commits: bool) -> int:
         """Write the marker that its coordinator has left out; return Kafka's error code.
 
         :param epoch: the producer's newest; with it the marker also fences appends that may be in flight
         :raises RawError: no answer
         """
-        marker = Marker(self.producer_id, epoch, max(0, self.state.coordinator_epoch), (at,), commits)
-        return (await write_markers(cluster, self.node, [marker])).get((self.producer_id, at), -1)
+        marker = Marker(self.producer_id, epoch, max(0, self.state.coordinator_epoch), (self.at,), commits)
+        return (await write_markers(cluster, self.node, [marker])).get((self.producer_id, self.at), -1)
 
 
 class Owner(NamedTuple):
@@ -325,32 +324,36 @@ class Ongoing(NamedTuple):
     """Its partitions; once it is decided, only those without a marker."""
 
 
-async def open_on(cluster: RawCluster, topics: Iterable[str]) -> dict[TopicPartition, list[OpenProducer]]:
-    """Return open transactions by partition. Raises RawError if a leader does not answer."""
+async def open_on(cluster: RawCluster, topics: Iterable[str]) -> list[OpenProducer]:
+    """Return open transactions on topics. Raises RawError if a leader does not answer."""
     described = await metadata(cluster, sorted(topics))
-    leaders = {tp: leader_of(described, tp) for tp in partitions_of(described)}
-    return await open_in(cluster, {tp: node for tp, node in leaders.items() if node >= 0})
+    partitions = partitions_of(described)
+    return await open_in(cluster, {tp: n for tp in partitions if (n := leader_of(described, tp)) >= 0})
 
 
 async def open_in(
-    cluster: RawCluster, leaders: Mapping[TopicPartition, int], *, complete: bool = False
-) -> dict[TopicPartition, list[OpenProducer]]:
-    """Return open transactions of some partitions.
+    cluster: RawCluster,
+    leaders: Mapping[TopicPartition, int],
+    of: Container[int] | None = None,
+    *,
+    complete: bool = False,
+) -> list[OpenProducer]:
+    """Return open transactions on some partitions.
 
     :param leaders: the partitions, each with the broker that leads it
+    :param of: the producers, or None for all
     :param complete: a partition whose leader refuses to answer is an error, and is not left out
     :raises RawError: a leader does not answer
     """
-    open_by_partition: dict[TopicPartition, list[OpenProducer]] = {}
+    opened: list[OpenProducer] = []
     for node in dict.fromkeys(leaders.values()):
         led = [tp for tp, leader in leaders.items() if leader == node]
         for tp, (error, producers) in (await describe_producers(cluster, node, led)).items():
             if error and complete:
                 raise RawError(f"{tp}: {error_name(error)}")
-            opened = [OpenProducer(node, i, s) for i, s in sorted(producers.items()) if s.open_since >= 0]
-            if opened and not error:
-                open_by_partition[tp] = opened
-    return open_by_partition
+            every = (OpenProducer(tp, node, i, s) for i, s in sorted(producers.items()) if s.open_since >= 0)
+            opened += [o for o in every if not error and (of is None or o.producer_id in of)]
+    return opened
 
 
 async def owners(cluster: RawCluster, producers: Iterable[int]) -> dict[int, Owner]:
@@ -376,13 +379,15 @@ async def ongoing(cluster: RawCluster, producers: Iterable[int]) -> dict[int, On
     A producer without a coordinator, or with a transactional id that drkit may not DESCRIBE, is left out;
     brokers before Kafka 3.0 do not know the request.
     """
-    transactions = {}
-    for t in (await _described(cluster, producers=producers)).values():
-        partitions = frozenset(TopicPartition(x.topic, p) for x in t.topics for p in x.partitions)
-        owner = Owner(t.transactional_id, t.transaction_state)
-        timeout, started = t.transaction_timeout_ms, t.transaction_start_time_ms
-        transactions[t.producer_id] = Ongoing(owner, timeout, started, partitions)
-    return transactions
+    return {
+        t.producer_id: Ongoing(
+            Owner(t.transactional_id, t.transaction_state),
+            t.transaction_timeout_ms,
+            t.transaction_start_time_ms,
+            frozenset(TopicPartition(x.topic, p) for x in t.topics for p in x.partitions),
+        )
+        for t in (await _described(cluster, producers=producers)).values()
+    }
 
 
 async def hanging(cluster: RawCluster, topics: Iterable[str], now_ms: int) -> dict[str, int]:

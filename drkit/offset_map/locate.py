@@ -14,7 +14,7 @@ from drkit.kafka import codes
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import LATEST, TopicMetadata, listed, metadata
 from drkit.model import TopicPartition
-from drkit.offset_map.bucket import MapBucket, UnreadableRecord
+from drkit.offset_map.bucket import MapBucket
 from drkit.offset_map.look import Look, PartitionQuery, look_at_leaders, look_while_copying
 from drkit.offset_map.reading import read_on
 from drkit.offset_map.settling import Settled, Wanted, confirmed_end, grown, is_stale, settle_one
@@ -130,6 +130,12 @@ class PartitionLocator:
         buckets = [self._buckets.setdefault(n, MapBucket(n, self.name)) for n in numbers]
         await self.target.loop.together(partial(read_on, self.target, topic, undecided=undecided), buckets)
 
+    async def read_map(self, copy: CopiedPartition) -> PartitionMap:
+        """Return the map's state of a partition, read to its end. Raises as :meth:`locate`."""
+        self.topics |= await metadata(self.target, [self.name])
+        await self.read([copy])
+        return self.state(copy)
+
     def state(self, copy: CopiedPartition) -> PartitionMap:
         """Return the map's state of a partition, as of the last read."""
         bucket, key = self._bucket(copy), MapKey(copy.source_id, copy.target_id, copy.source.partition)
@@ -138,11 +144,6 @@ class PartitionLocator:
     def _bucket(self, copy: CopiedPartition) -> MapBucket | None:
         count = len(self.topics[self.name].leaders)
         return self._buckets.get(bucket_of(*copy.source, count)) if count else None
-
-    @property
-    def unreadable(self) -> dict[str, tuple[UnreadableRecord, ...]]:
-        """Records of the offset map that could not be read, by partition of its topic."""
-        return {f"{self.name}-{n}": tuple(b.unreadable) for n, b in self._buckets.items() if b.unreadable}
 
     def _reason_recreated(self, expected: str) -> str:
         current = self.topics[self.name]

@@ -13,7 +13,6 @@ from drkit.flow_state.names import offset_map_topic
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import EARLIEST, LATEST, leader_of, listed, metadata
 from drkit.model import TopicPartition
-from drkit.offset_map.bucket import UnreadableRecord
 from drkit.offset_map.locate import NO_ID, Located, PartitionLocator
 from drkit.offset_map.removed import Removed, RemovedLook, first_to_copy
 from drkit.offsets import Unavailable
@@ -33,6 +32,7 @@ class PositionReader:
 
     def __init__(self, target: RawCluster, source: str) -> None:
         self._locator = PartitionLocator(target, offset_map_topic(source))
+        self.read_map = self._locator.read_map
         self._removed = RemovedLook()
 
     async def look(
@@ -78,11 +78,6 @@ class PositionReader:
     ) -> dict[TopicPartition, Located]:
         """Return positions from the map and the target's log, by source partition. Raises as :meth:`look`."""
         return await self._locator.locate(partitions, producers.own | producers.bulk, map_id=producers.map_id)
-
-    @property
-    def unreadable(self) -> dict[str, tuple[UnreadableRecord, ...]]:
-        """Records of the offset map that could not be read, by partition of its topic."""
-        return self._locator.unreadable
 
     async def _with_source(
         self,

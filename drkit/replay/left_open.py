@@ -37,8 +37,6 @@ _DECIDE: Final = (
     "keep the export; an abort by hand may lose records that count as appended, or have records appended"
     " twice; compare both sides before it"
 )
-_TRIES: Final = 9
-_PAUSE_SECONDS: Final = 0.005
 
 
 class ReplayMarkers:
@@ -51,8 +49,8 @@ class ReplayMarkers:
     async def await_markers(self, producer: Transactions) -> None:
         """Wait for the markers of a producer's last transaction. Raises NotYet if one is missing."""
         look = partial(self._side.opened, self._places, {producer.identity.id})
-        if still_open := await self._side.cluster.loop.until_nothing(look, _PAUSE_SECONDS, _TRIES):
-            raise NotYet(f"a transaction that has ended is open on {still_open[0][0]}")
+        if still_open := await self._side.cluster.loop.until_nothing(look):
+            raise NotYet(f"a transaction that has ended is open on {still_open[0].at}")
 
     async def abandoned(self, prefixes: tuple[str, ...]) -> list[Transactions]:
         """Begin an epoch of each producer that has something open without a transaction; return them.
@@ -80,23 +78,23 @@ class ReplayMarkers:
             if not (still_open := await self._side.opened(self._places, epochs)):
                 return
             book = await self._log.read(self._side, decided=False)
-            for tp, opened in still_open:
-                where, commits = f"{tp} on {self._side.alias}", await self._is_committed(tp, opened, book)
+            for opened in still_open:
+                where, commits = f"{opened.at} on {self._side.alias}", await self._is_committed(opened, book)
                 if commits is None:
                     raise Refused("replay_open_transaction", where=where, evidence=_UNKNOWN, hint=_DECIDE)
                 epoch = epochs[opened.producer_id]
-                code = await opened.end(self._side.cluster, tp, epoch, commits=commits)
+                code = await opened.end(self._side.cluster, epoch, commits=commits)
                 if code in NOT_AUTHORIZED:
                     raise Failed("transaction_left_open", where=where, evidence=error_name(code))
                 if code:
-                    self._side.forget(tp.topic)
+                    self._side.forget(opened.at.topic)
                     raise NotYet(error_name(code))
 
         await self._side.patiently(end, self._log.at)
 
-    async def _is_committed(self, tp: TopicPartition, opened: OpenProducer, book: ReplayBook) -> bool | None:
+    async def _is_committed(self, opened: OpenProducer, book: ReplayBook) -> bool | None:
         """Return whether a transaction is committed, or None if it is unknown."""
-        if tp != self._log.at:
+        if (tp := opened.at) != self._log.at:
             runs = [r for r in book.of_partition(tp).values() if r.topic_id == self._places[tp]]
             since = opened.state.open_since
             if (counted := is_counted(runs, opened.producer_id, since)) is not None:

@@ -25,8 +25,9 @@ from drkit.kafka.requests import (
     metadata,
     produced,
 )
-from drkit.kafka.transactions import OpenProducer, open_in, owners
+from drkit.kafka.transactions import OpenProducer, open_in
 from drkit.model import TopicPartition
+from drkit.offset_map.left_open import left_open
 from drkit.wire import Record, is_whole, split, stamp
 
 AGAIN: Final = "run the same command again: what was appended is not appended again"
@@ -51,8 +52,6 @@ TRANSACTION_MS: Final = 30_000
 """After a kill the coordinator ends what is open; until then readers of committed records wait."""
 DECIDED_SECONDS: Final = 75.0
 """Longer than a transaction of drkit's own may take until its coordinator ends it."""
-_ENDED: Final = frozenset({"Empty", "CompleteCommit", "CompleteAbort"})
-"""The coordinator's states of a producer without a transaction."""
 
 
 class ReplayTaken(Refused):
@@ -184,7 +183,7 @@ class ActiveSide:
 
     async def opened(
         self, places: Mapping[TopicPartition, UUID], ids: Container[int] | None = None
-    ) -> list[tuple[TopicPartition, OpenProducer]]:
+    ) -> list[OpenProducer]:
         """Return the open transactions of some producers on some partitions, if their topics still exist.
 
         :param places: the partitions, each with the id of its topic
@@ -197,21 +196,14 @@ class ActiveSide:
             with suppress(Refused):
                 leaders[tp] = await self.leader(tp, topic_id)
         try:
-            opened = await open_in(self.cluster, leaders, complete=True)
+            return await open_in(self.cluster, leaders, ids, complete=True)
         except RawError:
             self._topics.clear()
             raise
-        every = ((tp, each) for tp, producers in opened.items() for each in producers)
-        return [(tp, each) for tp, each in every if ids is None or each.producer_id in ids]
 
     async def hanging(self, places: Mapping[TopicPartition, UUID]) -> set[str]:
         """Return transactional ids with something open that has ended. Raises as :meth:`opened` does."""
-        opened = await self.opened(places)
-        known = await owners(self.cluster, {o.producer_id for _, o in opened}) if opened else {}
-        # Markers may have arrived since, and a new transaction begins elsewhere.
-        later = await self.opened(places, known) if known else []
-        ended = [known[o.producer_id] for tp, o in later if (tp, o) in opened]
-        return {o.transactional_id for o in ended if o.state in _ENDED}
+        return set(await left_open(self.cluster, partial(self.opened, places)))
 
     async def start(self, at: TopicPartition, topic_id: UUID) -> int:
         """Return the log start of a partition. Raises DrkitError."""

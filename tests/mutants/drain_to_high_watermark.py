@@ -25,5 +25,5 @@ def apply() -> None:
     def without_held(*args: Any) -> Lost:
         return of_answering(*args)._replace(open_transaction=False, held_back=0, held_acknowledged=0)
 
-    patch.object(TransactionResolver, "_gone", lambda *_: {}).start()
+    patch.object(TransactionResolver, "_gone", lambda *_: []).start()
     patch.object(count, "of_answering", without_held).start()

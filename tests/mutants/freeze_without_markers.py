@@ -6,7 +6,7 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from drkit.exercise.checks import OLDER_WRITER
-from drkit.failover.fencing.own_writers import FenceProgress, Writers
+from drkit.failover.fencing.own_writers import Unproven, Writers
 from drkit.failover.steps import freeze
 from drkit.kafka.raw import RawCluster
 
@@ -15,8 +15,8 @@ SCENARIO: Final = "zombie-replicator"
 CAUGHT_BY: Final = OLDER_WRITER
 
 
-async def _fence_nothing(_cluster: RawCluster, writers: Writers, *_: Any, **__: Any) -> FenceProgress:
-    return FenceProgress({*writers}, {})
+async def _fence_nothing(_cluster: RawCluster, _writers: Writers, *_: Any, **__: Any) -> Unproven:
+    return {}
 
 
 def apply() -> None:

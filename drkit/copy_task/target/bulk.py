@@ -13,14 +13,14 @@ from typing import Any, Final, NamedTuple
 from drkit.clock import boottime, wall_ms
 from drkit.copy_task.core.context import TaskContext
 from drkit.copy_task.core.partition import CopyState, PartitionCopy, extend_runs
-from drkit.copy_task.target.left_open import end_on_map, opened_by
+from drkit.copy_task.target.left_open import end_on_map
 from drkit.copy_task.target.live import refused
 from drkit.errors import Failed
 from drkit.flow_state.records import BulkProducerRecord
 from drkit.kafka import codes
 from drkit.kafka.raw import Future
 from drkit.kafka.requests import Append, metadata, produce_request
-from drkit.kafka.transactions import TransactionFailed, Transactions
+from drkit.kafka.transactions import TransactionFailed, Transactions, open_in
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import batch_of, pairs
 from drkit.offsets import Intent, MapKey
@@ -138,8 +138,6 @@ def _intent(stretch: list[Placed], previous_end: int, nonce: int) -> Intent:
 
 _IDLE_SECONDS = 0.5
 _LINGER_SECONDS = 0.02
-_MARKER_SECONDS, _MARKER_TRIES = 0.005, 8
-"""More than a second: markers take that long after a broker has started."""
 
 
 class BulkRefused(Exception):
@@ -258,9 +256,9 @@ class BulkAppender:
         leaders = {p.target: p.target_leader for p in self._partitions if p.target in self._added}
         map_leader = (await task.internal(map_topic, refresh=False)).leaders[self._bucket]
         leaders[TopicPartition(map_topic, self._bucket)] = map_leader.node
-        look = partial(opened_by, task, self._transactions.identity.id, leaders, complete=True)
-        if opened := await task.loop.until_nothing(look, _MARKER_SECONDS, _MARKER_TRIES):
-            raise BulkRefused(f"a transaction that has ended is open on {next(iter(opened))}")
+        look = partial(open_in, task.links.target, leaders, {self._transactions.identity.id}, complete=True)
+        if opened := await task.loop.until_nothing(look):
+            raise BulkRefused(f"a transaction that has ended is open on {opened[0].at}")
 
     async def _transaction(self) -> None:
         task, flow = self._task, self._task.flow

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from drkit.clock import Seconds, monotonic
@@ -19,7 +20,7 @@ from drkit.counted import first_of
 from drkit.errors import Refused
 from drkit.kafka.codes import error_name
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.transactions import Marker, OpenProducer, Owner, abort, all_owners, open_on, write_markers
+from drkit.kafka.transactions import OpenProducer, Owner, Owners, abort, all_owners, open_on
 from drkit.model import TopicPartition
 
 _PAUSE_SECONDS: Final = 0.1
@@ -31,7 +32,7 @@ _ROUNDS: Final = 5
 _BY_ITSELF: Final = "by itself"
 _NOT_ABORTED: Final = "not aborted"
 Suspend = Callable[[], None]
-Found = Mapping[TopicPartition, list[OpenProducer]]
+Found = list[OpenProducer]
 
 
 @dataclass
@@ -45,26 +46,18 @@ class Resolved:
 
     def see(self, found: Found, known: Mapping[int, Owner]) -> None:
         """Add open transactions."""
-        for tp, opened in sorted(found.items()):
-            for one in opened:
-                owner = known.get(one.producer_id)
-                seen = self.seen.setdefault(
-                    one.producer_id,
-                    {
-                        "transactional_id": owner.transactional_id if owner else None,
-                        "partitions": [],
-                        "ended": _BY_ITSELF,
-                    },
-                )
-                if str(tp) not in seen["partitions"]:
-                    seen["partitions"].append(str(tp))
+        for one in sorted(found):
+            owner = known.get(one.producer_id)
+            name = owner.transactional_id if owner else None
+            new: dict[str, Any] = {"transactional_id": name, "partitions": [], "ended": _BY_ITSELF}
+            seen = self.seen.setdefault(one.producer_id, new)
+            if str(one.at) not in seen["partitions"]:
+                seen["partitions"].append(str(one.at))
 
     def to_json(self) -> dict[str, Any]:
         """Return the outcome as plain data, for the journal."""
-        return {
-            "transactions": [{"producer_id": i, **v} for i, v in sorted(self.seen.items())],
-            "left": self.left,
-        }
+        transactions = [{"producer_id": i, **v} for i, v in sorted(self.seen.items())]
+        return {"transactions": transactions, "left": self.left}
 
     @property
     def aborted(self) -> int:
@@ -111,9 +104,7 @@ class TransactionResolver:
         self._wait_seconds, self._aborts = wait_seconds, aborts
         self._suspend, self._restore = suspend, restore
         self._clock = clock
-        self._owners: dict[int, Owner] = {}
-        self._silent = ""
-        """The reason why the coordinator of a transaction may be known later, or empty if all answered."""
+        self._known = Owners({}, "")
         self.resolved = Resolved()
 
     def beforehand(self) -> None:
@@ -137,24 +128,23 @@ class TransactionResolver:
         wait = self._wait_seconds
         for _ in range(_ROUNDS):
             found = self._gone(wait)
-            if not found or (self._silent and all(map(self._stays, _producers(found)))):
+            if not found or (self._known.silent and all(map(self._stays, _producers(found)))):
                 break
             self._refuse(found)
             self._suspended()
             wait = 0.0
-        self.resolved.left = [str(tp) for tp in sorted(self._open())]
+        self.resolved.left = [str(tp) for tp in sorted({one.at for one in self._open()})]
         return self.resolved
 
     def _open(self) -> Found:
         found: Found = self._cluster.loop.run(open_on, self._cluster, self._topics)
         if found:
-            answers = self._cluster.loop.run(all_owners, self._cluster, _producers(found))
-            self._owners, self._silent = answers.owners, answers.silent
-            self.resolved.see(found, self._owners)
+            self._known = self._cluster.loop.run(all_owners, self._cluster, _producers(found))
+            self.resolved.see(found, self._known.owners)
         return found
 
     def _is_decided(self, producer: int) -> bool:
-        owner = self._owners.get(producer)
+        owner = self._known.owners.get(producer)
         return owner is not None and owner.is_decided
 
     def _gone(self, seconds: float) -> Found:
@@ -172,29 +162,25 @@ class TransactionResolver:
         return found
 
     def _refuse(self, found: Found) -> None:
-        waiting = {
-            tp: undecided for tp, o in sorted(found.items())
-            if (undecided := [one for one in o if not self._is_decided(one.producer_id)])
-        }  # fmt: skip
+        waiting: dict[TopicPartition, str] = {}
+        for one in sorted(found):
+            if not self._is_decided(one.producer_id):
+                name = self.resolved.seen[one.producer_id]["transactional_id"]
+                waiting.setdefault(one.at, f"{one.at} by {name or f'producer {one.producer_id}'}")
         if self._aborts or not waiting:
             return
-        evidence = ", ".join(f"{tp} by {self._name(undecided[0])}" for tp, undecided in waiting.items())
+        evidence = ", ".join(waiting.values())
         raise Refused("open_transactions", where=self._cluster.alias, evidence=evidence, count=len(waiting))
-
-    def _name(self, opened: OpenProducer) -> str:
-        known = self.resolved.seen.get(opened.producer_id, {}).get("transactional_id")
-        return str(known or f"producer {opened.producer_id}")
 
     def _suspended(self) -> None:
         """End transactions while the fence is suspended; the fence is always restored."""
-        if self._suspend is None or self._restore is None:
-            self._end(self._open())
-            return
-        self._suspend()
+        if self._suspend is not None:
+            self._suspend()
         try:
             self._end(self._open())
         finally:
-            self._restore()
+            if self._restore is not None:
+                self._restore()
 
     def _end(self, found: Found) -> None:
         if self._aborts:
@@ -204,53 +190,40 @@ class TransactionResolver:
         while wanted & _each(found := self._open()) and self._clock() - began < _MARKERS_SECONDS:
             if self._clock() - began >= _LOST_SECONDS and not marked:
                 marked = True
-                self._mark_decided(found)
+                for producer in filter(
+                    self._is_decided, _producers(found)
+                ):  # their coordinators lost a marker
+                    self._mark(producer, found, commits=self._known.owners[producer].commits)
+                    self.resolved.seen[producer]["marked"] = True
             self._cluster.loop.run(self._cluster.loop.sleep, _PAUSE_SECONDS / 10)
 
     def _stays(self, producer: int) -> bool:
         return str(self.resolved.seen[producer]["ended"]).startswith(_NOT_ABORTED)
 
     def _abort(self, found: Found) -> None:
-        for producer, places in sorted(_by_producer(found).items()):
-            known, owner = self.resolved.seen[producer], self._owners.get(producer)
-            if owner is None and self._silent:
+        for producer in sorted(_producers(found)):
+            known, owner = self.resolved.seen[producer], self._known.owners.get(producer)
+            if owner is None and self._known.silent:
                 # It may have decided to commit, and acknowledged that to the producer.
-                known["ended"] = f"{_NOT_ABORTED}: {self._silent}"
+                known["ended"] = f"{_NOT_ABORTED}: {self._known.silent}"
             elif owner is None:
-                self._mark(producer, places, commits=False)
+                self._mark(producer, found, commits=False)
                 known["ended"] = "aborted by a marker: no coordinator knows it"
             elif not owner.is_decided:
                 code = self._cluster.loop.run(abort, self._cluster, owner.transactional_id)
                 known["ended"] = "aborted" if not code else f"{_NOT_ABORTED}: {error_name(code)}"
 
-    def _mark_decided(self, found: Found) -> None:
-        """Write the markers of decided transactions that their coordinators failed to write."""
-        for producer, places in sorted(_by_producer(found).items()):
-            if self._is_decided(producer):
-                self._mark(producer, places, commits=self._owners[producer].commits)
-                self.resolved.seen[producer]["marked"] = True
-
-    def _mark(
-        self, producer: int, places: list[tuple[TopicPartition, OpenProducer]], *, commits: bool
-    ) -> None:
+    def _mark(self, producer: int, found: Found, *, commits: bool) -> None:
         """End a transaction without its coordinator (KIP-664), in the epoch of its records."""
-        for tp, one in places:
-            marker = Marker(producer, one.state.epoch, max(0, one.state.coordinator_epoch), (tp,), commits)
-            self._cluster.loop.run(write_markers, self._cluster, one.node, [marker])
+        for one in found:
+            if one.producer_id == producer:
+                self._cluster.loop.run(partial(one.end, commits=commits), self._cluster, one.state.epoch)
 
 
 def _producers(found: Found) -> set[int]:
-    return {one.producer_id for some in found.values() for one in some}
+    return {one.producer_id for one in found}
 
 
 def _each(found: Found) -> set[tuple[TopicPartition, int, int]]:
     """Return single transactions: a producer's next transaction begins at another offset."""
-    return {(tp, one.producer_id, one.state.open_since) for tp, some in found.items() for one in some}
-
-
-def _by_producer(found: Found) -> dict[int, list[tuple[TopicPartition, OpenProducer]]]:
-    out: dict[int, list[tuple[TopicPartition, OpenProducer]]] = {}
-    for tp, opened in found.items():
-        for one in opened:
-            out.setdefault(one.producer_id, []).append((tp, one))
-    return out
+    return {(one.at, one.producer_id, one.state.open_since) for one in found}

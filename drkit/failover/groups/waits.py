@@ -150,9 +150,9 @@ async def pending(source: RawCluster, groups: Iterable[str]) -> list[Pending]:
     partitions = {g: TopicPartition(OFFSETS_TOPIC, kept_in(g, len(leaders))) for g in names}
     known = {tp: leaders[tp.partition].node for tp in partitions.values() if tp.partition in leaders}
     opened = await open_in(source, known)
-    known_owners = await owners(source, {o.producer_id for some in opened.values() for o in some})
+    known_owners = await owners(source, {o.producer_id for o in opened})
     return [
-        Pending(g, tp, {o.producer_id: known_owners.get(o.producer_id) for o in opened.get(tp, [])})
+        Pending(g, tp, {o.producer_id: known_owners.get(o.producer_id) for o in opened if o.at == tp})
         for g, tp in sorted(partitions.items())
     ]
 

@@ -13,6 +13,7 @@ from drkit.failover.core.step import LossEvidence, Step, StepEffect, StepResult
 from drkit.failover.groups.waits import wait_for_groups
 from drkit.failover.loss.count import DELETED, Lost, evidence_of, held_of, is_drained, lost_partitions
 from drkit.failover.loss.positions import scope_positions
+from drkit.failover.steps.freeze import end_on_map
 from drkit.flow_state.records import RoleRecord
 from drkit.journal.machine import StepName
 from drkit.offset_map.places import RECREATED
@@ -44,6 +45,7 @@ class DrainStep(Step):
     def run(self, context: Context) -> StepResult:
         fenced = bool(context.result(StepName.FENCE).get("proven"))
         deadline = context.clock() + context.settings.failover.drain_seconds
+        end_on_map(context)
         loss = self._wait_for_copy(context, deadline, fenced=fenced)
         if context.request.planned:
             context.state.load()

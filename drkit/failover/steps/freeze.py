@@ -6,8 +6,9 @@ After the switchover it may copy only what a failback has begun: see :mod:`drkit
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from drkit.counted import counted, first_of
 from drkit.errors import Failed
@@ -15,11 +16,12 @@ from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.reverse import opposite_state, refuse_moved_elsewhere
 from drkit.failover.core.step import FreezeEvidence, Step, StepEffect, StepResult
 from drkit.failover.fencing.methods import lift_acls, lift_sizes, raise_acls, raise_sizes
-from drkit.failover.fencing.own_writers import FenceProgress, Writer, Writers, fence
+from drkit.failover.fencing.own_writers import Decide, Unproven, Writers, fence
 from drkit.failover.fencing.source_record import OPPOSITE, opposite_fence
 from drkit.failover.loss.positions import pairs_of
 from drkit.failover.loss.silent import STOP, copied_until, newest_beat
 from drkit.flow_state.lease.watch import replicator_of
+from drkit.flow_state.names import bulk_transactional_id, offset_map_topic
 from drkit.flow_state.producer_ids import renew_live_id, take_bulk_ids
 from drkit.flow_state.records import (
     BulkProducerRecord,
@@ -31,8 +33,10 @@ from drkit.flow_state.records import (
 )
 from drkit.flow_state.state import FlowState
 from drkit.journal.machine import StepName
-from drkit.kafka.transactions import ProducerIdentity, new_producer_id
+from drkit.kafka.requests import metadata
+from drkit.kafka.transactions import OpenProducer, ProducerIdentity, new_producer_id, open_on
 from drkit.model import TopicPartition
+from drkit.offset_map.left_open import BulkOutcomes, left_open
 from drkit.offset_map.topic import bucket_of
 from drkit.offsets.takeup import FROZEN_EPOCH
 from drkit.topology.acls import from_json
@@ -72,12 +76,9 @@ class ReverseHold:
 
 def has_left(state: FlowState, before: ControlRecord | None, now_ms: int) -> bool:
     """Return whether a flow's replicator has left the plan `before` or does not run, by the loaded state."""
-    runner, now = replicator_of(state, now_ms), state.get(ControlRecord)
-    return runner is None or not runner.alive or _plan(now) != _plan(before)
-
-
-def _plan(control: ControlRecord | None) -> int | None:
-    return None if control is None else control.plan
+    runner = replicator_of(state, now_ms)
+    plans = {c.plan if c is not None else None for c in (before, state.get(ControlRecord))}
+    return runner is None or not runner.alive or len(plans) > 1
 
 
 def release_reverse(context: Context) -> None:
@@ -129,18 +130,20 @@ class FreezeStep(Step):
                 lift_sizes(context.target_settings, closed["sizes"])  # drkit has to write there
                 lift_acls(context.target_settings, from_json(closed["acls"]))
         # Every live id, with an epoch that fences every epoch of a copy task.
-        ids, bulk = context.state.get(ProducerIdsRecord), self._bulk(context)
+        ids, buckets = context.state.get(ProducerIdsRecord), context.flow.buckets
+        bulk = _take(context, {bucket_of(*pair.source, buckets) for pair in pairs_of(context)})
         live = [ProducerIdentity(i, FROZEN_EPOCH) for i in ids.ids] if ids is not None else []
-        writers = _writers(context, live, bulk)
+        copies, (maps, outcomes) = _writers(context, live, bulk), _on_map(context, bulk)
         details = {"live": [list(i) for i in live], "bulk": {str(b): list(i) for b, i in bulk.items()}}
         with context.effect(self.name, _WRITERS, **details) as outcome:
-            progress = self._fence(context, writers)
-            outcome["fenced"] = len(progress.proven)
-        _refuse(context, progress)
-        evidence: FreezeEvidence = {"proven": True, "details": details}
-        fenced = counted(len(progress.proven), "partition")
-        notes = (f"drkit's writers are fenced on {fenced}, each proven by a canary",)
-        return StepResult({**evidence}, notes)
+            _fence(context, {**copies, **maps}, outcomes.is_committed)
+            outcome["ended"] = outcomes.ended
+        notes = [
+            f"drkit's writers are fenced on {counted(len(copies), 'partition')}, each proven by a canary"
+        ]
+        if ended := [f"{tp} {how}" for tp, how in sorted(outcomes.ended.items())]:
+            notes.append(f"transactions of drkit's own missed markers: {first_of(ended)}")
+        return StepResult({**FreezeEvidence(proven=True, details=details)}, tuple(notes))
 
     def prove(self, context: Context) -> StepResult:
         """Compare each leader's epoch, and write a canary with the old epoch."""
@@ -149,12 +152,11 @@ class FreezeStep(Step):
         live = [ProducerIdentity(*i) for i in details.get("live", ())]
         bulk = {int(b): ProducerIdentity(*i) for b, i in details.get("bulk", {}).items()}
         roles = context.state.all(RoleRecord)
-        free = [t for t in context.scope.topics if t not in roles]
-        if free:
+        if free := [t for t in context.scope.topics if t not in roles]:
             raise Failed("flow_not_frozen", where=context.flow.name, evidence=first_of(free))
-        progress = self._fence(context, _writers(context, live, bulk), effects=False)
-        _refuse(context, progress)
-        return StepResult({"partitions_fenced": len(progress.proven)})
+        writers = _writers(context, live, bulk)
+        _fence(context, writers, None)
+        return StepResult({"partitions_fenced": len(writers)})
 
     def undo(self, context: Context) -> StepResult:
         """Let the flow copy again, with a new producer id."""
@@ -162,17 +164,20 @@ class FreezeStep(Step):
         context.state.load()
         notes = []
         if _WRITERS in effects:
-            renewed = self._renew(context, effects[_WRITERS]["intent"])
-            notes.append(f"the flow writes with the new producer id {renewed}")
+            fenced = {i for i, _ in effects[_WRITERS]["intent"].get("live", ())}
+            renewed = renew_live_id(
+                context.state, fenced, lambda: context.run(new_producer_id, context.target)
+            )
+            notes.append(f"the flow writes with the new producer id {renewed.id}")
         if OPPOSITE in effects:
             lifted = effects[OPPOSITE]["intent"]
             raise_sizes(context.target_settings, lifted["sizes"])
             raise_acls(context.target_settings, from_json(lifted["acls"]))
         if context.request.planned:
             release_reverse(context)
-        roles = context.state.all(RoleRecord)
+        roles = context.state.all(RoleRecord).items()
         context.state.delete_all(
-            RoleRecord, (t for t in context.scope.topics if t in roles and roles[t].is_frozen)
+            RoleRecord, [t for t, r in roles if r.is_frozen and t in context.scope.topics]
         )
         return StepResult({}, tuple(notes))
 
@@ -186,45 +191,14 @@ class FreezeStep(Step):
         """
         state, deadline = context.state, context.clock() + _NOTICE_SECONDS
         state.load()
-        while not (has_left(state.records, before, context.wall()) and reverse.is_noticed()):
+        while not (left := has_left(state.records, before, context.wall()) and reverse.is_noticed()):
             if context.clock() >= deadline or context.source() is None:
+                late = "a replicator did not stop in time: it is fenced now"
+                context.tell(StepProgress(self.name, late))
                 break
             context.pause(_PAUSE_SECONDS)
             state.load()
-        else:
-            return True
-        context.tell(StepProgress(self.name, "a replicator did not stop in time: it is fenced now"))
-        return False
-
-    def _bulk(self, context: Context) -> dict[int, ProducerIdentity]:
-        """Take over the buckets of these topics: abort open transactions, fence writers; return the ids."""
-        flow = context.flow
-        buckets = {bucket_of(*p.source, flow.buckets) for p in pairs_of(context)}
-        ids: dict[int, ProducerIdentity] = context.run(take_bulk_ids, context.target, flow, sorted(buckets))
-        known = context.state.all(BulkProducerRecord)
-        records = ((str(identity.id), BulkProducerRecord(bucket)) for bucket, identity in ids.items())
-        context.state.put_all((name, record) for name, record in records if known.get(name) != record)
-        return ids
-
-    def _fence(self, context: Context, writers: Writers, *, effects: bool = True) -> FenceProgress:
-        reported: set[str] = set()
-
-        def on_round(progress: FenceProgress) -> None:
-            reasons = {f"{tp}: {reason}" for tp, reason in progress.waiting.items()} - reported
-            if effects and reasons:
-                reported.update(reasons)
-                partitions = counted(len(progress.waiting), "partition")
-                context.tell(StepProgress(self.name, f"waiting for {partitions}", {"first": min(reasons)}))
-
-        seconds = context.settings.failover.fence.freeze_seconds if effects else _PROOF_SECONDS
-        deadline = context.clock() + seconds
-        ask = partial(fence, effects=effects, clock=context.clock, on_round=on_round)
-        result: FenceProgress = context.run(ask, context.target, writers, deadline)
-        return result
-
-    def _renew(self, context: Context, intent: dict[str, Any]) -> int:
-        fenced = {ProducerIdentity(*i).id for i in intent.get("live", ())}
-        return renew_live_id(context.state, fenced, lambda: context.run(new_producer_id, context.target)).id
+        return left
 
 
 def _copied_ms(context: Context) -> int | None:
@@ -234,17 +208,62 @@ def _copied_ms(context: Context) -> int | None:
     return copied_until(newest_beat(context), roles, context.effects(StepName.FREEZE))
 
 
+def _take(context: Context, buckets: Iterable[int]) -> dict[int, ProducerIdentity]:
+    """Take over buckets: abort open transactions, fence writers; return the ids, which are on record."""
+    ids: dict[int, ProducerIdentity] = context.run(
+        take_bulk_ids, context.target, context.flow, sorted(buckets)
+    )
+    known = context.state.all(BulkProducerRecord)
+    records = ((str(identity.id), BulkProducerRecord(bucket)) for bucket, identity in ids.items())
+    context.state.put_all((name, record) for name, record in records if known.get(name) != record)
+    return ids
+
+
 def _writers(context: Context, live: list[ProducerIdentity], bulk: dict[int, ProducerIdentity]) -> Writers:
-    everywhere = tuple(Writer(*i) for i in live)
-    writers: dict[TopicPartition, tuple[Writer, ...]] = {}
-    for pair in pairs_of(context):
-        own = bulk.get(bucket_of(*pair.source, context.flow.buckets))
-        writers[pair.target] = (*everywhere, *((Writer(*own),) if own is not None else ()))
-    return writers
+    buckets = {pair.target: bucket_of(*pair.source, context.flow.buckets) for pair in pairs_of(context)}
+    return {tp: (*live, *(i for b, i in bulk.items() if b == bucket)) for tp, bucket in buckets.items()}
 
 
-def _refuse(context: Context, progress: FenceProgress) -> None:
-    if count := len(progress.waiting):
-        total = count + len(progress.proven)
-        evidence = first_of(f"{tp}: {reason}" for tp, reason in sorted(progress.waiting.items()))
-        raise Failed("older_writers", where=context.flow.target, evidence=evidence, count=count, total=total)
+def _on_map(context: Context, bulk: dict[int, ProducerIdentity]) -> tuple[Writers, BulkOutcomes]:
+    """Return the writers of the map, and what decides the transactions that are open there or on copies."""
+    target, source, name = context.target, context.flow.source, offset_map_topic(context.flow.source)
+    buckets = context.run(metadata, target, [name])[name].leaders
+    maps = {identity: TopicPartition(name, bucket) for bucket, identity in bulk.items()}
+    copies = {pair.target: pair for pair in pairs_of(context)}
+    names = {target_id: copy for copy, _, target_id in context.known.topics.values()}
+    read, by_id = context.kept.places_of(target, source).read_map, {i.id: tp for i, tp in maps.items()}
+    outcomes = BulkOutcomes(target, by_id, names, lambda tp: read(copies[tp]))
+    return {tp: (i,) for i, tp in maps.items() if tp.partition in buckets}, outcomes
+
+
+def _fence(context: Context, writers: Writers, decide: Decide | None) -> None:
+    """Fence writers. Raises Failed if some partitions do not prove it in time."""
+    reported: set[str] = set()
+
+    def on_round(waiting: Unproven) -> None:
+        reasons = {f"{tp}: {reason}" for tp, reason in waiting.items()} - reported
+        if decide is not None and reasons:
+            reported.update(reasons)
+            partitions = counted(len(waiting), "partition")
+            context.tell(StepProgress(StepName.FREEZE, f"waiting for {partitions}", {"first": min(reasons)}))
+
+    seconds = _PROOF_SECONDS if decide is None else context.settings.failover.fence.freeze_seconds
+    ask = partial(fence, decide=decide, clock=context.clock, on_round=on_round)
+    waiting: Unproven = context.run(ask, context.target, writers, context.clock() + seconds)
+    if count := len(waiting):
+        evidence = first_of(f"{tp}: {reason}" for tp, reason in sorted(waiting.items()))
+        where, total = context.flow.target, len(writers)
+        raise Failed("older_writers", where=where, evidence=evidence, count=count, total=total)
+
+
+def end_on_map(context: Context) -> None:
+    """End transactions of bulk mode that are left open on the map: no position after them is known.
+
+    :raises DrkitError: the target does not answer, or they are not ended in time
+    """
+    flow, look = context.flow, partial(open_on, context.target, [offset_map_topic(context.flow.source)])
+    ended: dict[str, OpenProducer] = context.run(left_open, context.target, look)
+    own = {bulk_transactional_id(flow.source, flow.target, o.at.partition): o for o in ended.values()}
+    if buckets := [o.at.partition for name, o in own.items() if name in ended]:
+        writers, outcomes = _on_map(context, _take(context, buckets))
+        _fence(context, writers, outcomes.is_committed)

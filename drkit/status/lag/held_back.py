@@ -25,8 +25,11 @@ class Holder(NamedTuple):
     opened: OpenProducer
     known: Ongoing | None
     """The coordinator's description, or None if no coordinator knows it, or drkit may not see it."""
-    is_current: bool
-    """The partition belongs to the transaction that the coordinator describes: it will end this one."""
+
+    @property
+    def is_current(self) -> bool:
+        """Return whether it is the transaction that the coordinator describes, and will end."""
+        return self.known is not None and self.opened.at in self.known.partitions
 
 
 class HeldInPartition(NamedTuple):
@@ -56,9 +59,13 @@ async def held_back(
     sample = sample_bytes(len(above))
 
     async def look(tp: TopicPartition) -> None:
-        topic, producers = topics[tp.topic], (skip, _undecided(held_in[tp].holders))
-        held = await _read_sample(cluster, (tp, leaders[tp], topic), above[tp], producers, sample)
-        held_in[tp] = held_in[tp]._replace(back=held)
+        where, e, open_there = (tp.topic, topics[tp.topic].topic_id), above[tp], held_in[tp].holders
+        response = await fetch_one(
+            cluster, leaders[tp], where, tp.partition, e.end, committed=False, max_bytes=sample, max_wait_ms=0
+        )
+        data, left_out = bytes(response.records or b""), skip.ids_before_cut(tp)
+        back = counted_held(e, data, left_out, _undecided(open_there), skip.cuts.get(tp))
+        held_in[tp] = HeldInPartition(back, open_there)
 
     await cluster.loop.some_at_once(look, largest[:MOST_SAMPLES], _AT_ONCE)
     return held_in
@@ -101,17 +108,11 @@ async def _holders(
         opened = await open_in(cluster, leaders)
     except RequestUnsupported:
         return {}
-    known = await ongoing(cluster, {o.producer_id for each in opened.values() for o in each})
-    return {
-        tp: tuple(
-            _holder(tp, o, known.get(o.producer_id)) for o in sorted(each, key=lambda o: o.state.open_since)
-        )
-        for tp, each in opened.items()
-    }
-
-
-def _holder(tp: TopicPartition, opened: OpenProducer, known: Ongoing | None) -> Holder:
-    return Holder(opened, known, known is not None and tp in known.partitions)
+    known = await ongoing(cluster, {o.producer_id for o in opened})
+    holders: dict[TopicPartition, tuple[Holder, ...]] = {}
+    for o in sorted(opened, key=lambda o: o.state.open_since):
+        holders[o.at] = (*holders.get(o.at, ()), Holder(o, known.get(o.producer_id)))
+    return holders
 
 
 def _undecided(holders: tuple[Holder, ...]) -> dict[int, int]:
@@ -120,23 +121,6 @@ def _undecided(holders: tuple[Holder, ...]) -> dict[int, int]:
         for h in holders
         if not (h.is_current and h.known is not None and h.known.owner.commits)
     }
-
-
-async def _read_sample(
-    cluster: RawCluster,
-    where: tuple[TopicPartition, int, TopicMetadata],
-    ends: Ends,
-    producers: tuple[LeftOut, Mapping[int, int]],
-    most_bytes: int,
-) -> HeldBack:
-    tp, node, topic = where
-    response = await fetch_one(
-        cluster, node, (tp.topic, topic.topic_id), tp.partition, ends.end,
-        committed=False, max_bytes=most_bytes, max_wait_ms=0,
-    )  # fmt: skip
-    skip, undecided = producers
-    left_out = skip.ids_before_cut(tp)
-    return counted_held(ends, bytes(response.records or b""), left_out, undecided, skip.cuts.get(tp))
 
 
 def counted_held(

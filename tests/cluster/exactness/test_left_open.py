@@ -8,80 +8,24 @@ from typing import Any
 import pytest
 
 from drkit.copy_task.target import bulk
-from drkit.copy_task.target.left_open import is_in_map
-from drkit.flow_state.names import bulk_transactional_id
-from drkit.kafka.raw import Future, RawCluster
-from drkit.kafka.requests import Append, fetch_one, metadata, produce_request
+from drkit.kafka.raw import Future
+from drkit.kafka.requests import produce_request
 from drkit.kafka.transactions import ProducerIdentity, Transactions
 from drkit.model import TopicPartition
-from drkit.offset_map.bucket import MapBucket, batch_of, pairs
-from drkit.offset_map.reading import read_on
-from drkit.offset_map.topic import bucket_of
-from drkit.offsets import History, Intent, MapKey, PartitionMap
+from drkit.offset_map.left_open import is_in_map
+from drkit.offsets import History, Intent, PartitionMap
 from drkit.offsets.map_record import Mode
-from drkit.wire import split, stamp
 from tests.support.circles import in_wide
 from tests.support.exactness.truth import Truth
 from tests.support.failover.open_transaction import before_implicit_adding
+from tests.support.flows.earlier_task import DATA, MAP, UNVERIFIED, EarlierTask
 from tests.support.flows.flow import Flow
-from tests.support.flows.produce import aged, fill, now_ms
+from tests.support.flows.produce import aged, fill
 
 SOURCE = None
-# As a coordinator that leaves a marker out: it knows nothing of what is written to that partition.
-TARGET = {"properties": {"transaction.partition.verification.enable": "false"}}
+TARGET = {"properties": UNVERIFIED}
 OLD = aged(3 * 365 * 86_400_000)
 COPIED, OPEN, LATER = 10, 5, 7
-
-
-class EarlierTask:
-    """A task that copied the source's next records in a transaction of its bucket."""
-
-    def __init__(self, flow: Flow, topic: str) -> None:
-        self.flow, self.topic = flow, topic
-        self.bucket = bucket_of(topic, 0, flow.settings.buckets)
-
-    def works(self, known: set[str]) -> None:
-        """Write records and their map; the coordinator knows only some of the partitions, and commits."""
-        self.flow.ask(self.flow.source, self._read)
-        self.flow.ask(self.flow.target, self._write, known)
-
-    async def _read(self, raw: RawCluster) -> None:
-        topic = (await metadata(raw, [self.topic]))[self.topic]
-        answer = await fetch_one(raw, topic.leaders[0].node, (self.topic, topic.topic_id), 0, COPIED)
-        ((header, batch),) = split(answer.records)
-        assert header.last_offset_delta + 1 == OPEN
-        self._source_id, self._data = topic.topic_id, bytearray(batch)
-        self._data[:8] = bytes(8)
-
-    async def _write(self, raw: RawCluster, known: set[str]) -> None:
-        flow = self.flow
-        name = bulk_transactional_id(flow.settings.source, flow.settings.target, self.bucket)
-        transactions = Transactions(raw, name)
-        await transactions.begin_epoch()
-        topics = await metadata(raw, [self.topic, flow.map_topic])
-        bucket = MapBucket(self.bucket, flow.map_topic)
-        await read_on(raw, topics[flow.map_topic], bucket)
-        key = MapKey(self._source_id, topics[self.topic].topic_id, 0)
-        record, _ = batch_of(pairs([(key, _next(bucket.partitions[key]))]), now_ms())
-        places = {"data": TopicPartition(self.topic, 0), "map": TopicPartition(flow.map_topic, self.bucket)}
-        await transactions.add([places[k] for k in sorted(known)] or [TopicPartition(flow.state_topic, 0)])
-        for at, data in ((places["data"], self._data), (places["map"], record)):
-            identity = transactions.identity
-            stamp(data, identity.id, identity.epoch, 0, transactional=True)
-            append = Append(at.topic, topics[at.topic].topic_id, at.partition, data)
-            request = before_implicit_adding(produce_request([append], transactional_id=name))
-            answer = await raw.send(request, topics[at.topic].leaders[at.partition].node)
-            assert not answer.responses[0].partition_responses[0].error_code
-        await transactions.end(commit=True)
-
-
-def _next(state: PartitionMap) -> Intent:
-    tail = state.tail
-    assert tail is not None
-    return Intent(
-        Mode.BULK, 7, tail.history, tail.sequence, tail.downstream + 1, tail.copied_end, 0,
-        ((COPIED, OPEN),), 0,
-    )  # fmt: skip
 
 
 @pytest.mark.wide
@@ -89,9 +33,9 @@ def _next(state: PartitionMap) -> Intent:
     ("known", "committed"),
     [
         (set(), [False, False]),
-        in_wide({"map"}, [True]),
-        in_wide({"data"}, [True]),
-        in_wide({"data", "map"}, []),
+        in_wide({MAP}, [True]),
+        in_wide({DATA}, [True]),
+        in_wide({DATA, MAP}, []),
     ],
     ids=["both-open", "data-open", "map-open", "all-ended"],
 )
@@ -101,7 +45,7 @@ def test_the_next_task_ends_them(flow: Flow, topic_name: str, known: set[str], c
     fill(flow.source, topic_name, COPIED, timestamp=OLD, linger_ms=200)
     flow.copy(topic_name)
     fill(flow.source, topic_name, OPEN, first=100, timestamp=OLD, linger_ms=200)
-    EarlierTask(flow, topic_name).works(known)
+    EarlierTask(flow, flow.settings, topic_name, COPIED).works(known)
     fill(flow.source, topic_name, LATER, first=200, timestamp=OLD)
     flow.copy(topic_name)
     truth.is_exact(more_than=COPIED + OPEN + LATER - 1)

@@ -9,13 +9,14 @@ import pytest
 
 from drkit.clock import monotonic
 from drkit.failover.core.request import RunRequest
-from drkit.failover.fencing.own_writers import Writer, fence
+from drkit.failover.fencing.own_writers import fence
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.transactions import ProducerIdentity, new_producer_id
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from tests.support.failover.fixtures import WorldFactory
 from tests.support.failover.world import World
+from tests.support.flows.turning import aborts
 from tests.support.shared_clusters import ModuleClusters
 from tests.support.waiting import eventually
 
@@ -27,19 +28,16 @@ def test_every_partition_proves_it_and_without_a_marker_none_does(world: World):
     target = RawCluster(loop, world.target, "test")
     loop.run(target.connect)
     ours: ProducerIdentity = loop.run(new_producer_id, target)
-    writers = {TopicPartition(topic, p): (Writer(ours.id, ours.epoch + 1),) for p in range(3)}
+    writers = {TopicPartition(topic, p): (ProducerIdentity(ours.id, ours.epoch + 1),) for p in range(3)}
 
     async def go(*, effects: bool, seconds: float = 30.0):
-        return await fence(target, writers, monotonic() + seconds, effects=effects)
+        return await fence(target, writers, monotonic() + seconds, decide=aborts if effects else None)
 
     before = loop.run(lambda: go(effects=False, seconds=0.0))
-    assert before.waiting.keys() == writers.keys()
-    assert not before.proven
+    assert before.keys() == writers.keys()
     for _ in range(2):
-        after = loop.run(lambda: go(effects=True))
-        assert not after.waiting
-        assert after.proven == writers.keys()
-    assert loop.run(lambda: go(effects=False)).proven == writers.keys()
+        assert not loop.run(lambda: go(effects=True))
+    assert not loop.run(lambda: go(effects=False))
     assert not any(world.records(world.target, topic).values()), "neither markers nor canaries are records"
     target.close()
     loop.close()
@@ -57,17 +55,17 @@ def test_a_partition_whose_leader_is_down_is_waited_for(
     target = RawCluster(loop, world.target, "test")
     loop.run(target.connect)
     ours: ProducerIdentity = loop.run(new_producer_id, target)
-    writers = {TopicPartition(topic, p): (Writer(ours.id, 1),) for p in range(4)}
+    writers = {TopicPartition(topic, p): (ProducerIdentity(ours.id, 1),) for p in range(4)}
     pair.broker(1).kill()
 
     async def go(seconds: float):
-        return await fence(target, writers, monotonic() + seconds)
+        return await fence(target, writers, monotonic() + seconds, decide=aborts)
 
     early = loop.run(lambda: go(1.0))
-    assert early.waiting
+    assert early
     pair.restart()
     late = loop.run(lambda: go(60.0))
-    assert not late.waiting
+    assert not late
     target.close()
     loop.close()
 

@@ -101,7 +101,7 @@ class Left(NamedTuple):
     def open(self) -> set[str]:
         """Topics of the replay with an open transaction."""
         opened = self.world.ask(self.world.target, open_on, [self.copy, self.world.log_topic])
-        return {tp.topic for tp in opened}
+        return {each.at.topic for each in opened}
 
     def is_replayed(self) -> None:
         """The next replay appends each record once, and leaves nothing open."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 from drkit.copy_task.core.assignment import TaskAssignment
 from drkit.copy_task.report import TaskReport
 from drkit.failover.emptying.empty import empty, not_empty
-from drkit.failover.fencing.own_writers import Writer, fence
+from drkit.failover.fencing.own_writers import fence
 from drkit.flow_state.copied_topics import (
     CopiedPartition,
     known_of,
@@ -23,7 +23,7 @@ from drkit.flow_state.producer_ids import on_record, renew_live_id
 from drkit.flow_state.records import OffsetMapRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.transactions import new_producer_id
+from drkit.kafka.transactions import OpenProducer, ProducerIdentity, new_producer_id
 from drkit.kafka.transport import permitted_by
 from drkit.model import TopicPartition
 from drkit.offset_map.places import PositionReader
@@ -37,6 +37,11 @@ from tests.support.flows.exactness import every_offset, ids_of, same_behind
 from tests.support.flows.flow import Flow
 from tests.support.flows.known_flow import remember
 from tests.support.waiting import eventually
+
+
+async def aborts(_: OpenProducer) -> bool:
+    """Decide that a transaction is not committed."""
+    return False
 
 
 class Method(StrEnum):
@@ -125,10 +130,10 @@ class Direction:
     def fence(self) -> None:
         """End its live id on all partitions, as FREEZE does."""
         leaders = self.flow.topic(self.flow.target, self.topic).leaders
-        writer = Writer(self.flow.producer.id, FROZEN_EPOCH)
+        writer = ProducerIdentity(self.flow.producer.id, FROZEN_EPOCH)
         writers = {TopicPartition(self.topic, p): (writer,) for p in leaders}
-        done = self.flow.ask(self.flow.target, fence, writers, time.monotonic() + 60)
-        assert not done.waiting, done.waiting
+        done = self.flow.ask(self.flow.target, fence, writers, time.monotonic() + 60, decide=aborts)
+        assert not done, done
 
     def close(self) -> None:
         self.state.close()

@@ -235,7 +235,7 @@ def test_a_person_sees_who_is_open_before_it_is_a_fault():
     assert "held back" not in without["topics"][0]
 
 
-OPENED = OpenProducer(1, 7, ProducerState(3, 9, 100, 4, NOW - 90_000))
+OPENED = OpenProducer(AT, 1, 7, ProducerState(3, 9, 100, 4, NOW - 90_000))
 KNOWN = Ongoing(Owner("my shop", "Ongoing"), 900_000, NOW - 61_000, frozenset({AT}))
 
 
@@ -243,15 +243,15 @@ KNOWN = Ongoing(Owner("my shop", "Ongoing"), 900_000, NOW - 61_000, frozenset({A
     ("holder", "expected", "command"),
     [
         (
-            Holder(OPENED, KNOWN, is_current=True), ("my shop", "Ongoing", 900.0, 61.0),
+            Holder(OPENED, KNOWN), ("my shop", "Ongoing", 900.0, 61.0),
             "forceTerminateTransaction --transactionalId 'my shop'",
         ),
         (
-            Holder(OPENED, KNOWN, is_current=False), ("my shop", None, None, 90.0),
+            Holder(OPENED, KNOWN._replace(partitions=frozenset())), ("my shop", None, None, 90.0),
             "abort --topic orders --partition 0 --start-offset 100",
         ),
         (
-            Holder(OPENED, None, is_current=False), (None, None, None, 90.0),
+            Holder(OPENED, None), (None, None, None, 90.0),
             "abort --topic orders --partition 0 --start-offset 100",
         ),
     ],
@@ -278,7 +278,8 @@ def test_a_coordinator_ends_what_it_knows_and_a_marker_the_rest(
 )
 def test_drkit_ends_its_own_as_decided(name: str, command: str, *, is_current: bool):
     """An abort by hand would remove records that count as copied."""
-    holder = Holder(OPENED, KNOWN._replace(owner=Owner(name, "Ongoing")), is_current=is_current)
+    partitions = KNOWN.partitions if is_current else frozenset[TopicPartition]()
+    holder = Holder(OPENED, KNOWN._replace(owner=Owner(name, "Ongoing"), partitions=partitions))
     held = HeldInPartition(HeldBack(52), (holder,))
     found = open_transaction(("a", "h:1"), AT, held, holder, NOW, source=True)
     assert found.command == command
