@@ -5,7 +5,7 @@ What was not examined, or not read to its end, is `inconclusive`, never `pass`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -121,9 +121,7 @@ def _judge_readiness(evidence: DrillEvidence, objectives: VerdictLimits) -> Find
     for refusal in facts.refusals:
         page = f" (drkit explain {refusal.gate})" if refusal.runbook else ""
         yield True, f"a failover is refused: {refusal.text}{page}"
-    if facts.pair_state != PairState.PROTECTED:
-        is_known = facts.pair_state != PairState.UNKNOWN
-        yield is_known, f"the pair is {facts.pair_state}: {facts.pair_reason}"
+    yield from _judge_pair(facts)
     yield from ((True, f"group {group} is not ready: {reason}") for group, reason in facts.not_ready)
     limit = objectives.rpo_seconds
     if limit is not None and facts.loss_seconds is None:
@@ -137,13 +135,14 @@ def _judge_bubble(evidence: DrillEvidence, objectives: VerdictLimits) -> Finding
     if bubble.error:
         yield True, bubble.error
         return
-    yield from ((True, f"{c.name}: {offence}") for c in bubble.checks for offence in c.offences)
     yield from ((False, each) for each in bubble.missing)
     if bubble.steps is None:
         yield False, "the failover of the drill is not done"
     if not any(each.examined for each in bubble.checks):
         yield False, "no check examined anything"
-    yield from _judge_outages(bubble, objectives)
+    yield from _judge_clients(bubble, objectives)
+    for operation in sorted({"consume", "produce"} - {outage.operation for outage in bubble.outages}):
+        yield False, f"no client resumed to {operation}"
     if bubble.loss is None:
         yield False, "the loss is unknown: a log of the target was not read"
     elif limit is not None and bubble.loss.seconds > limit:
@@ -158,21 +157,21 @@ def _judge_bubble(evidence: DrillEvidence, objectives: VerdictLimits) -> Finding
         yield False, "no control was run"
 
 
-def _too_long(outages: Iterable[ClientOutage], objectives: VerdictLimits) -> Findings:
+def _judge_clients(ran: BubbleEvidence | SwitchoverEvidence, objectives: VerdictLimits) -> Findings:
+    """Judge the checks of a failover, and the outages of its clients."""
     limit = objectives.rto_seconds
-    for outage in outages:
-        if limit is not None and outage.seconds > limit:
+    yield from ((True, f"{c.name}: {offence}") for c in ran.checks for offence in c.offences)
+    for outage in ran.outages:
+        if not outage.seconds >= 0:  # NaN, too
+            yield False, f"the outage of {outage.client} is unknown: {outage.seconds} s"
+        elif limit is not None and outage.seconds > limit:
             problem = f"{outage.client} could not {outage.operation} for {outage.seconds:g} s"
             yield True, f"{problem}, rto_seconds = {limit:g}"
 
 
-def _judge_outages(bubble: BubbleEvidence, objectives: VerdictLimits) -> Findings:
-    for outage in bubble.outages:
-        if not outage.seconds >= 0:  # NaN, too
-            yield False, f"the outage of {outage.client} is unknown: {outage.seconds} s"
-    yield from _too_long(bubble.outages, objectives)
-    for operation in sorted({"consume", "produce"} - {outage.operation for outage in bubble.outages}):
-        yield False, f"no client resumed to {operation}"
+def _judge_pair(seen: ReadinessFacts | SwitchoverEvidence) -> Findings:
+    if seen.pair_state != PairState.PROTECTED:
+        yield seen.pair_state != PairState.UNKNOWN, f"the pair is {seen.pair_state}: {seen.pair_reason}"
 
 
 def _judge_switchover(evidence: DrillEvidence, objectives: VerdictLimits) -> Findings:
@@ -185,15 +184,11 @@ def _judge_switchover(evidence: DrillEvidence, objectives: VerdictLimits) -> Fin
     for move in (each for each in moved.moves if each.lost_records != 0):
         lost = "unknown" if move.lost_records is None else f"{move.lost_records:,}"
         yield move.lost_records is not None, f"records lost by {move.flow}: {lost}"
-    yield from ((True, f"{c.name}: {offence}") for c in moved.checks for offence in c.offences)
-    yield from _too_long(moved.outages, objectives)
-    if moved.error:
-        return
-    if moved.pair_state != PairState.PROTECTED:
-        is_known = moved.pair_state != PairState.UNKNOWN
-        yield is_known, f"the pair is {moved.pair_state}: {moved.pair_reason}"
-    if not moved.outages and not moved.silent:
-        yield False, "no group committed before the switchover: no outage was measured"
+    yield from _judge_clients(moved, objectives)
+    if not moved.error:
+        yield from _judge_pair(moved)
+        if not moved.outages and not moved.silent:
+            yield False, "no group committed before the switchover: no outage was measured"
 
 
 JUDGES: Final[Mapping[str, Callable[[DrillEvidence, VerdictLimits], Findings]]] = {
