@@ -49,19 +49,20 @@ _SKIPPED_BY: Final = "failovers_paused"
 _DELETABLE: Final = "delete.topic.enable"
 
 
-class Bubble(SteppedDrill[BubbleEvidence]):
+class Bubble(SteppedDrill):
     """A drill of kind ``bubble``. Only a process that is killed leaves more than its entry."""
 
+    _evidence = BubbleEvidence()
+
     def __init__(self, run: DrillRun) -> None:
-        super().__init__(run, BubbleEvidence())
+        super().__init__(run)
         self._history, self._entry = run.history, run.entry
         source, target = run.settings.sides(run.flow)
         self._sides = {SOURCE: source, TARGET: target}
         bubble = bubble_settings(run.settings, run.flow, run.plan)
         self._stage = BubbleStage(drill_folder(run.settings, run.plan.id), settings=bubble, plan=run.plan)
-        limits, abort = run.plan.limits, self._stage.abort
-        self._watch = ProductionWatch(run.settings, run.flow, limits.seconds, abort, self._stop)
-        self._sampler = ProductionLossSampler(run.settings, run.flow, limits.production_lag, abort)
+        self._watch = ProductionWatch(run, self._stage.abort)
+        self._sampler = ProductionLossSampler(run, self._stage.abort)
         self._before: dict[str, ClusterInventory] = {}
         self._verdict: DrillVerdict | None = None
 
@@ -75,12 +76,10 @@ class Bubble(SteppedDrill[BubbleEvidence]):
                 self._run_last(self.clean, self.compare)
         if self._watch.has_run and self._verdict is None:
             self._verdict = DrillVerdict(ABORTED, (self._stage.abort_reason,))
+        topics = sum(self._plan.id in item.name for item in self._entry.on(SOURCE, "topic"))
+        groups, evidence = len(self._entry.on(SOURCE, "group")), DrillEvidence(bubble=self._evidence)
         return CollectedEvidence(
-            DrillEvidence(bubble=self._evidence),
-            topics=sum(self._plan.id in item.name for item in self._entry.on(SOURCE, "topic")),
-            groups=len(self._entry.on(SOURCE, "group")),
-            steps=tuple(self._steps),
-            ended=self._verdict,
+            evidence, topics, groups=groups, steps=tuple(self._steps), ended=self._verdict
         )
 
     def _rehearse(self) -> None:
@@ -138,11 +137,10 @@ class Bubble(SteppedDrill[BubbleEvidence]):
         """Check that each broker of the standby has room for all that the limits allow; return the least."""
         # At most one replica of a partition is on a broker, so none gets more than all records.
         most = round(self._plan.limits.bytes_per_second * self._plan.limits.seconds)
-        room: dict[int, int] = {}
-        for disk in read_disks(self._sides[TARGET]) or ():
-            room[disk.broker] = max(room.get(disk.broker, 0), disk.free)
-        if not room:
+        disks = sorted(read_disks(self._sides[TARGET]) or (), key=lambda disk: disk.free)
+        if not disks:
             return "room on the standby unknown"
+        room = {disk.broker: disk.free for disk in disks}  # the largest disk of each broker is its last one
         broker, free = min(room.items(), key=lambda item: item[1])
         if free < most:
             where = f"broker {broker} of {self._flow.target}"

@@ -118,12 +118,9 @@ class DrillEntry(BaseModel):
 
     def with_ids(self, side: str, ids: Mapping[str, str]) -> DrillEntry:
         """Return the entry with the ids of topics that were not known yet, by their names."""
-        topics = self.on(side, "topic")
-        made = [
-            item._replace(topic_id=item.topic_id or ids.get(item.name, "")) if item in topics else item
-            for item in self.made
-        ]
-        return self.model_copy(update={"made": tuple(made)})
+        unseen = (item for item in self.on(side, "topic") if not item.topic_id)
+        seen = {item: item._replace(topic_id=ids.get(item.name, "")) for item in unseen}
+        return self.model_copy(update={"made": tuple(seen.get(item, item) for item in self.made)})
 
 
 class DrillState(NamedTuple):

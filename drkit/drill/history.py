@@ -6,8 +6,8 @@ deletes what its entry names and nothing else, topics by their ids.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -177,10 +177,8 @@ class DrillHistory:
         """Return the report of the last drill that passed, or None if this machine has none."""
         for entry in reversed(entries):
             if entry.verdict == PASS and entry.id:
-                try:
+                with suppress(DrkitError):  # of another machine, or of another drkit
                     return self.report_of(entry)
-                except DrkitError:
-                    continue  # of another machine, or of another drkit
         return None
 
     def report_path(self, drill_id: str) -> Path:
@@ -243,10 +241,7 @@ class DrillHistory:
             self._topic(written.flow).put(written)
 
     def _write_here(self, entry: DrillEntry) -> None:
-        file = self._entry_file(entry.key)
-        with _on_disk(entry):
-            file.parent.mkdir(mode=0o700, exist_ok=True)
-            replace_file(file, entry.model_dump_json().encode())
+        _write(self._entry_file(entry.key), entry.model_dump_json(), entry)
 
     def _entry_file(self, key: str) -> Path:
         return self.folder / _ENTRIES / f"{key}.json"
@@ -254,10 +249,8 @@ class DrillHistory:
     def end(self, report: DrillReport, seconds: float) -> None:
         """Write the report of a drill, then the end of its entry; keep nothing else of one that passed."""
         entry = DrillEntry.model_validate_json(self._entry_file(report.id).read_bytes())
-        with _on_disk(entry):
-            path = self.report_path(report.id)
-            path.parent.mkdir(mode=0o700, exist_ok=True)
-            replace_file(path, report.to_json().encode())
+        path = self.report_path(report.id)
+        _write(path, report.to_json(), entry)
         end = {"verdict": report.verdict, "seconds": round(seconds, 3), "hash": report.self_hash}
         self.put(entry.model_copy(update=end))
         for other in path.parent.iterdir() if report.verdict == PASS else ():
@@ -295,10 +288,10 @@ def _entry(text: bytes) -> DrillEntry | None:
         return None  # another program may have written it
 
 
-@contextmanager
-def _on_disk(entry: DrillEntry) -> Iterator[None]:
+def _write(file: Path, text: str, entry: DrillEntry) -> None:
     try:
-        yield
+        file.parent.mkdir(mode=0o700, exist_ok=True)
+        replace_file(file, text.encode())
     except OSError as error:
         code = "drill_cleanup_unrecorded" if entry.cleanup_owed else "drill_history_unwritable"
         where = str(error.filename or entry.key)

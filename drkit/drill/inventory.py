@@ -34,8 +34,6 @@ _DIGITS: Final = 12
 _SHOWN: Final = 3
 Items = Mapping[str, Any]
 """Name of a topic, a group and so on → its facts, as plain data."""
-Scope = Mapping[str, str]
-"""Each item that a drill covers, such as ``source topic orders``, → a hash of its settings."""
 
 
 class InventoryPart(StrEnum):
@@ -175,8 +173,7 @@ def _read_acls(settings: ClusterSettings) -> Items:
 
 
 def _read_transactional_ids(settings: ClusterSettings) -> Items:
-    names = ask_once(settings, "drill", transactional_ids, what="list transactional ids")
-    return dict.fromkeys(names, "")
+    return dict.fromkeys(ask_once(settings, "drill", transactional_ids, what="list transactional ids"), "")
 
 
 def _read_brokers(settings: ClusterSettings) -> Items:
@@ -200,10 +197,11 @@ _READERS: Final[Mapping[InventoryPart, Callable[[ClusterSettings], Items]]] = {
 }
 
 
-def scope_of(inventories: Mapping[str, ClusterInventory], settings: Settings) -> Scope:
+def scope_of(inventories: Mapping[str, ClusterInventory], settings: Settings) -> dict[str, str]:
     """Return the scope of a drill: topics, groups, ACLs, broker settings, configuration, drkit.
 
     :param inventories: by the side of the drill
+    :returns: each item, such as ``source topic orders``, → a hash of its settings
     """
     configuration = settings.model_dump(mode="json", exclude={"drills"})
     scope = {"drkit version": _short(__version__), "drkit configuration": _short(configuration)}
@@ -216,7 +214,7 @@ def scope_of(inventories: Mapping[str, ClusterInventory], settings: Settings) ->
     return scope
 
 
-def drift(before: Scope, now: Scope) -> Iterator[str]:
+def drift(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
     """Return what changed between two scopes, in words."""
     changes: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for key in sorted(before.keys() | now.keys()):

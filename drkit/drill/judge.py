@@ -5,7 +5,7 @@ What was not examined, or not read to its end, is `inconclusive`, never `pass`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -121,9 +121,7 @@ def _judge_readiness(evidence: DrillEvidence, objectives: VerdictLimits) -> Find
     for refusal in facts.refusals:
         page = f" (drkit explain {refusal.gate})" if refusal.runbook else ""
         yield True, f"a failover is refused: {refusal.text}{page}"
-    if facts.pair_state != PairState.PROTECTED:
-        is_known = facts.pair_state != PairState.UNKNOWN
-        yield is_known, f"the pair is {facts.pair_state}: {facts.pair_reason}"
+    yield from _judge_pair(facts)
     yield from ((True, f"group {group} is not ready: {reason}") for group, reason in facts.not_ready)
     limit = objectives.rpo_seconds
     if limit is not None and facts.loss_seconds is None:
@@ -137,13 +135,14 @@ def _judge_bubble(evidence: DrillEvidence, objectives: VerdictLimits) -> Finding
     if bubble.error:
         yield True, bubble.error
         return
-    yield from ((True, f"{c.name}: {offence}") for c in bubble.checks for offence in c.offences)
     yield from ((False, each) for each in bubble.missing)
     if bubble.steps is None:
         yield False, "the failover of the drill is not done"
     if not any(each.examined for each in bubble.checks):
         yield False, "no check examined anything"
-    yield from _judge_outages(bubble, objectives)
+    yield from _judge_clients(bubble, objectives)
+    for operation in sorted({"consume", "produce"} - {outage.operation for outage in bubble.outages}):
+        yield False, f"no client resumed to {operation}"
     if bubble.loss is None:
         yield False, "the loss is unknown: a log of the target was not read"
     elif limit is not None and bubble.loss.seconds > limit:
@@ -158,21 +157,21 @@ def _judge_bubble(evidence: DrillEvidence, objectives: VerdictLimits) -> Finding
         yield False, "no control was run"
 
 
-def _too_long(outages: Iterable[ClientOutage], objectives: VerdictLimits) -> Findings:
+def _judge_clients(ran: BubbleEvidence | SwitchoverEvidence, objectives: VerdictLimits) -> Findings:
+    """Judge the checks of a failover, and the outages of its clients."""
     limit = objectives.rto_seconds
-    for outage in outages:
-        if limit is not None and outage.seconds > limit:
+    yield from ((True, f"{c.name}: {offence}") for c in ran.checks for offence in c.offences)
+    for outage in ran.outages:
+        if not outage.seconds >= 0:  # NaN, too
+            yield False, f"the outage of {outage.client} is unknown: {outage.seconds} s"
+        elif limit is not None and outage.seconds > limit:
             problem = f"{outage.client} could not {outage.operation} for {outage.seconds:g} s"
             yield True, f"{problem}, rto_seconds = {limit:g}"
 
 
-def _judge_outages(bubble: BubbleEvidence, objectives: VerdictLimits) -> Findings:
-    for outage in bubble.outages:
-        if not outage.seconds >= 0:  # NaN, too
-            yield False, f"the outage of {outage.client} is unknown: {outage.seconds} s"
-    yield from _too_long(bubble.outages, objectives)
-    for operation in sorted({"consume", "produce"} - {outage.operation for outage in bubble.outages}):
-        yield False, f"no client resumed to {operation}"
+def _judge_pair(seen: ReadinessFacts | SwitchoverEvidence) -> Findings:
+    if seen.pair_state != PairState.PROTECTED:
+        yield seen.pair_state != PairState.UNKNOWN, f"the pair is {seen.pair_state}: {seen.pair_reason}"
 
 
 def _judge_switchover(evidence: DrillEvidence, objectives: VerdictLimits) -> Findings:
@@ -185,15 +184,11 @@ def _judge_switchover(evidence: DrillEvidence, objectives: VerdictLimits) -> Fin
     for move in (each for each in moved.moves if each.lost_records != 0):
         lost = "unknown" if move.lost_records is None else f"{move.lost_records:,}"
         yield move.lost_records is not None, f"records lost by {move.flow}: {lost}"
-    yield from ((True, f"{c.name}: {offence}") for c in moved.checks for offence in c.offences)
-    yield from _too_long(moved.outages, objectives)
-    if moved.error:
-        return
-    if moved.pair_state != PairState.PROTECTED:
-        is_known = moved.pair_state != PairState.UNKNOWN
-        yield is_known, f"the pair is {moved.pair_state}: {moved.pair_reason}"
-    if not moved.outages and not moved.silent:
-        yield False, "no group committed before the switchover: no outage was measured"
+    yield from _judge_clients(moved, objectives)
+    if not moved.error:
+        yield from _judge_pair(moved)
+        if not moved.outages and not moved.silent:
+            yield False, "no group committed before the switchover: no outage was measured"
 
 
 JUDGES: Final[Mapping[str, Callable[[DrillEvidence, VerdictLimits], Findings]]] = {
@@ -206,12 +201,21 @@ JUDGES: Final[Mapping[str, Callable[[DrillEvidence, VerdictLimits], Findings]]] 
 
 def _controls(kind: str, evidence: DrillEvidence, objectives: VerdictLimits) -> dict[str, bool | None]:
     """Judge the evidence with one defect each; return by the defect's name whether it is found."""
-    if kind != TRANSLATION:
-        defects, healthy = _DEFECTS[kind]
-        made = defects(getattr(evidence, kind) or healthy, objectives)
-        broken = {name: DrillEvidence(**{kind: defect}) for name, defect in made}
-        caught = {name: _judge(kind, each, objectives).word == FAIL for name, each in broken.items()}
-        return {**((evidence.bubble and evidence.bubble.controls) or {}), **caught}
+    if kind == TRANSLATION:
+        return _control_positions(evidence, objectives)
+    found: dict[str, bool | None] = {**((evidence.bubble and evidence.bubble.controls) or {})}
+    recorded = getattr(evidence, kind) or _EMPTY[kind]
+    if kind != READINESS:
+        recorded = replace(recorded, error="")  # the defect has to be found, not the error
+    for kinds, name, change in _DEFECTS:
+        limit = getattr(objectives, name.rpartition(" ")[2], 0.0)
+        if kind in kinds and limit is not None:
+            defective = DrillEvidence(**{kind: replace(recorded, **change(recorded, limit))})
+            found[name] = _judge(kind, defective, objectives).word == FAIL
+    return found
+
+
+def _control_positions(evidence: DrillEvidence, objectives: VerdictLimits) -> dict[str, bool | None]:
     # An odd step: rows are sorted by group, partition and form, so an even one would take one form only.
     rows = evidence.positions.unpacked[:: len(evidence.positions.rows) // _CONTROLLED | 1]
     read = [(row, row.source, row.target) for row in rows if _WORDS[judge_position(row)[0]] == PASS]
@@ -219,49 +223,42 @@ def _controls(kind: str, evidence: DrillEvidence, objectives: VerdictLimits) -> 
     found: dict[str, bool | None] = {}
     for name, defect in POSITION_DEFECTS.items():
         altered = [PackedPositions.of((row,)) for each in clean if (row := defect(*each)) is not None]
-        words = {_judge(kind, DrillEvidence(packed), objectives).word for packed in altered}
+        words = {_judge(TRANSLATION, DrillEvidence(packed), objectives).word for packed in altered}
         found[name] = words == {FAIL} if words else None
     return found
 
 
-def _readiness_defects(facts: ReadinessFacts, o: VerdictLimits) -> Iterator[tuple[str, ReadinessFacts]]:
-    yield "a refusal", replace(facts, refusals=(SeenRefusal("control", "", "a refusal put in"),))
-    yield "an unprotected pair", replace(facts, pair_state=PairState.UNPROTECTED)
-    yield "a group without a position", replace(facts, not_ready=(("control", "put in"),))
-    if o.rpo_seconds is not None:
-        yield "a loss above rpo_seconds", replace(facts, loss_seconds=o.rpo_seconds + 1)
+def _moved(e: SwitchoverEvidence, **change: Any) -> dict[str, Any]:
+    return {"there": (e.there or PlannedMove("control", 0.0, {}, 0, 1))._replace(**change)}
 
 
-def _bubble_defects(bubble: BubbleEvidence, o: VerdictLimits) -> Iterator[tuple[str, BubbleEvidence]]:
-    left = InventoryComparison(ours_left=("topic put-in",))
-    yield "a topic left behind", replace(bubble, inventory={"source": left})
-    if o.rto_seconds is not None:
-        outage = ClientOutage("control", "produce", 0.0, o.rto_seconds + 1)
-        yield "an outage above rto_seconds", replace(bubble, outages=(*bubble.outages, outage))
-    if o.rpo_seconds is not None:
-        yield "a loss above rpo_seconds", replace(bubble, loss=MeasuredLoss(1, o.rpo_seconds + 1))
+def _slow(e: BubbleEvidence | SwitchoverEvidence, limit: float) -> dict[str, Any]:
+    return {"outages": (*e.outages, ClientOutage("control", "work", 0.0, limit + 1))}
 
 
-def _moved_defects(moved: SwitchoverEvidence, o: VerdictLimits) -> Iterator[tuple[str, SwitchoverEvidence]]:
-    """Give a switchover that did not fail one defect each."""
-    moved = replace(moved, error="")
-    move = moved.there or PlannedMove("control", 0.0, {}, 0, 1)
-    yield "a lost record", replace(moved, there=move._replace(lost_records=1))
-    yield "a group without a position", replace(moved, there=move._replace(not_moved={"control": "put in"}))
-    yield "a group that did not follow", replace(moved, silent=(*moved.silent, ("control", "put in")))
-    yield "production left on the target", replace(moved, home=None, stays=False)
-    yield "an unprotected pair", replace(moved, pair_state=PairState.UNPROTECTED)
-    if o.rto_seconds is not None:
-        outage = ClientOutage("control", "commit", 0.0, o.rto_seconds + 1)
-        yield "an outage above rto_seconds", replace(moved, outages=(*moved.outages, outage))
-
-
-_DEFECTS: Final[Mapping[str, tuple[Callable[[Any, VerdictLimits], Iterator[tuple[str, Any]]], Any]]] = {
-    READINESS: (_readiness_defects, ReadinessFacts(PairState.PROTECTED)),
-    BUBBLE: (_bubble_defects, BubbleEvidence()),
-    SWITCHOVER: (_moved_defects, SwitchoverEvidence()),
+_EMPTY: Final[Mapping[str, Any]] = {
+    READINESS: ReadinessFacts(PairState.PROTECTED),
+    BUBBLE: BubbleEvidence(),
+    SWITCHOVER: SwitchoverEvidence(),
 }
-"""By kind the defects, and the evidence into which they are put where the drill recorded none."""
+"""The evidence into which defects are put where the drill recorded none."""
+_REFUSAL: Final = SeenRefusal("control", "", "a refusal put in")
+_LEFT: Final = InventoryComparison(ours_left=("topic put-in",))
+_GROUP: Final = ("control", "put in")
+_DEFECTS: Final[Sequence[tuple[Sequence[str], str, Callable[[Any, float], dict[str, Any]]]]] = (
+    ([READINESS], "a refusal", lambda *_: {"refusals": (_REFUSAL,)}),
+    ([BUBBLE], "a topic left behind", lambda *_: {"inventory": {"source": _LEFT}}),
+    ([SWITCHOVER], "a lost record", lambda e, _: _moved(e, lost_records=1)),
+    ([SWITCHOVER], "a group without a position", lambda e, _: _moved(e, not_moved={"control": "put in"})),
+    ([SWITCHOVER], "a group that did not follow", lambda e, _: {"silent": (*e.silent, _GROUP)}),
+    ([SWITCHOVER], "production left on the target", lambda *_: {"home": None, "stays": False}),
+    ([READINESS, SWITCHOVER], "an unprotected pair", lambda *_: {"pair_state": PairState.UNPROTECTED}),
+    ([READINESS], "a group without a position", lambda *_: {"not_ready": (_GROUP,)}),
+    ([BUBBLE, SWITCHOVER], "an outage above rto_seconds", _slow),
+    ([BUBBLE], "a loss above rpo_seconds", lambda _, limit: {"loss": MeasuredLoss(1, limit + 1)}),
+    ([READINESS], "a loss above rpo_seconds", lambda _, limit: {"loss_seconds": limit + 1}),
+)
+"""Kinds of drills, a defect, and the fields that it changes. One that ends with a limit needs the limit."""
 _Records = tuple[RecordDigest, ...]
 _Defect = Callable[[PositionEvidence, RecordWindow, RecordWindow], PositionEvidence | None]
 """Puts the defect into a position with its windows on source and target; returns None if it does not fit."""

@@ -79,15 +79,12 @@ class DrillMonitor:
     def samples(self) -> Iterator[Sample]:
         """Yield the metrics of the drills, and see to it that they are read again."""
         self.begin_look()
-        owed: dict[tuple[str, ...], bool] = {}
         for state in self.states():
             flow = self._settings.flow(state.flow)
             drill, passed = (flow.source, flow.target, state.name, state.kind), state.last_pass_ms
-            owed[drill] = bool(state.owing)
-            if not state.is_configured:
-                continue
-            yield PASSED, drill, None if passed is None else passed / 1000
-            if state.last_verdict:
-                yield VERDICT, (*drill, state.last_verdict), 1
-            yield OVERDUE, drill, state.is_overdue
-        yield from ((OWED, drill, is_owed) for drill, is_owed in owed.items())
+            yield OWED, drill, bool(state.owing)
+            if state.is_configured:
+                yield PASSED, drill, None if passed is None else passed / 1000
+                yield OVERDUE, drill, state.is_overdue
+                if state.last_verdict:
+                    yield VERDICT, (*drill, state.last_verdict), 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -155,7 +155,7 @@ def compare_windows(source: RecordWindow, target: RecordWindow, frontier: int | 
         differs = f"the target lacks source @{uncopied[0].offset}"
     if differs:
         return PositionAnswer.DIFFERS, differs
-    if not is_constant([s for s, _ in pairs]):
+    if len({s.digest for s, _ in pairs}) > 1:  # equal records are the same one record later or earlier
         return PositionAnswer.SAME, ""
     not_copied = next((s for s in source.records if s.offset >= (frontier or 0)), None)
     if target.at_end and not_copied is not None:
@@ -163,11 +163,6 @@ def compare_windows(source: RecordWindow, target: RecordWindow, frontier: int | 
     if source.at_end and target.at_end:  # up to both ends, the number of equal records proves the position
         return (PositionAnswer.SAME if pairs else PositionAnswer.AT_END), ""
     return PositionAnswer.NOT_DISTINGUISHABLE, f"{counted(len(pairs), 'compared record')} have equal contents"
-
-
-def is_constant(records: Sequence[RecordDigest]) -> bool:
-    """Return whether all records are equal: then the window one record later or earlier is the same."""
-    return len({r.digest for r in records}) < 2  # noqa: PLR2004  fewer than two contents
 
 
 def without_compacted(

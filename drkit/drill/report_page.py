@@ -9,9 +9,8 @@ from typing import Final
 from jinja2 import Environment, StrictUndefined
 
 from drkit.counted import counted, utc
-from drkit.drill.evidence import BUBBLE, BubbleEvidence
+from drkit.drill.evidence import BubbleEvidence
 from drkit.drill.report import DrillReport
-from drkit.exercise.verdict import FAIL, INCONCLUSIVE, PASS
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """The page's Content-Security-Policy: names of groups are other people's text."""
@@ -36,7 +35,6 @@ def render_page(report: DrillReport) -> str:
     return template.render(
         report=report,
         policy=POLICY,
-        sentence=_sentence(report),
         reasons=report.reasons[:_SHOWN],
         took=f"{(ends[-1] - ends[0]) / 1000:.0f} s" if ends else "",
         positions=[(f"Positions: {a}", "–", f"{n:,}", "–") for a, n in answers.most_common()],
@@ -45,9 +43,7 @@ def render_page(report: DrillReport) -> str:
         idle=[c.name for c in report.checks if not (c.examined or c.failed)],
         groups=sorted(report.groups, key=lambda g: (not g.reason, g.group))[:_SHOWN],
         seconds=bubble.steps or {},
-        kept=[
-            f"{s}: {item}" for s, compared in (bubble.inventory or {}).items() for item in compared.residue
-        ],
+        kept=[f"{s}: {item}" for s, each in (bubble.inventory or {}).items() for item in each.residue],
     )
 
 
@@ -58,22 +54,3 @@ def _outage_window(report: DrillReport) -> tuple[float, float]:
     beside = (ended - began) * _BESIDE or 1.0
     first = max(began - beside, 0.0)
     return first, ended + beside - first
-
-
-def _sentence(report: DrillReport) -> str:
-    scope = report.scope
-    if report.verdict not in {PASS, FAIL, INCONCLUSIVE}:
-        return f"The drill of {scope.flow} did not run to its end."
-    what = f"{counted(scope.groups, 'group')} and {counted(scope.topics, 'topic')} of {scope.flow}"
-    if report.kind == BUBBLE:
-        what = f"a failover that was rehearsed beside {scope.flow}"
-    if report.verdict == PASS and report.kind == BUBBLE:
-        loss = report.rpo
-        return (
-            f"All objectives are met by {what}: clients were out for {report.longest_outage or 0:.1f} s at"
-            f" most, and it lost {counted(loss.records, 'record') if loss and loss.records else 'no record'}."
-        )
-    if report.verdict == PASS:
-        return f"All objectives are met for {what}."
-    noun = "problem" if report.verdict == FAIL else "open point"
-    return f"{counted(len(report.reasons), noun)} in {what}."

@@ -54,9 +54,8 @@ def due_times(drill: DrillSettings, last: datetime, now: datetime) -> DueTimes:
     """
     newest = _newest_due(drill, last, now)
     run = None if newest is None or now - newest >= _grace(drill) else newest
-    newest_missed = newest if run is None else _newest_due(drill, last, run - _LEAST_GRACE)
-    first = None if newest_missed is None else next_times(drill, last, 1)[0]
-    return DueTimes(None if first is None or newest_missed is None else (first, newest_missed), run)
+    missed = newest if run is None else _newest_due(drill, last, run - _LEAST_GRACE)
+    return DueTimes(None if missed is None else (next_times(drill, last, 1)[0], missed), run)
 
 
 def _newest_due(drill: DrillSettings, last: datetime, now: datetime) -> datetime | None:

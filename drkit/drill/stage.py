@@ -21,6 +21,7 @@ from drkit.exercise.history import PRIMARY, STANDBY, Acked, CommandEnded, Consum
 from drkit.exercise.processes import Child
 from drkit.exercise.stage import PARTITIONS, ClientStage
 from drkit.failover.core.request import RunRequest
+<<<<<<< HEAD
 from drkit.failover.fencing.own_writers import fence
 from drkit.flow_state.names import (
     drill_group,
@@ -31,6 +32,10 @@ from drkit.flow_state.names import (
     state_topic,
     watch_topic,
 )
+=======
+from drkit.failover.fencing.own_writers import Writer, fence
+from drkit.flow_state import names
+>>>>>>> s34
 from drkit.journal.machine import StepName
 from drkit.kafka.admin import Cluster
 from drkit.kafka.clients import KafkaError, Message, Producer, confluent_config
@@ -78,7 +83,7 @@ class BubbleStage(ClientStage):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        topic, group = partial(drill_topic, self.plan.id), partial(drill_group, self.plan.id)
+        topic, group = partial(names.drill_topic, self.plan.id), partial(names.drill_group, self.plan.id)
         orders, payments, ledger = map(topic, ("orders", "payments", "ledger"))
         self.flow = self.settings.flows[0]
         self.flows = {PRIMARY: self.flow}
@@ -128,14 +133,14 @@ class BubbleStage(ClientStage):
     def made(self) -> tuple[MadeItem, ...]:
         """Return all that the bubble makes, or that its failover does."""
         flow = self.flow
-        both = *self.topics, watch_topic(flow.source, flow.target)
-        names_of = (state_topic, offset_map_topic, journal_topic, flow.mm2_topics.checkpoints)
+        both = *self.topics, names.watch_topic(flow.source, flow.target)
+        of_copy = names.state_topic, names.offset_map_topic, names.journal_topic, flow.mm2_topics.checkpoints
         topics = {
-            SOURCE: (*both, fence_topic(flow.source, flow.target)),
-            TARGET: (*both, *(name_of(flow.source) for name_of in names_of)),
+            SOURCE: (*both, names.fence_topic(flow.source, flow.target)),
+            TARGET: (*both, *(name_of(flow.source) for name_of in of_copy)),
         }
         return (
-            *(MadeItem(side, "topic", name) for side, names in topics.items() for name in names),
+            *(MadeItem(side, "topic", name) for side, some in topics.items() for name in some),
             *(MadeItem(side, "group", name) for side in topics for name in self.groups),
         )
 

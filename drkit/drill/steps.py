@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 import threading
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from drkit.clock import Millis, Seconds, monotonic, wall_ms
 from drkit.config import FlowSettings, Settings
@@ -20,8 +20,6 @@ from drkit.drill.report import StepReport
 from drkit.errors import DrkitError, Failed, Refused, error_text
 from drkit.status.pair.model import PairState
 from drkit.status.paired import PairedCollector
-
-E = TypeVar("E", BubbleEvidence, SwitchoverEvidence)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,16 +64,14 @@ class CollectedEvidence(NamedTuple):
     """Its verdict if it did not run to its end, or None: the evidence is judged."""
 
 
-class SteppedDrill(Generic[E]):
-    """A drill of several steps: methods that return their outcome in words, and have the names of the steps.
+class SteppedDrill:
+    """A drill of several steps: methods that return their outcome in words, and are named as the steps."""
 
-    :param evidence: of a drill that has recorded nothing yet
-    """
+    _evidence: BubbleEvidence | SwitchoverEvidence
 
-    def __init__(self, run: DrillRun, evidence: E) -> None:
+    def __init__(self, run: DrillRun) -> None:
         self._settings, self._flow, self._plan = run.settings, run.flow, run.plan
         self._options, self._stop = run.options, run.options.stop
-        self._evidence: E = evidence
         self._steps: list[StepReport] = []
         """The steps that ended, also by an error."""
 

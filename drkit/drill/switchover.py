@@ -93,11 +93,14 @@ def _refuse_no_way_home(settings: Settings, ways: FlowPair, topics: Iterable[str
         raise Refused("reverse_replicator_missing", where=back.name, evidence=evidence, flow=back.name)
 
 
-class Switchover(SteppedDrill[SwitchoverEvidence]):
+class Switchover(SteppedDrill):
     """A drill of kind ``switchover``; once stopped, it does not move production, or ends the hold."""
 
+    _evidence = SwitchoverEvidence()
+
     def __init__(self, run: DrillRun) -> None:
-        super().__init__(run, SwitchoverEvidence(stays=run.plan.stay))
+        super().__init__(run)
+        self._note(stays=run.plan.stay)
         self._ways = ways_of(run.settings, run.flow)
         request = RunRequest(clients_cut=run.plan.clients_cut)
         options = FailbackOptions(request, run.plan.limits.seconds, is_planned=True)
@@ -127,12 +130,9 @@ class Switchover(SteppedDrill[SwitchoverEvidence]):
                 self._note(error=f"{self._steps[-1].name}: {reason}", next_command=self._command())
             outages, silent = measure_group_outages(self._commits, self._moves)
             self._note(outages=outages, silent=silent)
-        return CollectedEvidence(
-            DrillEvidence(switchover=self._evidence),
-            topics=len(self._scope.topics),
-            groups=len(self._scope.groups),
-            steps=tuple(self._steps),
-        )
+        topics, groups = len(self._scope.topics), len(self._scope.groups)
+        evidence = DrillEvidence(switchover=self._evidence)
+        return CollectedEvidence(evidence, topics, groups=groups, steps=tuple(self._steps))
 
     def _command(self) -> str:
         """Return the command that continues where the drill ended."""

@@ -13,8 +13,9 @@ from typing import Final, Self
 
 from drkit.background import Background
 from drkit.clock import monotonic
-from drkit.config import ClusterSettings, FlowSettings, Settings
+from drkit.config import ClusterSettings
 from drkit.drill.evidence import GroupCommit, ProductionLoss
+from drkit.drill.steps import DrillRun
 from drkit.errors import DrkitError
 from drkit.journal.topic import JournalReader
 from drkit.kafka.groups.requests import Committed, Groups
@@ -36,23 +37,12 @@ _Offsets = dict[tuple[str, TopicPartition], Committed]
 class ProductionWatch(Background):
     """Reads production's journal each second: a run that begins there ends the drill.
 
-    :param settings: of production, as is `flow`
-    :param seconds: longest duration of the drill
     :param abort: called with the reason when the drill must end
-    :param to_end: an event that ends the drill when it is set
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        flow: FlowSettings,
-        seconds: float,
-        abort: Callable[[str], None],
-        to_end: threading.Event,
-    ) -> None:
+    def __init__(self, drill: DrillRun, abort: Callable[[str], None]) -> None:
         super().__init__("production's journal", _JOIN_SECONDS)
-        self._target = settings.cluster(flow.target).with_client(flow.target_admin)
-        self._flow, self._seconds, self._abort, self._to_end = flow, seconds, abort, to_end
+        self._drill, self._abort = drill, abort
         self._reading, self._open = threading.Lock(), ExitStack()
         self._known: frozenset[str] | None = None
         """The runs in the journal when it was first read."""
@@ -67,8 +57,10 @@ class ProductionWatch(Background):
 
     def __enter__(self) -> Self:
         self._began = self._answered = monotonic()
-        (self._raw,) = self._open.enter_context(connections("drill", self._target))
-        self._journal = JournalReader(self._raw, self._flow.source)
+        flow = self._drill.flow
+        target = self._drill.settings.cluster(flow.target).with_client(flow.target_admin)
+        (self._raw,) = self._open.enter_context(connections("drill", target))
+        self._journal = JournalReader(self._raw, flow.source)
         self.look()  # a run that begins after this is noticed
         return super().__enter__()
 
@@ -91,16 +83,15 @@ class ProductionWatch(Background):
                 self._answered, runs = began, frozenset(self._journal.history.runs)
                 self._known = runs if self._known is None else self._known
                 self._new = sorted(runs - self._known)
-            reasons = (
-                (self.has_run, f"production failover {''.join(self._new[:1])} began"),
-                (
-                    began - self._answered > _SILENT_SECONDS,
-                    f"production's journal cannot be read: {self._error}",
-                ),
-                (self._to_end.is_set(), DrkitError("process_stopped").what),
-                (began - self._began > self._seconds, f"the drill exceeds its limit of {self._seconds:g} s"),
-            )
-            reason = next((text for is_so, text in reasons if is_so), "")
+            seconds, reason = self._drill.plan.limits.seconds, ""
+            if self.has_run:
+                reason = f"production failover {self._new[0]} began"
+            elif began - self._answered > _SILENT_SECONDS:
+                reason = f"production's journal cannot be read: {self._error}"
+            elif self._drill.options.stop.is_set():
+                reason = DrkitError("process_stopped").what
+            elif began - self._began > seconds:
+                reason = f"the drill exceeds its limit of {seconds:g} s"
             if reason:
                 self._abort(reason)
             return bool(reason)
@@ -113,16 +104,12 @@ class ProductionWatch(Background):
 class ProductionLossSampler(Background):
     """Samples what production would lose now, and ends the drill when its copies fall behind.
 
-    :param settings: of production, as is `flow`
-    :param limit: the most records that the loss may grow
     :param abort: called with the reason when the drill must end
     """
 
-    def __init__(
-        self, settings: Settings, flow: FlowSettings, limit: int, abort: Callable[[str], None]
-    ) -> None:
+    def __init__(self, drill: DrillRun, abort: Callable[[str], None]) -> None:
         super().__init__("production's loss", _JOIN_SECONDS)
-        self._settings, self._flow, self._limit, self._abort = settings, flow, limit, abort
+        self._drill, self._abort = drill, abort
         self._records: list[int] = []
         self._seconds: list[float] = []
         self._unknown = 0
@@ -135,8 +122,8 @@ class ProductionLossSampler(Background):
         return ProductionLoss(len(self._records), self._unknown, max(self._records), oldest, middle)
 
     def _run(self) -> None:
-        behind = 0
-        with closing(StatusCollector(self._settings, self._flow, groups=False)) as collector:
+        behind, limit = 0, self._drill.plan.limits.production_lag
+        with closing(StatusCollector(self._drill.settings, self._drill.flow, groups=False)) as collector:
             while behind < _BEHIND_LOOKS and not self._ended.wait(_LOSS_SECONDS):
                 loss = collector.look().loss
                 if loss.records is None:
@@ -145,11 +132,11 @@ class ProductionLossSampler(Background):
                 self._records.append(loss.records)
                 if loss.seconds is not None:
                     self._seconds.append(loss.seconds)
-                is_behind = loss.records > self._records[0] + self._limit
+                is_behind = loss.records > self._records[0] + limit
                 behind = behind + 1 if is_behind else 0
         if behind == _BEHIND_LOOKS:
             grown = f"from {self._records[0]:,} to {self._records[-1]:,} records"
-            self._abort(f"production would lose more, {grown}; limits.production_lag = {self._limit:,}")
+            self._abort(f"production would lose more, {grown}; limits.production_lag = {limit:,}")
 
 
 class CommitWatch(Background):
