@@ -21,21 +21,8 @@ from drkit.exercise.history import PRIMARY, STANDBY, Acked, CommandEnded, Consum
 from drkit.exercise.processes import Child
 from drkit.exercise.stage import PARTITIONS, ClientStage
 from drkit.failover.core.request import RunRequest
-<<<<<<< HEAD
 from drkit.failover.fencing.own_writers import fence
-from drkit.flow_state.names import (
-    drill_group,
-    drill_topic,
-    fence_topic,
-    journal_topic,
-    offset_map_topic,
-    state_topic,
-    watch_topic,
-)
-=======
-from drkit.failover.fencing.own_writers import Writer, fence
 from drkit.flow_state import names
->>>>>>> s34
 from drkit.journal.machine import StepName
 from drkit.kafka.admin import Cluster
 from drkit.kafka.clients import KafkaError, Message, Producer, confluent_config
