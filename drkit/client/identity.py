@@ -15,12 +15,17 @@ KNOWN_SECONDS: Final = 1.0
 
 
 class ClusterIdCheck:
-    """Compares the cluster id once for each client, as soon as librdkafka knows it."""
+    """Compares the cluster id that librdkafka knows, at each turn: a client may find another cluster later.
+
+    With ``metadata.recovery.strategy=none`` it could not. But then one answer without brokers, as of a
+    cluster that has just been unavailable, ends a client for ever: see docs/internal/upstream.md.
+    """
 
     def __init__(self, client: Any, endpoint: Endpoint) -> None:
         self._ask: Callable[[float], str | None] = client.cluster_id
-        self._endpoint = endpoint
-        self._proven = not endpoint.cluster_id
+        self._endpoint, self._is_proven = endpoint, not endpoint.cluster_id
+        self._other: str | None = None
+        """The cluster that a proven client has found since: its positions mean nothing there or here."""
 
     def prove(self, seconds: float = 0.0) -> bool:
         """Whether the cluster id is known and correct.
@@ -28,19 +33,20 @@ class ClusterIdCheck:
         :param seconds: how long to wait until it is known
         :raises WrongCluster: it is another cluster
         """
-        if self._proven:
+        if not self._endpoint.cluster_id:
             return True
         try:
-            found = self._ask(seconds)
+            found = self._other or self._ask(0.0 if self._is_proven else seconds)
         except KafkaException:
-            return False
+            found = None
         if found is None:
-            return False
+            return self._is_proven
         if found != self._endpoint.cluster_id:
+            self._other = found if self._is_proven else None
             raise WrongCluster(
                 f"{self._endpoint.bootstrap_servers} is not {self._endpoint.cluster}: the endpoint of term"
                 f" {self._endpoint.term} means the cluster id {self._endpoint.cluster_id}, its brokers show"
                 f" {found}"
             )
-        self._proven = True
+        self._is_proven = True
         return True

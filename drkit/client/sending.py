@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from drkit.client.calls import served, unhindered
+from drkit.client.errors import WrongCluster
 from drkit.client.identity import KNOWN_SECONDS, ClusterIdCheck
 from drkit.client.switch import LOG, UNUSABLE, EndpointWatch, Switch, end_producer, in_background
 from drkit.client.waiting import Calls, Opened
@@ -266,7 +267,12 @@ class Sending:
 
     def prove(self, seconds: float = 0.0) -> None:
         """Let records go once the cluster has shown its id. Raises WrongCluster."""
-        if not self.outbox.is_open and self._identity.prove(seconds):
+        try:
+            is_known = self._identity.prove(seconds)
+        except WrongCluster:  # what is queued must not go there
+            self.client.purge(in_queue=True, in_flight=False, blocking=False)
+            raise
+        if is_known and not self.outbox.is_open:
             with self._lock:
                 self._send_all(self.outbox.open())
 

@@ -189,10 +189,6 @@ UNUSABLE: Final = (KafkaException, ValueError, TypeError)
 """What confluent-kafka raises for a configuration that it does not take."""
 _ABORT_SECONDS: Final = 30.0
 _NOTHING_OPEN: Final = frozenset({KafkaError._STATE, KafkaError._NOT_CONFIGURED})  # noqa: SLF001  only names
-_OWN: Final = {
-    # A client that finds the other cluster by itself keeps its old position for a while and repeats records.
-    "metadata.recovery.strategy": "none"
-}
 
 
 class Switch(NamedTuple):
@@ -313,7 +309,7 @@ def configuration(
     :param clusters: alias → what holds there alone, such as credentials
     """
     own = {**given, **clusters.get(endpoint.cluster, {})}
-    return {**_OWN, **connection(endpoint, own), **own, "bootstrap.servers": endpoint.bootstrap_servers}
+    return {**connection(endpoint, own), **own, "bootstrap.servers": endpoint.bootstrap_servers}
 
 
 def end_producer(client: Producer, retire: Callable[[], None]) -> None:

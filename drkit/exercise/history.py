@@ -148,9 +148,8 @@ class CommandEnded(Event, kind="command"):
     def is_expected(self) -> bool:
         """True if its error is expected, with the exit code of that, or its exit code, with a reason."""
         has_reason = self.answer or (self.error_code and "unexpected" not in self.error_code)
-        is_silent = self.code is not None and not has_reason
         is_named = self.error_code in self.expected and self.code == self.error.get("exit_code", self.code)
-        return is_named or (self.code in self.expected and not is_silent)
+        return is_named or (self.code in self.expected and bool(self.code is None or has_reason))
 
     @property
     def outcome(self) -> str:
