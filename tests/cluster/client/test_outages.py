@@ -66,8 +66,13 @@ def test_clients_survive_answers_without_brokers(world: World):
                 world.primary.resume()
         out.flush(60)
         before = len(told.done)
-        wait_until(lambda: work(1) or len(told.done) > before, 60)
         found = set[str]()
+
+        def is_acknowledged() -> bool:
+            work(1)
+            return len(told.done) > before
+
+        wait_until(is_acknowledged, 60)
 
         def has_come() -> bool:
             found.update((m.value() or b"").decode() for m in reader.consume(500, 1.0) if m.error() is None)
