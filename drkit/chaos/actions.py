@@ -45,9 +45,8 @@ _SOURCES: Final = {"forth": PRIMARY, "back": STANDBY}
 _RIVAL, _EVERY = "rival orchestrator", "every"
 _REFUSED_WRITES: Final = 3
 _PROBES: Final = frozenset({"drkit.chaos.probes.holds"})
-_ACTIONS: Final = frozenset(
-    f"{__name__}.{name}" for name in ("fault", "drkit", "wait", "observe", "stop", "replicate", "heal")
-)
+_NAMES: Final = ("fault", "drkit", "wait", "observe", "stop", "replicate", "heal")
+_ACTIONS: Final = frozenset(f"{__name__}.{name}" for name in _NAMES)
 """All that a scenario may call."""
 
 
@@ -62,7 +61,7 @@ Change = Annotated[str, _one_of(f"({END} )?({'|'.join(FAULTS)})")]
 Entry = Annotated[str, _one_of(_EVERY, f"({_STEPS}) (effect )?({'|'.join(EntryKind)})")]
 Direction = Annotated[str, _one_of(*_SOURCES)]
 Machine = Annotated[str, _one_of(_HERE, _ELSEWHERE)]
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Duration = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Writer = Annotated[str, _one_of(*WRITERS)]
 Client = Annotated[str, _one_of(*WRITERS, LIVE_GROUP, "observer")]
 Expected = int | Annotated[str, _one_of(*ERRORS)] | None
@@ -110,8 +109,8 @@ def unknown_names(scenario: Scenario) -> list[str]:
     probes = scenario.experiment["steady-state-hypothesis"]["probes"]
     unknown += ["a second probe"] if len(probes) > 1 else []
     actions = (*scenario.experiment["method"], *(scenario.experiment.get("rollbacks") or ()))
-    for each in (*probes, *actions):
-        call, known = each["provider"], _PROBES if each in probes else _ACTIONS
+    calls = [(each["provider"], _PROBES) for each in probes]
+    for call, known in (*calls, *((each["provider"], _ACTIONS) for each in actions)):
         function, arguments = getattr(sys.modules[call["module"]], call["func"]), call.get("arguments") or {}
         if (name := f"{call['module']}.{call['func']}") not in known:
             unknown.append(name)
@@ -127,7 +126,7 @@ def unknown_names(scenario: Scenario) -> list[str]:
 
 @recorded("action fault")
 @checked
-def fault(name: Change, delay_ms: Annotated[float, Field(gt=0)] | None = None) -> str:
+def fault(name: Change, delay_ms: Duration | None = None) -> str:
     """Begin a fault, such as ``kill primary``, or end it: ``end kill primary``; `delay_ms` is of ``slow``."""
     begin_fault(current_stage(), name, **({} if delay_ms is None else {"delay_ms": delay_ms}))
     return name
@@ -198,7 +197,7 @@ def _trigger_action(stage: ScenarioStage, what: Change | Rival) -> None:
 
 @recorded("action wait")
 @checked
-def wait(until: Until, records: PositiveInt = 20, by: Writer = "writer", seconds: Seconds = 60.0) -> str:
+def wait(until: Until, records: PositiveInt = 20, by: Writer = "writer", seconds: Duration = 60.0) -> str:
     """Wait for a state of the pair, never for a time.
 
     :param until: such as ``acked``, ``fenced``, ``protected forth``, ``left primary shop``, ``verdict LOST``

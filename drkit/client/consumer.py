@@ -126,7 +126,7 @@ class FailoverConsumer(ConsumerSelection, ConsumerQuestions):
             if message is not None:
                 self._note([message])
             else:
-                self._identity.prove()
+                self._identity.prove(again=True)
             if message is not None or monotonic() >= deadline:
                 return message
 
@@ -145,7 +145,7 @@ class FailoverConsumer(ConsumerSelection, ConsumerQuestions):
     def _note(self, messages: Sequence[Message]) -> None:
         """Check the cluster of new records, and note the first offset read of each partition."""
         records = any(message.error() is None for message in messages)
-        if not self._identity.prove(KNOWN_SECONDS if records else 0.0) and records:
+        if not self._identity.prove(KNOWN_SECONDS if records else 0.0, again=True) and records:
             raise WrongCluster(f"{self.endpoint.bootstrap_servers} does not tell its cluster id")
         if self._switches:
             self._read.note(messages)

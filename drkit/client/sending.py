@@ -253,8 +253,13 @@ class Sending:
                     raise
 
     def serve(self, work: Callable[[Any], int]) -> int:
-        """Let the client call its callbacks."""
+        """Let the client call its callbacks. Raises WrongCluster if it has found another cluster."""
         with self._serving:
+            try:
+                self._identity.prove(again=True)
+            except WrongCluster:  # what is queued must not go there
+                self.client.purge(in_queue=True, in_flight=False, blocking=False)
+                raise
             return served(lambda: work(self.client))
 
     def try_again(self) -> None:
@@ -267,12 +272,7 @@ class Sending:
 
     def prove(self, seconds: float = 0.0) -> None:
         """Let records go once the cluster has shown its id. Raises WrongCluster."""
-        try:
-            is_known = self._identity.prove(seconds)
-        except WrongCluster:  # what is queued must not go there
-            self.client.purge(in_queue=True, in_flight=False, blocking=False)
-            raise
-        if is_known and not self.outbox.is_open:
+        if self._identity.prove(seconds) and not self.outbox.is_open:
             with self._lock:
                 self._send_all(self.outbox.open())
 

@@ -217,13 +217,14 @@ def check_acknowledged(facts: ScenarioHistory) -> Iterator[str]:
     """Check that each acknowledged record is on the active side, or was stated as lost (I1, I2)."""
     present, lost, taken_back = facts.offsets[facts.active], Counter[TopicPartition](), _taken_back(facts)
     f = facts.failovers[-1] if facts.failovers else None
+    is_left = f is not None and f.returned is None
     for record, (index, e) in facts.acked.items():
         if (facts.active, e.tp) in facts.log_ends and record not in taken_back:
-            is_missing = record not in present
-            is_wrong = is_missing and not _is_excused(facts, index, e)
-            problem = f"{place_of(e)} is missing: {e.value}" if is_wrong else ""
+            is_missing, problem = record not in present, ""
             is_stated = f is not None and record in f.stated
-            if is_stated and not is_missing and f is not None and f.returned is None:
+            if is_missing and not _is_excused(facts, index, e):
+                problem = f"{place_of(e)} is missing: {e.value}"
+            elif is_stated and is_left and not is_missing:
                 problem = f"{place_of(e)} is not lost: {e.value}"
             yield problem
             lost[e.tp] += is_missing and is_stated

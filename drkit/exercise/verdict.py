@@ -144,8 +144,9 @@ def _silent(facts: ScenarioHistory) -> Iterator[str]:
         if isinstance(e, Acked | NotAcked | Consumed):
             newest[e.by] = e.seconds
         elif isinstance(e, ClientStopped):
-            idle = e.seconds - newest.get(e.name, -math.inf)
-            if idle > {"writer": _IDLE_SECONDS, "consumer": _FAR}.get(e.kind.split(" ")[-1], math.inf):
+            is_late = e.seconds - newest.get(e.name, -math.inf) > _IDLE_SECONDS
+            is_silent = is_late if e.kind.endswith("writer") else e.name not in newest
+            if is_silent and e.kind.endswith(("writer", "consumer")):
                 yield e.name
 
 

@@ -190,9 +190,8 @@ class TransactionResolver:
         while wanted & _each(found := self._open()) and self._clock() - began < _MARKERS_SECONDS:
             if self._clock() - began >= _LOST_SECONDS and not marked:
                 marked = True
-                for producer in filter(
-                    self._is_decided, _producers(found)
-                ):  # their coordinators lost a marker
+                # Their coordinators have lost a marker.
+                for producer in filter(self._is_decided, _producers(found)):
                     self._mark(producer, found, commits=self._known.owners[producer].commits)
                     self.resolved.seen[producer]["marked"] = True
             self._cluster.loop.run(self._cluster.loop.sleep, _PAUSE_SECONDS / 10)

@@ -34,7 +34,7 @@ _TIMEOUT_MS: Final = 10_000
 _GAP: Final = 1_000_003
 """A sequence that follows no other: a leader that accepts the epoch still refuses the batch."""
 _UNKNOWN: Final = ProducerState(-1, -1, -1)
-"""A producer of which the leader knows nothing."""
+"""A producer that the leader does not know."""
 Topics = Mapping[str, TopicMetadata]
 Writers = Mapping[TopicPartition, tuple[ProducerIdentity, ...]]
 """The writers of each target partition, each with the epoch of its marker: every smaller one is fenced."""
@@ -55,7 +55,7 @@ async def fence(
 ) -> Unproven:
     """Fence until every partition proves it, or the deadline passes; return those that do not.
 
-    :param decide: decides the transactions that markers end; None: only prove
+    :param decide: decides the transactions that markers end; without it the fence is only proven
     :raises NotAuthorized: drkit may not write markers
     """
     while True:

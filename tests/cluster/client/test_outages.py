@@ -88,7 +88,7 @@ def test_clients_survive_answers_without_brokers(world: World):
 
 @contextmanager
 def moving_name(world: World) -> Iterator[Link]:
-    """A link to the primary, by which the endpoint file names it."""
+    """A link to the primary; the endpoint file has its address."""
     link = Link("a name")
     host, _, port = world.primary.bootstrap().partition(":")
     own = link.add_route(host, int(port))

@@ -1,4 +1,4 @@
-"""A copy task that ended in a bulk transaction of which the coordinator leaves out markers."""
+"""A copy task that ended in a bulk transaction; the coordinator leaves out its markers."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 from importlib import import_module
 from pathlib import Path
+from textwrap import dedent, indent
 from unittest.mock import Mock
 
 import pytest
@@ -22,6 +23,7 @@ FAULT = "func: fault\n      arguments: {name: kill primary}"
 STOP = KILLED.replace(FAULT, "func: stop\n      arguments: {clients: CLIENTS}")
 REPLICATE = KILLED.replace(FAULT, "func: replicate\n      arguments: {direction: fourth}")
 PROBE = KILLED[KILLED.index("    - name: the history holds") : KILLED.index("method:")]
+AGAIN = indent(dedent(PROBE), "  ")
 NOTHING = KILLED.replace(KILLED[KILLED.index("exercises:") : KILLED.index("method:")], "exercises: []\n")
 
 
@@ -106,6 +108,7 @@ def test_there_are_thirty():
         (KILLED.replace("func: fault", "func: fautl"), "a function called 'fautl'"),
         (KILLED.replace("func: heal", "func: current_stage"), "unknown: drkit.chaos.actions.current_stage"),
         (KILLED.replace("method:", f"{PROBE}method:"), "unknown: a second probe"),
+        (KILLED.replace("method:\n", f"method:\n{AGAIN}"), "unknown: drkit.chaos.probes.holds"),
         (KILLED.replace("until: acked", "until: acked, records: -5"), "unknown: records"),
         (KILLED.replace("until: acked", "until: acked, seconds: .nan"), "unknown: seconds"),
         (KILLED.replace("[fence, pay]", "[]"), "unknown: words"),
