@@ -8,25 +8,21 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from functools import wraps
-from itertools import islice
 from typing import Final, NamedTuple
 
 from drkit.detect.verdict import VerdictKind
 from drkit.errors import Refused
+from drkit.exercise.group_checks import check_positions
 from drkit.exercise.history import (
     Acked,
     CommandEnded,
     Consumed,
     Event,
-    Failover,
     FaultBegan,
     FaultEnded,
-    FinalPosition,
     JournalEntered,
-    LookFailed,
     NotAcked,
     Observed,
-    OffsetCommitted,
     Probed,
     Read,
     Record,
@@ -89,142 +85,27 @@ def check(name: str) -> Callable[[Callable[[ScenarioHistory], Iterator[str]]], C
     return register
 
 
-@check(POSITIONS)
-def check_positions(facts: ScenarioHistory) -> Iterator[str]:
-    """Check that no group skips a record, and none repeats one, unless the report names it (I5 to I8)."""
-    if facts.failovers:
-        yield from _without_position(facts, facts.failovers[-1])
-    yield from _repeated(facts)
-    for position in facts.positions.values():
-        if position.cluster == facts.active:
-            yield _moved_back(facts, position)
-            yield from _skipped(facts, position)
-            yield from _displaced(facts, position)
-
-
-def _without_position(facts: ScenarioHistory, f: Failover) -> Iterator[str]:
-    """Look for groups that had a position on the side that was left, and have none on the active one."""
-    for cluster, group, tp in facts.positions:
-        if cluster == f.source and f.moves(tp.topic) and (f.target, group, tp) not in facts.positions:
-            is_named = f.names_without_position(group, tp) or any(facts.of(LookFailed))
-            yield "" if is_named else f"group {group} has no position in {tp} on {f.target}"
-
-
-def _committed(facts: ScenarioHistory, f: Failover, group: str, tp: TopicPartition) -> int | None:
-    """Return the position of a group on the side that was left, or None if it is unknown or was not moved."""
-    if group in f.groups.get("kept", ()):
-        return None
-    # A standby's positions follow the active side: then only the report has those that were left.
-    is_left = f is facts.failovers[-1] and f.returned is None
-    position = facts.positions.get((f.source, group, tp)) if is_left else None
-    return f.stated_position(group, tp) if position is None else position.offset
-
-
-def _displaced(facts: ScenarioHistory, e: FinalPosition) -> Iterator[str]:
-    """Compare the position of a group that was not at work since a failover with the one that it left."""
-    worked = max((i for (group, _), i in facts.last_work.items() if group == e.group), default=-1)
-    for f in facts.failovers:
-        committed = _committed(facts, f, e.group, e.tp)
-        if committed is not None and worked < f.opened:
-            yield next(_displacements(facts, f, committed, e), "")
-
-
-def _displacements(facts: ScenarioHistory, f: Failover, committed: int, e: FinalPosition) -> Iterator[str]:
-    offsets = f"{e.tp}: {committed} on {f.source}, {e.offset} on {e.cluster}"
-    # A return may have emptied the log of the source: then only acknowledgements have the earlier offsets.
-    log, is_last = facts.log_ends.get((f.source, e.tp)), f is facts.failovers[-1]
-    is_whole = is_last and (f.returned is None or (log is not None and log.start < max(committed, 1)))
-    for offset, value in facts.logs[e.cluster].get(e.tp, ()):
-        record = (e.tp, value)
-        own = facts.acked_at(f.source, record)
-        if own is None and is_whole:
-            own = facts.offsets[f.source].get(record)
-        if own is None or record in facts.replayed:
-            continue
-        if offset < e.offset and own >= committed:
-            yield f"group {e.group} skips {value}, {offsets}"
-        if offset >= e.offset and own < committed and not _is_named(facts, f, e, own):
-            yield f"group {e.group} repeats {value}, {offsets}"
-
-
-def _is_named(facts: ScenarioHistory, f: Failover, e: FinalPosition | Consumed, own: int) -> bool:
-    """Return whether a failover's report names a record that a group repeats.
-
-    The positions of a primary that is silent are those of the last checkpoint: what a group committed since
-    is repeated, and the report has the offset that was translated.
-
-    :param own: the record's offset on the source
-    """
-    if e.group in (f.groups.get("repeats") or {}) or e.group in f.groups.get("kept", ()):
-        return True
-    if f.is_planned or (e.group, f.source) not in facts.last_work:
-        return False
-    translated = f.stated_position(e.group, e.tp)
-    return f.names_without_position(e.group, e.tp) if translated is None else own >= translated
-
-
-def _repeated(facts: ScenarioHistory) -> Iterator[str]:
-    """Look for records that a group was given again after their commit was confirmed."""
-    unconfirmed: dict[tuple[str, str, TopicPartition], list[tuple[int, Consumed]]] = defaultdict(list)
-    confirmed: dict[tuple[str, Record], tuple[int, Consumed]] = {}
-    opened = {f.opened: f.target for f in facts.failovers}
-    for i, e in enumerate(facts.events):
-        if i in opened:  # what it was given there before, it did not commit, and may have other offsets now
-            unconfirmed = defaultdict(list, {k: u for k, u in unconfirmed.items() if k[1] != opened[i]})
-        if isinstance(e, OffsetCommitted):
-            before = unconfirmed.pop((e.group, e.cluster, e.tp), [])
-            confirmed |= {(c.group, (c.tp, c.value)): (n, c) for n, c in before if c.offset < e.offset}
-            unconfirmed[e.group, e.cluster, e.tp] = [(n, c) for n, c in before if c.offset >= e.offset]
-        elif isinstance(e, Consumed):
-            record = (e.tp, e.value)
-            unconfirmed[e.group, e.cluster, e.tp].append((i, e))
-            # A second time is in order once: then the first commit is void.
-            n, first = confirmed.pop((e.group, record), (-1, e))
-            exits = (f for f in facts.failovers if f.source == first.cluster and f.opened < i and n < f.until)
-            is_named = n < 0 or any(f.source == first.cluster and f.replays(record) for f in facts.failovers)
-            is_named = is_named or any(_is_named(facts, f, first, first.offset) for f in exits)
-            yield "" if is_named else f"group {e.group} is given {e.value} again, {place_of(e)}"
-
-
-def _moved_back(facts: ScenarioHistory, e: FinalPosition) -> str:
-    """Compare a final position with what was committed there since OPEN, and with the end of the log."""
-    least, log_end = facts.committed.get((e.group, e.tp), 0), facts.log_ends.get((e.cluster, e.tp))
-    problem = f"is before {least}, which it committed" if e.offset < least else ""
-    if log_end is not None and e.offset > log_end.end:
-        problem = f"is after the end, {log_end.end}"
-    return f"group {e.group}, {e.tp}: its position {e.offset} {problem}" if problem else ""
-
-
-def _skipped(facts: ScenarioHistory, e: FinalPosition) -> Iterator[str]:
-    """Look for records before the final position of a group at work that it was never given."""
-    # The cluster and the offset at which it began, as far as that is known.
-    given = ((i, c.cluster, c.offset) for i, c in facts.at(Consumed) if (c.group, c.tp) == (e.group, e.tp))
-    stated = ((f.opened, f.source, f.stated_position(e.group, e.tp)) for f in facts.failovers)
-    known = [*islice(given, 1), *((i, cluster, first) for i, cluster, first in stated if first is not None)]
-    _, cluster, first = min(known, default=(0, "", 0))
-    is_at_work = facts.last_work.get((e.group, facts.active), -1) > facts.opened
-    for offset, value in facts.logs[e.cluster].get(e.tp, ()) if known and is_at_work else ():
-        record = (e.tp, value)
-        own = facts.acked_at(cluster, record)  # a return may have emptied the log since
-        own = facts.offsets[cluster].get(record) if own is None else own
-        if offset < e.offset and (own is None or own >= first or record in facts.replayed):
-            is_skipped = (e.group, record) not in facts.given
-            yield f"group {e.group} skips {value}, {e.tp}@{offset} on {e.cluster}" if is_skipped else ""
+check(POSITIONS)(check_positions)
 
 
 @check(ACKNOWLEDGED)
 def check_acknowledged(facts: ScenarioHistory) -> Iterator[str]:
-    """Check that each acknowledged record is on the active side, or was stated as lost (I1, I2)."""
+    """Check that each acknowledged record is on the active side, or was stated as lost (I1, I2).
+
+    What is stated as lost, or named as divergent, is not there.
+    """
     present, lost, taken_back = facts.offsets[facts.active], Counter[TopicPartition](), _taken_back(facts)
     f = facts.failovers[-1] if facts.failovers else None
     is_left = f is not None and f.returned is None
+    is_only = len(facts.failovers) == 1  # an answer does not say of which failover
     for record, (index, e) in facts.acked.items():
         if (facts.active, e.tp) in facts.log_ends and record not in taken_back:
             is_missing, problem = record not in present, ""
             is_stated = f is not None and record in f.stated
+            is_named = is_stated or (is_only and e.cluster != facts.active and facts.is_divergent(e))
             if is_missing and not _is_excused(facts, index, e):
                 problem = f"{place_of(e)} is missing: {e.value}"
-            elif is_stated and is_left and not is_missing:
+            elif is_named and is_left and not is_missing:
                 problem = f"{place_of(e)} is not lost: {e.value}"
             yield problem
             lost[e.tp] += is_missing and is_stated
@@ -347,16 +228,19 @@ def check_aborted(facts: ScenarioHistory) -> Iterator[str]:
 
 @check(READERS)
 def check_readers(facts: ScenarioHistory) -> Iterator[str]:
-    """Check that one position never shows two values (I17); examined is what was shown twice.
+    """Check that a position shows one value (I17), and a record one key, its headers and timestamp, to all.
 
     Offsets are used again only after a cluster came back with an older disk.
     """
     values: dict[tuple[str, TopicPartition, int], str] = {}
+    envelopes = {(e.tp, e.value): e.envelope for e in facts.of(Acked) if e.envelope}
     for e in facts.events:
         if isinstance(e, FaultBegan) and e.fault.startswith(_OLDER_DISK):
             values = {place: value for place, value in values.items() if place[0] not in e.fault.split()}
         elif isinstance(e, Read | Consumed):
             place = (e.cluster, e.tp, e.offset)
+            if e.envelope != envelopes.setdefault((e.tp, e.value), e.envelope):
+                yield f"{place_of(e)}: key, headers or timestamp of {e.value} are others than at first"
             if place in values:
                 yield f"{place_of(e)}: {values[place]} and {e.value}" if values[place] != e.value else ""
             values.setdefault(place, e.value)

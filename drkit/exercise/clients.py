@@ -14,6 +14,7 @@ import random
 import signal
 import threading
 from typing import Any, Final
+from zlib import crc32
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 
@@ -21,6 +22,7 @@ from drkit.client import EndpointMoved, FailoverConsumer, FailoverProducer, From
 from drkit.clock import monotonic
 from drkit.config import load
 from drkit.exercise.history import Acked, Consumed, NotAcked, Observed, OffsetCommitted, Recorder
+from drkit.kafka.reading.range_reader import all_headers
 from drkit.watch.identity import ObserverIdentity
 from drkit.watch.run import FlowMoment, WatchOptions, watch
 
@@ -76,10 +78,15 @@ class _Work:
         self.record, self.name, self.stop = recorder.record, name, stop
         self.chance = random.Random(f"{name} {seed}")  # noqa: S311  a schedule that can be repeated
         self.number = 0
+        self.headers = [("by", name.encode())]
 
     def next_value(self, topic: str) -> str:
         self.number += 1
         return f"{topic} {self.name} {self.number}"
+
+    def content(self, topic: str, value: str) -> dict[str, Any]:
+        """Return a record as parameters of ``produce``."""
+        return {"topic": topic, "value": value, "key": value, "headers": self.headers}
 
     def record_delivery(
         self, cluster: str, transaction: str = "", sent: float | None = None
@@ -92,11 +99,23 @@ class _Work:
                 return
             topic, partition, offset, value = record_content(message)
             if error is None:
-                self.record(Acked(cluster, topic, partition, offset, value, transaction, sent=sent))
+                # An answer has no headers.
+                envelope = envelope_of(message.key(), self.headers, message.timestamp()[1])
+                acked = Acked(
+                    cluster, topic, partition, offset, value, transaction, sent=sent, envelope=envelope
+                )
+                self.record(acked)
             else:
                 self.record(NotAcked(cluster, topic, value, error.name(), error.code() in REFUSALS))
 
         return delivered
+
+
+def envelope_of(
+    key: bytes | str | None, headers: Sequence[tuple[str, bytes | None]] | None, timestamp: int
+) -> str:
+    """Return a digest of what a record has besides its value."""
+    return f"{crc32(repr((key, headers or [], timestamp)).encode()):08x}"
 
 
 def record_content(message: Message) -> tuple[str, int, int, str]:
@@ -114,7 +133,7 @@ def _write(work: _Work, *, cluster: str, bootstrap: str, topics: Sequence[str]) 
             with suppress(BufferError, KafkaException):
                 value, partition = work.next_value(topic), work.number // len(topics) % 2
                 delivered = work.record_delivery(cluster)
-                producer.produce(topic, value, value, partition=partition, on_delivery=delivered)
+                producer.produce(**work.content(topic, value), partition=partition, on_delivery=delivered)
         producer.poll(0)
     producer.flush(_FLUSH_SECONDS)
 
@@ -148,7 +167,8 @@ def _write_transaction(work: _Work, producer: Producer, cluster: str, topics: Se
         for topic in topics:
             for _ in range(work.chance.randint(1, 3)):
                 value = work.next_value(topic)
-                producer.produce(topic, value, value, partition=work.chance.randrange(2), on_delivery=keep)
+                partition = work.chance.randrange(2)
+                producer.produce(**work.content(topic, value), partition=partition, on_delivery=keep)
                 sent.append((topic, value))
         producer.flush(_CALL_SECONDS)  # an abort before the broker knows the partitions would be fatal
         (producer.abort_transaction if is_aborted else producer.commit_transaction)(_CALL_SECONDS)
@@ -178,7 +198,7 @@ def _write_following(
         for topic in topics:
             with suppress(BufferError, KafkaException):
                 value = work.next_value(topic)  # its hash chooses the partition, also of new ones
-                producer.produce(topic, value, value, on_delivery=partial(delivered, monotonic()))
+                producer.produce(**work.content(topic, value), on_delivery=partial(delivered, monotonic()))
         with suppress(KafkaException):
             producer.poll(0)
     producer.flush(_FLUSH_SECONDS)
@@ -197,8 +217,9 @@ def _read_following(
             if not messages:
                 continue
             cluster = clusters[consumer.endpoint.cluster_id]
-            for topic, partition, offset, value in map(record_content, messages):
-                work.record(Consumed(cluster, topic, partition, group, offset, value))
+            for m in messages:
+                envelope = envelope_of(m.key(), all_headers(m), m.timestamp()[1])
+                work.record(Consumed(cluster, *record_content(m), group, envelope=envelope))
             for tp in consumer.commit(asynchronous=False) or ():
                 if tp.error is None and tp.offset >= 0:
                     work.record(OffsetCommitted(cluster, tp.topic, tp.partition, group, tp.offset))
@@ -223,7 +244,7 @@ def _hang(work: _Work, *, cluster: str, bootstrap: str, topics: Sequence[str]) -
     producer.begin_transaction()
     for topic in topics:
         value, delivered = work.next_value(topic), work.record_delivery(cluster, "aborted")
-        producer.produce(topic, value, value, partition=0, on_delivery=delivered)
+        producer.produce(**work.content(topic, value), partition=0, on_delivery=delivered)
     producer.flush(_CALL_SECONDS)
     while not work.stop.wait(_PAUSE_SECONDS):
         producer.poll(0)

@@ -11,7 +11,7 @@ from typing import Final
 
 from drkit.config import FlowSettings
 from drkit.errors import DrkitError
-from drkit.exercise.clients import REFUSALS
+from drkit.exercise.clients import REFUSALS, envelope_of
 from drkit.exercise.history import (
     OTHER,
     PRIMARY,
@@ -134,7 +134,8 @@ def _read_logs(stage: ClientStage, _active: str) -> None:
                 for record in reader.read(tp, start, end):
                     value = (record.value or b"").decode(errors="replace")
                     if not value.startswith(PROBE):
-                        stage.recorder.record(Read(name, *tp, record.offset, value))
+                        envelope = envelope_of(record.key, record.headers, record.timestamp)
+                        stage.recorder.record(Read(name, *tp, record.offset, value, envelope=envelope))
                 stage.recorder.record(LogEnd(name, *tp, start, end))
 
 

@@ -55,11 +55,16 @@ class _AtPartition(Event):
         return TopicPartition(self.topic, self.partition)
 
 
-class Acked(_AtPartition, kind="acked"):
-    """A producer's record was acknowledged; `sent` is when it was sent, on the clock of `seconds`."""
-
+class _AtOffset(_AtPartition):
     offset: int
     value: str
+    envelope: str = field(default="", kw_only=True)
+    """Digest of its key, headers and timestamp; "" if it is not known."""
+
+
+class Acked(_AtOffset, kind="acked"):
+    """A producer's record was acknowledged; `sent` is when it was sent, on the clock of `seconds`."""
+
     transaction: str = ""
     """Empty, committed or aborted."""
     sent: float | None = None
@@ -75,12 +80,10 @@ class NotAcked(Event, kind="not_acked"):
     is_refused: bool
 
 
-class Consumed(_AtPartition, kind="consumed"):
+class Consumed(_AtOffset, kind="consumed"):
     """A member of a group was given a record."""
 
     group: str
-    offset: int
-    value: str
 
 
 class OffsetCommitted(_AtPartition, kind="committed"):
@@ -170,11 +173,8 @@ class RunReported(Event, kind="run"):
     entries: list[str]
 
 
-class Read(_AtPartition, kind="read"):
+class Read(_AtOffset, kind="read"):
     """A committed record of the final log of a cluster."""
-
-    offset: int
-    value: str
 
 
 class LogEnd(_AtPartition, kind="log_end"):
@@ -342,10 +342,10 @@ class Failover(NamedTuple):
         """Return whether a return gives the source the same log of a topic as the target has."""
         return choice(self.returned, "methods", topic) not in {"trim", "keep"}
 
-    def stated_position(self, group: str, tp: TopicPartition) -> int | None:
-        """Return the offset on the source that was translated, or None if the report has none."""
+    def stated_position(self, group: str, tp: TopicPartition, side: int = 0) -> int | None:
+        """Return a group's offset on the source (0) or the target (1), or None if the report has none."""
         position = _part(self.groups, "positions").get(group, {}).get(str(tp))
-        return None if position is None else int(position[0])
+        return None if position is None or position[side] is None else int(position[side])
 
     def names_without_position(self, group: str, tp: TopicPartition | None = None) -> bool:
         """Return whether a group has no position by the report, in a partition or in any."""

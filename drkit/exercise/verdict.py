@@ -171,6 +171,7 @@ def _defects(facts: ScenarioHistory) -> Iterator[_Defect]:
     reads = [(i, e) for i, e in facts.at(Read) if e.cluster == active]
     plain = {record for record, (_, e) in facts.acked.items() if not e.transaction}
     known = [(i, e) for i, e in reads if (e.tp, e.value) in plain]
+    sealed = [(i, e) for i, e in known if facts.acked[e.tp, e.value][1].envelope]
     positions = [(i, e) for i, e in facts.at(FinalPosition) if e.cluster == active]
     aborted = [(i, e) for i, e in facts.at(Acked) if e.transaction == "aborted" and active]
     first, lost = [*enumerate(facts.events[:1])], Observed(VerdictKind.LOST.name, "put in")
@@ -193,6 +194,7 @@ def _defects(facts: ScenarioHistory) -> Iterator[_Defect]:
     yield checks.POSITIONS, "a position one earlier", positions, earlier
     yield checks.ABORTED, "an aborted record shown", aborted, partial(_shown, active)
     yield checks.READERS, "another record at an offset", reads, lambda e: [e, replace(e, value="a stray")]
+    yield checks.READERS, "another key of a record", sealed, lambda e: [replace(e, envelope="put in")]
     yield checks.OBSERVED, "a living primary called lost", first, lambda e: [lost, e]
     yield checks.COMMANDS, "another exit code", commands, lambda e: [replace(e, expected=[], error={})]
     yield checks.LEFT_BEHIND, "a run left open", ends, lambda e: [replace(e, left=["a run"])]

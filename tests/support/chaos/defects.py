@@ -89,14 +89,20 @@ def swap_two_records(facts: ScenarioHistory) -> Iterator[Events]:
 def show_an_aborted_record(facts: ScenarioHistory) -> Iterator[Events]:
     for e in facts.of(Acked):
         if e.transaction == "aborted":
-            yield _add(facts, Consumed(facts.active, *e.tp, LIVE, _FAR, e.value))
+            yield _add(facts, Consumed(facts.active, *e.tp, _FAR, e.value, LIVE))
             yield _add(facts, Read(facts.active, *e.tp, _FAR, e.value))
 
 
 @_defect
 def show_two_values(facts: ScenarioHistory) -> Iterator[Events]:
     for read in facts.of(Read):
-        yield _add(facts, Consumed(read.cluster, *read.tp, "another", read.offset, "another value"))
+        yield _add(facts, Consumed(read.cluster, *read.tp, read.offset, "another value", "another"))
+
+
+@_defect
+def change_a_key_a_header_or_a_timestamp(facts: ScenarioHistory) -> Iterator[Events]:
+    for read in _safe_reads(facts):
+        yield _change(facts, (read, replace(read, envelope="another")))
 
 
 @_defect
@@ -156,6 +162,18 @@ def move_an_idle_group(facts: ScenarioHistory) -> Iterator[Events]:
         for offset in offsets:
             moved = offset if offset < p.offset else offset + 1
             yield _change(facts, (p, replace(p, offset=moved)))
+
+
+@_defect
+def move_a_position_of_the_standby_forward(facts: ScenarioHistory) -> Iterator[Events]:
+    if not facts.failovers or facts.failovers[-1].returned is not None:
+        for (cluster, group, tp), p in facts.positions.items():
+            active = facts.positions.get((facts.active, group, tp))
+            if cluster == facts.active or active is None:
+                continue
+            for offset, value in facts.logs[cluster].get(tp, ()):
+                if facts.offsets[facts.active].get((tp, value), -1) >= active.offset:
+                    yield _change(facts, (p, replace(p, offset=offset + 1)))
 
 
 @_defect

@@ -102,7 +102,7 @@ class PairModel:
         for tp in PARTITIONS:
             first = self.fetched.get(tp, self.committed[self.active].get((LIVE, tp), 0))
             for offset, value in list(self.logs[self.active][tp].records(first))[:number]:
-                self.events.append(Consumed(self.active, *tp, LIVE, offset, value))
+                self.events.append(Consumed(self.active, *tp, offset, value, LIVE))
                 self.fetched[tp] = offset + 1
         if commits:
             for tp, offset in self.fetched.items():

@@ -53,6 +53,14 @@ MOVED = [OPENED, *log("b"), failover(lost_from=2), ON_STANDBY]
 BROKEN: Cases = {
     "acknowledged or stated as lost": {
         "stated as lost, and there": [*ABC, OPENED, *log("a", "b"), failover(lost_from=1), ON_STANDBY],
+        "named as divergent, and there": [
+            *ABC,
+            OPENED,
+            *log("a", "b"),
+            failover(lost_from=2),
+            divergence(1, 3),
+            ON_STANDBY,
+        ],
         "its own cluster shows it": [*TAKEN_BACK, *log("a", "b", cluster=PRIMARY), *MOVED],
         "its own cluster was never started again": [*TAKEN_BACK[:-1], *HOLE, *MOVED],
         "its own cluster was started again before": [*restarted(), *DECIDED, *HOLE, *MOVED],
@@ -81,7 +89,7 @@ BROKEN: Cases = {
         ],
         "its own log was not read": [*TAKEN_BACK, *MOVED],
         "its own log has another record there": [*TAKEN_BACK, *log("x", "b", cluster=PRIMARY), *MOVED],
-        "a reader was given it": [*TAKEN_BACK, Consumed(PRIMARY, *TP, "shop", 0, "a"), *HOLE, *MOVED],
+        "a reader was given it": [*TAKEN_BACK, Consumed(PRIMARY, *TP, 0, "a", "shop"), *HOLE, *MOVED],
         "it was in no transaction": [*acked("a"), *TAKEN_BACK[1:], *HOLE, *MOVED],
         "its own cluster has an older disk": [
             *TAKEN_BACK,
@@ -177,7 +185,7 @@ BROKEN: Cases = {
     },
     "nothing aborted is seen": {
         "read": [*acked("a", transaction="aborted"), *log("a")],
-        "consumed": [*acked("a", transaction="aborted"), Consumed(STANDBY, *TP, "shop", 0, "a")],
+        "consumed": [*acked("a", transaction="aborted"), Consumed(STANDBY, *TP, 0, "a", "shop")],
         "its own cluster shows it, and was never started again": [
             *acked("a", transaction="aborted"),
             *log("a", cluster=PRIMARY),
@@ -191,17 +199,18 @@ BROKEN: Cases = {
         "at another offset of its own cluster": [
             *acked("a", transaction="aborted"),
             *restarted(),
-            Consumed(PRIMARY, *TP, "shop", 1, "a"),
+            Consumed(PRIMARY, *TP, 1, "a", "shop"),
         ],
     },
     "same for every reader": {
         "an older disk of the other side": [
-            Consumed(STANDBY, *TP, "shop", 0, "b"),
+            Consumed(STANDBY, *TP, 0, "b", "shop"),
             FaultBegan("age primary", "the disk is older"),
             *log("a"),
         ],
-        "two values": [*log("a"), Consumed(STANDBY, *TP, "shop", 0, "b")],
-        "two groups": [Consumed(PRIMARY, *TP, "shop", 0, "a"), Consumed(PRIMARY, *TP, "billing", 0, "b")],
+        "two values": [*log("a"), Consumed(STANDBY, *TP, 0, "b", "shop")],
+        "another key": [Acked(PRIMARY, *TP, 0, "a", envelope="1"), Read(STANDBY, *TP, 7, "a", envelope="2")],
+        "two groups": [Consumed(PRIMARY, *TP, 0, "a", "shop"), Consumed(PRIMARY, *TP, 0, "b", "billing")],
     },
 }
 HOLDS: Cases = {
@@ -237,6 +246,7 @@ HOLDS: Cases = {
             ON_STANDBY,
         ],
         "stated": [*ABC, OPENED, *log("a"), failover(lost_from=1), ON_STANDBY],
+        "named as divergent": [*ABC, OPENED, *log("a"), failover(lost_from=1), divergence(1, 3), ON_STANDBY],
         "as many are lost as stated": [*ABC[:2], OPENED, *log("a"), EXACT, ON_STANDBY],
         "aborted": [
             *acked("x", transaction="aborted"),
@@ -346,14 +356,19 @@ HOLDS: Cases = {
     },
     "same for every reader": {
         "an older disk": [
-            Consumed(PRIMARY, *TP, "shop", 0, "b"),
+            Consumed(PRIMARY, *TP, 0, "b", "shop"),
             *log("c"),
             FaultBegan("age primary", "the disk is older"),
-            Consumed(STANDBY, *TP, "shop", 0, "c"),
+            Consumed(STANDBY, *TP, 0, "c", "shop"),
             *log("a", cluster=PRIMARY),
         ],
-        "the same value": [*log("a"), Consumed(STANDBY, *TP, "shop", 0, "a")],
-        "another cluster": [*log("a"), *log("b", cluster=PRIMARY), Consumed(STANDBY, *TP, "shop", 0, "a")],
+        "the same value": [*log("a"), Consumed(STANDBY, *TP, 0, "a", "shop")],
+        "the same key": [
+            Acked(PRIMARY, *TP, 0, "a", envelope="1"),
+            Consumed(PRIMARY, *TP, 0, "a", "shop", envelope="1"),
+            Read(PRIMARY, *TP, 0, "a", envelope="1"),
+        ],
+        "another cluster": [*log("a"), *log("b", cluster=PRIMARY), Consumed(STANDBY, *TP, 0, "a", "shop")],
     },
 }
 NOTHING_EXAMINED: Cases = {

@@ -38,7 +38,7 @@ HOME = failover(planned=True, source=STANDBY, run="2")
 
 
 def given(*values: str, cluster: str = PRIMARY, first: int = 0) -> list[Event]:
-    return [Consumed(cluster, *TP, "shop", first + i, value) for i, value in enumerate(values)]
+    return [Consumed(cluster, *TP, first + i, value, "shop") for i, value in enumerate(values)]
 
 
 def commits(offset: int, cluster: str = PRIMARY) -> Event:
@@ -84,11 +84,14 @@ AFTER_REPLAY = [
     position("shop", 2),
     ON_STANDBY,
 ]
+STANDBY_LOGS = [*log("a", "b", cluster=PRIMARY), *log("a", "b")]
 BROKEN: Cases = {
     "idle": {
         "skips": idle(1, 2),
         "repeats": idle(2, 1),
         "repeats, and another group is named": idle(2, 1, failover(groups={"repeats": {"billing": 1}})),
+        "not where the report has it": idle(2, 2, stated(1)),
+        "skips on a standby": [*STANDBY_LOGS, position("shop", 1, PRIMARY), position("shop", 2), ON_PRIMARY],
         "repeats by a checkpoint, and was never at work": idle(2, 1, stated(1)),
         "no position": idle(2, None),
         "after the end": idle(3, 4),
@@ -157,6 +160,7 @@ BROKEN: Cases = {
 HOLDS: Cases = {
     "idle": {
         "exact": idle(1, 1),
+        "behind on a standby": [*STANDBY_LOGS, position("shop", 2, PRIMARY), position("shop", 1), ON_PRIMARY],
         "behind an aborted record": [
             *acked("a", "b"),
             OPENED,

@@ -36,7 +36,7 @@ from drkit.exercise.history import (
 EVENTS = (
     Acked(PRIMARY, "orders", 1, 7, "größer", "committed"),
     NotAcked(PRIMARY, "orders", "a", "_MSG_TIMED_OUT", is_refused=False),
-    Consumed(STANDBY, "orders", 0, "shop", 3, "a\nb"),
+    Consumed(STANDBY, "orders", 0, 3, "a\nb", "shop"),
     OffsetCommitted(STANDBY, "orders", 0, "shop", 4),
     JournalEntered("failover", "run", "OPEN", "intent", ""),
     FaultBegan("kill primary", "no process is left"),

@@ -249,7 +249,8 @@ def test_without_a_failover_the_needs_are_few():
 
 
 def test_every_control_is_found():
-    controls = negative_controls(ScenarioHistory(RUN))
+    events = [replace(e, envelope="a key") if isinstance(e, Acked | Read) else e for e in RUN]
+    controls = negative_controls(ScenarioHistory(events))
     assert controls == dict.fromkeys(
         (
             "a copied record dropped",
@@ -260,6 +261,7 @@ def test_every_control_is_found():
             "a position one earlier",
             "an aborted record shown",
             "another record at an offset",
+            "another key of a record",
             "a living primary called lost",
             "a run left open",
             "OPEN without entries",
@@ -272,7 +274,7 @@ def test_every_control_is_found():
 
 
 def test_controls_of_a_group_at_work():
-    work = [Consumed(STANDBY, *TP, "billing", 0, "a"), OffsetCommitted(STANDBY, *TP, "billing", 1)]
+    work = [Consumed(STANDBY, *TP, 0, "a", "billing"), OffsetCommitted(STANDBY, *TP, "billing", 1)]
     opened = RUN.index(OPENED) + 1
     controls = negative_controls(ScenarioHistory([*RUN[:opened], *work, *RUN[opened:]]))
     assert controls["a position one later"]

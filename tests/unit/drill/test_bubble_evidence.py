@@ -59,7 +59,7 @@ def acked(cluster: str, number: int, seconds: float, by: str = "follower") -> Ev
 
 
 def consumed(cluster: str, number: int, seconds: float) -> Event:
-    return Consumed(cluster, *TP, "reader", number, f"{number}", seconds=seconds, by="reader")
+    return Consumed(cluster, *TP, number, f"{number}", "reader", seconds=seconds, by="reader")
 
 
 def test_outages_are_per_client_and_operation():
