@@ -23,6 +23,7 @@ from drkit.clock import monotonic
 from drkit.config import load
 from drkit.exercise.history import Acked, Consumed, NotAcked, Observed, OffsetCommitted, Recorder
 from drkit.kafka.reading.range_reader import all_headers
+from drkit.replay.compare import HEADER
 from drkit.watch.identity import ObserverIdentity
 from drkit.watch.run import FlowMoment, WatchOptions, watch
 
@@ -114,8 +115,9 @@ class _Work:
 def envelope_of(
     key: bytes | str | None, headers: Sequence[tuple[str, bytes | None]] | None, timestamp: int
 ) -> str:
-    """Return a digest of what a record has besides its value."""
-    return f"{crc32(repr((key, headers or [], timestamp)).encode()):08x}"
+    """Return a digest of what a record has besides its value, without the header of a replay."""
+    own = [header for header in headers or () if header[0].encode() != HEADER]
+    return f"{crc32(repr((key, own, timestamp)).encode()):08x}"
 
 
 def record_content(message: Message) -> tuple[str, int, int, str]:
