@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import wraps
 import shlex
 import sys
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import ConfigDict, Field, PositiveInt, ValidationError, validate_call
 
@@ -22,11 +22,11 @@ from drkit.chaos.scenario import Scenario
 from drkit.chaos.stage import LIVE_GROUP, OPERATOR, WRITERS, ScenarioStage
 from drkit.detect.verdict import VerdictKind
 from drkit.errors import Failed
-from drkit.exercise.history import (
+from drkit.exercise.events import (
     PRIMARY,
     STANDBY,
     CopyEnded,
-    E,
+    Event,
     FaultBegan,
     FaultEnded,
     JournalEntered,
@@ -37,6 +37,7 @@ from drkit.exercise.processes import Child
 from drkit.journal.entries import EntryKind
 from drkit.journal.machine import StepName
 
+_E = TypeVar("_E", bound=Event)
 EXPORT: Final = "EXPORT_FOLDER"
 """In the words of a command: the folder of this run for exports."""
 _HERE, _ELSEWHERE = "here", "elsewhere"
@@ -207,7 +208,7 @@ def wait(until: Until, records: PositiveInt = 20, by: Writer = "writer", seconds
     stage, (what, _, rest) = current_stage(), until.partition(" ")
     began = len(stage.history().events)
 
-    def recent(kind: type[E]) -> list[E]:
+    def recent(kind: type[_E]) -> list[_E]:
         return [e for e in stage.history().events[began:] if isinstance(e, kind)]
 
     conditions: dict[str, Callable[[], bool]] = {

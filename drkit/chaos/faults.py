@@ -20,7 +20,7 @@ from drkit.clock import monotonic
 from drkit.config import ClusterSettings
 from drkit.endpoint import Endpoint
 from drkit.errors import Failed, NotAuthorized, Usage
-from drkit.exercise.history import PRIMARY, STANDBY, FaultBegan, FaultEnded
+from drkit.exercise.events import PRIMARY, STANDBY, FaultBegan, FaultEnded
 from drkit.exercise.stage import PARTITIONS
 from drkit.kafka.access.acls import create_acls, delete_acls, list_acls
 from drkit.kafka.admin import Cluster

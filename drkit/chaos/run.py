@@ -25,7 +25,8 @@ from drkit.chaos.scenario import SUFFIXES, Scenario, load_scenario
 from drkit.chaos.stage import ScenarioStage
 from drkit.clock import monotonic
 from drkit.errors import DrkitError, Failed
-from drkit.exercise.history import HISTORY, PRIMARY, STANDBY, CommandEnded, LookFailed, ScenarioHistory
+from drkit.exercise.events import HISTORY, PRIMARY, STANDBY, CommandEnded, LookFailed
+from drkit.exercise.history import ScenarioHistory
 from drkit.exercise.verdict import INCONCLUSIVE, ScenarioVerdict, coverage
 
 RESULT: Final = "result.json"

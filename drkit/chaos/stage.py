@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, Self
 from drkit.config import ClusterSettings, load
 from drkit.endpoint import Endpoint
 from drkit.errors import Failed
-from drkit.exercise.history import PRIMARY, STANDBY
+from drkit.exercise.events import PRIMARY, STANDBY
 from drkit.exercise.processes import Child
 from drkit.exercise.stage import PARTITIONS, ClientStage
 from drkit.exercise.verdict import ScenarioVerdict
@@ -22,7 +22,6 @@ from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ADMIN, ClusterSpec
-from drkit.model import TopicPartition
 from drkit.repoint.file import EndpointFile
 from drkit.topology.acls import ANY_HOST, ANY_NAME, Acl, AclOperation, PatternKind, Permission, ResourceKind
 
@@ -159,13 +158,12 @@ class ScenarioStage(ClientStage):
         direct = {"cluster": PRIMARY, "bootstrap": bootstrap}
         following = {"endpoint": str(self.endpoint_file), "clusters": ids, "topics": [ORDERS]}
         self.start_client("writer", "writer", **direct, topics=TOPICS)
-        self.start_client("transactions", "transactional writer", **direct, topics=[PAYMENTS])
+        self.start_client("transactions", "transactional writer", **direct, topics=TOPICS)
         self.start_client("shop", "following consumer", **following, group=LIVE_GROUP)
         self.start_client("till", "following writer", **{**following, "topics": TOPICS})
         self.wait_acked(_FIRST_RECORDS, "writer")
         for number, (group, topic) in enumerate(IDLE_GROUPS.items()):
-            offset = 3 + (self.seed + number) % 5
-            self.commit(PRIMARY, group, {TopicPartition(topic, p): offset for p in range(PARTITIONS)})
+            self.commit_behind_markers(group, topic, (self.seed + number) % 3)
         self.wait_steady()
 
     def start_replicator(self, source: str) -> None:

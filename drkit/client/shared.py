@@ -65,6 +65,7 @@ class Shared:
         try:
             return getattr(client, name)(*args, **named)
         finally:
+            del client  # an exception keeps this frame: the group would keep a member that nobody ends
             _CALLER.reset(before)
             with self._change:
                 self._inside -= 1

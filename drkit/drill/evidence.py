@@ -11,7 +11,8 @@ from drkit.config.tables.drills import DrillObjectives
 from drkit.drill.inventory import InventoryComparison
 from drkit.drill.position_rows import NO_POSITIONS, Judged, PackedPositions, judge_position
 from drkit.exercise.checks import CheckResult
-from drkit.exercise.history import PRIMARY, STANDBY, Acked, Consumed, ScenarioHistory
+from drkit.exercise.events import PRIMARY, STANDBY, Acked, Consumed
+from drkit.exercise.history import ScenarioHistory
 from drkit.status.pair.model import PairState
 
 READINESS, TRANSLATION, BUBBLE, SWITCHOVER = "readiness", "translation", "bubble", "switchover"

@@ -17,7 +17,8 @@ from drkit.drill.plan import DrillPlan
 from drkit.errors import Failed
 from drkit.exercise.checks import CHECKS, IN_ORDER
 from drkit.exercise.clients import record_content
-from drkit.exercise.history import PRIMARY, STANDBY, Acked, CommandEnded, Consumed, Read, ScenarioHistory
+from drkit.exercise.events import PRIMARY, STANDBY, Acked, CommandEnded, Consumed, Read
+from drkit.exercise.history import ScenarioHistory
 from drkit.exercise.processes import Child
 from drkit.exercise.stage import PARTITIONS, ClientStage
 from drkit.failover.core.request import RunRequest

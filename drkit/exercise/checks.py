@@ -12,26 +12,26 @@ from typing import Final, NamedTuple
 
 from drkit.detect.verdict import VerdictKind
 from drkit.errors import Refused
-from drkit.exercise.group_checks import check_positions
-from drkit.exercise.history import (
+from drkit.exercise.events import (
+    OTHER,
     Acked,
+    ClientStopped,
     CommandEnded,
     Consumed,
     Event,
     FaultBegan,
     FaultEnded,
     JournalEntered,
+    LookFailed,
     NotAcked,
     Observed,
     Probed,
     Read,
-    Record,
     RunReported,
     ScenarioEnded,
-    ScenarioHistory,
-    choice,
-    place_of,
 )
+from drkit.exercise.group_checks import check_positions
+from drkit.exercise.history import Failover, Record, ScenarioHistory, choice, place_of
 from drkit.journal.entries import JournalEntry, read_history
 from drkit.journal.lost import violations
 from drkit.journal.machine import RETURN, RunState
@@ -173,13 +173,16 @@ def check_order(facts: ScenarioHistory) -> Iterator[str]:
     """Check that each value is a client's and there once, those of one cluster in their order (I3, I4)."""
     logs = facts.logs[facts.active]
     copies = Counter((tp.topic, value) for tp, log in logs.items() for _, value in log)
-    # A client's values begin alike, and end with a number.
-    writers = {e.value.rpartition(" ")[0] for e in facts.events if isinstance(e, Acked | NotAcked)}
+    sent = {(e.topic, e.value) for e in facts.events if isinstance(e, Acked | NotAcked)}
+    # The last values of a client that was killed are unknown; they begin like its others.
+    unended = {e.by for e in facts.of(Acked)} - {e.name for e in facts.of(ClientStopped)}
+    unended |= {e.what.removeprefix("client ") for e in facts.of(LookFailed)}
+    writers = {e.value.rpartition(" ")[0] for e in facts.of(Acked) if e.by in unended}
     newest: dict[tuple[TopicPartition, str, bool], int] = {}
     for tp, log in logs.items():
         for offset, value in log:
             where, problem = f"{tp}@{offset} on {facts.active}", ""
-            if value.rpartition(" ")[0] not in writers:
+            if (tp.topic, value) not in sent and value.rpartition(" ")[0] not in writers:
                 problem = f"{where}: no client wrote {value}"
             elif (number := copies[tp.topic, value]) > 1:
                 problem = f"{where}: {value} is there {number} times"
@@ -289,6 +292,21 @@ def check_journal(facts: ScenarioHistory) -> Iterator[str]:
         yield from [""] * max(0, len(e.entries) - len(broken))
 
 
+def _unnamed(facts: ScenarioHistory, f: Failover, answer: CommandEnded) -> Iterator[str]:
+    """Look for lost records that an answer of ``drkit divergence`` does not name, and for what it invents."""
+    for tp, _, end in answer.divergent:
+        log = None if f.returned else facts.log_ends.get((f.source, tp))
+        is_beyond = log is not None and end > log.end
+        yield f"divergence names {tp} up to {end}, it ends at {log.end}" if log and is_beyond else ""
+    # An older disk, or Kafka itself, may have nothing left of them.
+    is_older = any(e.fault == _OLDER_DISK + f.source for e in facts.of(FaultBegan))
+    for record in () if is_older else sorted(f.tail - _taken_back(facts)):
+        e = facts.acked[record][1]
+        is_left = e.cluster == f.source and record not in facts.offsets[f.target]
+        if is_left and e.seconds < (answer.began or 0) and not answer.names(e):
+            yield f"no divergence names {place_of(e)}: {e.value}"
+
+
 @check(DECIDED)
 def check_decided(facts: ScenarioHistory) -> Iterator[str]:
     """Check that each failover states its loss, who accepted it, and every group's position (I12)."""
@@ -300,6 +318,8 @@ def check_decided(facts: ScenarioHistory) -> Iterator[str]:
         else:
             yield "" if f.loss.get("statement") else f"{name} states no loss"
             yield "" if accepted else f"{name} has no decision"
+        for e in (e for i, e in facts.at(CommandEnded) if f.opened < i < f.until and e.divergent):
+            yield from _unnamed(facts, f, e)
         for group in f.groups.get("asked", ()):
             is_named = group in (f.groups.get("positions") or {}) or f.names_without_position(group)
             yield "" if is_named else f"{name} does not say where group {group} is"
@@ -309,9 +329,12 @@ def check_decided(facts: ScenarioHistory) -> Iterator[str]:
 def check_commands(facts: ScenarioHistory) -> Iterator[str]:
     """Check the exit code of each command, and that one that failed has its reason.
 
-    One that did nothing because it refused, or reached no cluster, breaks no promise.
+    One that did nothing because it refused, or reached no cluster, breaks no promise. What was typed after
+    that had another beginning than it was written for.
     """
-    for e in facts.of(CommandEnded):
+    ended = [*facts.of(CommandEnded)]
+    first = next((i for i, e in enumerate(ended) if not e.is_expected), len(ended))
+    for e in ended[: first + 1]:
         problem = f"exit code {e.code}, expected {e.expected}: {e.error}"
         is_declined = e.error_code.endswith(("_unreachable", "_timeout"))
         is_declined = is_declined or bool(e.code == Refused.exit_code and e.error_code)
@@ -347,18 +370,19 @@ def check_left(facts: ScenarioHistory) -> Iterator[str]:
 
 @check(SAME_SIDES)
 def check_sides(facts: ScenarioHistory) -> Iterator[str]:
-    """Check that both sides have the same records, if a return is the last run that is done."""
-    f = facts.failovers[-1] if facts.failovers else None
-    if f is None or f.returned is None:
-        return
-    logs = {c: {tp: [v for _, v in log] for tp, log in facts.logs[c].items()} for c in (f.source, f.target)}
-    for tp in sorted(logs[f.source].keys() | logs[f.target].keys()):
-        if f.copies_whole(tp.topic) and {(f.source, tp), (f.target, tp)} <= facts.log_ends.keys():
-            standby, active = (logs[c].get(tp, []) for c in (f.source, f.target))
+    """Check that the standby has the same records as the active side; see `ScenarioHistory.is_copied`."""
+    sides = OTHER.get(facts.active, ""), facts.active
+    logs = [{tp: [v for _, v in log] for tp, log in facts.logs[side].items()} for side in sides]
+    for tp in sorted(logs[0].keys() | logs[1].keys()) if facts.is_copied else ():
+        is_whole = not facts.failovers or facts.failovers[-1].copies_whole(tp.topic)
+        if is_whole and {(side, tp) for side in sides} <= facts.log_ends.keys():
+            standby, active = (log.get(tp, []) for log in logs)
             pairs = zip(standby, active, strict=False)
             place = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(standby), len(active)))
-            numbers = f"{len(standby)} records on {f.source}, {len(active)} on {f.target}"
-            yield "" if standby == active else f"{tp} differs from record {place} on: {numbers}"
+            numbers = f"{len(standby)} records on {sides[0]}, {len(active)} on {sides[1]}"
+            # What is not copied yet is no offence: then the look at the copy's end has failed.
+            is_same = standby == active or (place == len(standby) and any(facts.of(LookFailed)))
+            yield "" if is_same else f"{tp} differs from record {place} on: {numbers}"
 
 
 @check(GIVEN_UP)

@@ -21,7 +21,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from drkit.client import EndpointMoved, FailoverConsumer, FailoverProducer, FromAnotherCluster
 from drkit.clock import monotonic
 from drkit.config import load
-from drkit.exercise.history import Acked, Consumed, NotAcked, Observed, OffsetCommitted, Recorder
+from drkit.exercise.events import Acked, Consumed, NotAcked, Observed, OffsetCommitted, Recorder
 from drkit.kafka.reading.range_reader import all_headers
 from drkit.replay.compare import HEADER
 from drkit.watch.identity import ObserverIdentity
@@ -138,6 +138,8 @@ def _write(work: _Work, *, cluster: str, bootstrap: str, topics: Sequence[str]) 
                 producer.produce(**work.content(topic, value), partition=partition, on_delivery=delivered)
         producer.poll(0)
     producer.flush(_FLUSH_SECONDS)
+    producer.purge()
+    producer.flush(_FLUSH_SECONDS)  # it reports what is still unacknowledged
 
 
 def _write_transactions(work: _Work, *, cluster: str, bootstrap: str, topics: Sequence[str]) -> None:
@@ -203,7 +205,7 @@ def _write_following(
                 producer.produce(**work.content(topic, value), on_delivery=partial(delivered, monotonic()))
         with suppress(KafkaException):
             producer.poll(0)
-    producer.flush(_FLUSH_SECONDS)
+    producer.close(_FLUSH_SECONDS)  # what is still unacknowledged is reported
 
 
 def _read_following(

@@ -12,7 +12,7 @@ from typing import Final
 from drkit.config import FlowSettings
 from drkit.errors import DrkitError
 from drkit.exercise.clients import REFUSALS, envelope_of
-from drkit.exercise.history import (
+from drkit.exercise.events import (
     OTHER,
     PRIMARY,
     STANDBY,
@@ -105,6 +105,12 @@ def _read_to_the_end(stage: ClientStage, active: str) -> None:
     stage.wait_for(is_read, what, _CATCH_UP_SECONDS)
 
 
+def _copy_to_the_end(stage: ClientStage, active: str) -> None:
+    """Let the replicator copy everything, if there is a standby."""
+    if stage.history().is_copied:
+        stage.wait_protected(active, whole=True)
+
+
 def _probe(stage: ClientStage, active: str) -> None:
     moved = {topic for run in stage.history().of(RunReported) for topic in run.report.get("topics", ())}
     # The copies of topics that never moved are passive by agreement alone, so they are not probed.
@@ -153,6 +159,7 @@ def _read_positions(stage: ClientStage, _active: str) -> None:
 _LOOKS: Final = {
     "the live group at the end": _read_to_the_end,
     "probes": _probe,
+    "the copy at the end": _copy_to_the_end,
     "logs": _read_logs,
     "positions": _read_positions,
 }

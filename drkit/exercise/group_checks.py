@@ -6,16 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import islice
 
-from drkit.exercise.history import (
-    Consumed,
-    Failover,
-    FinalPosition,
-    LookFailed,
-    OffsetCommitted,
-    Record,
-    ScenarioHistory,
-    place_of,
-)
+from drkit.exercise.events import Consumed, FinalPosition, LookFailed, OffsetCommitted
+from drkit.exercise.history import Failover, Record, ScenarioHistory, place_of
 from drkit.model import TopicPartition
 
 
@@ -29,8 +21,8 @@ def check_positions(facts: ScenarioHistory) -> Iterator[str]:
             yield _moved_back(facts, position)
             yield from _skipped(facts, position)
             yield from _displaced(facts, position)
-        elif not facts.failovers or facts.failovers[-1].returned is not None:
-            yield _ahead(facts, position)
+        elif facts.is_copied:
+            yield _on_standby(facts, position)
 
 
 def _without_position(facts: ScenarioHistory, f: Failover) -> Iterator[str]:
@@ -120,12 +112,19 @@ def _repeated(facts: ScenarioHistory) -> Iterator[str]:
             yield "" if is_named else f"group {e.group} is given {e.value} again, {place_of(e)}"
 
 
-def _ahead(facts: ScenarioHistory, e: FinalPosition) -> str:
-    """Compare a position on the standby, which follows, with that on the active side."""
+def _on_standby(facts: ScenarioHistory, e: FinalPosition) -> str:
+    """Compare a position on the standby with that on the active side, which it follows."""
     active, places = facts.positions.get((facts.active, e.group, e.tp)), facts.offsets[facts.active]
-    before = [(e.tp, value) for offset, value in facts.logs[e.cluster].get(e.tp, ()) if offset < e.offset]
-    skipped = [record for record in before if active and places.get(record, -1) >= active.offset]
-    return f"group {e.group}: its position on {e.cluster} skips {skipped[0][1]}" if skipped else ""
+    is_at_work = any(group == e.group for group, _ in facts.last_work)
+    if active is None:
+        return ""
+    for offset, value in facts.logs[e.cluster].get(e.tp, ()):
+        place = places.get((e.tp, value))
+        if place is not None and offset < e.offset and place >= active.offset:
+            return f"group {e.group}: its position on {e.cluster} skips {value}"
+        if place is not None and offset >= e.offset and place < active.offset and not is_at_work:
+            return f"group {e.group}: its position on {e.cluster} repeats {value}"
+    return ""
 
 
 def _moved_back(facts: ScenarioHistory, e: FinalPosition) -> str:

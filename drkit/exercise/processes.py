@@ -23,11 +23,12 @@ import sys
 import traceback
 from typing import Any, ClassVar, Final, Self
 
+from drkit.clock import monotonic
 from drkit.config import FlowSettings, Settings
 from drkit.copy_task.report import TaskReport
 from drkit.errors import DrkitError, Failed
 from drkit.exercise.clients import run_client
-from drkit.exercise.history import HISTORY, CommandEnded, CopyEnded, JournalEntered, Recorder
+from drkit.exercise.events import HISTORY, CommandEnded, CopyEnded, JournalEntered, Recorder
 from drkit.failover.core.request import RunRequest
 from drkit.failover.runs import Runs
 from drkit.failover.service import FailoverService
@@ -50,7 +51,7 @@ class Child:
     """A child process; one that runs a command waits for leave at each entry of its journal."""
 
     def __init__(self, words: tuple[str, ...], connection: Connection, command: Mapping[str, Any]) -> None:
-        self.words, self._connection, self.pid = words, connection, 0
+        self.words, self._connection, self._began = words, connection, monotonic()
         connection.send(command)
         self.pid = int(self._receive().get("pid", 0))
         if not self.pid:
@@ -85,7 +86,8 @@ class Child:
         read, begin = json.JSONDecoder().raw_decode, err.find("{\n")
         error = read(err, begin)[0] if code and begin >= 0 else {}
         answer = read(out)[0] if out.startswith("{") else {}
-        self.printed, self.result = err, CommandEnded([*self.words], code, [0], error, answer)
+        self.printed = err
+        self.result = CommandEnded([*self.words], code, [0], error, answer, self._began)
         self._connection.close()
 
     def proceed(self, leave: object = None) -> None:
@@ -115,12 +117,13 @@ class Child:
         """Return whether the process has ended without saying so."""
         return self.has_ended() and self.ended().code is None
 
-    def end_before(self, deadline: float) -> None:
-        """Wait for the end of a process that got SIGTERM; kill it at the deadline (a monotonic time)."""
-        if not self._process.wait_ended(deadline):
+    def end_before(self, deadline: float) -> bool:
+        """Return whether a process that got SIGTERM ends by a monotonic time; if not, it is killed then."""
+        if not (has_ended := self._process.wait_ended(deadline)):
             self.signal(signal.SIGKILL)
             self._process.wait_ended(deadline + _CALL_SECONDS)
         self._end(None)
+        return has_ended
 
     def ended(self) -> CommandEnded:
         """Return how it ended."""

@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.errors import DrkitError, Failed
-from drkit.exercise.history import (
+from drkit.exercise.events import (
     HISTORY,
     PRIMARY,
     STANDBY,
@@ -25,13 +25,15 @@ from drkit.exercise.history import (
     Event,
     LookFailed,
     Recorder,
-    ScenarioHistory,
     read_events,
 )
+from drkit.exercise.history import ScenarioHistory
 from drkit.exercise.processes import MODULE, Child, ProcessParent
+from drkit.kafka.admin import Cluster
 from drkit.kafka.clients import Producer, deliver
 from drkit.kafka.groups.requests import Committed, Groups, group_members
 from drkit.kafka.raw import ask_once
+from drkit.kafka.topics import list_offsets
 from drkit.model import TopicPartition
 from drkit.status.pair.model import PairState
 from drkit.status.paired import PairedCollector
@@ -40,6 +42,8 @@ PARTITIONS: Final = 2
 """The number of partitions of each topic."""
 _STEADY_SECONDS: Final = 90.0
 _LOOK_SECONDS: Final = 0.2
+_BEHIND_MARKERS: Final = 30
+"""Records acknowledged after the markers of transactions, to all clients."""
 _STOP_SECONDS: Final = 5.0
 _SEND_SECONDS: Final = 15.0
 _BOOTSTRAP: Final = "bootstrap.servers"
@@ -107,8 +111,9 @@ class ClientStage(ABC):
             self.recorder.record(ClientStopped(name, child.words[0]))
             child.signal(signal.SIGTERM)
         deadline = monotonic() + _STOP_SECONDS
-        for child in children.values():
-            child.end_before(deadline)
+        for name, child in children.items():
+            if not child.end_before(deadline):
+                self.recorder.record(LookFailed(f"client {name}", "it had to be killed"))
 
     def note_ended(self, name: str, child: Child) -> None:
         """Record a process that failed before it was stopped. A replicator with nothing to copy ends well."""
@@ -181,16 +186,37 @@ class ClientStage(ABC):
         enough = self.acked(by) + records
         self.wait_for(lambda: self.acked(by) >= enough, f"{records} more acknowledged records", seconds)
 
-    def wait_protected(self, source: str) -> None:
-        """Wait until the pair is PROTECTED for the flow of a source: all topics copied and noted."""
+    def wait_protected(self, source: str, *, whole: bool = False) -> None:
+        """Wait until the pair is PROTECTED for the flow of a source: all topics copied and noted.
+
+        :param whole: nothing is left to copy
+        """
         flow = self.flows[source]
         with closing(PairedCollector(self.settings, flow, groups=False)) as collector:
 
             def is_protected() -> bool:
-                states = {t.topic: t.state for t in collector.read_pair().topics}
-                return {states.get(topic) for topic in self.topics} == {PairState.PROTECTED}
+                topics = {t.topic: t for t in collector.read_pair().topics if t.topic in self.topics}
+                is_whole = not whole or {t.records for t in topics.values()} == {0}
+                states = {t.state for t in topics.values()}
+                return topics.keys() == {*self.topics} and states == {PairState.PROTECTED} and is_whole
 
             self.wait_for(is_protected, f"PROTECTED for {flow.name}")
+
+    def commit_behind_markers(self, group: str, topic: str, number: int) -> None:
+        """Commit positions of a group without members, behind transactions: there the copy's offsets differ.
+
+        :param number: of records between the positions and the end, less than three
+        """
+        tps = [TopicPartition(topic, p) for p in range(PARTITIONS)]
+
+        def have_markers() -> bool:
+            ended = {e.tp for e in self.history().of(Acked) if e.transaction}
+            return ended.issuperset(tps)
+
+        self.wait_for(have_markers, f"transactions in each partition of {topic}")
+        self.wait_acked(_BEHIND_MARKERS)
+        ends = list_offsets(Cluster.connect(self.cluster(PRIMARY)), tps, "latest")
+        self.commit(PRIMARY, group, {tp: end - number for tp, end in ends.items()})
 
     def wait_steady(self) -> None:
         """Wait until the pair is PROTECTED, and the standby has all positions of the groups."""

@@ -13,14 +13,13 @@ from typing import Any, Final, NamedTuple
 
 from drkit.detect.verdict import VerdictKind
 from drkit.exercise import checks
-from drkit.exercise.history import (
+from drkit.exercise.events import (
     OTHER,
     Acked,
     ClientStopped,
     CommandEnded,
     Consumed,
     Event,
-    Failover,
     FaultBegan,
     FaultEnded,
     FinalPosition,
@@ -31,8 +30,8 @@ from drkit.exercise.history import (
     Read,
     RunReported,
     ScenarioEnded,
-    ScenarioHistory,
 )
+from drkit.exercise.history import Failover, ScenarioHistory
 from drkit.journal.machine import StepName
 
 PASS, FAIL, INCONCLUSIVE = "pass", "fail", "inconclusive"
@@ -40,7 +39,7 @@ DETECTION: Final = "detection"
 """Instead of a table: its steps are the verdicts of an observer."""
 _FAR: Final = 10**12
 """An offset after all others."""
-_IDLE_SECONDS: Final = 10.0
+_IDLE_SECONDS: Final = 20.0
 """A writer that gets no answer at all has tried again within that time."""
 _EVENTS: Final = 20
 """The number of events at which a negative control tries its defect."""
@@ -110,10 +109,10 @@ def judge(history: ScenarioHistory, wanted: Sequence[RequiredFault]) -> Scenario
 def _needs(facts: ScenarioHistory) -> Iterator[str]:
     """Return the checks that must have examined something, by the runs that are done."""
     yield from (checks.ACKNOWLEDGED, checks.IN_ORDER, checks.ONE_SIDE, checks.LEFT_BEHIND)
+    if facts.is_copied:
+        yield checks.SAME_SIDES
     if facts.failovers:
         yield from (checks.POSITIONS, checks.OLDER_WRITER, checks.JOURNAL, checks.DECIDED)
-        if facts.failovers[-1].returned is not None:
-            yield checks.SAME_SIDES
         if any(f.returned is not None and not f.is_planned for f in facts.failovers):
             yield checks.GIVEN_UP
 
@@ -133,8 +132,13 @@ def _unknown(facts: ScenarioHistory) -> Iterator[str]:
     unread = {(cluster, tp) for cluster in OTHER for tp in partitions} - facts.log_ends.keys()
     yield from (f"{tp} on {cluster} was not read" for cluster, tp in sorted(unread) if facts.active)
     for f in facts.failovers:
+        name = f"failover {f.report.get('run', '')}"
         if f.opened == len(facts.events):
-            yield f"failover {f.report.get('run', '')} is done, and no entry has the end of OPEN"
+            yield f"{name} is done, and no entry has the end of OPEN"
+        excused = {g for _, g, _ in facts.positions if f.is_excused(g)}
+        yield from (f"{name} excuses itself from group {group}" for group in sorted(excused))
+        if not any(here != there for here, there in f.pairs):
+            yield f"{name}: each position has the same offset on both sides, so none was translated"
 
 
 def _silent(facts: ScenarioHistory) -> Iterator[str]:
@@ -176,6 +180,9 @@ def _defects(facts: ScenarioHistory) -> Iterator[_Defect]:
     aborted = [(i, e) for i, e in facts.at(Acked) if e.transaction == "aborted" and active]
     first, lost = [*enumerate(facts.events[:1])], Observed(VerdictKind.LOST.name, "put in")
     commands, ends = [*facts.at(CommandEnded)], [*facts.at(ScenarioEnded)]
+    copies = [(i, e) for i, e in facts.at(Read) if facts.is_copied and e.cluster == OTHER.get(active)]
+    copies = [(i, e) for i, e in copies if {(c, e.tp) for c in OTHER} <= facts.log_ends.keys()]
+    whole = [(i, e) for i, e in copies if not facts.failovers or facts.failovers[-1].copies_whole(e.topic)]
 
     def later(e: FinalPosition) -> list[Event]:
         log, end = facts.logs[active].get(e.tp, ()), facts.log_ends.get((active, e.tp))
@@ -197,6 +204,7 @@ def _defects(facts: ScenarioHistory) -> Iterator[_Defect]:
     yield checks.READERS, "another key of a record", sealed, lambda e: [replace(e, envelope="put in")]
     yield checks.OBSERVED, "a living primary called lost", first, lambda e: [lost, e]
     yield checks.COMMANDS, "another exit code", commands, lambda e: [replace(e, expected=[], error={})]
+    yield checks.SAME_SIDES, "a record of the standby dropped", whole[:-1], lambda _: []
     yield checks.LEFT_BEHIND, "a run left open", ends, lambda e: [replace(e, left=["a run"])]
     for f in facts.failovers[-1:]:
         yield from _defects_of(f, facts)
@@ -219,10 +227,6 @@ def _defects_of(f: Failover, facts: ScenarioHistory) -> Iterator[_Defect]:
     yield checks.OLDER_WRITER, "a record of the old primary added", old, shown
     yield checks.ONE_SIDE, "a record acknowledged after OPEN", opened, lambda e: [e, late]
     if f.returned is not None:
-        sides = [{tp for cluster, tp in facts.log_ends if cluster == side} for side in (f.source, f.target)]
-        copied = [(i, e) for i, e in facts.at(Read) if e.cluster == f.source and e.tp in sides[0] & sides[1]]
-        whole = [(i, e) for i, e in copied if f.copies_whole(e.topic)]
-        yield checks.SAME_SIDES, "a record of the standby dropped", whole, lambda _: []
         given_up = [facts.acked[r] for r in sorted(f.tail) if f.disposition(r) == "discard"]
         yield checks.GIVEN_UP, "a record that was given up shown", given_up, shown
 

@@ -12,7 +12,8 @@ import pytest
 from drkit.chaos.run import RESULT, ScenarioRun, run_scenario
 from drkit.chaos.scenario import load_scenario
 from drkit.exercise.checks import CHECKS
-from drkit.exercise.history import HISTORY, CommandEnded, ScenarioHistory, read_events
+from drkit.exercise.events import HISTORY, CommandEnded, read_events
+from drkit.exercise.history import ScenarioHistory
 from drkit.exercise.verdict import RequiredFault
 from tests.mutants.parent import MODULE, MUTANT
 from tests.support.chaos.in_force import in_force

@@ -22,7 +22,7 @@ from drkit.cli.session import session
 from drkit.cli.talk import say
 from drkit.clock import wall_ms
 from drkit.errors import Failed, Refused, Usage, error_text
-from drkit.exercise.history import HISTORY
+from drkit.exercise.events import HISTORY
 from drkit.local.file_lock import locked_alone
 from drkit.local.pair import default_folder
 

@@ -14,7 +14,7 @@ from drkit.cli.layout import indented, labelled
 from drkit.cli.talk import say
 from drkit.clock import monotonic
 from drkit.counted import counted
-from drkit.exercise.history import HISTORY
+from drkit.exercise.events import HISTORY
 from drkit.journal.machine import TABLES
 
 _WIDTH: Final = 80

@@ -13,8 +13,8 @@ from drkit.chaos import probes
 from drkit.chaos.run import run_scenario
 from drkit.chaos.scenario import load_scenario
 from drkit.chaos.stage import ORDERS, ScenarioStage
+from drkit.exercise.events import Probed, Read, ScenarioEnded
 from drkit.exercise.evidence import collect
-from drkit.exercise.history import Probed, Read, ScenarioEnded
 from drkit.local import jars
 from drkit.local.java import find_java
 

@@ -21,7 +21,7 @@ from drkit.chaos.run import RESULT, ScenarioRun, run_scenario
 from drkit.chaos.scenario import load_scenario
 from drkit.chaos.stage import ScenarioStage
 from drkit.errors import Failed
-from drkit.exercise.history import HISTORY
+from drkit.exercise.events import HISTORY
 from drkit.exercise.processes import MODULE
 from tests.support.errors import made, sentence
 

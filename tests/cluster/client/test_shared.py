@@ -8,10 +8,12 @@ import subprocess
 import sys
 import threading
 from typing import Any
+import weakref
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 import pytest
 
+from drkit.client import shared as shared_module
 from drkit.client.shared import Shared
 from drkit.client.waiting import Calls
 from tests.support.client.calls import InThreads
@@ -53,6 +55,22 @@ class Client:
     def close(self) -> None:
         self.on_close()
         self.calls.append("close")
+
+
+class Watched(Consumer):
+    """Confluent-kafka's own class has no weak references."""
+
+
+def test_an_exception_that_is_kept_does_not_keep_the_client(monkeypatch: pytest.MonkeyPatch):
+    """Else it stays a member of its group, on a cluster that is back."""
+    monkeypatch.setattr(shared_module, "_ANSWER_SECONDS", 0.1)
+    client = Watched({"bootstrap.servers": "127.0.0.1:1", "group.id": "any", "log_level": 0})
+    shared, watched = Shared(client), weakref.ref(client)
+    del client
+    with pytest.raises(KafkaException) as caught:
+        shared.committed([TopicPartition("any", 0)], 0.1)
+    shared.leave(nothing)
+    assert watched() is None, caught.value
 
 
 def in_commit(client: Client, shared: Shared) -> InThreads:

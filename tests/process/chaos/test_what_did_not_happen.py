@@ -20,8 +20,7 @@ from drkit.chaos.stage import ScenarioStage
 from drkit.config import Settings
 from drkit.errors import Failed, Usage
 from drkit.exercise import processes
-from drkit.exercise.evidence import _probe, _read_positions, collect
-from drkit.exercise.history import (
+from drkit.exercise.events import (
     HISTORY,
     PRIMARY,
     STANDBY,
@@ -33,6 +32,7 @@ from drkit.exercise.history import (
     Probed,
     read_events,
 )
+from drkit.exercise.evidence import _probe, _read_positions, collect
 from drkit.exercise.stage import ClientStage
 from drkit.kafka.codes import INVALID_PRODUCER_EPOCH, error_name
 from drkit.model import TopicPartition

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
-from drkit.exercise.history import (
+from drkit.exercise.events import (
     PRIMARY,
     Acked,
     CommandEnded,
@@ -20,8 +20,8 @@ from drkit.exercise.history import (
     Read,
     RunReported,
     ScenarioEnded,
-    ScenarioHistory,
 )
+from drkit.exercise.history import ScenarioHistory
 from drkit.model import TopicPartition
 from tests.support.chaos.pair_model import IDLE, LIVE
 

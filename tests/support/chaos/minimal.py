@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from drkit.exercise.history import (
+from drkit.exercise.events import (
     PRIMARY,
     STANDBY,
     Acked,

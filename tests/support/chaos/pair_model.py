@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
-from drkit.exercise.history import (
+from drkit.exercise.events import (
     PRIMARY,
     STANDBY,
     Acked,
@@ -25,8 +25,8 @@ from drkit.exercise.history import (
     Read,
     RunReported,
     ScenarioEnded,
-    ScenarioHistory,
 )
+from drkit.exercise.history import ScenarioHistory
 from drkit.journal.machine import FAILOVER, RETURN, StepName, Table
 from drkit.model import TopicPartition
 from tests.support.chaos.minimal import EFFECT, failover, returned

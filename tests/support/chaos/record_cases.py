@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drkit.exercise.history import (
+from drkit.exercise.events import (
     PRIMARY,
     STANDBY,
     Acked,

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from drkit.exercise.history import (
-    PRIMARY,
-    STANDBY,
-    Event,
-    FaultBegan,
-    Probed,
-)
+from drkit.exercise.events import PRIMARY, STANDBY, Event, FaultBegan, Probed
 from tests.support.chaos.minimal import (
     ON_STANDBY,
     OPENED,

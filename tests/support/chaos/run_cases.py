@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from drkit.exercise.history import (
+from drkit.exercise.events import (
     PRIMARY,
     STANDBY,
     Acked,

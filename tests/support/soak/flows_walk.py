@@ -14,7 +14,7 @@ from pathlib import Path
 import random
 from typing import Final
 
-from drkit.exercise.history import CommandEnded
+from drkit.exercise.events import CommandEnded
 from drkit.exercise.processes import ProcessParent
 from drkit.flow_state.names import offset_map_topic, state_topic
 from drkit.local.cluster import LocalCluster

@@ -8,7 +8,7 @@ import shlex
 from typing import Any, Final
 import uuid
 
-from drkit.exercise.history import CommandEnded
+from drkit.exercise.events import CommandEnded
 from drkit.exercise.processes import ProcessParent
 from drkit.local.cluster import LocalCluster
 from drkit.local.storage import random_kafka_uuid

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from drkit.exercise.checks import CHECKS, POSITIONS
-from drkit.exercise.history import PRIMARY, OffsetCommitted, ScenarioHistory
+from drkit.exercise.events import PRIMARY, OffsetCommitted
+from drkit.exercise.history import ScenarioHistory
 from tests.support.chaos import record_cases, return_cases, run_cases
 from tests.support.chaos.minimal import ON_PRIMARY, TP, cases_of, entry, failover, returned
 

@@ -5,15 +5,8 @@ from __future__ import annotations
 import pytest
 
 from drkit.exercise.checks import CHECKS, POSITIONS
-from drkit.exercise.history import (
-    PRIMARY,
-    STANDBY,
-    Consumed,
-    Event,
-    LookFailed,
-    OffsetCommitted,
-    ScenarioHistory,
-)
+from drkit.exercise.events import PRIMARY, STANDBY, Consumed, Event, LookFailed, OffsetCommitted
+from drkit.exercise.history import ScenarioHistory
 from tests.support.chaos.minimal import (
     ON_PRIMARY,
     ON_STANDBY,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from drkit.exercise.history import (
+from drkit.exercise.events import (
     _KINDS,
     PRIMARY,
     STANDBY,
@@ -29,9 +29,9 @@ from drkit.exercise.history import (
     Recorder,
     RunReported,
     ScenarioEnded,
-    ScenarioHistory,
     read_events,
 )
+from drkit.exercise.history import ScenarioHistory
 
 EVENTS = (
     Acked(PRIMARY, "orders", 1, 7, "größer", "committed"),

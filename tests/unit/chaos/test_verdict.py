@@ -16,7 +16,7 @@ from drkit.exercise.checks import (
     SAME_SIDES,
     CheckResult,
 )
-from drkit.exercise.history import (
+from drkit.exercise.events import (
     PRIMARY,
     STANDBY,
     Acked,
@@ -37,8 +37,8 @@ from drkit.exercise.history import (
     Read,
     RunReported,
     ScenarioEnded,
-    ScenarioHistory,
 )
+from drkit.exercise.history import ScenarioHistory
 from drkit.exercise.verdict import RequiredFault, coverage, judge, negative_controls
 from tests.support.chaos.in_force import in_force
 from tests.support.chaos.minimal import (

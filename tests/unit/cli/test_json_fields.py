@@ -35,7 +35,7 @@ from drkit.drill.entry import DrillEntry
 from drkit.drill.evidence import DrillEvidence
 from drkit.drill.position_rows import PackedPositions, PositionEvidence
 from drkit.drill.report import DrillReport
-from drkit.exercise.history import CommandEnded
+from drkit.exercise.events import CommandEnded
 from drkit.exercise.verdict import ScenarioVerdict
 from drkit.export.run import Exported
 from drkit.failover.core.step import LossEvidence, StepEffect

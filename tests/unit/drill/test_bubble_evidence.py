@@ -25,7 +25,8 @@ from drkit.drill.judge import judge
 from drkit.drill.plan import DrillPlan
 from drkit.drill.report import PlanReport, build_report, check_report, read_report
 from drkit.exercise.checks import CheckResult
-from drkit.exercise.history import PRIMARY, STANDBY, Acked, Consumed, Event, ScenarioHistory
+from drkit.exercise.events import PRIMARY, STANDBY, Acked, Consumed, Event
+from drkit.exercise.history import ScenarioHistory
 from drkit.exercise.verdict import FAIL, INCONCLUSIVE, PASS
 from drkit.flow_state.processes import this_process
 from tests.support.chaos.minimal import TP, log

@@ -8,7 +8,7 @@ import re
 import shlex
 from typing import Any, Final
 
-from drkit.exercise.history import CommandEnded
+from drkit.exercise.events import CommandEnded
 from drkit.journal.machine import RunState
 from tests.support.children import finish
 from tests.support.failover.walk.stage import Scene, shown

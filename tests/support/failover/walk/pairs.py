@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import random
 from typing import NamedTuple
 
-from drkit.exercise.history import JournalEntered
+from drkit.exercise.events import JournalEntered
 from drkit.journal.machine import ORDER, StepName
 
 KINDS = ("dead", "cut", "alive", "planned")

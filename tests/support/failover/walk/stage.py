@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from drkit.clock import wall_ms
 from drkit.config import ClusterSettings, Settings
-from drkit.exercise.history import CommandEnded
+from drkit.exercise.events import CommandEnded
 from drkit.exercise.processes import Child, ProcessParent
 from drkit.flow_state.lease.watch import replicator_of
 from drkit.flow_state.records import SourceSeenRecord

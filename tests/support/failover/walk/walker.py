@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from drkit.exercise.history import CommandEnded
+from drkit.exercise.events import CommandEnded
 from drkit.exercise.processes import Child
 from drkit.journal.machine import RunState
 from tests.support.children import finish, run_until
