@@ -78,7 +78,7 @@ def list_scenarios(**given: Any) -> None:
     default_is="chaos in the user's state folder of drkit",
     help="Folder for histories.",
 )
-def run(**given: Any) -> int:
+def run(**given: Any) -> Any:
     """Run scenarios and print a verdict for each.
 
     A scenario starts a pair and clients, injects a fault at a named step, and checks the promises. Ctrl-C
@@ -86,5 +86,4 @@ def run(**given: Any) -> int:
 
     Exit code: 0 pass, 1 fail, 3 inconclusive: something was not exercised, or could not be read.
     """
-    code: int = work("drkit.cli.actions.chaos").run(**given)
-    return code
+    return work("drkit.cli.actions.chaos").run(**given)

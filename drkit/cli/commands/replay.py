@@ -62,7 +62,7 @@ from drkit.cli.options import OptionGroup, option
 )
 @options.dry_run("Show what would be appended; change nothing.")
 @options.yes()
-def replay(**given: Any) -> int:
+def replay(**given: Any) -> Any:
     """Append records from an export to the new primary.
 
     Needs only the export and the new primary. Records that clients have already re-sent (same content) are
@@ -70,5 +70,4 @@ def replay(**given: Any) -> int:
 
     Exit code: 0 done, 1 failed or stopped (run it again), 3 refused, with the reason and what clears it.
     """
-    code: int = work("drkit.cli.actions.replay").replay(**given)
-    return code
+    return work("drkit.cli.actions.replay").replay(**given)

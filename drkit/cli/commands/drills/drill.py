@@ -64,7 +64,7 @@ def drill() -> None:
     help="With switchover, if no ACL can fence a cluster: how clients are kept off it. HOW is recorded.",
 )
 @options.yes("With switchover: do not ask before production moves.")
-def run(**given: Any) -> int:
+def run(**given: Any) -> Any:
     """Run a drill by NAME or kind.
 
     readiness: would a failover be refused now, and what would it lose? translation: would every group
@@ -83,8 +83,7 @@ def run(**given: Any) -> int:
 
     Exit code: 0 pass, 1 fail, 3 inconclusive, aborted or refused.
     """
-    code: int = work("drkit.cli.actions.drills.drill").run(**given)
-    return code
+    return work("drkit.cli.actions.drills.drill").run(**given)
 
 
 @drill.command(
@@ -108,7 +107,7 @@ def history(**given: Any) -> None:
     }
 )
 @options.flow()
-def cleanup(**given: Any) -> int:
+def cleanup(**given: Any) -> Any:
     """Delete what interrupted drills left behind.
 
     Deletes only what the history of drills lists, topics by their ids. The next bubble drill does the same
@@ -116,8 +115,7 @@ def cleanup(**given: Any) -> int:
 
     Exit code: 0 nothing is left, 1 something could not be deleted.
     """
-    code: int = work("drkit.cli.actions.drills.drill").cleanup(**given)
-    return code
+    return work("drkit.cli.actions.drills.drill").cleanup(**given)
 
 
 @drill.command(
@@ -170,7 +168,7 @@ def report(**given: Any) -> None:
     group=OptionGroup.OUTPUT,
     help="With --print kubernetes: container image.",
 )
-def schedule(**given: Any) -> int:
+def schedule(**given: Any) -> Any:
     """Run the drills of [[drills]] when they are due.
 
     Runs until SIGTERM or Ctrl-C. Each due time is in one entry of the history. After a pause only the last
@@ -178,5 +176,4 @@ def schedule(**given: Any) -> int:
 
     Exit code with --once: 0 all passed or nothing was due, 1 one failed, 3 another verdict.
     """
-    code: int = work("drkit.cli.actions.drills.drill").schedule(**given)
-    return code
+    return work("drkit.cli.actions.drills.drill").schedule(**given)
