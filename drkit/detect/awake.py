@@ -36,7 +36,8 @@ class AwakeClock:
         self._longest = longest_seconds
         self._lock = threading.Lock()
         self._last = clock()
-        self._awake = self.lost_seconds = 0.0
+        self._awake = 0.0
+        self.lost_seconds = 0.0
         """Total duration of the stalls since the start of this process."""
         self._stalled_at: float | None = None
 

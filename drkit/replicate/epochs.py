@@ -36,7 +36,8 @@ class Epochs:
         self._rates = rates
         self._until = until
         self._placed: dict[PartitionAssignment, int] = {}
-        self.version = self._epoch = 0
+        self._epoch = 0
+        self.version = 0
         """Number of the current plan."""
         self._plan: tuple[TaskAssignment, ...] = ()
         self._held = False
