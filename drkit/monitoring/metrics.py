@@ -345,10 +345,6 @@ class FlowCollector(Collector):
                     families[name].add_metric(labels, float(value))
         yield from families.values()
 
-    def describe(self) -> Iterator[Metric]:
-        """Nothing: registering must not send requests."""
-        return iter(())
-
 
 def _samples(figures: FlowFigures, now: float) -> Iterator[Sample]:
     status, totals = figures.at(now), figures.totals
@@ -407,10 +403,6 @@ class Labelled(Collector):
                 if self._labels:
                     family.samples = [s._replace(labels={**self._labels, **s.labels}) for s in family.samples]
                 yield family
-
-    def describe(self) -> Iterator[Metric]:
-        """Nothing: registering must not send requests."""
-        return iter(())
 
 
 def _topics(status: FlowStatus) -> Iterator[TopicStatus]:
