@@ -9,7 +9,7 @@ import click
 
 from drkit.cli.help import group
 from drkit.cli.loading import work
-from drkit.cli.options import OptionGroup, option
+from drkit.cli.options import OptionGroup, flag, option
 
 
 @group(
@@ -36,9 +36,8 @@ def chaos() -> None:
         "drkit chaos list --json": "The same as JSON",
     },
 )
-@option(
+@flag(
     "--coverage",
-    is_flag=True,
     group=OptionGroup.OUTPUT,
     help="For each step, list the scenarios with a fault in force there.",
 )
@@ -55,13 +54,7 @@ def list_scenarios(**given: Any) -> None:
     }
 )
 @click.argument("names", metavar="NAME|FILE...", nargs=-1)
-@option(
-    "--all",
-    "whole",
-    is_flag=True,
-    group=OptionGroup.SELECTION,
-    help="Run all scenarios, one after the other.",
-)
+@flag("--all", "whole", group=OptionGroup.SELECTION, help="Run all scenarios, one after the other.")
 @option(
     "--seed",
     type=click.IntRange(min=0),

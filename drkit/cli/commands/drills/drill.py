@@ -10,7 +10,7 @@ import click
 from drkit.cli import options
 from drkit.cli.help import group
 from drkit.cli.loading import work
-from drkit.cli.options import OptionGroup, option
+from drkit.cli.options import OptionGroup, flag, option
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _html = option("--html", type=_FILE, group=OptionGroup.OUTPUT, help="Write the report to this file as HTML.")
@@ -51,12 +51,7 @@ def drill() -> None:
 @_html
 @option("--report", type=_FILE, group=OptionGroup.OUTPUT, help="Write the report to this file as JSON.")
 @options.dry_run("With switchover: show what would happen; change nothing.")
-@option(
-    "--stay",
-    is_flag=True,
-    group=OptionGroup.HOW,
-    help="With switchover: leave clients on the target; this is recorded.",
-)
+@flag("--stay", group=OptionGroup.HOW, help="With switchover: leave clients on the target; this is recorded.")
 @option(
     "--clients-cut",
     metavar="HOW",
@@ -135,7 +130,7 @@ def cleanup(**given: Any) -> Any:
     help="Check the report in this file: recompute its hashes and judge its evidence again. With ID: it must"
     " be this drill's, and follow the report before it.",
 )
-@option("--schema", is_flag=True, group=OptionGroup.OUTPUT, help="Print the JSON schema of reports.")
+@flag("--schema", group=OptionGroup.OUTPUT, help="Print the JSON schema of reports.")
 def report(**given: Any) -> None:
     """Show, export or check the report of a drill.
 
@@ -152,7 +147,7 @@ def report(**given: Any) -> None:
         "drkit drill schedule --print kubernetes --image registry/drkit": "Print CronJobs",
     }
 )
-@option("--once", is_flag=True, group=OptionGroup.HOW, help="Run what is due now, then exit.")
+@flag("--once", group=OptionGroup.HOW, help="Run what is due now, then exit.")
 @option(
     "--print",
     "scheduler",
