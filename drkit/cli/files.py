@@ -10,7 +10,7 @@ import click
 import drkit
 from drkit.cli.help import group
 from drkit.cli.loading import work
-from drkit.cli.options import OptionGroup, option
+from drkit.cli.options import OptionGroup, flag
 from drkit.cli.session import session
 from drkit.cli.talk import show
 from drkit.errors import Failed, Refused, Usage, error_text
@@ -97,7 +97,7 @@ def show_file(name: str) -> None:
 )
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 @click.argument("names", metavar="[NAME]...", nargs=-1)
-@option("--force", is_flag=True, group=OptionGroup.HOW, help="Overwrite files that differ.")
+@flag("--force", group=OptionGroup.HOW, help="Overwrite files that differ.")
 def write_files(folder: Path, names: tuple[str, ...], *, force: bool) -> None:
     """Write all files below DIR, or those named; NAME is a file or a folder of: drkit files list.
 

@@ -63,14 +63,10 @@ class Documented(click.Command):
             formatter.write(f"\n{_COMMON}\n")
 
 
-class DocumentedCommand(Documented):
-    """A command without commands of its own."""
-
-
 class DocumentedGroup(Documented, click.Group):
     """A command with commands of its own."""
 
-    command_class = DocumentedCommand
+    command_class = Documented
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
         """List the commands in the order of their declarations."""
@@ -95,12 +91,12 @@ class DocumentedGroup(Documented, click.Group):
 
 def command(
     name: str | None = None, *, examples: Mapping[str, str]
-) -> Callable[[Callable[..., Any]], DocumentedCommand]:
+) -> Callable[[Callable[..., Any]], Documented]:
     """Make a command of a function.
 
     :param examples: command lines, each with a remark
     """
-    return click.command(name, cls=DocumentedCommand, examples=examples)
+    return click.command(name, cls=Documented, examples=examples)
 
 
 def group(

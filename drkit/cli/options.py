@@ -57,6 +57,16 @@ def option(*declarations: str, group: OptionGroup, **settings: Any) -> Decorator
     return click.option(*declarations, cls=Option, group=group, **settings)
 
 
+def flag(*declarations: str, group: OptionGroup, help: str) -> Decorator:  # noqa: A002  click's own word
+    """Add an option without a value."""
+    return option(*declarations, group=group, help=help, is_flag=True)
+
+
+def text(*declarations: str, metavar: str, group: OptionGroup, help: str) -> Decorator:  # noqa: A002  click's own word
+    """Add an option for any text, which is empty if it is not given."""
+    return option(*declarations, group=group, help=help, metavar=metavar, default="")
+
+
 def flow(default_is: str = "the only one", group: OptionGroup = OptionGroup.SELECTION) -> Decorator:
     """Add ``--flow``: one flow."""
     return option("--flow", group=group, default_is=default_is, help="The flow.")
@@ -105,26 +115,23 @@ def _to_path(_context: click.Context, _option: click.Parameter, value: str | Non
 
 def dry_run(text: str = "Show what would be done; change nothing.") -> Decorator:
     """Add ``--dry-run``."""
-    return option("--dry-run", group=OptionGroup.HOW, is_flag=True, help=text)
+    return flag("--dry-run", group=OptionGroup.HOW, help=text)
 
 
 def yes(text: str = "Do not ask for confirmation.") -> Decorator:
     """Add ``--yes``."""
-    return option("--yes", group=OptionGroup.HOW, is_flag=True, help=text)
+    return flag("--yes", group=OptionGroup.HOW, help=text)
 
 
 def take_over() -> Decorator:
     """Add ``--take-over``."""
-    return option(
+    return flag(
         "--take-over",
         group=OptionGroup.RESUME,
-        is_flag=True,
         help="Do not wait for the lock: the process that held it is dead.",
     )
 
 
 def verbose() -> Decorator:
     """Add ``--verbose``."""
-    return option(
-        "--verbose", group=OptionGroup.OUTPUT, is_flag=True, help="Report the notes and seconds of each step."
-    )
+    return flag("--verbose", group=OptionGroup.OUTPUT, help="Report the notes and seconds of each step.")

@@ -21,13 +21,10 @@ def _interrupt() -> None:
     raise KeyboardInterrupt
 
 
-def until_signalled(first: Callable[[], None] = lambda: None) -> threading.Event:
-    """An event that SIGINT or SIGTERM sets; a second one interrupts.
-
-    :param first: called once, by another thread, when the event is set
-    """
+def until_signalled() -> threading.Event:
+    """An event that SIGINT or SIGTERM sets; a second one interrupts."""
     stop = threading.Event()
-    setting(stop, _interrupt, first)
+    setting(stop, _interrupt)
     return stop
 
 

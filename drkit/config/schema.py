@@ -22,12 +22,6 @@ def described_schema() -> dict[str, Any]:
     return schema
 
 
-def definitions() -> dict[str, Any]:
-    """Return the JSON schema of each table by its class, with a description for each setting."""
-    tables: dict[str, Any] = described_schema()["$defs"]
-    return tables
-
-
 def _tables(model: type[Strict]) -> Iterator[type[Strict]]:
     for table in model.__subclasses__():
         yield table

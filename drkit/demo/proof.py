@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
 from hashlib import blake2b
 import json
 from typing import NamedTuple
@@ -12,7 +14,7 @@ from drkit.demo.shop import ORDERS, PAYMENTS
 from drkit.kafka.admin import Cluster
 from drkit.kafka.reading.range_reader import RangeReader
 from drkit.kafka.topics import describe_topics, list_offsets
-from drkit.model import TopicPartition
+from drkit.model import ConsumedRecord, TopicPartition
 
 Content = tuple[str, int, bytes | None]
 """Topic, partition and value of a record."""
@@ -35,55 +37,44 @@ class ReadResult(NamedTuple):
         return len(self.orders) - len(set(self.orders))
 
 
+def _partitions(
+    settings: ClusterSettings, topics: list[str]
+) -> Iterator[tuple[TopicPartition, Iterator[ConsumedRecord]]]:
+    """Yield each partition with its committed records, which are read before the next partition."""
+    cluster = Cluster.connect(settings)
+    tps = [TopicPartition(t.name, p) for t in describe_topics(cluster, topics).values() for p in t.leaders]
+    ends = list_offsets(cluster, tps, "latest", committed=True)
+    with closing(RangeReader(settings)) as reader:
+        for tp in sorted(tps):
+            yield tp, reader.read(tp, 0, ends[tp])
+
+
 def read_all(settings: ClusterSettings, topics: list[str]) -> ReadResult:
     """Read topics from their first to their last committed record."""
-    cluster = Cluster.connect(settings)
-    where = [TopicPartition(t.name, p) for t in describe_topics(cluster, topics).values() for p in t.leaders]
-    ends = list_offsets(cluster, where, "latest", committed=True)
-    reader = RangeReader(settings)
-    records = size = 0
+    count = size = 0
     fingerprints: dict[TopicPartition, str] = {}
     orders: list[int] = []
-    try:
-        for at in sorted(where):
-            digest = blake2b(digest_size=16)
-            for seen in reader.read(at, 0, ends[at]):
-                records += 1
-                size += len(seen.key or b"") + len(seen.value or b"")
-                digest.update(repr(seen[1:]).encode())
-                if at.topic == ORDERS:
-                    orders.append(json.loads(seen.value or b"{}")["order"])
-            fingerprints[at] = digest.hexdigest()
-    finally:
-        reader.close()
-    return ReadResult(records, size, fingerprints, orders)
+    for tp, records in _partitions(settings, topics):
+        digest = blake2b(digest_size=16)
+        for record in records:
+            count += 1
+            size += len(record.key or b"") + len(record.value or b"")
+            digest.update(repr(record[1:]).encode())
+            if tp.topic == ORDERS:
+                orders.append(json.loads(record.value or b"{}")["order"])
+        fingerprints[tp] = digest.hexdigest()
+    return ReadResult(count, size, fingerprints, orders)
 
 
 def contents(settings: ClusterSettings) -> list[Content]:
     """All committed records of the shop's topics; no two of them have the same content."""
-    cluster = Cluster.connect(settings)
-    topics = describe_topics(cluster, [ORDERS, PAYMENTS])
-    where = [TopicPartition(t.name, p) for t in topics.values() for p in t.leaders]
-    ends = list_offsets(cluster, where, "latest", committed=True)
-    reader = RangeReader(settings)
-    try:
-        return [
-            (at.topic, at.partition, s.value) for at in sorted(where) for s in reader.read(at, 0, ends[at])
-        ]
-    finally:
-        reader.close()
+    partitions = _partitions(settings, [ORDERS, PAYMENTS])
+    return [(*tp, record.value) for tp, records in partitions for record in records]
 
 
 def payments(settings: ClusterSettings) -> Payments:
     """All committed payments of a cluster: those that a group must get."""
-    cluster = Cluster.connect(settings)
-    where = [TopicPartition(PAYMENTS, p) for p in describe_topics(cluster, [PAYMENTS])[PAYMENTS].leaders]
-    ends = list_offsets(cluster, where, "latest", committed=True)
-    reader = RangeReader(settings)
-    try:
-        found = {
-            at.partition: [(s.key, s.value) for s in reader.read(at, 0, ends[at])] for at in sorted(where)
-        }
-    finally:
-        reader.close()
-    return {partition: records for partition, records in found.items() if records}
+    by_partition = {
+        tp.partition: [(r.key, r.value) for r in records] for tp, records in _partitions(settings, [PAYMENTS])
+    }
+    return {partition: records for partition, records in by_partition.items() if records}

@@ -36,7 +36,9 @@ class AwakeClock:
         self._longest = longest_seconds
         self._lock = threading.Lock()
         self._last = clock()
-        self._awake = self._lost = 0.0
+        self._awake = 0.0
+        self.lost_seconds = 0.0
+        """Total duration of the stalls since the start of this process."""
         self._stalled_at: float | None = None
 
     def now(self) -> float:
@@ -47,7 +49,7 @@ class AwakeClock:
             stalled = gap > self._longest
             self._awake += self._tick if stalled else gap
             if stalled:
-                self._lost += gap - self._tick
+                self.lost_seconds += gap - self._tick
                 self._stalled_at = self._awake
             return self._awake
 
@@ -55,11 +57,6 @@ class AwakeClock:
         """Whether a stall ended after a time of this clock: measurements across it are invalid."""
         self.now()
         return self._stalled_at is not None and self._stalled_at >= when
-
-    @property
-    def lost_seconds(self) -> float:
-        """Total duration of the stalls since the start of this process."""
-        return self._lost
 
 
 class Ticker(Background):

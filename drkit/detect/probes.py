@@ -9,6 +9,7 @@ count, and they name no other brokers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 import os
 import threading
 from typing import Any, Final, NamedTuple
@@ -374,17 +375,15 @@ class Probes:
 
     def _take_care(self) -> None:
         """Give every broker its canary, and forget brokers that were removed from the cluster."""
-        loop, told = EventLoop(), ""
-        try:
+        reported = ""
+        with closing(EventLoop()) as loop:
             while not self._ended.is_set():
                 why = self._care_once(loop) if self.cluster_id is not None else ""
-                if why and why != told:
+                if why and why != reported:
                     hint = "brokers are asked who they are, not whether they take records"
                     observe.event("canary_missing", level="warning", reason=why, hint=hint)
-                told = why
+                reported = why
                 self._ended.wait(_CARE_SECONDS if self.cluster_id is not None else 0.2)
-        finally:
-            loop.close()
 
     def _care_once(self, loop: EventLoop) -> str:
         """Returns why there is no canary; empty: there is, or nothing can be done about it now."""
@@ -419,12 +418,9 @@ class Probes:
 
         :raises RawError: no answer, older brokers, or another cluster
         """
-        raw = RawCluster(loop, self._listeners[OWN], "probe")
-        try:
+        with closing(RawCluster(loop, self._listeners[OWN], "probe")) as raw:
             await raw.connect(int(self._settings.probe_timeout_seconds * 1000))
             found = await describe_registered(raw, timeout_ms=5000)
-        finally:
-            raw.close()
         if found.cluster_id != self.cluster_id:
             raise RawError(f"DescribeCluster: cluster id {found.cluster_id}")
         return {b.id for b in found.brokers}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Final, NamedTuple
 
 from drkit import observe
@@ -145,11 +145,8 @@ def publish(run: ExportRun, manifest: Manifest) -> None:
         for file in list(run.storage.files()):
             if file.path not in known:
                 run.storage.delete(file.path)
-        draft = run.storage.create(_DRAFT)
-        try:
+        with closing(run.storage.create(_DRAFT)) as draft:
             draft.write(data)
-        finally:
-            draft.close()
         check_listing(run.storage, run.folder, manifest, {_DRAFT})
         run.storage.publish(_DRAFT, MANIFEST)
     read_manifest(run.manifest, manifest.sha256)

@@ -126,16 +126,7 @@ def _text(data: bytes | None) -> str | None:
 
 def _record(line: bytes) -> tuple[int, ExportedRecord]:
     row = _RecordLine.of(parsed(line, _LONGEST_LINE))
-    record = ExportedRecord(
-        offset=row.offset,
-        timestamp=row.timestamp,
-        timestamp_type=row.timestamp_type,
-        key=row.key,
-        value=row.value,
-        headers=row.headers,
-        producer_id=row.producer_id,
-    )
-    return row.partition, record
+    return row.partition, ExportedRecord(*(getattr(row, name) for name in ExportedRecord._fields))
 
 
 def _bytes(value: Any) -> bytes:

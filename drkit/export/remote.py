@@ -16,8 +16,6 @@ from drkit.export.storage import FoundFile, NewFile
 class RemoteFolder:
     """A folder of one of pyarrow's file systems. See :class:`drkit.export.storage.Storage`."""
 
-    is_local = False
-
     def __init__(self, system: Any, root: str) -> None:
         self._system, self._root = system, root.rstrip("/")
 

@@ -46,8 +46,6 @@ class NewFile(Protocol):
 class Storage(Protocol):
     """A folder. Everything raises OSError."""
 
-    is_local: bool
-
     def exists(self) -> bool:
         """Return whether the folder exists."""
 
@@ -75,8 +73,6 @@ class Storage(Protocol):
 
 class LocalFolder:
     """A folder of this machine."""
-
-    is_local = True
 
     def __init__(self, root: Path) -> None:
         self._root = root

@@ -139,7 +139,7 @@ class Runs:
         *,
         steps: Mapping[StepName, Step] | None = None,
     ) -> None:
-        self._settings, self._flow, self._tell = settings, flow, tell
+        self._settings, self.flow, self._tell = settings, flow, tell
         self._steps = {FAILOVER.name: steps or all_steps(), RETURN.name: return_steps()}
         self._folder = folder_of(settings.failover.journal_folder)
         self._run_id = ""
@@ -154,7 +154,7 @@ class Runs:
         :raises ClusterUnreachable: the target does not answer
         :raises Refused: nothing was ever copied to the target, or the state was deleted
         """
-        flow, loop = self._flow, EventLoop()
+        flow, loop = self.flow, EventLoop()
         target_settings = self._settings.cluster(flow.target).with_client(flow.target_admin)
         target = RawCluster(loop, target_settings, "failover")
         self._loop, self._target = loop, target
@@ -206,12 +206,12 @@ class Runs:
         """Refuse to decide by a state that is younger than its journal: roles are missing. Raises Refused."""
         assert self._state is not None  # noqa: S101  __enter__ made it
         if why := self._topic.history.lost_state(self._state.records, self._id_of_state()):
-            raise state_younger(self._flow, why)
+            raise state_younger(self.flow, why)
 
     def _id_of_state(self) -> str:
         """Return the id of the flow's state topic, which a first run has just created."""
         if not self._state_id:
-            name = state_topic(self._flow.source)
+            name = state_topic(self.flow.source)
             with request_errors():
                 topic = self._loop.run(metadata, self._target, [name])[name]
             self._state_id = "" if topic.error else str(topic.topic_id)
@@ -239,7 +239,7 @@ class Runs:
     def report(self) -> dict[str, Any] | None:
         """Return the report of this process's run; None before it began."""
         run = self._topic.history.runs.get(self._run_id)
-        return report_of(run, self._flow.name) if run is not None else None
+        return report_of(run, self.flow.name) if run is not None else None
 
     def context_outside_run(self, scope: Scope = NO_SCOPE, journal: NoJournal | None = None) -> Context:
         """Return a context on both clusters of no run; without a `journal` effects are refused."""
@@ -251,11 +251,6 @@ class Runs:
         """Read the journal to its end and update :attr:`under_way`. Raises DrkitError: it cannot be read."""
         with request_errors():
             self._loop.run(self._topic.read_existing)
-
-    @property
-    def flow(self) -> FlowSettings:
-        """The flow."""
-        return self._flow
 
     @property
     def under_way(self) -> RunLog | None:
@@ -328,7 +323,7 @@ class Runs:
                 steps = self._steps[journal.run.table.name]
                 interpreter = Interpreter(context, journal, steps, stall)
                 if not context.scope.topics:  # clients have moved back since: nothing is undone
-                    over = {"pending": moved_back_in_words(self._flow)}
+                    over = {"pending": moved_back_in_words(self.flow)}
                     journal.write(EntryKind.END, None, "", {"state": RunState.ABORTED, "evidence": over})
                 elif abort:
                     interpreter.abort(abort)
@@ -337,8 +332,8 @@ class Runs:
                 else:
                     interpreter.walk()
         finally:
-            keep(journal.run, self._flow.name, self._folder)
-        return report_of(journal.run, self._flow.name)
+            keep(journal.run, self.flow.name, self._folder)
+        return report_of(journal.run, self.flow.name)
 
     def _journal(self, run_id: str) -> Journal:
         self._run_id = run_id
@@ -350,7 +345,7 @@ class Runs:
         assert self._state is not None  # noqa: S101  __enter__ made it
         self._context = Context(
             settings=self._settings,
-            flow=self._flow,
+            flow=self.flow,
             scope=scope,
             request=request,
             run_id="",

@@ -60,7 +60,7 @@ class FailoverService(Runs):
             refusals = refusals_of(context, seen)
         for _, refusal in refusals:
             raise refusal
-        confirm(Proposal(self._flow.name, chosen, seen, context.settings.flow_back(self._flow)))
+        confirm(Proposal(self.flow.name, chosen, seen, context.settings.flow_back(self.flow)))
         return self._begun(context, {"asked": chosen.to_json()}, decision)
 
     def begin_return(
@@ -163,4 +163,4 @@ class FailoverService(Runs):
             journal.found[StepName.SNAPSHOT] = seen.to_json()
             refusals = refusals_of(context, seen)
             lines = rehearse(context, self._steps[FAILOVER.name])
-            return Rehearsal(chosen, seen, lines, refusals, context.settings.flow_back(self._flow))
+            return Rehearsal(chosen, seen, lines, refusals, context.settings.flow_back(self.flow))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Self
+from typing import Final
 
 from drkit.clock import Seconds, boottime
 from drkit.detect.awake import AwakeClock, Ticker
@@ -18,20 +18,12 @@ class ProcessSuspended(Exception):
     """
 
 
-class Stall:
+class Stall(Ticker):
     """Detects pauses of this process by a clock that counts suspended time. Use it in a ``with``."""
 
     def __init__(self, clock: Seconds = boottime, longest_seconds: float = LONGEST_SECONDS) -> None:
-        self._clock = AwakeClock(clock, longest_seconds=longest_seconds)
-        self._ticker = Ticker(self._clock)
+        super().__init__(AwakeClock(clock, longest_seconds=longest_seconds))
         self._known = 0.0
-
-    def __enter__(self) -> Self:
-        self._ticker.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ticker.stop()
 
     def ask(self) -> None:
         """Check that the process was not paused. Raises ProcessSuspended: it was."""

@@ -11,6 +11,7 @@ from drkit.errors import Failed
 _KEYTOOL_SECONDS = 60.0
 _PASSWORD = "local-cluster"  # noqa: S105  protects a key that never leaves a temporary folder
 _ALIAS = "broker"
+_KEY = ("-keyalg", "EC", "-groupname", "secp256r1")
 
 
 class Certificate(NamedTuple):
@@ -27,27 +28,8 @@ def make_certificate(java: Path, folder: Path) -> Certificate:
     :raises Failed: keytool is missing or refuses
     """
     made = Certificate(folder / "broker.p12", folder / "authority.pem")
-    store = (
-        "-alias",
-        _ALIAS,
-        "-keystore",
-        str(made.keystore),
-        "-storepass",
-        _PASSWORD,
-        "-storetype",
-        "PKCS12",
-    )
-    key = (
-        "-genkeypair",
-        "-keyalg",
-        "EC",
-        "-groupname",
-        "secp256r1",
-        "-validity",
-        "30",
-        "-dname",
-        "CN=localhost",
-    )
+    store = ("-alias", _ALIAS, *_store(made), "-storetype", "PKCS12")
+    key = ("-genkeypair", *_KEY, "-validity", "30", "-dname", "CN=localhost")
     # "ca:true" lets clients take it as its own authority: one certificate instead of a chain.
     extensions = ("-ext", "san=ip:127.0.0.1,dns:localhost", "-ext", "bc:c=ca:true")
     _keytool(java, *key, *extensions, *store)
@@ -69,15 +51,17 @@ def make_client_certificate(
     made = certificate.keystore.with_name(f"{alias}.{kind.lower()}")
     if made.exists():
         return made
-    store = ("-keystore", str(certificate.keystore), "-storepass", _PASSWORD)
-    key = ("-alias", alias, "-keyalg", "EC", "-groupname", "secp256r1", "-dname", f"CN={name}")
+    key = ("-alias", alias, *_KEY, "-dname", f"CN={name}", "-signer", _ALIAS)
     days = ("-startdate", f"{first:+d}d", "-validity", str(last - first))
-    signed = (*key, *days, "-signer", _ALIAS)
-    _keytool(java, "-genkeypair", *signed, *store)
+    _keytool(java, "-genkeypair", *key, *days, *_store(certificate))
     source = ("-srckeystore", str(certificate.keystore), "-srcstorepass", _PASSWORD, "-srcalias", alias)
     target = ("-destkeystore", str(made), "-deststorepass", _PASSWORD, "-deststoretype", kind)
     _keytool(java, "-importkeystore", *source, *target)
     return made
+
+
+def _store(certificate: Certificate) -> tuple[str, ...]:
+    return "-keystore", str(certificate.keystore), "-storepass", certificate.password
 
 
 def _keytool(java: Path, *arguments: str) -> None:

@@ -62,11 +62,11 @@ def group_samples(
         for reason, count in totals.refused.items():
             yield "drkit_group_writes_refused_total", (*flow, reason.lower()), count
         for group, spread in list(totals.latency_ms.items()):
-            labels = (*flow, group)
-            yield MM2_CHECKPOINT, labels, spread.mean
-            yield MM2_CHECKPOINT + "_avg", labels, spread.mean
-            yield MM2_CHECKPOINT + "_min", labels, spread.least
-            yield MM2_CHECKPOINT + "_max", labels, spread.most
+            yield from _spread_samples(MM2_CHECKPOINT, (*flow, group), spread)
+
+
+def _spread_samples(name: str, labels: tuple[str, ...], spread: MinMaxMean) -> Iterator[Sample]:
+    return ((name + suffix, labels, getattr(spread, which)) for suffix, which in _SPREADS)
 
 
 def _group_samples(flow: tuple[str, str], seen: GroupsSeen) -> Iterator[Sample]:
@@ -173,7 +173,7 @@ MM2_ROWS: Final = (
             ("record_age_ms", "Age of batches when they were fetched"),
             ("replication_latency_ms", "Age of batches when they stood on the target"),
         )
-        for suffix, which in (("", "mean"), ("_min", "least"), ("_max", "most"), ("_avg", "mean"))
+        for suffix, which in _SPREADS
     ),
 )
 
@@ -222,17 +222,10 @@ def mm2_samples(
         yield MM2 + "record_rate", labels, count.records_per_second
         yield MM2 + "byte_count", labels, count.bytes
         yield MM2 + "byte_rate", labels, count.bytes_per_second
-        for name, spread in _spreads(moved.get(tp)):
-            yield MM2 + name, labels, spread.mean
-            yield MM2 + name + "_avg", labels, spread.mean
-            yield MM2 + name + "_min", labels, spread.least
-            yield MM2 + name + "_max", labels, spread.most
-
-
-def _spreads(moved: Moved | None) -> Iterator[tuple[str, MinMaxMean]]:
-    if moved is not None and moved.latency_ms.count:
-        yield "record_age_ms", moved.age_ms
-        yield "replication_latency_ms", moved.latency_ms
+        epoch = moved.get(tp)
+        if epoch is not None and epoch.latency_ms.count:
+            yield from _spread_samples(MM2 + "record_age_ms", labels, epoch.age_ms)
+            yield from _spread_samples(MM2 + "replication_latency_ms", labels, epoch.latency_ms)
 
 
 _TOPIC: Final = (*_FLOW, "topic")
@@ -352,12 +345,8 @@ class FlowCollector(Collector):
                     families[name].add_metric(labels, float(value))
         yield from families.values()
 
-    def describe(self) -> Iterator[Metric]:
-        """Nothing: registering must not send requests."""
-        return iter(())
 
-
-def _samples(figures: FlowFigures, now: float) -> Iterator[tuple[str, tuple[str, ...], float | None]]:
+def _samples(figures: FlowFigures, now: float) -> Iterator[Sample]:
     status, totals = figures.at(now), figures.totals
     loss = status.loss_now or _NO_LOSS
     flow = (status.source, status.target)
@@ -393,7 +382,7 @@ def _samples(figures: FlowFigures, now: float) -> Iterator[tuple[str, tuple[str,
     yield from mm2_samples(flow, names, figures.counts, totals.moved if totals is not None else {})
 
 
-def _health(faults: _Faults) -> Iterator[tuple[str, tuple[str, ...], float | None]]:
+def _health(faults: _Faults) -> Iterator[Sample]:
     for flow, found in faults.items():
         codes = {f.code for f in found}
         yield "drkit_flow_healthy", flow, not codes
@@ -414,10 +403,6 @@ class Labelled(Collector):
                 if self._labels:
                     family.samples = [s._replace(labels={**self._labels, **s.labels}) for s in family.samples]
                 yield family
-
-    def describe(self) -> Iterator[Metric]:
-        """Nothing: registering must not send requests."""
-        return iter(())
 
 
 def _topics(status: FlowStatus) -> Iterator[TopicStatus]:

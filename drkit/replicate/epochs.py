@@ -36,18 +36,16 @@ class Epochs:
         self._rates = rates
         self._until = until
         self._placed: dict[PartitionAssignment, int] = {}
-        self._version = self._epoch = 0
+        self._epoch = 0
+        self.version = 0
+        """Number of the current plan."""
         self._plan: tuple[TaskAssignment, ...] = ()
         self._held = False
-        self._skips = frame.skip_producer_ids
+        self.skips = frame.skip_producer_ids
+        """Producers that every running task leaves out."""
         self._busy = False
         """Tasks of this plan or of an older one may be running."""
         self._changed = threading.Condition()
-
-    @property
-    def version(self) -> int:
-        """Number of the current plan."""
-        return self._version
 
     @property
     def run_id(self) -> str:
@@ -59,11 +57,6 @@ class Epochs:
         """The assignments of all partitions being copied."""
         return [p for lease in self._plan for p in lease.partitions]
 
-    @property
-    def skips(self) -> tuple[int, ...]:
-        """Producers that every running task leaves out."""
-        return self._skips
-
     def reframe(self, *, skip: tuple[int, ...], bulk: tuple[int, ...]) -> bool:
         """Take the producers to leave out and the bulk ids to write with; True if running tasks must end."""
         with self._changed:
@@ -72,7 +65,7 @@ class Epochs:
             self._frame = replace(self._frame, skip_producer_ids=skip, bulk_producer_ids=bulk)
             self._write()
             if not self._busy:
-                self._skips = skip
+                self.skips = skip
             return self._busy
 
     def update(self, placed: Iterable[PlacedPartition]) -> bool:
@@ -100,11 +93,11 @@ class Epochs:
         A task that waits for a slot copies nothing, for as long as the others run.
         """
         with self._changed:
-            before, tasks = self._version, slots.share(self._most)
+            before, tasks = self.version, slots.share(self._most)
             if tasks != self._tasks and not self._held:
                 self._tasks = tasks
                 self._write()
-            return self._busy and self._version > before
+            return self._busy and self.version > before
 
     def anew(self) -> bool:
         """Restart all tasks together; return whether running tasks must end first.
@@ -115,8 +108,8 @@ class Epochs:
             bounded = any(p.end is not None for p in self._placed)
             if self._held or not self._busy or bounded:
                 return False
-            self._version += 1
-            self._plan = tuple(replace(x, plan=self._version) for x in self._plan)
+            self.version += 1
+            self._plan = tuple(replace(x, plan=self.version) for x in self._plan)
             return True
 
     def begin(self) -> tuple[TaskAssignment, ...]:
@@ -146,7 +139,7 @@ class Epochs:
                         seconds=report["seconds"],
                     )
             # The plan that the next tasks get is written together with the frame.
-            self._skips, self._busy = self._frame.skip_producer_ids, False
+            self.skips, self._busy = self._frame.skip_producer_ids, False
             if last:
                 self._hold()
             elif not self._held:
@@ -164,13 +157,13 @@ class Epochs:
 
     def _write(self) -> None:
         placed = (PlacedPartition(lease, leader) for lease, leader in self._placed.items())
-        frame = replace(self._frame, plan=self._version + 1)
+        frame = replace(self._frame, plan=self.version + 1)
         leases = tuple(
             replace(frame, task=task, partitions=partitions)
             for task, partitions in enumerate(assign(placed, self._tasks, self._rates))
         )
         if _work(leases) != _work(self._plan):
-            self._plan, self._version = leases, self._version + 1
+            self._plan, self.version = leases, self.version + 1
             self._changed.notify_all()
 
 

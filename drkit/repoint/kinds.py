@@ -24,14 +24,11 @@ class Printed:
     :param say: takes one line
     """
 
+    name = "print"
+
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
         self._current: Endpoint | None = None
-
-    @property
-    def name(self) -> str:
-        """The name of the adapter."""
-        return "print"
 
     def current(self) -> Endpoint | None:
         """Return the endpoint that this process has printed."""
@@ -59,44 +56,24 @@ def _log(line: str) -> None:
     observe.event("repoint", say=line)
 
 
-def _file(settings: RepointSettings, _say: Say) -> Adapter:
-    return EndpointFile(Path(settings.path or ""))
-
-
-def _command(settings: RepointSettings, _say: Say) -> Adapter:
-    return Command(settings.command or (), settings.timeout_seconds)
-
-
-def _webhook(settings: RepointSettings, _say: Say) -> Adapter:
-    return Webhook(
-        settings.url or "",
-        secret=settings.secret,
-        headers=settings.headers or {},
-        ca_file=settings.ca_file,
-        timeout_seconds=settings.timeout_seconds,
-    )
-
-
-def _configmap(settings: RepointSettings, _say: Say) -> Adapter:
-    return ConfigMap(
-        find_access(settings.kubeconfig),
-        settings.name or "",
-        namespace=settings.namespace,
-        key=settings.key,
-        timeout_seconds=settings.timeout_seconds,
-    )
-
-
-def _printed(_settings: RepointSettings, say: Say) -> Adapter:
-    return Printed(say)
-
-
 _KINDS: Final[dict[str, Callable[[RepointSettings, Say], Adapter]]] = {
-    "file": _file,
-    "command": _command,
-    "webhook": _webhook,
-    "configmap": _configmap,
-    "print": _printed,
+    "file": lambda s, _: EndpointFile(Path(s.path or "")),
+    "command": lambda s, _: Command(s.command or (), s.timeout_seconds),
+    "webhook": lambda s, _: Webhook(
+        s.url or "",
+        secret=s.secret,
+        headers=s.headers or {},
+        ca_file=s.ca_file,
+        timeout_seconds=s.timeout_seconds,
+    ),
+    "configmap": lambda s, _: ConfigMap(
+        find_access(s.kubeconfig),
+        s.name or "",
+        namespace=s.namespace,
+        key=s.key,
+        timeout_seconds=s.timeout_seconds,
+    ),
+    "print": lambda _, say: Printed(say),
 }
 
 

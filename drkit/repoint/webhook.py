@@ -9,7 +9,7 @@ from typing import Final
 
 from drkit.clock import Millis, wall_ms
 from drkit.endpoint import Endpoint
-from drkit.errors import Failed, NotAuthorized
+from drkit.errors import DrkitError, Failed, NotAuthorized
 from drkit.kafka.clients import tls_context
 from drkit.kafka.security.settings import Tls
 from drkit.repoint.contract import RepointEffect, older
@@ -69,6 +69,18 @@ class Webhook:
         if not answer.is_done:
             raise Failed("webhook_refused", where=place_of(self._url), evidence=answer.text)
         return RepointEffect.UNCHANGED if answer.status == _ALREADY else RepointEffect.CHANGED
+
+
+def post(caller: HttpCaller, url: str, secret: str | None, body: bytes) -> str:
+    """Post JSON, signed where there is a secret; return why it failed, or "" if it did not."""
+    headers = {"Content-Type": "application/json", "User-Agent": "drkit"}
+    if secret:
+        headers |= signed(secret, body, wall_ms())
+    try:
+        answer = caller.call("POST", url, headers, body)
+    except DrkitError as error:
+        return error.in_short
+    return "" if answer.is_done else answer.text
 
 
 def signed(secret: str, body: bytes, at_ms: int) -> dict[str, str]:

@@ -132,12 +132,8 @@ def ready_cluster(
     checked = slots.now if check(slots.now) else 0
     workers = sorted({address.rsplit(":", 1)[0] for address in executors(context)})
     observe.event("spark_workers", master=url, slots=slots.now, needed=slots.needed, workers=workers)
-    watch = SlotWatch(workshop, slots, lambda: slots_now(context), NewWorkers(checked, check))
-    watch.start()
-    try:
+    with SlotWatch(workshop, slots, lambda: slots_now(context), NewWorkers(checked, check)):
         yield
-    finally:
-        watch.stop()
 
 
 class SlotWatch(Background):

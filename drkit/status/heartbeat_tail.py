@@ -47,7 +47,8 @@ class HeartbeatTail:
         self._newest_ms: int | None = None
         self._delay_ms: int | None = None
         self._ahead_ms = 0
-        self._arrivals = 0
+        self.arrivals = 0
+        """Number of this flow's heartbeats since the topic was read to its end, whatever their time."""
         self._caught_up = False
         self._ended = threading.Event()
         self._asked = threading.Event()
@@ -71,11 +72,6 @@ class HeartbeatTail:
         if newest is not None and newest - self.clock() > self.ahead_ms:  # our clock jumped back since
             return None
         return newest
-
-    @property
-    def arrivals(self) -> int:
-        """Number of this flow's heartbeats since the topic was read to its end, whatever their time."""
-        return self._arrivals
 
     @property
     def ahead_seconds(self) -> float:
@@ -163,6 +159,6 @@ class HeartbeatTail:
             self._newest_ms = max(beat.timestamp, self._newest_ms or 0)
         if self._caught_up:
             self._delay_ms = max(0, -ahead) if counts else None
-            self._arrivals += 1
+            self.arrivals += 1
             self._came.set()
             self.arrived(beat)

@@ -138,16 +138,12 @@ class StatusCollector:
         return self._state.records
 
     def _from_state(self, findings: Findings, state: FlowState) -> CopiedTopics:
-        findings.runner, findings.standbys = (
-            runner_of(state, findings.at_ms),
-            standbys_of(state, findings.at_ms),
-        )
+        findings.runner = runner_of(state, findings.at_ms)
+        findings.standbys = standbys_of(state, findings.at_ms)
         findings.promoted = tuple(sorted(promoted_of(state)))
         findings.term, findings.pending_fence = term_of(state), state.get(PendingFence)
-        findings.lift, findings.delayed = (
-            state.get(PendingLift),
-            delayed_in(state, self._flow, findings.at_ms),
-        )
+        findings.lift = state.get(PendingLift)
+        findings.delayed = delayed_in(state, self._flow, findings.at_ms)
         findings.compacted_alone = compacted_alone(state)
         findings.taken_over = is_over(state, self._flow)
         findings.written, findings.returned = written_in(state), returned_topics(state)

@@ -211,15 +211,12 @@ def _own_fault(topic: str, copy: str, source: str, naming: Naming) -> Refused | 
 
 def _colliding(copies: Mapping[str, str], on_target: set[str]) -> dict[str, Refused]:
     """Return new copies that brokers would refuse: their names differ from others only in ``.`` and ``_``."""
-    existing = defaultdict(set)
-    for name in on_target:
-        existing[metric_name(name)].add(name)
-    planned = defaultdict(set)
-    for copy in copies.values():
-        planned[metric_name(copy)].add(copy)
+    by_metric = defaultdict(set)
+    for name in on_target.union(copies.values()):
+        by_metric[metric_name(name)].add(name)
     refused = {}
     for topic, copy in copies.items():
-        others = (existing[metric_name(copy)] | planned[metric_name(copy)]) - {copy}
+        others = by_metric[metric_name(copy)] - {copy}
         if others and copy not in on_target:
             where = "exists on the target" if others & on_target else "is to be created too"
             refused[topic] = Refused(

@@ -169,10 +169,7 @@ class CreateTopic(TopicChange):
     replicas: int
     configs: Mapping[str, Want]
 
-    @property
-    def step(self) -> TopicStep:
-        """First."""
-        return TopicStep.CREATE
+    step = TopicStep.CREATE
 
     def rows(self) -> Iterator[ChangeRow]:
         """The topic, then each of its settings."""
@@ -190,10 +187,7 @@ class AddPartitions(TopicChange):
     before: int
     after: int
 
-    @property
-    def step(self) -> TopicStep:
-        """After new topics."""
-        return TopicStep.GROW
+    step = TopicStep.GROW
 
     def rows(self) -> Iterator[ChangeRow]:
         """One row."""
@@ -230,10 +224,8 @@ class DeleteConfig(TopicChange):
     setting: str
     before: str | None
 
-    @property
-    def step(self) -> TopicStep:
-        """Always REST: the brokers' value is unknown here and may remove records."""
-        return TopicStep.REST
+    step = TopicStep.REST
+    """The brokers' value is unknown here and may remove records."""
 
     def rows(self) -> Iterator[ChangeRow]:
         """One row."""
@@ -246,10 +238,7 @@ class DeleteTopic(TopicChange):
 
     topic_id: str
 
-    @property
-    def step(self) -> TopicStep:
-        """Last."""
-        return TopicStep.DELETE
+    step = TopicStep.DELETE
 
     def rows(self) -> Iterator[ChangeRow]:
         """One row."""

@@ -214,11 +214,8 @@ def take(
         else:
             pairs.append(_Pair(topic, copy))
     if pairs:
-        look = _Look(flow, source, target, pairs, out)
-        try:
+        with closing(_Look(flow, source, target, pairs, out)) as look:
             look.run(only_new=only_new)
-        finally:
-            look.close()
     return out
 
 

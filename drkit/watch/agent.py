@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 import json
 import os
@@ -216,18 +217,12 @@ class FenceAgent:
 
         :raises Failed: the state file cannot be written
         """
-        ticker = Ticker(self._clock)
-        ticker.start()
-        for board in self._boards:
-            board.start()
-        try:
+        with ExitStack() as threads:
+            for thread in (Ticker(self._clock), *self._boards):
+                threads.enter_context(thread)
             while not stop.wait(min(_TICK_SECONDS, self._settings.check_seconds / 2)):
                 self.step()
             self._leave()
-        finally:
-            for board in self._boards:
-                board.stop()
-            ticker.stop()
 
     def step(self) -> None:
         """Do what is due now: request, listen, fence."""

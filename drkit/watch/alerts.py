@@ -9,7 +9,6 @@ import threading
 from typing import Any, Final
 
 from drkit import observe
-from drkit.clock import wall_ms
 from drkit.config.tables.watch import WatchSettings
 from drkit.detect.reasons import Reason, page_name
 from drkit.detect.verdict import Verdict, VerdictKind
@@ -19,7 +18,7 @@ from drkit.kafka.security.settings import Tls
 from drkit.next_command import typed
 from drkit.repoint.http import HttpCaller, place_of
 from drkit.repoint.program import run_program
-from drkit.repoint.webhook import signed
+from drkit.repoint.webhook import post
 from drkit.visible import visible
 
 _SECONDS: Final = 10.0
@@ -73,14 +72,8 @@ class Teller:
         url = self._settings.webhook
         if not url:
             return ""
-        headers = {"Content-Type": "application/json", "User-Agent": "drkit"}
-        if self._settings.webhook_secret:
-            headers |= signed(self._settings.webhook_secret, body, wall_ms())
-        try:
-            answer = self._caller.call("POST", url, headers, body)
-        except DrkitError as error:
-            return f"{place_of(url)}: {error.in_short}"
-        return "" if answer.is_done else f"{place_of(url)}: {answer.text}"
+        problem = post(self._caller, url, self._settings.webhook_secret, body)
+        return f"{place_of(url)}: {problem}" if problem else ""
 
     def _execute(self, body: bytes) -> str:
         command = self._settings.command

@@ -47,10 +47,6 @@ class VerdictCollector(Collector):
                     families[name].add_metric(labels, float(value))
         yield from families.values()
 
-    def describe(self) -> Iterator[Metric]:
-        """Nothing: registering must not send requests."""
-        return iter(())
-
 
 def _samples(
     moment: Moment, probes: Mapping[Any, Any]

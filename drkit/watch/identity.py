@@ -14,29 +14,20 @@ from drkit.errors import ConfigError
 from drkit.flow_state.codec.fields import Malformed
 
 
-def usable_name(name: str, option: str) -> str:
-    """The name, if others accept notes with it.
-
-    :param option: the option that sets it, for the error
-    :raises ConfigError: others would drop every note
-    """
-    try:
-        return label(name)
-    except Malformed as error:
-        raise ConfigError("name_unprintable", where=option, evidence=f"{name[:80]!r}: {error}") from None
-
-
 def configured_name(name: str, names: Collection[str], setting: str, option: str) -> str:
     """The name, if the configuration lists it, or lists no names.
 
     :param setting: which lists the names
     :param option: the option that sets the name, for the error
-    :raises ConfigError: others would not count it
+    :raises ConfigError: others would not count it, or would drop every note with it
     """
     if names and name not in names:
         evidence = f"{setting} = {', '.join(sorted(names))}"
         raise ConfigError("name_not_listed", where=option, evidence=evidence, name=name, setting=setting)
-    return usable_name(name, option)
+    try:
+        return label(name)
+    except Malformed as error:
+        raise ConfigError("name_unprintable", where=option, evidence=f"{name[:80]!r}: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)

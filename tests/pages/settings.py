@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from drkit.config.changes import LIVE
 from drkit.config.mm2.keys import CHOOSES_COPIES, CONNECT_KEYS, FLOW_KEYS, KeySupport, Mm2Key
-from drkit.config.schema import definitions
+from drkit.config.schema import described_schema
 from drkit.config.tables.client_properties import CONNECTION, FLOW_FIELDS, IDLE
 
 UNITS: Final = {"_seconds": "s", "_ms": "ms", "_bytes": "bytes", "_per_second": "bytes/s"}
@@ -52,7 +52,7 @@ _TABLES_OF_THEIR_OWN: Final = frozenset({"repoint", "listeners", "fence", "objec
 
 def reference_toml() -> str:
     """The file's text. It loads unchanged, and gives the same settings with every default uncommented."""
-    tables = definitions()
+    tables = described_schema()["$defs"]
     described: set[str] = set()
     parts = [_TOML_HEADER]
     for model, header, examples in _TOML_TABLES:
@@ -248,7 +248,7 @@ _ROLES_HERE: Final = "`source_consumer`, `target_producer`, `source_admin`, `tar
 
 def configuration() -> str:
     """The page of drkit.toml: every table, key, type, default, unit and meaning."""
-    tables = definitions()
+    tables = described_schema()["$defs"]
     parts = [_HEADER, _filled(_CONFIGURATION)]
     for model, title in _TABLES.items():
         schema = tables[model]

@@ -69,12 +69,6 @@ def _at_source(
     emit(report, shown=[{k: v for k, v in report.items() if v}])
 
 
-def check_lost(target_lost: str, *, abort: bool) -> None:
-    """Refuse a statement that the target is lost where it decides nothing. Raises Usage."""
-    if target_lost and not abort:
-        raise Usage("target_lost_without_abort", where=_PLACE)
-
-
 def _refuse_answering(target_lost: str, flow: FlowSettings) -> None:
     if target_lost:
         raise Usage(
@@ -107,7 +101,8 @@ def failover(
     """
     request = RunRequest(**more | {"acls_only_home": more["acls_only_home"] or ""})
     _check(request, quiet=quiet, dry_run=dry_run)
-    check_lost(target_lost, abort=abort)
+    if target_lost and not abort:
+        raise Usage("target_lost_without_abort", where=_PLACE)
     _one_of(**{"group or --topic": bool(groups or topics)}, all=whole, resume=resume, abort=abort)
     settings = configuration().settings
     chosen = settings.one_flow(flow)

@@ -9,7 +9,7 @@ import click
 
 from drkit.cli.help import group
 from drkit.cli.loading import work
-from drkit.cli.options import OptionGroup, option
+from drkit.cli.options import OptionGroup, flag, option
 
 
 @group(
@@ -36,9 +36,8 @@ def chaos() -> None:
         "drkit chaos list --json": "The same as JSON",
     },
 )
-@option(
+@flag(
     "--coverage",
-    is_flag=True,
     group=OptionGroup.OUTPUT,
     help="For each step, list the scenarios with a fault in force there.",
 )
@@ -55,13 +54,7 @@ def list_scenarios(**given: Any) -> None:
     }
 )
 @click.argument("names", metavar="NAME|FILE...", nargs=-1)
-@option(
-    "--all",
-    "whole",
-    is_flag=True,
-    group=OptionGroup.SELECTION,
-    help="Run all scenarios, one after the other.",
-)
+@flag("--all", "whole", group=OptionGroup.SELECTION, help="Run all scenarios, one after the other.")
 @option(
     "--seed",
     type=click.IntRange(min=0),
@@ -78,7 +71,7 @@ def list_scenarios(**given: Any) -> None:
     default_is="chaos in the user's state folder of drkit",
     help="Folder for histories.",
 )
-def run(**given: Any) -> int:
+def run(**given: Any) -> Any:
     """Run scenarios and print a verdict for each.
 
     A scenario starts a pair and clients, injects a fault at a named step, and checks the promises. Ctrl-C
@@ -86,5 +79,4 @@ def run(**given: Any) -> int:
 
     Exit code: 0 pass, 1 fail, 3 inconclusive: something was not exercised, or could not be read.
     """
-    code: int = work("drkit.cli.actions.chaos").run(**given)
-    return code
+    return work("drkit.cli.actions.chaos").run(**given)

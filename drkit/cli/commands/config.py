@@ -9,7 +9,7 @@ import click
 
 from drkit.cli.help import group
 from drkit.cli.loading import work
-from drkit.cli.options import OptionGroup, option
+from drkit.cli.options import OptionGroup, flag
 
 
 @group(
@@ -31,9 +31,8 @@ def config() -> None:
         "drkit config check --config mm2.properties": "Validate MirrorMaker 2's file",
     }
 )
-@option(
+@flag(
     "--connect",
-    is_flag=True,
     group=OptionGroup.HOW,
     help="Also connect: check cluster ids and permissions, list who may write to drkit's topics.",
 )
@@ -50,9 +49,8 @@ def check(**given: Any) -> None:
     }
 )
 @click.argument("path", type=click.Path(path_type=Path, dir_okay=False), default=Path("drkit.toml"))
-@option(
+@flag(
     "--both-ways",
-    is_flag=True,
     group=OptionGroup.HOW,
     help="Also write the flow back, which protects the new primary after a failover.",
 )
@@ -72,19 +70,8 @@ def init(**given: Any) -> None:
         "drkit config show --set 'flows.primary->standby.tasks=4'": "See the effect of a setting",
     }
 )
-@option(
-    "--all",
-    "everything",
-    is_flag=True,
-    group=OptionGroup.HOW,
-    help="Also show the settings that have their defaults.",
-)
-@option(
-    "--plan",
-    is_flag=True,
-    group=OptionGroup.HOW,
-    help="Connect and show what would be changed on the targets, and why.",
-)
+@flag("--all", "everything", group=OptionGroup.HOW, help="Also show the settings that have their defaults.")
+@flag("--plan", group=OptionGroup.HOW, help="Connect and show what would be changed on the targets, and why.")
 def show(**given: Any) -> None:
     """Show the settings that differ from their defaults, and where they come from.
 

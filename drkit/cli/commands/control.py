@@ -10,7 +10,7 @@ import click
 from drkit.cli import options
 from drkit.cli.help import group
 from drkit.cli.loading import work
-from drkit.cli.options import OptionGroup, option
+from drkit.cli.options import OptionGroup, flag
 
 
 @group(
@@ -66,15 +66,13 @@ def check(**given: Any) -> Any:
 )
 @options.flows()
 @options.dry_run("Show what would be signed; change nothing.")
-@option(
+@flag(
     "--again",
-    is_flag=True,
     group=OptionGroup.ACCEPT,
     help="Also sign records that arrived without a MAC after the first adoption.",
 )
-@option(
+@flag(
     "--discard",
-    is_flag=True,
     group=OptionGroup.HOW,
     help="Delete records without a MAC if no record with the same key has one.",
 )

@@ -9,7 +9,7 @@ import click
 
 from drkit.cli.help import command
 from drkit.cli.loading import work
-from drkit.cli.options import OptionGroup, option
+from drkit.cli.options import OptionGroup, flag, option
 
 
 @command(
@@ -20,9 +20,7 @@ from drkit.cli.options import OptionGroup, option
         "drkit demo --drill": "Rehearse a failover; about a minute",
     }
 )
-@option(
-    "--keep", is_flag=True, group=OptionGroup.HOW, help="Leave the clusters running, as drkit local up does."
-)
+@flag("--keep", group=OptionGroup.HOW, help="Leave the clusters running, as drkit local up does.")
 @option(
     "--write",
     "file",
@@ -50,9 +48,8 @@ from drkit.cli.options import OptionGroup, option
     help="Last part: proof compares both clusters, switchover switches there and back, failover kills the"
     " primary, home fails back. --keep ends with proof.",
 )
-@option(
+@flag(
     "--drill",
-    is_flag=True,
     group=OptionGroup.HOW,
     help="Rehearse a failover beside the running shop instead, and keep the report.",
 )

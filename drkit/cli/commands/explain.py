@@ -8,7 +8,7 @@ import click
 
 from drkit.cli.help import command
 from drkit.cli.loading import work
-from drkit.cli.options import OptionGroup, option
+from drkit.cli.options import OptionGroup, flag
 
 
 @command(
@@ -21,10 +21,9 @@ from drkit.cli.options import OptionGroup, option
     }
 )
 @click.argument("words", metavar="[NAME]...", nargs=-1)
-@option(
+@flag(
     "--list",
     "listed",
-    is_flag=True,
     group=OptionGroup.OUTPUT,
     help="List all names by kind, or those of the kinds that NAME gives.",
 )

@@ -9,7 +9,7 @@ import click
 from drkit.cli import options
 from drkit.cli.help import command
 from drkit.cli.loading import work
-from drkit.cli.options import OptionGroup, option
+from drkit.cli.options import OptionGroup, flag, option, text
 from drkit.endpoint import LARGEST_TERM
 
 
@@ -37,30 +37,16 @@ from drkit.endpoint import LARGEST_TERM
     group=OptionGroup.MOVES,
     help="The topic and every group that reads it.",
 )
-@option(
-    "--all",
-    "whole",
-    is_flag=True,
-    group=OptionGroup.MOVES,
-    help="All topics of the flow that have not moved yet.",
-)
-@option(
-    "--planned", is_flag=True, group=OptionGroup.HOW, help="Switch over: lose nothing, fence the old primary."
-)
+@flag("--all", "whole", group=OptionGroup.MOVES, help="All topics of the flow that have not moved yet.")
+@flag("--planned", group=OptionGroup.HOW, help="Switch over: lose nothing, fence the old primary.")
 @options.dry_run("Show what each step would do; change nothing.")
-@option(
-    "--quiet",
-    is_flag=True,
-    group=OptionGroup.OUTPUT,
-    help="With --dry-run: print the verdict only, in one line.",
-)
-@option("--resume", is_flag=True, group=OptionGroup.RESUME, help="Continue the failover that is under way.")
-@option("--abort", is_flag=True, group=OptionGroup.RESUME, help="Roll back. Possible until step OPEN begins.")
+@flag("--quiet", group=OptionGroup.OUTPUT, help="With --dry-run: print the verdict only, in one line.")
+@flag("--resume", group=OptionGroup.RESUME, help="Continue the failover that is under way.")
+@flag("--abort", group=OptionGroup.RESUME, help="Roll back. Possible until step OPEN begins.")
 @options.take_over()
-@option(
+@text(
     "--target-lost",
     metavar="HOW",
-    default="",
     group=OptionGroup.RESUME,
     help="With --abort: how you know that the target is lost and takes no writes. HOW is recorded.",
 )
@@ -73,43 +59,33 @@ from drkit.endpoint import LARGEST_TERM
     help="Give the failover at least this term: one more than the endpoint knows that refused it.",
 )
 @options.yes()
-@option(
+@text(
     "--accept-data-loss",
     metavar="REASON",
-    default="",
     group=OptionGroup.ACCEPT,
     help="Lose records that are not copied; the reason is recorded.",
 )
-@option(
+@text(
     "--despite-signs-of-life",
     metavar="REASON",
-    default="",
     group=OptionGroup.ACCEPT,
     help="Proceed although an observer sees the primary, or another flow has promoted the topics. Recorded.",
 )
-@option(
+@text(
     "--without-quorum",
     metavar="REASON",
-    default="",
     group=OptionGroup.ACCEPT,
     help="Proceed although too few observers report the primary as lost; the reason is recorded.",
 )
-@option(
+@text(
     "--clients-cut",
     metavar="HOW",
-    default="",
     group=OptionGroup.ACCEPT,
     help="With --planned, if no ACL can fence the old primary: how clients are kept off it. HOW is recorded.",
 )
-@option(
-    "--evict-members",
-    is_flag=True,
-    group=OptionGroup.ACCEPT,
-    help="Remove members from groups on the standby.",
-)
-@option(
+@flag("--evict-members", group=OptionGroup.ACCEPT, help="Remove members from groups on the standby.")
+@flag(
     "--keep-positions",
-    is_flag=True,
     group=OptionGroup.ACCEPT,
     help="Do not touch groups that already committed offsets on the standby.",
 )
@@ -135,9 +111,8 @@ from drkit.endpoint import LARGEST_TERM
     help="Lose the earliest records of this topic, which the standby has removed; * for every topic.",
 )
 @options.verbose()
-@option(
+@flag(
     "--repoint-others",
-    is_flag=True,
     group=OptionGroup.ACCEPT,
     help="Also repoint clients whose groups or topics do not move.",
 )

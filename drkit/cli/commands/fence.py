@@ -7,7 +7,7 @@ from typing import Any
 from drkit.cli import options
 from drkit.cli.help import group
 from drkit.cli.loading import work
-from drkit.cli.options import OptionGroup, option
+from drkit.cli.options import OptionGroup, option, text
 
 _PENDING = (
     "the only one, else the only one with a pending fence or lift, else the one that waits for its return"
@@ -78,10 +78,9 @@ def pay(**given: Any) -> None:
     default_is="all",
     help="A topic of the source.",
 )
-@option(
+@text(
     "--accept-divergence",
     metavar="REASON",
-    default="",
     group=OptionGroup.ACCEPT,
     help="Accept that both clusters may take writes; the reason is recorded.",
 )

@@ -7,7 +7,7 @@ from typing import Any
 from drkit.cli import options
 from drkit.cli.help import command
 from drkit.cli.loading import work
-from drkit.cli.options import OptionGroup, option
+from drkit.cli.options import OptionGroup, flag, option
 
 
 @command(
@@ -22,13 +22,7 @@ from drkit.cli.options import OptionGroup, option
 @option(
     "--name", metavar="NAME", group=OptionGroup.HOW, default_is="the host's name", help="Name of this agent."
 )
-@option(
-    "--lift",
-    "lifts",
-    is_flag=True,
-    group=OptionGroup.RESUME,
-    help="Let the primary accept writes again, after a fence.",
-)
+@flag("--lift", "lifts", group=OptionGroup.RESUME, help="Let the primary accept writes again, after a fence.")
 def fence_agent(**given: Any) -> None:
     """Run next to the primary; block writes when its lease expires.
 

@@ -9,7 +9,7 @@ import click
 from drkit.cli import options
 from drkit.cli.help import command
 from drkit.cli.loading import work
-from drkit.cli.options import OptionGroup, option
+from drkit.cli.options import OptionGroup, flag, option, text
 
 
 @command(
@@ -40,12 +40,7 @@ from drkit.cli.options import OptionGroup, option
     default_is="all in the export",
     help="A topic of the old primary.",
 )
-@option(
-    "--to-quarantine",
-    is_flag=True,
-    group=OptionGroup.HOW,
-    help="Append to TOPIC.divergent.TERM instead of the topic.",
-)
+@flag("--to-quarantine", group=OptionGroup.HOW, help="Append to TOPIC.divergent.TERM instead of the topic.")
 @option(
     "--same",
     type=click.Choice(["content", "none"]),
@@ -53,16 +48,15 @@ from drkit.cli.options import OptionGroup, option
     help="Skip records whose content is already on the new primary, or skip none.",
 )
 @option("--sha256", metavar="HEX", group=OptionGroup.HOW, help="Expected SHA-256 of the manifest.")
-@option(
+@text(
     "--give-up",
     metavar="REASON",
-    default="",
     group=OptionGroup.ACCEPT,
     help="Cancel the replay that an aborted return left pending; the reason is recorded.",
 )
 @options.dry_run("Show what would be appended; change nothing.")
 @options.yes()
-def replay(**given: Any) -> int:
+def replay(**given: Any) -> Any:
     """Append records from an export to the new primary.
 
     Needs only the export and the new primary. Records that clients have already re-sent (same content) are
@@ -70,5 +64,4 @@ def replay(**given: Any) -> int:
 
     Exit code: 0 done, 1 failed or stopped (run it again), 3 refused, with the reason and what clears it.
     """
-    code: int = work("drkit.cli.actions.replay").replay(**given)
-    return code
+    return work("drkit.cli.actions.replay").replay(**given)

@@ -9,7 +9,7 @@ import click
 from drkit.cli import options
 from drkit.cli.help import command
 from drkit.cli.loading import ended_quietly, work
-from drkit.cli.options import OptionGroup, option
+from drkit.cli.options import OptionGroup, flag, option
 
 
 @command(
@@ -22,22 +22,15 @@ from drkit.cli.options import OptionGroup, option
     }
 )
 @options.flows()
-@option("--once", is_flag=True, group=OptionGroup.HOW, help="Copy to the current end offsets, then exit.")
-@option(
+@flag("--once", group=OptionGroup.HOW, help="Copy to the current end offsets, then exit.")
+@flag(
     "--standby",
-    is_flag=True,
     group=OptionGroup.HOW,
     help="Wait, ready to copy, and take over when the running replicator ends.",
 )
 @options.spark("in this process")
 @options.dry_run("Show what would be done with each topic; change nothing.")
-@option(
-    "--takeover-from-mm2",
-    "takeover",
-    is_flag=True,
-    group=OptionGroup.HOW,
-    help="Continue where MirrorMaker 2 stopped.",
-)
+@flag("--takeover-from-mm2", "takeover", group=OptionGroup.HOW, help="Continue where MirrorMaker 2 stopped.")
 @option(
     "--metrics-port",
     type=click.IntRange(0, 65535),

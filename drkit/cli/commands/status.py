@@ -9,7 +9,7 @@ import click
 from drkit.cli import options
 from drkit.cli.help import command
 from drkit.cli.loading import work
-from drkit.cli.options import OptionGroup, option
+from drkit.cli.options import OptionGroup, flag, option
 
 
 @command(
@@ -29,20 +29,10 @@ from drkit.cli.options import OptionGroup, option
     group=OptionGroup.SELECTION,
     help="Show only this group, with each of its partitions.",
 )
-@option("--all-groups", is_flag=True, group=OptionGroup.OUTPUT, help="Show a line for every group.")
-@option(
-    "--short",
-    is_flag=True,
-    group=OptionGroup.OUTPUT,
-    help="One line for each flow: role, health, lag, loss, faults.",
-)
-@option(
-    "--partitions",
-    is_flag=True,
-    group=OptionGroup.OUTPUT,
-    help="Show each partition, not only sums by topic.",
-)
-@option("--watch", is_flag=True, group=OptionGroup.OUTPUT, help="Refresh until Ctrl-C.")
+@flag("--all-groups", group=OptionGroup.OUTPUT, help="Show a line for every group.")
+@flag("--short", group=OptionGroup.OUTPUT, help="One line for each flow: role, health, lag, loss, faults.")
+@flag("--partitions", group=OptionGroup.OUTPUT, help="Show each partition, not only sums by topic.")
+@flag("--watch", group=OptionGroup.OUTPUT, help="Refresh until Ctrl-C.")
 @option(
     "--interval",
     type=click.FloatRange(0.2),

@@ -9,14 +9,11 @@ import click
 from drkit.cli import options
 from drkit.cli.help import group
 from drkit.cli.loading import work
-from drkit.cli.options import OptionGroup, option
+from drkit.cli.options import OptionGroup, flag, option, text
 from drkit.errors import Usage
 
-_reverse = option(
-    "--reverse",
-    is_flag=True,
-    group=OptionGroup.SELECTION,
-    help="Translate from the target back to the source.",
+_reverse = flag(
+    "--reverse", group=OptionGroup.SELECTION, help="Translate from the target back to the source."
 )
 
 
@@ -100,11 +97,10 @@ def translate(context: click.Context, /, **given: Any) -> Any:
     group=OptionGroup.HOW,
     help="Do not translate this Kafka source of the query, by number or name: it reads another cluster.",
 )
-@option(
+@text(
     "--accept-data-loss",
     "reason",
     metavar="REASON",
-    default="",
     group=OptionGroup.ACCEPT,
     help="Continue after records that are lost; the reason is recorded.",
 )

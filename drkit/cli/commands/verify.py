@@ -9,7 +9,7 @@ import click
 from drkit.cli import options
 from drkit.cli.help import command
 from drkit.cli.loading import work
-from drkit.cli.options import OptionGroup, option
+from drkit.cli.options import OptionGroup, flag, option
 
 
 @command(
@@ -23,10 +23,9 @@ from drkit.cli.options import OptionGroup, option
 @option(
     "--topic", "topics", multiple=True, group=OptionGroup.SELECTION, default_is="all", help="A source topic."
 )
-@option(
+@flag(
     "--from-checked",
     "only_new",
-    is_flag=True,
     group=OptionGroup.SELECTION,
     help="Compare only records since the last verification.",
 )

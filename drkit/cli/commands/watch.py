@@ -9,7 +9,7 @@ import click
 from drkit.cli import options
 from drkit.cli.help import group
 from drkit.cli.loading import work
-from drkit.cli.options import OptionGroup, option
+from drkit.cli.options import OptionGroup, option, text
 
 
 @group(
@@ -77,7 +77,7 @@ def watch(context: click.Context, /, **given: Any) -> Any:
     }
 )
 @options.flows()
-@option("--reason", metavar="REASON", default="", group=OptionGroup.HOW, help="Why; the reason is recorded.")
+@text("--reason", metavar="REASON", group=OptionGroup.HOW, help="Why; the reason is recorded.")
 def pause(**given: Any) -> None:
     """Suspend automatic and proposed failovers; monitoring continues."""
     work("drkit.cli.actions.watch").pause(**given)

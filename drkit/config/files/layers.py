@@ -19,32 +19,22 @@ from drkit.errors import ConfigError
 from drkit.masking import is_secret_argument
 
 _PREFIX: Final = "DRKIT_"
+_ONCE: Final = ("failover", "metrics", "detection", "watch", "fence_agent", "control")
+"""Tables that exist once, and hold no properties."""
 _SCHEME: Final = {
     "clusters": "DRKIT_CLUSTERS__<ALIAS>__BOOTSTRAP_SERVERS or DRKIT_CLUSTERS__<ALIAS>__CLIENT__<PROPERTY>",
     "flows": "DRKIT_FLOWS__<SOURCE>__<TARGET>__<SETTING>",
-    "failover": "DRKIT_FAILOVER__<SETTING>",
-    "metrics": "DRKIT_METRICS__<SETTING>",
-    "detection": "DRKIT_DETECTION__<SETTING>",
-    "watch": "DRKIT_WATCH__<SETTING>",
-    "fence_agent": "DRKIT_FENCE_AGENT__<SETTING>",
-    "control": "DRKIT_CONTROL__<SETTING>",
+    **{table: f"DRKIT_{table.upper()}__<SETTING>" for table in _ONCE},
 }
 _ENDS: Final = {"source", "target"}
 _FLAGS: Final = {
     "clusters": "clusters.ALIAS.bootstrap_servers=… or clusters.ALIAS.client.PROPERTY=…",
     "flows": "flows.SOURCE->TARGET.SETTING=… or flows.NUMBER.SETTING=…",
-    "failover": "failover.SETTING=…",
-    "metrics": "metrics.SETTING=…",
-    "detection": "detection.SETTING=…",
-    "watch": "watch.SETTING=…",
-    "fence_agent": "fence_agent.SETTING=…",
-    "control": "control.SETTING=…",
+    **{table: f"{table}.SETTING=…" for table in _ONCE},
 }
-_ONCE: Final = frozenset({"failover", "metrics", "detection", "watch", "fence_agent", "control"})
-"""Tables that exist once, and hold no properties."""
 _FLAG: Final = re.compile(
     r"(?:(?P<flows>flows)(?:\.(?P<flow>[\w-]+\s*->\s*[\w-]+)|[.\[](?P<number>\d+)\]?)"
-    r"|(?P<clusters>clusters)\.(?P<alias>[\w-]+)|(?P<once>failover|metrics|detection|watch|fence_agent|control))"
+    r"|(?P<clusters>clusters)\.(?P<alias>[\w-]+)|(?P<once>" + "|".join(_ONCE) + "))"
     r"\.(?P<setting>\w+)(?:\.(?P<property>.+))?"
 )
 _FLOW_ALIASES: Final = 2

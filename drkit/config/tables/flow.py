@@ -268,13 +268,11 @@ class FlowSettings(Strict):
         """Whether a topic of the source holds heartbeats: its own or those of upstream clusters."""
         return is_heartbeats(topic, self.separator)
 
-    def _carries_beats(self, topic: str) -> bool:
-        return self.heartbeats_replication and self.is_heartbeats(topic)
-
     def copies(self, topic: str) -> bool:
         """Whether this flow copies a topic of its source: chosen, not internal, and no loop."""
+        is_beat = self.heartbeats_replication and self.is_heartbeats(topic)
         return (
-            (self.topic_filter.accepts(topic) or self._carries_beats(topic))
+            (is_beat or self.topic_filter.accepts(topic))
             and may_copy(topic, self.source, self.mm2_topics)
             and not self.naming_policy.comes_from(topic, self.target)
         )

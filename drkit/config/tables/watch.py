@@ -50,10 +50,6 @@ def _observers(value: object) -> object:
     return names
 
 
-def _agents(value: object) -> object:
-    return _read(value, 0)
-
-
 Name = Annotated[str, AfterValidator(_usable)]
 """Under which an observer or a fence agent publishes its notes."""
 _Number = Annotated[int, Field(gt=0)]
@@ -65,7 +61,9 @@ ObserverNames = Annotated[
 """All observers by name, or their number."""
 AgentNames = Annotated[
     tuple[str, ...] | _NumberOrNone,
-    BeforeValidator(_agents, json_schema_input_type=tuple[str, ...] | str | _NumberOrNone),
+    BeforeValidator(
+        lambda value: _read(value, 0), json_schema_input_type=tuple[str, ...] | str | _NumberOrNone
+    ),
 ]
 """All fence agents by name, or their number."""
 

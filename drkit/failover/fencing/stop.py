@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from drkit.clock import Seconds, monotonic, wall_ms
+from drkit.clock import Seconds, monotonic
 from drkit.config import ClusterSettings
 from drkit.config.tables.fence import FenceSettings
-from drkit.errors import DrkitError, Failed
+from drkit.errors import Failed
 from drkit.kafka.admin import REACH_SECONDS
 from drkit.kafka.clients import tls_context
 from drkit.kafka.probe import ProbeFinding, ProbeKind, probe_servers
@@ -16,7 +16,7 @@ from drkit.kafka.raw import EventLoop
 from drkit.kafka.security.settings import Tls
 from drkit.repoint.http import HttpCaller, place_of
 from drkit.repoint.program import run_program
-from drkit.repoint.webhook import signed
+from drkit.repoint.webhook import post
 
 _WHERE: Final = "[failover.fence]"
 _CLOSED: Final = frozenset({ProbeKind.REFUSED, ProbeKind.NO_ROUTE})
@@ -42,16 +42,9 @@ def stop_site(settings: FenceSettings, document: dict[str, Any]) -> str:
 
 
 def _posted(settings: FenceSettings, body: bytes) -> str:
-    url, headers = settings.stop_webhook or "", {"Content-Type": "application/json", "User-Agent": "drkit"}
-    if settings.stop_secret:
-        headers |= signed(settings.stop_secret, body, wall_ms())
+    url = settings.stop_webhook or ""
     caller = HttpCaller(tls_context(Tls(ca_file=settings.stop_ca_file), _WHERE), settings.stop_seconds)
-    try:
-        answer = caller.call("POST", url, headers, body)
-        refusal = "" if answer.is_done else answer.text
-    except DrkitError as error:
-        refusal = error.in_short
-    if refusal:
+    if refusal := post(caller, url, settings.stop_secret, body):
         where = f"{_WHERE} stop_webhook {place_of(url)}"
         raise Failed("old_primary_not_stopped", where=where, evidence=refusal)
     return f"webhook {place_of(url)}"

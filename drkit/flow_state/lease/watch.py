@@ -41,7 +41,8 @@ class LeaseWatch:
     def __init__(self) -> None:
         self._known: LeaseRecord | None = None
         self._since = 0.0
-        self._renewed = False
+        self.is_renewed = False
+        """True if it was renewed while this process watched."""
 
     def look(self, state: FlowState, now_ms: int, clock: float) -> LeaseHolder | None:
         """The holder of the lease; alive until a due renewal is missing.
@@ -52,18 +53,13 @@ class LeaseWatch:
         if lease is None or found is None:
             return None
         if lease != self._known:
-            self._renewed = self._known is not None
+            self.is_renewed = self._known is not None
             self._known, self._since = lease, clock
         if lives_here(lease.holder) is not None:
             return found
         ttl = lease.ttl_ms / 1000
-        allowed = ttl if self._renewed or found.alive else ttl / 3 + _LATE_SECONDS
+        allowed = ttl if self.is_renewed or found.alive else ttl / 3 + _LATE_SECONDS
         return found._replace(alive=clock - self._since < allowed)
-
-    @property
-    def is_renewed(self) -> bool:
-        """Whether it was renewed while this process watched."""
-        return self._renewed
 
 
 _FORGET_MS: Final = 3_600_000

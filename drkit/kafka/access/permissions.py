@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from enum import IntEnum
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from kafka.protocol.admin import DescribeClusterRequest, DescribeGroupsRequest
@@ -220,10 +221,6 @@ def _ask_alter(names: list[str]) -> Question:
     return request, lambda a: ((t.name, t.error_code) for t in a.results)
 
 
-def _ask_describe_configs(names: list[str]) -> Question:
-    return _ask_configs(_TOPIC_RESOURCE, names)
-
-
 def _ask_configs(kind: int, names: list[str]) -> Question:
     resource_of = DescribeConfigsRequest.DescribeConfigsResource
     resources = [resource_of(resource_type=kind, resource_name=n, configuration_keys=[]) for n in names]
@@ -243,7 +240,7 @@ _QUESTIONS: Final[dict[AclOperation, Callable[[list[str]], Question]]] = {
     AclOperation.WRITE: _ask_write,
     AclOperation.CREATE: _ask_create,
     AclOperation.ALTER: _ask_alter,
-    AclOperation.DESCRIBE_CONFIGS: _ask_describe_configs,
+    AclOperation.DESCRIBE_CONFIGS: partial(_ask_configs, _TOPIC_RESOURCE),
     AclOperation.ALTER_CONFIGS: _ask_alter_configs,
 }
 

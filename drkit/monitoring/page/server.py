@@ -6,7 +6,7 @@ Serves any :class:`Board`: of a replicator, or of an observer.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
@@ -81,12 +81,9 @@ def answering(listen: Listen | None, board: Board) -> Iterator[None]:
     if listen is None:
         yield
         return
-    server = PageServer(listen, board)
-    observe.event("page", url=f"http://{listen.address}:{server.port}/")
-    try:
+    with closing(PageServer(listen, board)) as server:
+        observe.event("page", url=f"http://{listen.address}:{server.port}/")
         yield
-    finally:
-        server.close()
 
 
 class _Server(ThreadingHTTPServer):

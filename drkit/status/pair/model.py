@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from drkit.counted import counted, first_of, utc
+from drkit.counted import counted, first_of, total, utc
 
 HALF: Final = 0.5
 """Share of the time, or of the size, from which the end of a delta is a fault."""
@@ -142,15 +142,12 @@ class PairPart(NamedTuple):
     @property
     def records(self) -> int | None:
         """Their lag; None: of one of them it is unknown."""
-        found = [t.records for t in self.topics]
-        known = [n for n in found if n is not None]
-        return sum(known) if len(known) == len(found) else None
+        return total(t.records for t in self.topics)
 
     @property
     def bytes(self) -> int | None:
         """What is still to be copied to them; None: of one of them it is unknown."""
-        known = [t.bytes for t in self.topics if t.bytes is not None]
-        return sum(known) if len(known) == len(self.topics) else None
+        return total(t.bytes for t in self.topics)
 
     @property
     def in_step(self) -> tuple[int, int]:

@@ -8,7 +8,7 @@ import pytest
 from drkit.config import DrillSettings, FailoverSettings, FlowSettings, read
 from drkit.config.changes import LIVE
 from drkit.config.mm2.keys import FLOW_KEYS
-from drkit.config.schema import definitions
+from drkit.config.schema import described_schema
 from tests.pages.settings import PAGES, coming_from_mm2, configuration, reference_toml
 
 DOCS = Path(__file__).parents[3] / "docs/reference"
@@ -21,7 +21,7 @@ def test_the_page_is_up_to_date(name: str):
 
 def test_every_setting_is_there_and_has_a_meaning():
     page = configuration()
-    for model in definitions().values():
+    for model in described_schema()["$defs"].values():
         for name, found in model["properties"].items():
             assert found.get("description"), name
             assert name == "alias" or f"| `{name}` |" in page
@@ -48,7 +48,7 @@ def test_the_reference_file_is_the_defaults(tmp_path: Path, *, uncomment: bool):
 
 def test_the_reference_file_has_every_setting():
     text = reference_toml()
-    for model in definitions().values():
+    for model in described_schema()["$defs"].values():
         for name in model["properties"]:
             shown = re.search(rf"^#?(\[\[?\w+\.)?{name}\b", text, re.MULTILINE)
             assert name == "alias" or shown, name

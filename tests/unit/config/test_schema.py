@@ -15,7 +15,7 @@ import pytest
 from drkit.cli import main as cli
 from drkit.cli.actions.config import starter
 from drkit.config import read
-from drkit.config.schema import DIALECT, definitions, editor_schema
+from drkit.config.schema import DIALECT, described_schema, editor_schema
 from tests.pages.settings import reference_toml
 
 ROOT = Path(__file__).parents[3]
@@ -58,7 +58,7 @@ def test_the_command_prints_it_without_a_configuration(
 
 
 def test_every_setting_has_its_meaning_and_its_default(schema: dict[str, Any]):
-    for name, table in definitions().items():
+    for name, table in described_schema()["$defs"].items():
         for setting, found in table["properties"].items():
             if (name, setting) == ("ClusterSettings", "alias"):
                 continue

@@ -10,7 +10,7 @@ from drkit.cli import options
 from drkit.cli.commands.back.options import decisions
 from drkit.cli.help import command
 from drkit.cli.loading import work
-from drkit.cli.options import OptionGroup, option
+from drkit.cli.options import OptionGroup, flag, option
 
 
 @command(
@@ -40,9 +40,8 @@ from drkit.cli.options import OptionGroup, option
     group=OptionGroup.ACCEPT,
     help="What to do with ACLs on the original primary that allow more than the present primary does.",
 )
-@option(
+@flag(
     "--evict-members",
-    is_flag=True,
     group=OptionGroup.ACCEPT,
     help="Remove members from groups on the original primary before the switchover.",
 )

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from drkit.cli.options import OptionGroup, option
+from drkit.cli.options import OptionGroup, flag, option, text
 
 _OPTIONS: Final = (
     option(
@@ -36,17 +36,15 @@ _OPTIONS: Final = (
         default_is="delta if possible, else rebuild",
         help="How to synchronize the old primary's log: delta, rebuild, trim or keep. TOPIC may be *.",
     ),
-    option(
+    text(
         "--reason",
         metavar="REASON",
-        default="",
         group=OptionGroup.ACCEPT,
         help="Why records or history are given up; recorded.",
     ),
-    option(
+    text(
         "--export-to",
         metavar="PLACE",
-        default="",
         group=OptionGroup.HOW,
         help="Folder or URL for the export of records that only the old primary has.",
     ),
@@ -84,26 +82,19 @@ _OPTIONS: Final = (
         help="Keep at most SIZE (e.g. 50GiB) of data unprotected at a time while topics are rebuilt. A larger"
         " topic is rebuilt alone.",
     ),
-    option(
+    text(
         "--clients-cut",
         metavar="HOW",
-        default="",
         group=OptionGroup.ACCEPT,
         help="How clients are kept off the old primary if it has no authorizer. HOW is recorded.",
     ),
-    option(
+    text(
         "--new-primary",
         metavar="CLUSTER_ID",
-        default="",
         group=OptionGroup.MOVES,
         help="Id of a new cluster that replaces the old primary.",
     ),
-    option(
-        "--evict-readers",
-        is_flag=True,
-        group=OptionGroup.ACCEPT,
-        help="Remove members from groups on the old primary.",
-    ),
+    flag("--evict-readers", group=OptionGroup.ACCEPT, help="Remove members from groups on the old primary."),
 )
 
 

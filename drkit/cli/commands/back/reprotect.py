@@ -8,7 +8,7 @@ from drkit.cli import options
 from drkit.cli.commands.back.options import decisions
 from drkit.cli.help import command
 from drkit.cli.loading import work
-from drkit.cli.options import OptionGroup, option
+from drkit.cli.options import OptionGroup, flag, option
 
 
 @command(
@@ -30,16 +30,12 @@ from drkit.cli.options import OptionGroup, option
     group=OptionGroup.MOVES,
     help="A third cluster instead of the old primary, which stays as it is: checks the flow to it.",
 )
-@option(
-    "--plan",
-    is_flag=True,
-    group=OptionGroup.OTHER,
-    help="Show sizes, choices and commands for each topic; change nothing.",
+@flag(
+    "--plan", group=OptionGroup.OTHER, help="Show sizes, choices and commands for each topic; change nothing."
 )
 @options.dry_run("Show what each step would do; change nothing.")
-@option(
+@flag(
     "--hold",
-    is_flag=True,
     group=OptionGroup.OTHER,
     help="Suspend retention and compaction on the new primary until it is protected again (undo: --hold"
     " --abort).",
@@ -52,16 +48,10 @@ from drkit.cli.options import OptionGroup, option
     help="Clear the promoted state of a topic that was deleted, or recreated on the new primary. TOPIC may"
     " be *.",
 )
-@option(
-    "--until-export",
-    is_flag=True,
-    group=OptionGroup.HOW,
-    help="Stop after the export; decide later and --resume.",
-)
-@option("--resume", is_flag=True, group=OptionGroup.RESUME, help="Continue the return that is under way.")
-@option(
+@flag("--until-export", group=OptionGroup.HOW, help="Stop after the export; decide later and --resume.")
+@flag("--resume", group=OptionGroup.RESUME, help="Continue the return that is under way.")
+@flag(
     "--abort",
-    is_flag=True,
     group=OptionGroup.RESUME,
     help="Roll back. Topics that were already emptied are still copied. Does not undo --hold.",
 )

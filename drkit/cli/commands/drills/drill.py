@@ -10,7 +10,7 @@ import click
 from drkit.cli import options
 from drkit.cli.help import group
 from drkit.cli.loading import work
-from drkit.cli.options import OptionGroup, option
+from drkit.cli.options import OptionGroup, flag, option
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _html = option("--html", type=_FILE, group=OptionGroup.OUTPUT, help="Write the report to this file as HTML.")
@@ -51,12 +51,7 @@ def drill() -> None:
 @_html
 @option("--report", type=_FILE, group=OptionGroup.OUTPUT, help="Write the report to this file as JSON.")
 @options.dry_run("With switchover: show what would happen; change nothing.")
-@option(
-    "--stay",
-    is_flag=True,
-    group=OptionGroup.HOW,
-    help="With switchover: leave clients on the target; this is recorded.",
-)
+@flag("--stay", group=OptionGroup.HOW, help="With switchover: leave clients on the target; this is recorded.")
 @option(
     "--clients-cut",
     metavar="HOW",
@@ -64,7 +59,7 @@ def drill() -> None:
     help="With switchover, if no ACL can fence a cluster: how clients are kept off it. HOW is recorded.",
 )
 @options.yes("With switchover: do not ask before production moves.")
-def run(**given: Any) -> int:
+def run(**given: Any) -> Any:
     """Run a drill by NAME or kind.
 
     readiness: would a failover be refused now, and what would it lose? translation: would every group
@@ -83,8 +78,7 @@ def run(**given: Any) -> int:
 
     Exit code: 0 pass, 1 fail, 3 inconclusive, aborted or refused.
     """
-    code: int = work("drkit.cli.actions.drills.drill").run(**given)
-    return code
+    return work("drkit.cli.actions.drills.drill").run(**given)
 
 
 @drill.command(
@@ -108,7 +102,7 @@ def history(**given: Any) -> None:
     }
 )
 @options.flow()
-def cleanup(**given: Any) -> int:
+def cleanup(**given: Any) -> Any:
     """Delete what interrupted drills left behind.
 
     Deletes only what the history of drills lists, topics by their ids. The next bubble drill does the same
@@ -116,8 +110,7 @@ def cleanup(**given: Any) -> int:
 
     Exit code: 0 nothing is left, 1 something could not be deleted.
     """
-    code: int = work("drkit.cli.actions.drills.drill").cleanup(**given)
-    return code
+    return work("drkit.cli.actions.drills.drill").cleanup(**given)
 
 
 @drill.command(
@@ -137,7 +130,7 @@ def cleanup(**given: Any) -> int:
     help="Check the report in this file: recompute its hashes and judge its evidence again. With ID: it must"
     " be this drill's, and follow the report before it.",
 )
-@option("--schema", is_flag=True, group=OptionGroup.OUTPUT, help="Print the JSON schema of reports.")
+@flag("--schema", group=OptionGroup.OUTPUT, help="Print the JSON schema of reports.")
 def report(**given: Any) -> None:
     """Show, export or check the report of a drill.
 
@@ -154,7 +147,7 @@ def report(**given: Any) -> None:
         "drkit drill schedule --print kubernetes --image registry/drkit": "Print CronJobs",
     }
 )
-@option("--once", is_flag=True, group=OptionGroup.HOW, help="Run what is due now, then exit.")
+@flag("--once", group=OptionGroup.HOW, help="Run what is due now, then exit.")
 @option(
     "--print",
     "scheduler",
@@ -170,7 +163,7 @@ def report(**given: Any) -> None:
     group=OptionGroup.OUTPUT,
     help="With --print kubernetes: container image.",
 )
-def schedule(**given: Any) -> int:
+def schedule(**given: Any) -> Any:
     """Run the drills of [[drills]] when they are due.
 
     Runs until SIGTERM or Ctrl-C. Each due time is in one entry of the history. After a pause only the last
@@ -178,5 +171,4 @@ def schedule(**given: Any) -> int:
 
     Exit code with --once: 0 all passed or nothing was due, 1 one failed, 3 another verdict.
     """
-    code: int = work("drkit.cli.actions.drills.drill").schedule(**given)
-    return code
+    return work("drkit.cli.actions.drills.drill").schedule(**given)
